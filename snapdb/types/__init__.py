@@ -1,0 +1,31 @@
+"""The vocabulary: frozen values that the rooms hand to each other. No I/O, no engine."""
+
+from snapdb.types.graph import Direction, EdgeElement, EdgeType, FeatureSpec, PropertyGraph, VertexElement, type_hash
+from snapdb.types.sampling import FULL, RNG_SCHEME, Fanout, Relation, SampleSpec, SeedOrder
+from snapdb.types.snapshot import ALL_TIME, Filter, Snapshot, TimeUnit, Window
+from snapdb.types.table import Column, Segment, Table, Version
+
+__all__ = [
+    "ALL_TIME",
+    "FULL",
+    "RNG_SCHEME",
+    "Column",
+    "Direction",
+    "EdgeElement",
+    "EdgeType",
+    "Fanout",
+    "FeatureSpec",
+    "Filter",
+    "PropertyGraph",
+    "Relation",
+    "SampleSpec",
+    "SeedOrder",
+    "Segment",
+    "Snapshot",
+    "Table",
+    "TimeUnit",
+    "Version",
+    "VertexElement",
+    "Window",
+    "type_hash",
+]
