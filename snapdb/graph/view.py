@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from snapdb.types import EdgeType, Relation
 
-__all__ = ["Adjacency", "EdgeReader", "Feature", "GraphView", "KeyReader", "Lookup"]
+__all__ = ["Adjacency", "EdgeReader", "Feature", "GraphView", "KeyReader"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -61,13 +61,6 @@ class KeyReader(Protocol):
 
     def read(self, ids: Int64s) -> pa.Array:
         """The keys of dense ids as Arrow: one array of the key's type, or a struct for a composite key."""
-
-
-class Lookup(Protocol):
-    """From the user's ids to dense ids."""
-
-    def find(self, keys: pa.Array) -> Int64s:
-        """Dense ids; -1 where the snapshot has no such vertex."""
 
 
 class EdgeReader(Protocol):

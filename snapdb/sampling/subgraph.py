@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from snapdb.types import Relation
 
-__all__ = ["Block", "Seeds", "Subgraph"]
+__all__ = ["Block", "Edges", "Seeds", "Subgraph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,20 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class Edges:
+    """All edges that a batch drew over one relation, hop after hop, each hop in emission order."""
+
+    index: npt.NDArray[np.int64]
+    """[2, edges] local ids: neighbours above, expanded nodes below."""
+    position: npt.NDArray[np.int64]
+    """[edges] where each edge stands in the relation's Adjacency."""
+
+    def block(self, relation: Relation, start: int, stop: int) -> Block:
+        """The edges from start up to stop, as views."""
+        return Block(relation, self.index[0, start:stop], self.index[1, start:stop], self.position[start:stop])
+
+
+@dataclass(frozen=True, slots=True)
 class Subgraph:
     """The neighbourhood of some seeds. Local ids count per vertex type: seeds first, then by first appearance."""
 
@@ -51,3 +65,5 @@ class Subgraph:
     """Per hop, nearest first, one block for each relation, in sampling order."""
     nodes_per_hop: Mapping[str, tuple[int, ...]]
     """Vertex type → how many nodes are new at the seeds and at each hop: hops + 1 numbers."""
+    edges: Mapping[Relation, Edges]
+    """The same edges by relation, in sampling order; the blocks of `hops` are views of them."""

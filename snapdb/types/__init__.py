@@ -3,6 +3,7 @@
 from snapdb.types.graph import Direction, EdgeElement, EdgeType, FeatureSpec, PropertyGraph, VertexElement, type_hash
 from snapdb.types.sampling import FULL, RNG_SCHEME, Fanout, Relation, SampleSpec, SeedOrder
 from snapdb.types.snapshot import ALL_TIME, Filter, Snapshot, TimeUnit, Window
+from snapdb.types.suggest import did_you_mean
 from snapdb.types.table import Column, Segment, Table, Version
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "Version",
     "VertexElement",
     "Window",
+    "did_you_mean",
     "type_hash",
 ]

@@ -23,6 +23,8 @@ class Window:
     start: int | None = None
     """Microseconds since 1970 UTC for timestamps and dates, else the user's integer."""
     stop: int | None = None
+    closed: bool = False
+    """The last moment was said as included (AS OF, BETWEEN): it is stop - 1."""
 
     def admits(self, time: int) -> bool:
         return (self.start is None or time >= self.start) and (self.stop is None or time < self.stop)

@@ -1,0 +1,1 @@
+"""Benchmarks: graphs made from a recipe, and the measurements of RESULTS.md."""

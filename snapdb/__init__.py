@@ -1,0 +1,77 @@
+"""snapdb: a SQL-like database engine for snapshots of graphs that change.
+
+    import snapdb
+
+    with snapdb.connect("shop.snapdb") as db:
+        db.execute("CREATE SNAPSHOT q3 OF shop FOR EVENT_TIME AS OF DATE '2026-10-01'")
+        for batch in db.stream("SAMPLE FROM q3 SEEDS (SELECT cid FROM customer) AS customer FANOUT (DEFAULT => [10, 10])"):
+            ...
+
+Importing it loads no engine: the names below bring theirs on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from snapdb.errors import (
+    BindError,
+    CommitConflict,
+    CorruptError,
+    DatabaseError,
+    DataError,
+    FormatError,
+    InputError,
+    LockedError,
+    ParseError,
+    QueryError,
+    SnapdbError,
+)
+
+if TYPE_CHECKING:
+    from snapdb.database import Database, connect
+    from snapdb.execute.result import Result
+    from snapdb.loading import Batch, BatchStream
+
+__all__ = [
+    "Batch",
+    "BatchStream",
+    "BindError",
+    "CommitConflict",
+    "CorruptError",
+    "DataError",
+    "Database",
+    "DatabaseError",
+    "FormatError",
+    "InputError",
+    "LockedError",
+    "ParseError",
+    "QueryError",
+    "Result",
+    "SnapdbError",
+    "__version__",
+    "connect",
+]
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Batch": "snapdb.loading",
+    "BatchStream": "snapdb.loading",
+    "Database": "snapdb.database",
+    "Result": "snapdb.execute.result",
+    "connect": "snapdb.database",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'snapdb' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

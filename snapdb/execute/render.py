@@ -1,0 +1,197 @@
+"""A result as a text table that says whatever it leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from rich.box import ASCII, SQUARE, Box
+from rich.cells import cell_len, set_cell_size
+from rich.color import ColorSystem
+from rich.style import Style
+
+from snapdb.execute.spell import spell, type_name
+
+__all__ = ["counted", "printable", "render"]
+
+_NARROWEST = 12
+"""A column is cut to this many cells at most before other columns are dropped."""
+_NULL = "NULL"
+_PLAIN, _BOLD, _DIM = Style(), Style(bold=True), Style(dim=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    type: str
+    cells: tuple[tuple[str, ...], ...]
+    """Per row, the lines of its text."""
+    nulls: frozenset[int]
+    right: bool
+    width: int
+    """What the name, the type and every cell need."""
+
+
+def render(
+    table: pa.Table,
+    *,
+    width: int | None,
+    max_rows: int | None = 40,
+    total_rows: int | None = None,
+    color: bool = False,
+    unicode: bool = True,
+) -> str:
+    """The table as text with a footer that counts rows, and columns and cells where some are not shown whole.
+
+    Args:
+        table: What to show.
+        width: Terminal cells in a line; wider tables have their long cells cut, then columns dropped from the right.
+            None shows everything.
+        max_rows: Show the first so many rows; None shows all.
+        total_rows: How many rows the result has, when `table` holds only its first ones.
+        color: Mark the header, the types and NULLs with ANSI codes.
+        unicode: Draw boxes and ellipses; otherwise ASCII alone.
+
+    >>> print(render(pa.table({"name": ["ann", None], "age": [31, 9]}), width=80))
+    ┌─────────┬────────┐
+    │ name    │    age │
+    │ varchar │ bigint │
+    ├─────────┼────────┤
+    │ ann     │     31 │
+    │ NULL    │      9 │
+    └─────────┴────────┘
+    2 rows
+    >>> print(render(pa.table({"n": range(100)}), width=80, max_rows=1, unicode=False).splitlines()[-1])
+    100 rows (1 shown)
+    """
+    shown = table if max_rows is None else table.slice(0, max_rows)
+    everything = [_column(field, column) for field, column in zip(shown.schema, shown.columns, strict=True)]
+    widths = _widths([c.width for c in everything], width)
+    columns = everything[: len(widths)]
+    page = _Page(SQUARE if unicode else ASCII, "…" if unicode else "...", color)
+    dropped = len(everything) - len(columns)
+    lines = page.draw(columns, widths, len(shown), dropped > 0) if columns else []
+    total = table.num_rows if total_rows is None else total_rows
+    cut = sum(page.needs_cut(c, w) for c, w in zip(columns, widths, strict=True))
+    lines.append(page.paint(_footer(total, len(shown), len(everything), dropped, cut), _DIM))
+    return "\n".join(lines)
+
+
+def counted(number: int, noun: str) -> str:
+    """The number and its noun: `1 row`, `2 rows`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def printable(text: str) -> str:
+    """The text with control characters written as escapes; line ends stay and tabs become spaces.
+
+    >>> printable("a\\tb\\x1b[31m")
+    'a   b\\\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    expanded = text.replace("\r\n", "\n").expandtabs(4)
+    return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in expanded)
+
+
+def _footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
+    parts = [counted(total, "row") + (f" ({rows} shown)" if rows < total else "")]
+    if dropped:
+        parts.append(f"{counted(columns, 'column')} ({columns - dropped} shown)")
+    if cut:
+        parts.append(f"{counted(cut, 'cell')} cut")
+    return ", ".join(parts)
+
+
+def _column(field: pa.Field, values: pa.ChunkedArray) -> _Column:
+    texts = spell(values)
+    kind = field.type
+    right = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    cells = tuple(_lines(text) for text in texts)
+    name, type_ = printable(field.name).replace("\n", " "), type_name(kind)
+    widest = max((cell_len(line) for lines in cells for line in lines), default=0)
+    nulls = frozenset(i for i, text in enumerate(texts) if text is None)
+    # A column is as wide as its values and its name; a long type gives way before they do
+    return _Column(name, type_, cells, nulls, right, max(cell_len(name), widest, min(cell_len(type_), _NARROWEST)))
+
+
+def _lines(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return (_NULL,)
+    if text == _NULL:
+        return (f"'{_NULL}'",)
+    return tuple(printable(text).split("\n"))
+
+
+def _widths(needed: Sequence[int], width: int | None) -> list[int]:
+    """How wide each column is drawn; fewer numbers than columns when the rest does not fit.
+
+    >>> _widths([4, 60, 30], 60), _widths([40] * 20, 60)
+    ([4, 23, 23], [15, 15, 15])
+    """
+    if width is None or _drawn(needed) <= width:
+        return list(needed)
+    floor = [min(n, _NARROWEST) for n in needed]
+    kept = len(needed)
+    while kept > 1 and _drawn(floor[:kept]) + (4 if kept < len(needed) else 0) > width:
+        kept -= 1
+    room = width - (4 if kept < len(needed) else 0)
+    cap = min(max(needed[:kept]), room)
+    while cap > 1 and _drawn([min(n, cap) for n in needed[:kept]]) > room:
+        cap -= 1
+    return [min(n, cap) for n in needed[:kept]]
+
+
+def _drawn(widths: Sequence[int]) -> int:
+    """Cells in a line of columns this wide: two of padding each, and their borders."""
+    return sum(widths) + 3 * len(widths) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    box: Box
+    ellipsis: str
+    color: bool
+
+    def paint(self, text: str, style: Style) -> str:
+        return style.render(text, color_system=ColorSystem.STANDARD) if self.color and text else text
+
+    def needs_cut(self, column: _Column, width: int) -> int:
+        """How many cells of the column do not fit."""
+        return sum(any(cell_len(line) > width for line in lines) for lines in column.cells)
+
+    def draw(self, columns: Sequence[_Column], widths: Sequence[int], rows: int, more: bool) -> list[str]:
+        outer = [w + 2 for w in widths] + ([3] if more else [])
+        names = [self._fit(c.name, w, c.right, _BOLD) for c, w in zip(columns, widths, strict=True)]
+        types = [self._fit(c.type, w, c.right, _DIM) for c, w in zip(columns, widths, strict=True)]
+        head = [self._row(names, more), self._row(types, more)]
+        body = [line for row in range(rows) for line in self._cells(columns, widths, row, more)]
+        rule = self.box.get_row(outer, "head")
+        return [self.box.get_top(outer), *head, rule, *body, self.box.get_bottom(outer)]
+
+    def _cells(self, columns: Sequence[_Column], widths: Sequence[int], row: int, more: bool) -> Iterable[str]:
+        height = max(len(c.cells[row]) for c in columns)
+        for line in range(height):
+            parts = []
+            for column, width in zip(columns, widths, strict=True):
+                lines = column.cells[row]
+                style = _DIM if row in column.nulls else _PLAIN
+                parts.append(self._fit(lines[line] if line < len(lines) else "", width, column.right, style))
+            yield self._row(parts, more)
+
+    def _row(self, parts: Iterable[str], more: bool) -> str:
+        side, mark = self.box.mid_vertical, self.ellipsis[:1] if self.ellipsis == "…" else ">"
+        cells = [f" {part} " for part in parts] + ([f" {mark} "] if more else [])
+        return side + side.join(cells) + side
+
+    def _fit(self, text: str, width: int, right: bool, style: Style) -> str:
+        """The text in exactly `width` cells, cut with an ellipsis when it is longer."""
+        length = cell_len(text)
+        if length > width:
+            keep = max(width - cell_len(self.ellipsis), 0)
+            text = (set_cell_size(text, keep) + self.ellipsis)[:width] if keep else self.ellipsis[:width]
+            length = cell_len(text)
+        padding = " " * (width - length)
+        painted = self.paint(text, style)
+        return padding + painted if right else painted + padding

@@ -1,0 +1,71 @@
+"""Big arrays whose memory goes round: a fresh page costs as much to touch as a row costs to copy."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["empty", "release_free"]
+
+SMALLEST = 1 << 18
+"""Bytes below which the C library's own recycling does."""
+KEPT = 8
+"""Free blocks of one size that wait for their next use."""
+ALIGNMENT = 64
+
+Block = npt.NDArray[np.uint8]
+_free: dict[int, deque[Block]] = {}
+
+
+class _Lease:
+    """A block on loan: numpy keeps it alive as long as any array or tensor sees the block, then it comes back."""
+
+    __slots__ = ("__array_interface__", "block", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.block = _take(size)
+        address = self.block.ctypes.data
+        self.__array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address + -address % ALIGNMENT, False),
+            "version": 3,
+        }
+
+    def __del__(self, free: dict[int, deque[Block]] = _free) -> None:
+        # Runs at any moment in any thread: each step is atomic, and a lost race only costs a block its next use.
+        free.setdefault(self.size, deque(maxlen=KEPT)).append(self.block)
+
+
+def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """A writable C-contiguous array of anything, as np.empty gives, in memory that an earlier one may have left."""
+    kind = np.dtype(dtype)
+    count = 1
+    for extent in shape:
+        count *= extent
+    wanted = count * kind.itemsize
+    if wanted < SMALLEST:
+        return np.empty(shape, kind)
+    return np.asarray(_Lease(_size_class(wanted)))[:wanted].view(kind).reshape(shape)
+
+
+def release_free() -> None:
+    """Gives the free blocks back to the system; those on loan stay good, and come back later."""
+    _free.clear()
+
+
+def _take(size: int) -> Block:
+    try:
+        return _free[size].pop()
+    except (KeyError, IndexError):
+        return np.empty(size + ALIGNMENT, np.uint8)
+
+
+def _size_class(size: int) -> int:
+    """The size rounded up to an eighth of its power of two: batches vary a little, and still share blocks."""
+    step = 1 << max(size.bit_length() - 4, 0)
+    return -(-size // step) * step

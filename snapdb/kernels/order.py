@@ -1,0 +1,18 @@
+"""A shuffle that is a pure function of its key."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.rng import fold_each
+
+__all__ = ["shuffle"]
+
+
+def shuffle(key: np.uint64, count: int) -> npt.NDArray[np.int64]:
+    """The numbers 0 ≤ i < count by ascending fold(key, i).
+
+    There are no ties to break, as fold is a bijection of its part: any sort gives this order.
+    """
+    return np.argsort(fold_each(key, np.arange(count, dtype=np.int64))).astype(np.int64, copy=False)

@@ -1,0 +1,67 @@
+"""Every random number of snapdb: a hash of named parts and a counter (rng scheme `snapdb-1`), never a state.
+
+All arithmetic is on 64-bit unsigned integers that wrap. Operands must be uint64: numba turns uint64 + int64 to int64.
+
+    >>> [hex(mix(np.uint64(1))), hex(fold(np.uint64(0), np.uint64(42)))]
+    ['0x5692161d100b05e5', '0x57e1faba65107204']
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.intrinsics import multiply_high
+
+__all__ = ["below", "draw", "fold", "fold_each", "fold_parts", "mix"]
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def mix(z: np.uint64) -> np.uint64:
+    """splitmix64's finaliser: a bijection of 64 bits in which every bit of z stirs every bit of the result."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@kernel
+def fold(key: np.uint64, part: np.uint64) -> np.uint64:
+    """The key extended by one part; for a fixed key a bijection of the part. A key starts as fold(0, seed)."""
+    return mix((key ^ mix(part + GOLDEN)) + GOLDEN)
+
+
+@kernel
+def draw(key: np.uint64, slot: np.uint64) -> np.uint64:
+    """The key's 64 random bits number `slot`."""
+    return mix(key + slot * GOLDEN)
+
+
+@kernel
+def below(bits: np.uint64, n: np.uint64) -> np.uint64:
+    """floor(bits * n / 2^64): a number from 0 up to, not including, n ≥ 1."""
+    high: np.uint64 = multiply_high(bits, n)
+    return high
+
+
+@kernel
+def fold_each(key: np.uint64, parts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """fold(key, part) for each part."""
+    keys = np.empty(parts.size, np.uint64)
+    for i in range(parts.size):
+        keys[i] = fold(key, np.uint64(parts[i]))
+    return keys
+
+
+def fold_parts(seed: int, *parts: int) -> np.uint64:
+    """The key of a seed and the parts that follow it, each 0 ≤ part < 2^64.
+
+    >>> hex(fold_parts(42, 2, 7, 1, 0x860DA7D90BDD38F6, 123456))
+    '0xf0a625c1c1ab29d8'
+    """
+    key = np.uint64(0)
+    for part in (seed, *parts):
+        key = np.uint64(fold(key, np.uint64(part)))
+    return key

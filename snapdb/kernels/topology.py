@@ -1,0 +1,151 @@
+"""Building adjacency: edges in (node, time, edge id) order, ends by time, selection, the merge of two directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.compiled import kernel
+
+__all__ = ["ends_before", "merge_rows", "row_order", "select_rows"]
+
+Int64s = npt.NDArray[np.int64]
+
+
+def row_order(nodes: npt.NDArray[Any], time: Int64s | None, edge_id: Int64s, count: int) -> tuple[Int64s, Int64s]:
+    """Where each row starts, and which edge stands at each position.
+
+    Args:
+        nodes: [edges] the node whose row an edge belongs to, 0 ≤ node < count.
+        time: [edges] event times, or None.
+        edge_id: [edges], unique.
+        count: Number of rows.
+
+    Returns:
+        `indptr` [count + 1] and `order` [edges]: position p holds edge order[p]. Rows are sorted by (time, edge id),
+        whatever the order of the input.
+    """
+    order = _by_time(time, edge_id)
+    indptr = np.zeros(count + 1, np.int64)
+    placed = np.empty(nodes.size, np.int64)
+    _place(nodes, order, indptr, placed)
+    return indptr, placed
+
+
+def ends_before(starts: Int64s, ends: Int64s, time: Int64s, stop: int) -> Int64s:
+    """[rows] Where each row's edges with time < stop end. Rows must be sorted by time."""
+    out = np.empty(starts.size, np.int64)
+    _ends_before(starts, ends, time, np.int64(stop), out)
+    return out
+
+
+def select_rows(starts: Int64s, ends: Int64s, keep: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
+    """The rows with only the positions that `keep` [positions] admits: `indptr` [rows + 1] and the positions kept."""
+    indptr = np.zeros(starts.size + 1, np.int64)
+    _count_kept(starts, ends, keep, indptr)
+    kept = np.empty(int(indptr[-1]), np.int64)
+    _list_kept(starts, ends, keep, kept)
+    return indptr, kept
+
+
+def merge_rows(
+    in_starts: Int64s, in_ends: Int64s, out_starts: Int64s, out_ends: Int64s
+) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+    """Rows that hold a node's IN edges, then its OUT edges.
+
+    Returns:
+        `indptr` [rows + 1], for each new position the position it came from, and whether that was an OUT edge.
+    """
+    indptr = np.zeros(in_starts.size + 1, np.int64)
+    np.cumsum((in_ends - in_starts) + (out_ends - out_starts), out=indptr[1:])
+    origin = np.empty(int(indptr[-1]), np.int64)
+    outward = np.empty(origin.size, np.bool_)
+    _merge(in_starts, in_ends, out_starts, out_ends, indptr, origin, outward)
+    return indptr, origin, outward
+
+
+def _by_time(time: Int64s | None, edge_id: Int64s) -> Int64s:
+    """The order by (time, edge id); most inputs have it already, and finding that out is cheap."""
+    if not bool(np.all(edge_id[1:] > edge_id[:-1])):
+        order = np.argsort(edge_id, kind="stable")
+    else:
+        order = np.arange(edge_id.size, dtype=np.int64)
+    if time is None:
+        return order
+    ordered = time[order]
+    if bool(np.all(ordered[1:] >= ordered[:-1])):
+        return order
+    by_time: Int64s = order[np.argsort(ordered, kind="stable")]
+    return by_time
+
+
+@kernel
+def _place(nodes: npt.NDArray[Any], order: Int64s, indptr: Int64s, placed: Int64s) -> None:
+    """A counting sort by node, stable in `order`."""
+    for e in range(nodes.size):
+        indptr[nodes[e] + 1] += 1
+    for v in range(indptr.size - 1):
+        indptr[v + 1] += indptr[v]
+    cursor = indptr[:-1].copy()
+    for i in range(order.size):
+        e = order[i]
+        v = nodes[e]
+        placed[cursor[v]] = e
+        cursor[v] += 1
+
+
+@kernel
+def _ends_before(starts: Int64s, ends: Int64s, time: Int64s, stop: np.int64, out: Int64s) -> None:
+    for v in range(starts.size):
+        low = starts[v]
+        high = ends[v]
+        while low < high:
+            middle = (low + high) // 2
+            if time[middle] < stop:
+                low = middle + 1
+            else:
+                high = middle
+        out[v] = low
+
+
+@kernel
+def _count_kept(starts: Int64s, ends: Int64s, keep: npt.NDArray[np.bool_], indptr: Int64s) -> None:
+    for v in range(starts.size):
+        kept = 0
+        for p in range(starts[v], ends[v]):
+            kept += keep[p]
+        indptr[v + 1] = indptr[v] + kept
+
+
+@kernel
+def _list_kept(starts: Int64s, ends: Int64s, keep: npt.NDArray[np.bool_], kept: Int64s) -> None:
+    at = 0
+    for v in range(starts.size):
+        for p in range(starts[v], ends[v]):
+            if keep[p]:
+                kept[at] = p
+                at += 1
+
+
+@kernel
+def _merge(
+    in_starts: Int64s,
+    in_ends: Int64s,
+    out_starts: Int64s,
+    out_ends: Int64s,
+    indptr: Int64s,
+    origin: Int64s,
+    outward: npt.NDArray[np.bool_],
+) -> None:
+    for v in range(in_starts.size):
+        at = indptr[v]
+        for p in range(in_starts[v], in_ends[v]):
+            origin[at] = p
+            outward[at] = False
+            at += 1
+        for p in range(out_starts[v], out_ends[v]):
+            origin[at] = p
+            outward[at] = True
+            at += 1

@@ -1,0 +1,25 @@
+"""DuckDB's seat, and the only room that imports it: queries over Parquet segments, types, errors with their place."""
+
+from snapdb.relational.columns import check_storable, parquet_form
+from snapdb.relational.expressions import OrderKey, conjuncts, order_keys, references
+from snapdb.relational.quote import quote, quote_all, text_literal
+from snapdb.relational.seat import Names, Relational, Session
+from snapdb.relational.tables import ROW_ID, key_rows, table_rows
+
+__all__ = [
+    "ROW_ID",
+    "Names",
+    "OrderKey",
+    "Relational",
+    "Session",
+    "check_storable",
+    "conjuncts",
+    "key_rows",
+    "order_keys",
+    "parquet_form",
+    "quote",
+    "quote_all",
+    "references",
+    "table_rows",
+    "text_literal",
+]

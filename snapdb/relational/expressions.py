@@ -1,0 +1,85 @@
+"""Looking into a DuckDB expression: its AND-parts, the columns it names, a query's ORDER BY.
+
+DuckDB's own parser does the reading (`json_serialize_sql`); nothing here guesses at SQL.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from snapdb.errors import BindError
+from snapdb.relational.quote import text_literal
+
+if TYPE_CHECKING:
+    from snapdb.relational.seat import Session
+
+__all__ = ["OrderKey", "conjuncts", "order_keys", "references"]
+
+
+class OrderKey(NamedTuple):
+    """One key of a query's ORDER BY: an output column by name, or by position from 1."""
+
+    column: str | int
+
+
+def conjuncts(session: Session, condition: str) -> list[str]:
+    """The parts of a condition that top-level ANDs join, each as SQL; the condition itself when there are none."""
+    statement = _parse(session, f"SELECT 1 WHERE {condition}")
+    where = statement["statements"][0]["node"]["where_clause"]
+    if where["type"] != "CONJUNCTION_AND":
+        return [condition]
+    parts = []
+    for child in where["children"]:
+        statement["statements"][0]["node"]["where_clause"] = child
+        sql = session.rows(f"SELECT json_deserialize_sql({text_literal(json.dumps(statement))}::JSON)")[0][0]
+        parts.append(sql.removeprefix("SELECT 1 WHERE "))
+    return parts
+
+
+def references(session: Session, condition: str) -> set[tuple[str, ...]]:
+    """The columns that a condition names, each as its dotted parts; those inside subqueries too."""
+    node = _parse(session, f"SELECT 1 WHERE {condition}")["statements"][0]["node"]["where_clause"]
+    return {tuple(found["column_names"]) for found in _walk(node) if found.get("class") == "COLUMN_REF"}
+
+
+def order_keys(session: Session, query: str) -> list[OrderKey] | None:
+    """The outermost ORDER BY of a query as output columns; None when it has none.
+
+    Raises:
+        BindError: a key is an expression, or ALL.
+    """
+    node = _parse(session, query)["statements"][0]["node"]
+    orders = [o for m in node.get("modifiers", []) if m["type"] == "ORDER_MODIFIER" for o in m["orders"]]
+    if not orders:
+        return None
+    return [_order_key(order["expression"]) for order in orders]
+
+
+def _order_key(expression: dict[str, Any]) -> OrderKey:
+    if expression["class"] == "COLUMN_REF":
+        return OrderKey(str(expression["column_names"][-1]))
+    if expression["class"] == "CONSTANT":
+        literal = expression.get("literal") or expression["value"]
+        return OrderKey(int(literal.get("text", literal.get("value"))))
+    raise BindError(
+        "IN ORDER needs an ORDER BY over output columns, not an expression; select it and order by its name"
+    )
+
+
+def _parse(session: Session, query: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(session.rows(f"SELECT json_serialize_sql({text_literal(query)})")[0][0])
+    if parsed.get("error"):
+        raise BindError(f"cannot read {query!r}: {parsed.get('error_message')}")
+    return parsed
+
+
+def _walk(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        for child in value.values():
+            yield from _walk(child)
+    elif isinstance(value, list):
+        for child in value:
+            yield from _walk(child)

@@ -1,0 +1,115 @@
+"""DuckDB's errors as ours: the kind, the message in our words, the place within the query."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+
+from snapdb.errors import BindError, InputError, LockedError, ParseError, QueryError, SnapdbError, Span
+from snapdb.types.suggest import did_you_mean
+
+__all__ = ["translated"]
+
+_KINDS: tuple[tuple[type[Exception], type[SnapdbError]], ...] = (
+    (duckdb.ParserException, ParseError),
+    (duckdb.CatalogException, BindError),
+    (duckdb.BinderException, BindError),
+    (duckdb.IOException, InputError),
+    (duckdb.Error, QueryError),
+)
+_UNREADABLE = re.compile(r"magic bytes|[Pp]arquet|CSV|[Ff]ile")
+
+
+@contextmanager
+def translated(space: str, query: str, offset: int) -> Iterator[None]:
+    """Run the block; what DuckDB raises in it becomes a SnapdbError whose span counts in `query`.
+
+    Args:
+        space: The session's name space, which no message should show.
+        query: The user's part of the SQL.
+        offset: How many characters of ours stand before it.
+    """
+    try:
+        yield
+    except duckdb.InterruptException as error:
+        raise QueryError("interrupted", code="interrupted") from error
+    except duckdb.Error as error:
+        raise _translate(error, space, query, offset) from error
+    except (RuntimeError, OSError) as error:  # Arrow's words for a reader that was stopped
+        if "INTERRUPT" in str(error).upper():
+            raise QueryError("interrupted", code="interrupted") from error
+        raise
+
+
+def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbError:
+    detail = _detail(str(error))
+    message = re.sub(rf"\b{space}(\.main)?\.", "", str(detail.get("exception_message") or error)).strip()
+    message = message.replace(f'"{space}".', "")
+    kind = next(ours for theirs, ours in _KINDS if isinstance(error, theirs))
+    if kind is QueryError and isinstance(error, duckdb.InvalidInputException) and _UNREADABLE.search(message):
+        kind = InputError
+    if kind is InputError and "lock" in message.lower():
+        kind = LockedError
+    code = _code(detail)
+    made = kind(_missing(detail, code) or _one_line(message), code=code)
+    made.span = _span(detail, query, offset)
+    return made
+
+
+def _missing(detail: dict[str, Any], code: str | None) -> str | None:
+    """Our words for a name that is not there."""
+    if code == "unknown-table":
+        return f'no table or snapshot "{detail["name"]}"'
+    if code == "unknown-column":
+        candidates = [c.strip().strip('"').rsplit(".", 1)[-1] for c in str(detail.get("candidates", "")).split(",")]
+        known = sorted({c for c in candidates if c})
+        hint = did_you_mean(detail["name"], known)
+        hint = hint or (f"; there {'are' if len(known) > 1 else 'is'} {', '.join(known)}" if known else "")
+        return f'no column "{detail["name"]}"{hint}'
+    return None
+
+
+def _code(detail: dict[str, Any]) -> str | None:
+    known = {
+        ("MISSING_ENTRY", "Table"): "unknown-table",
+        ("COLUMN_NOT_FOUND", None): "unknown-column",
+    }
+    return known.get((str(detail.get("error_subtype")), detail.get("type")))
+
+
+def _detail(text: str) -> dict[str, Any]:
+    start = text.find("{")
+    if start < 0:
+        return {}
+    try:
+        found = json.loads(text[start:])
+    except json.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _span(detail: dict[str, Any], query: str, offset: int) -> Span | None:
+    if "position" not in detail:
+        return None
+    start = int(detail["position"]) - offset
+    if not 0 <= start <= len(query):
+        return None
+    length = 1
+    if "location" in detail:
+        length = int(json.loads(detail["location"])[1])
+    if (name := detail.get("name")) and query[start : start + len(name)].casefold() == str(name).casefold():
+        length = len(name)
+    return Span(start, min(start + max(length, 1), max(len(query), start + 1)))
+
+
+def _one_line(message: str) -> str:
+    """DuckDB's message without its own excerpt of the query, its hints kept."""
+    kept = message.split("\n\nLINE ", maxsplit=1)[0]
+    return "; ".join(part.strip() for part in kept.splitlines() if part.strip()).replace(
+        "; Did you mean", " Did you mean"
+    )

@@ -1,0 +1,163 @@
+"""An in-memory DuckDB, and sessions in it: each a cursor that sees only the names it was given."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from snapdb.relational.failures import translated
+from snapdb.relational.quote import quote
+from snapdb.types import Column
+
+__all__ = ["Names", "Relational", "Session"]
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+
+_SETTINGS = {
+    # `FROM batch` must never read a Python variable, and nothing may be fetched from the network.
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a session's SQL may name."""
+
+    views: Mapping[str, str] = field(default_factory=dict)
+    """Table name → SELECT."""
+    schemas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Schema (snapshot) name → element name → SELECT."""
+    sources: Mapping[str, Any] = field(default_factory=dict)
+    """Name → Arrow table, for data that a caller registered."""
+
+
+class Relational:
+    """DuckDB in memory. It owns no data: sessions read Parquet files through views made for them."""
+
+    def __init__(self) -> None:
+        self._root = duckdb.connect(":memory:", config=_SETTINGS)
+        self._numbers = itertools.count(1)
+        self._open: set[duckdb.DuckDBPyConnection] = set()
+        self._guard = threading.Lock()
+
+    @contextmanager
+    def session(self, names: Names | None = None) -> Iterator[Session]:
+        """A cursor with its own name space, which goes when the block ends."""
+        with self._guard:
+            cursor = self._root.cursor()
+            self._open.add(cursor)
+            space = f"snapdb_{next(self._numbers)}"
+        try:
+            _furnish(cursor, space, names or Names())
+            yield Session(cursor, space)
+        finally:
+            with self._guard:
+                self._open.discard(cursor)
+            _dismiss(cursor, space)
+
+    def interrupt(self) -> None:
+        """Stop what every session is running; each raises QueryError with code 'interrupted'."""
+        with self._guard:
+            for cursor in self._open:
+                cursor.interrupt()
+
+    def close(self) -> None:
+        """Give DuckDB's memory back."""
+        self._root.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One cursor. A result must be read whole before the next is asked for."""
+
+    cursor: Any
+    space: str
+
+    def describe(
+        self, query: str, parameters: Parameters = None, *, around: tuple[str, str] = ("", "")
+    ) -> list[Column]:
+        """The columns a query would give, without running it. `around` stands before and after it in the SQL."""
+        rows = self._fetch(f"DESCRIBE {around[0]}", query, around[1], parameters)
+        return [Column(row[0], row[1]) for row in rows]
+
+    def rows(self, query: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
+        """All rows as Python values."""
+        return self._fetch("", query, "", parameters)
+
+    def table(self, query: str, parameters: Parameters = None) -> pa.Table:
+        """All rows as Arrow."""
+        with self._reading("", query):
+            return self.cursor.sql(query, **_bound(parameters)).to_arrow_table()
+
+    def reader(self, query: str, parameters: Parameters = None, *, rows: int = 100_000) -> Iterator[pa.RecordBatch]:
+        """The rows as Arrow batches of at most `rows`, at least one batch, while the session lives."""
+        with self._reading("", query):
+            reader = self.cursor.sql(query, **_bound(parameters)).to_arrow_reader(rows)
+        empty = True
+        while (batch := self._next(query, reader)) is not None:
+            empty = False
+            yield batch
+        if empty:
+            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+
+    def wrap(self, before: str, query: str, after: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
+        """Run `before + query + after`; an error's place counts within `query`."""
+        return self._fetch(before, query, after, parameters)
+
+    def _next(self, query: str, reader: Any) -> pa.RecordBatch | None:
+        with self._reading("", query):
+            try:
+                return reader.read_next_batch()
+            except StopIteration:
+                return None
+
+    def _fetch(self, before: str, query: str, after: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+        with self._reading(before, query):
+            self.cursor.execute(before + query + after, parameters)
+            if self.cursor.description is None:
+                return []
+            rows: list[tuple[Any, ...]] = self.cursor.fetchall()
+            return rows
+
+    def _reading(self, before: str, query: str) -> Any:
+        return translated(self.space, query, len(before))
+
+
+def _bound(parameters: Parameters) -> dict[str, Any]:
+    return {} if parameters is None else {"params": parameters}
+
+
+def _furnish(cursor: Any, space: str, names: Names) -> None:
+    run: Callable[[str], Any] = cursor.execute
+    run("SET TimeZone = 'UTC'")
+    run("SET errors_as_json = true")
+    run(f"ATTACH ':memory:' AS {space}")
+    run(f"USE {space}")
+    for name, source in names.sources.items():
+        cursor.register(name, source)
+    for name, select in names.views.items():
+        run(f"CREATE VIEW {quote(name)} AS {select}")
+    for schema, views in names.schemas.items():
+        run(f"CREATE SCHEMA {quote(schema)}")
+        for name, select in views.items():
+            run(f"CREATE VIEW {quote(schema)}.{quote(name)} AS {select}")
+
+
+def _dismiss(cursor: Any, space: str) -> None:
+    try:
+        cursor.execute("USE memory")
+        cursor.execute(f"DETACH {space}")
+    except duckdb.Error:
+        # A result that was left half-read holds the name space; closing the cursor lets go of both.
+        cursor.interrupt()
+    cursor.close()

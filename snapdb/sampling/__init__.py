@@ -1,0 +1,8 @@
+"""From seeds to subgraphs: keys, seed orders, and the sampler that draws neighbourhoods over kernels."""
+
+from snapdb.sampling.sampler import Sampler
+from snapdb.sampling.scratch import Scratch
+from snapdb.sampling.seeds import epoch_order
+from snapdb.sampling.subgraph import Block, Edges, Seeds, Subgraph
+
+__all__ = ["Block", "Edges", "Sampler", "Scratch", "Seeds", "Subgraph", "epoch_order"]

@@ -1,0 +1,183 @@
+"""From seeds to their neighbourhood: a pure function of the batch number and the sampler's seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.errors import BindError
+from snapdb.graph.view import Adjacency, GraphView
+from snapdb.kernels import buffers
+from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
+from snapdb.sampling.keys import pick_prefix
+from snapdb.sampling.scratch import EdgeBuffer, Scratch
+from snapdb.sampling.subgraph import Edges, Subgraph
+from snapdb.types import FULL, Fanout, Relation, SampleSpec
+
+__all__ = ["Sampler", "Walk"]
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One relation as a sampler walks it, hop by hop."""
+
+    relation: Relation
+    fanout: Fanout
+    adjacency: Adjacency
+
+    def count(self, hop: int) -> int:
+        """How many edges a node gets at this hop."""
+        counts = self.fanout.counts
+        if hop >= len(counts):
+            return 0
+        return EVERY if counts[hop] == FULL else counts[hop]
+
+
+class Sampler:
+    """Samples neighbourhoods in one snapshot. It holds no state: threads share it, each with its own scratch."""
+
+    def __init__(self, view: GraphView, spec: SampleSpec) -> None:
+        """Opens the relations that the sampler walks.
+
+        Raises:
+            BindError: two fanouts lead to the same key of a batch.
+            ValueError: a fanout is negative and not FULL, or the seed type is not in the snapshot.
+        """
+        _check(view, spec)
+        self.spec = spec
+        self.walks = tuple(
+            Walk(relation, fanout, _contiguous(view.adjacency(relation)))
+            for fanout in sorted(spec.fanouts, key=lambda fanout: fanout.sort_key)
+            for relation in fanout.relations
+        )
+        reached = [name for walk in self.walks for name in (walk.relation.expands, walk.relation.reaches)]
+        self.node_types = tuple(dict.fromkeys([spec.seed_type, *reached]))
+        """The seed type, then the others in the order in which the walks name them."""
+        self.relations = tuple(walk.relation for walk in self.walks)
+        self._node_counts = {name: view.node_counts[name] for name in self.node_types}
+
+    def scratch(self) -> Scratch:
+        """Working memory for one thread: about 4 bytes for each node of the snapshot, and the largest batch."""
+        return Scratch(self._node_counts, self.relations)
+
+    def sample(self, seeds: Int64s, batch: int, scratch: Scratch) -> Subgraph:
+        """The neighbourhood of `seeds`, different dense ids of the seed type, in global batch number `batch`.
+
+        The same arguments give the same arrays, bit for bit, whatever the scratch did before. Raises IndexError when
+        an id is not of the snapshot.
+        """
+        count = self._node_counts[self.spec.seed_type]
+        if seeds.size and not 0 <= int(seeds.min()) <= int(seeds.max()) < count:
+            raise IndexError(f"seeds are dense ids 0 ≤ id < {count}, found {int(seeds.min())} to {int(seeds.max())}")
+        scratch.start()
+        scratch.nodes[self.spec.seed_type].enter(seeds)
+        seen = [dict.fromkeys(self.node_types, 0), {name: scratch.nodes[name].count for name in self.node_types}]
+        drawn = [dict.fromkeys(self.relations, 0)]
+        for hop in range(self.spec.hops):
+            for walk in self.walks:
+                low, high = (nodes[walk.relation.expands] for nodes in seen[-2:])
+                if low < high and (fanout := walk.count(hop)):
+                    prefix = pick_prefix(self.spec.seed, batch, hop, walk.fanout.hash)
+                    _expand(walk, prefix, fanout, low, high, scratch)
+            seen.append({name: scratch.nodes[name].count for name in self.node_types})
+            drawn.append({relation: scratch.edges[relation].count for relation in self.relations})
+        return _subgraph(scratch, seen, drawn)
+
+
+def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scratch: Scratch) -> None:
+    """Draws one hop over one relation into the scratch."""
+    rows = walk.adjacency
+    frontier = scratch.nodes[walk.relation.expands].nodes
+    near, edges = scratch.nodes[walk.relation.reaches], scratch.edges[walk.relation]
+    most = (high - low) * fanout
+    if most > edges.room:
+        most = count_edges(rows.starts, rows.ends, fanout, frontier, low, high)
+        edges.reserve(most)
+    near.reserve(most)
+    near.count, edges.count = sample_uniform(
+        rows.starts,
+        rows.ends,
+        rows.indices,
+        prefix,
+        fanout,
+        frontier,
+        low,
+        high,
+        near.nodes,
+        near.count,
+        near.stamps,
+        near.base,
+        edges.positions,
+        edges.neighbours,
+        edges.seed_side,
+        edges.count,
+    )
+
+
+def _subgraph(scratch: Scratch, seen: list[dict[str, int]], drawn: list[dict[Relation, int]]) -> Subgraph:
+    """The scratch's contents in arrays of their own."""
+    edges = {relation: _edges(buffer) for relation, buffer in scratch.edges.items()}
+    hops = tuple(
+        tuple(edges[relation].block(relation, before[relation], after[relation]) for relation in edges)
+        for before, after in pairwise(drawn)
+    )
+    nodes = {name: _copied(found.nodes[: found.count]) for name, found in scratch.nodes.items()}
+    new = {name: tuple(after[name] - before[name] for before, after in pairwise(seen)) for name in nodes}
+    return Subgraph(nodes, hops, new, edges)
+
+
+def _edges(buffer: EdgeBuffer) -> Edges:
+    index = buffers.empty((2, buffer.count), np.int64)
+    index[0] = buffer.neighbours[: buffer.count]
+    index[1] = buffer.seed_side[: buffer.count]
+    return Edges(index, _copied(buffer.positions[: buffer.count]))
+
+
+def _copied(values: Int64s) -> Int64s:
+    copy: Int64s = buffers.empty(values.shape, values.dtype)
+    copy[:] = values
+    return copy
+
+
+def _check(view: GraphView, spec: SampleSpec) -> None:
+    """Refuses what cannot be sampled."""
+    if spec.seed_type not in view.node_counts:
+        found = ", ".join(view.node_counts)
+        raise ValueError(f"seeds of type {spec.seed_type!r} were asked, but the snapshot has: {found}")
+    keys: dict[tuple[str, ...], Fanout] = {}
+    for fanout in spec.fanouts:
+        if wrong := [count for count in fanout.counts if count < 0 and count != FULL]:
+            raise ValueError(f"a fanout is 0, a positive number or FULL ({FULL}), found {wrong[0]} for {fanout.edge}")
+        for relation in fanout.relations:
+            if other := keys.get(relation.key):
+                raise BindError(
+                    f"{_name(other)} and {_name(fanout)} both fill {tuple(relation.key)} of a batch; "
+                    "keep one of them, or rename an edge type in the graph"
+                )
+            keys[relation.key] = fanout
+
+
+def _name(fanout: Fanout) -> str:
+    return f"{fanout.edge.edge} {fanout.direction}"
+
+
+def _contiguous(rows: Adjacency) -> Adjacency:
+    """The same rows with the arrays that kernels read as one kind: plain, contiguous, read-only."""
+    return replace(
+        rows,
+        starts=_plain(rows.starts, np.int64),
+        ends=_plain(rows.ends, np.int64),
+        indices=_plain(rows.indices, rows.indices.dtype),
+    )
+
+
+def _plain(values: npt.NDArray[Any], kind: npt.DTypeLike) -> npt.NDArray[Any]:
+    plain = np.ascontiguousarray(values, dtype=kind).view()
+    plain.flags.writeable = False
+    return plain

@@ -1,0 +1,124 @@
+"""Reading Lark's trees: the names, islands, numbers and clauses that every family's builder shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isfinite
+from typing import NamedTuple
+
+import lark
+
+from snapdb.errors import ParseError, Span
+from snapdb.sql.ast import ColumnList, Island, Name
+from snapdb.sql.tokens import Token, TokenKind, identifier, string_value
+
+__all__ = ["Leaf", "Place", "Tree", "columns", "has", "integer", "island", "leaves", "message"]
+__all__ += ["name", "number", "once", "only", "span_of", "string", "trees"]
+
+Tree = lark.Tree[lark.Token]
+Leaf = lark.Token
+
+
+class Place(NamedTuple):
+    """Where a statement stands; the first two fields of every statement."""
+
+    source: str
+    span: Span
+
+
+def span_of(node: Tree | Leaf) -> Span:
+    """The place of a node in the source."""
+    if isinstance(node, lark.Token):
+        assert node.start_pos is not None and node.end_pos is not None, "the lexer sets both"
+        return Span(node.start_pos, node.end_pos)
+    return Span(node.meta.start_pos, node.meta.end_pos)
+
+
+def leaves(tree: Tree) -> list[Leaf]:
+    """The tokens directly under a tree."""
+    return [child for child in tree.children if isinstance(child, lark.Token)]
+
+
+def trees(tree: Tree, rule: str | None = None) -> list[Tree]:
+    """The trees directly under a tree, of one rule or of any."""
+    found = [child for child in tree.children if isinstance(child, lark.Tree)]
+    return [child for child in found if rule is None or child.data == rule]
+
+
+def only(tree: Tree, rule: str) -> Tree | None:
+    """The tree of a rule that the grammar admits at most once."""
+    return next(iter(trees(tree, rule)), None)
+
+
+def has(tree: Tree, rule: str) -> bool:
+    """Whether a tree of that rule is directly under this one."""
+    return only(tree, rule) is not None
+
+
+def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
+    """Clauses that may come in any order, by rule; ParseError at one that is given twice."""
+    given: dict[str, Tree] = {}
+    for clause in clauses:
+        rule = str(clause.data)
+        if rule in given:
+            keyword = _LABELS.get(rule, rule.upper().replace("_", " "))
+            raise ParseError(f"{keyword} is given twice; keep one", span=span_of(clause))
+        given[rule] = clause
+    return given
+
+
+_LABELS = {"event_time": "the event time", "order": "the order of the seeds", "on_duplicate": "ON DUPLICATE KEY"}
+
+
+def _token(leaf: Leaf, kind: TokenKind) -> Token:
+    return Token(kind, str(leaf), span_of(leaf))
+
+
+def name(leaf: Leaf) -> Name:
+    """An identifier without its quotes."""
+    text = identifier(_token(leaf, "quoted" if leaf.startswith('"') else "word"))
+    if not text:
+        raise ParseError("a name cannot be empty", span=span_of(leaf))
+    return Name(text, span_of(leaf))
+
+
+def columns(tree: Tree | None) -> ColumnList:
+    """The names in parentheses; empty where there are none."""
+    return () if tree is None else tuple(name(leaf) for leaf in leaves(tree))
+
+
+def island(leaf: Leaf) -> Island:
+    """An island as it was written."""
+    return Island(str(leaf), span_of(leaf))
+
+
+def string(leaf: Leaf) -> str:
+    """The text that a string stands for."""
+    return string_value(_token(leaf, "string"))
+
+
+def message(tree: Tree) -> str | None:
+    """What MESSAGE says, if the statement ends with one."""
+    clause = only(tree, "message")
+    return None if clause is None else string(leaves(clause)[0])
+
+
+def number(tree: Tree) -> float:
+    """A number of a clause; ParseError when it is too large for a float."""
+    text = "".join(leaves(tree))
+    try:
+        value = float(text)
+    except ValueError:
+        value = float(int(text, 0)) if len(text) < 100 and text.lower().lstrip("-").startswith("0x") else float("inf")
+    if not isfinite(value):
+        raise ParseError(f"{text[:40]} is not a number that can be held", span=span_of(tree))
+    return value
+
+
+def integer(tree: Tree, clause: str) -> int:
+    """A whole number of a clause; ParseError when it is not one."""
+    text = "".join(leaves(tree))
+    try:
+        return int(text)
+    except ValueError:
+        raise ParseError(f"{clause} takes a whole number, found {text[:40]}", span=span_of(tree)) from None

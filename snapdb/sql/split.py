@@ -1,0 +1,72 @@
+"""The statements of a script: text between semicolons that stand outside quotes, comments and brackets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from snapdb.errors import ParseError, SnapdbError, Span
+from snapdb.sql.brackets import CLOSERS, OPENERS
+from snapdb.sql.tokens import Token, scan
+
+__all__ = ["Part", "is_complete", "parts", "split"]
+
+
+class Part(NamedTuple):
+    """One statement's tokens, before it is parsed; never empty."""
+
+    tokens: tuple[Token, ...]
+    ended: bool
+    """Whether a semicolon followed."""
+
+    @property
+    def span(self) -> Span:
+        """From the first token to the last: no semicolon, no comment around it."""
+        return Span(self.tokens[0].span.start, self.tokens[-1].span.stop)
+
+
+def parts(text: str) -> tuple[Part, ...]:
+    """The statements of a script as tokens; empty ones are skipped."""
+    found = []
+    current: list[Token] = []
+    depth = 0
+    for token in scan(text):
+        if token.kind == "mark":
+            if token.text in OPENERS:
+                depth += 1
+            elif token.text in CLOSERS:
+                depth = max(depth - 1, 0)  # a stray closer is reported when the statement is parsed
+            elif token.text == ";" and depth == 0:
+                if current:
+                    found.append(Part(tuple(current), ended=True))
+                current = []
+                continue
+        current.append(token)
+    if current:
+        found.append(Part(tuple(current), ended=False))
+    return tuple(found)
+
+
+def split(text: str) -> tuple[Span, ...]:
+    """Where each statement of a script stands, without its semicolon and the comments around it.
+
+    >>> text = "SELECT ';'; -- nothing\\n; SELECT 2"
+    >>> [text[span.start : span.stop] for span in split(text)]
+    ["SELECT ';'", 'SELECT 2']
+    """
+    try:
+        return tuple(part.span for part in parts(text))
+    except SnapdbError as error:
+        raise error.located(text) from None
+
+
+def is_complete(text: str) -> bool:
+    """Whether the last statement is ended by a semicolon outside quotes, comments and brackets.
+
+    >>> is_complete("SELECT ';'"), is_complete("SELECT (1;"), is_complete("SELECT 1; -- done")
+    (False, False, True)
+    """
+    try:
+        found = parts(text)
+    except ParseError:
+        return False
+    return bool(found) and found[-1].ended

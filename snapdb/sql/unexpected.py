@@ -1,0 +1,87 @@
+"""Lark's refusal of a token as an error a person can act on: what was expected, what was found, what was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from lark import Lark
+from lark.exceptions import UnexpectedToken
+
+from snapdb.errors import ParseError, Span
+from snapdb.sql.grammars import RESERVED
+from snapdb.sql.refuse import LATER
+from snapdb.sql.tokens import Token
+from snapdb.types import did_you_mean
+
+__all__ = ["explain"]
+
+_READABLE = {
+    "NAME": "a name",
+    "STRING": "a string in single quotes",
+    "NUMBER": "a number",
+    "QUERY": "a query",
+    "CONDITION": "a condition",
+    "EXPRESSION": "an expression",
+    "COLUMNS": "columns with their types",
+    "$END": "the end of the statement",
+}
+
+_GROUPS = (
+    (
+        frozenset({"MINUS", "NUMBER", "STRING", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "LPAR"}),
+        "a time (a number, a string, DATE '…', TIMESTAMP '…' or an expression in parentheses)",
+    ),
+    (frozenset({"MINUS", "NUMBER"}), "a number"),
+)
+"""Terminals that together stand for one thing."""
+
+
+def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
+    """The error to show for a token that the grammar could not take; `tokens` are the statement's, unfolded."""
+    accepted = error.interactive_parser.accepts()
+    expected = _expected(accepted, parser)
+    if error.token.type == "$END":
+        end = tokens[-1].span.stop
+        return ParseError(f"unexpected end of the statement: expected {expected}", span=Span(end, end))
+    found = next(token for token in tokens if token.span.start == error.token.start_pos)
+    message = f"expected {expected}, found {found.text[:40]}{_hint(found, accepted, parser)}"
+    return ParseError(message, span=found.span)
+
+
+def _expected(accepted: Iterable[str], parser: Lark) -> str:
+    """The terminals in words, names and values before keywords, the end last."""
+    rest = set(accepted)
+    phrases = []
+    for group, phrase in _GROUPS:
+        if group <= rest:
+            phrases.append(phrase)
+            rest -= group
+    phrases += [_READABLE[terminal] for terminal in _READABLE if terminal in rest and terminal != "$END"]
+    phrases += sorted(_written(terminal, parser) for terminal in rest - _READABLE.keys())
+    if "$END" in rest:
+        phrases.append(_READABLE["$END"])
+    head, last = phrases[:-1], phrases[-1]
+    return f"{', '.join(head)} or {last}" if head else last
+
+
+def _written(terminal: str, parser: Lark) -> str:
+    """A keyword in capitals, or a mark in quotes."""
+    text: str = parser.get_terminal(terminal).pattern.value.upper()
+    return text if text[0].isalpha() else f'"{text}"'
+
+
+def _hint(found: Token, accepted: Iterable[str], parser: Lark) -> str:
+    """What was probably meant, as the end of the message."""
+    terminals = set(accepted)
+    if found.kind == "parameter":
+        return "; parameters stand only inside queries and conditions, write the value here"
+    if found.kind == "quoted":
+        return ""
+    if "NAME" in terminals and found.word in RESERVED:
+        return f'; {found.word} is reserved, write "{found.text}" in double quotes to use it as a name'
+    if found.word in LATER:
+        return f"; {found.word} is not in this version of snapdb"
+    if "EVENT_TIME" not in terminals and "ELEMENTS" in terminals and found.text in {"+", "-", "*", "/", "("}:
+        return "; put an expression in parentheses"
+    keywords = (_written(terminal, parser) for terminal in terminals - _READABLE.keys())
+    return did_you_mean(found.text, keywords) if found.kind == "word" else ""

@@ -1,0 +1,1 @@
+"""What lies on the disk: the catalog file, segments, id maps, topologies, features, and the commit that binds them."""

@@ -1,0 +1,96 @@
+"""The catalog's tables, as an ordered tuple of migrations: a database of format n has the first n applied."""
+
+from __future__ import annotations
+
+__all__ = ["APPLICATION_ID", "FORMAT", "MIGRATIONS"]
+
+APPLICATION_ID = 0x534E4150  # "SNAP": says that a SQLite file is ours
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    INSERT INTO facts VALUES ('changes', '0');
+
+    CREATE TABLE versions (
+        version INTEGER PRIMARY KEY,
+        time    INTEGER NOT NULL UNIQUE,          -- microseconds since 1970 UTC, grows with every version
+        message TEXT,
+        author  TEXT NOT NULL,
+        parent  TEXT NOT NULL,                    -- the hash of the version before
+        hash    TEXT NOT NULL                     -- of parent, version, time, message, author and the changes
+    );
+    CREATE TABLE tables (
+        id      INTEGER PRIMARY KEY AUTOINCREMENT,
+        name    TEXT NOT NULL,
+        folded  TEXT NOT NULL,
+        created INTEGER NOT NULL REFERENCES versions,
+        dropped INTEGER REFERENCES versions       -- NULL while it is there
+    );
+    CREATE UNIQUE INDEX live_tables ON tables (folded) WHERE dropped IS NULL;
+    CREATE TABLE columns (
+        table_id INTEGER NOT NULL REFERENCES tables,
+        since    INTEGER NOT NULL REFERENCES versions,
+        columns  TEXT NOT NULL,                   -- JSON: [[name, type, nullable], …]
+        PRIMARY KEY (table_id, since)
+    ) WITHOUT ROWID;
+    CREATE TABLE segments (
+        id       INTEGER PRIMARY KEY,
+        table_id INTEGER NOT NULL REFERENCES tables,
+        kind     TEXT NOT NULL CHECK (kind IN ('rows', 'deletes')),
+        path     TEXT NOT NULL UNIQUE,
+        rows     INTEGER NOT NULL,
+        bytes    INTEGER NOT NULL,
+        sha256   TEXT NOT NULL,
+        first    INTEGER NOT NULL,                -- row id of the file's first row
+        added    INTEGER NOT NULL REFERENCES versions,
+        removed  INTEGER REFERENCES versions
+    );
+    CREATE INDEX segments_of_table ON segments (table_id, added);
+    CREATE TABLE changes (
+        version      INTEGER NOT NULL REFERENCES versions,
+        table_id     INTEGER NOT NULL REFERENCES tables,
+        kind         TEXT NOT NULL,               -- create, append, delete, drop
+        rows_added   INTEGER NOT NULL,
+        rows_removed INTEGER NOT NULL,
+        PRIMARY KEY (version, table_id, kind)
+    ) WITHOUT ROWID;
+
+    CREATE TABLE id_maps (
+        id       INTEGER PRIMARY KEY,
+        table_id INTEGER NOT NULL REFERENCES tables,
+        key      TEXT NOT NULL,                   -- JSON: the key's columns, case-folded
+        UNIQUE (table_id, key)
+    );
+    CREATE TABLE id_segments (
+        map_id INTEGER NOT NULL REFERENCES id_maps,
+        path   TEXT NOT NULL UNIQUE,
+        rows   INTEGER NOT NULL,
+        bytes  INTEGER NOT NULL,
+        sha256 TEXT NOT NULL,
+        first  INTEGER NOT NULL,                  -- dense id of the file's first key
+        PRIMARY KEY (map_id, first)
+    );
+
+    CREATE TABLE graphs (
+        name       TEXT NOT NULL,
+        folded     TEXT PRIMARY KEY,
+        definition TEXT NOT NULL,                 -- JSON of types.PropertyGraph
+        created    INTEGER NOT NULL
+    );
+    CREATE TABLE artefacts (
+        digest TEXT PRIMARY KEY,                  -- of everything its content follows from
+        kind   TEXT NOT NULL CHECK (kind IN ('topology', 'features')),
+        path   TEXT NOT NULL UNIQUE,
+        bytes  INTEGER NOT NULL
+    );
+    CREATE TABLE snapshots (
+        id         INTEGER PRIMARY KEY AUTOINCREMENT,
+        name       TEXT NOT NULL,
+        folded     TEXT NOT NULL UNIQUE,
+        definition TEXT NOT NULL,                 -- JSON of types.Snapshot
+        path       TEXT NOT NULL UNIQUE
+    );
+    """,
+)
+
+FORMAT = len(MIGRATIONS)

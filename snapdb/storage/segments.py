@@ -1,0 +1,90 @@
+"""Writing rows as immutable Parquet files, synced and hashed, before any version names them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from snapdb.errors import DatabaseError, DataError, InputError, SnapdbError
+from snapdb.relational import Session, parquet_form, quote, text_literal
+from snapdb.storage.commit import File
+from snapdb.storage.disk import discard, fresh_name, hash_file, settle
+from snapdb.storage.home import Home
+from snapdb.types import Column
+
+__all__ = ["write_query", "write_segment"]
+
+_OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"
+
+
+def write_segment(
+    home: Home,
+    session: Session,
+    folder: str,
+    columns: Sequence[Column],
+    query: str,
+    parameters: Any = None,
+    supplied: Sequence[str] | None = None,
+) -> File:
+    """Write the rows of `query`, cast to `columns`, as a new segment.
+
+    Args:
+        folder: Where, relative to the database directory, e.g. `tables/3`.
+        query: A user's query; errors carry their place in it. Its columns are taken in order.
+        supplied: The names of `columns` that the query's columns stand for, in its order; all when None. The
+            others are NULL.
+
+    Raises:
+        DataError: NULL in a NOT NULL column.
+        DatabaseError: the disk refused.
+    """
+    supplied = [c.name for c in columns] if supplied is None else supplied
+    position = {name.casefold(): f"c{i}" for i, name in enumerate(supplied)}
+    values = [f"CAST({position.get(c.name.casefold(), 'NULL')} AS {c.type})" for c in columns]
+    casts = ", ".join(
+        f"CAST({value} AS {parquet_form(c.type)}) AS {quote(c.name)}" for value, c in zip(values, columns, strict=True)
+    )
+    names = ", ".join(f"c{i}" for i in range(len(supplied)))
+    file = write_query(home, session, folder, (f"SELECT {casts} FROM (", query, f"\n) AS q({names})"), parameters)
+    try:
+        _check_not_null(home, session, file, columns)
+    except SnapdbError:
+        discard(home.path / file.path)
+        raise
+    return file
+
+
+def write_query(home: Home, session: Session, folder: str, query: tuple[str, str, str], parameters: Any = None) -> File:
+    """Write the rows of a query, given as (ours, the user's, ours), as they are, in order."""
+    directory = home.path / folder
+    path = directory / f"{fresh_name()}.parquet"
+    before, island, after = query
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        rows = session.wrap(f"COPY ({before}", island, f"{after}) TO {text_literal(str(path))} {_OPTIONS}", parameters)
+        settle(path)
+        settle(directory)
+        size, sha256 = hash_file(path)
+    except OSError as error:
+        discard(path)
+        raise DatabaseError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
+    except InputError as error:
+        discard(path)
+        if str(path) in error.message:
+            raise DatabaseError(f"cannot write {path}: {error.message}; nothing was changed") from error
+        raise
+    except BaseException:
+        discard(path)
+        raise
+    return File(str(path.relative_to(home.path)), rows[0][0], size, sha256)
+
+
+def _check_not_null(home: Home, session: Session, file: File, columns: Sequence[Column]) -> None:
+    required = [c for c in columns if not c.nullable]
+    if not required:
+        return
+    counts = ", ".join(f"count(*) - count({quote(c.name)})" for c in required)
+    source = f"read_parquet({text_literal(str(home.path / file.path))})"
+    for column, nulls in zip(required, session.rows(f"SELECT {counts} FROM {source}")[0], strict=True):
+        if nulls:
+            raise DataError(f'column "{column.name}" is NOT NULL, but {nulls} rows have NULL in it')

@@ -1,0 +1,114 @@
+"""One edge type's adjacency at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapdb.errors import DataError
+from snapdb.kernels.topology import row_order
+from snapdb.relational import Session
+
+__all__ = ["EdgeArrays", "Rows", "read_edges", "read_rows", "sort_edges", "write_rows"]
+
+Int64s = npt.NDArray[np.int64]
+
+_ARRAYS = ("indptr", "indices", "edge_id", "time", "weight")
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeArrays:
+    """Edges in no particular order; ids are dense."""
+
+    source: Int64s
+    destination: Int64s
+    edge_id: Int64s
+    time: Int64s | None
+    weight: npt.NDArray[np.float64] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Edges as rows of the nodes they are expanded from."""
+
+    indptr: Int64s
+    """[nodes + 1]"""
+    indices: npt.NDArray[Any]
+    """[edges] dense ids of the far ends: int32, or int64 past 2^31 nodes."""
+    edge_id: Int64s
+    time: Int64s | None
+    weight: npt.NDArray[np.float64] | None
+
+    def take(self, indptr: Int64s, positions: Int64s) -> Rows:
+        """Other rows made of these positions."""
+        return Rows(
+            indptr,
+            self.indices[positions],
+            self.edge_id[positions],
+            None if self.time is None else self.time[positions],
+            None if self.weight is None else self.weight[positions],
+        )
+
+
+def read_edges(session: Session, query: str) -> EdgeArrays:
+    """The edges of a SELECT of `source, destination, e_id` and, where there are, `time`, `weight`."""
+    table = session.table(query)
+    names = table.column_names
+    if "weight" in names:
+        _check_weights(table["weight"], table["e_id"])
+    return EdgeArrays(
+        _numpy(table["source"]),
+        _numpy(table["destination"]),
+        _numpy(table["e_id"]),
+        _numpy(table["time"]) if "time" in names else None,
+        table["weight"].to_numpy() if "weight" in names else None,
+    )
+
+
+def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool = False) -> Rows:
+    """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id).
+
+    Args:
+        nodes: How many nodes have a row.
+        far_nodes: How many the neighbours' type has; decides the width of `indices`.
+    """
+    near, far = (edges.source, edges.destination) if outgoing else (edges.destination, edges.source)
+    indptr, order = row_order(near, edges.time, edges.edge_id, nodes)
+    width = np.int32 if far_nodes < 2**31 else np.int64
+    unsorted = Rows(indptr, far.astype(width), edges.edge_id, edges.time, edges.weight)
+    return unsorted.take(indptr, order)
+
+
+def write_rows(rows: Rows, directory: Path, prefix: str = "") -> dict[str, Any]:
+    """Write the arrays as .npy files, whose names begin with `prefix`, and return their facts for a manifest."""
+    for name in _ARRAYS:
+        if (array := getattr(rows, name)) is not None:
+            np.save(directory / f"{prefix}{name}.npy", array)
+    facts: dict[str, Any] = {"edges": int(rows.indices.size), "nodes": int(rows.indptr.size - 1)}
+    if rows.time is not None and rows.time.size:
+        facts |= {"first_time": int(rows.time.min()), "last_time": int(rows.time.max())}
+    return facts
+
+
+def read_rows(directory: Path, prefix: str = "") -> Rows:
+    """The arrays that `write_rows` wrote, memory-mapped."""
+    found = {name: directory / f"{prefix}{name}.npy" for name in _ARRAYS}
+    return Rows(**{name: np.load(path, mmap_mode="r") if path.exists() else None for name, path in found.items()})
+
+
+def _check_weights(weight: pa.ChunkedArray, edge_id: pa.ChunkedArray) -> None:
+    values = weight.to_numpy()
+    bad = np.flatnonzero(np.isnan(values))  # Arrow gives NULL as NaN here
+    if bad.size:
+        shown = ", ".join(str(edge_id[int(i)].as_py()) for i in bad[:3])
+        raise DataError(f"{bad.size} edges have NULL or NaN as weight (edge ids {shown}); delete them or set a weight")
+
+
+def _numpy(column: pa.ChunkedArray) -> Int64s:
+    values: Int64s = column.to_numpy()
+    return np.ascontiguousarray(values, dtype=np.int64)

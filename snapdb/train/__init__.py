@@ -1,0 +1,20 @@
+"""A small reference trainer in plain torch: two models, a loop, predictions and metrics."""
+
+from snapdb.train.fit import History, Predictions, evaluate, fit, predict
+from snapdb.train.metrics import accuracy, average_precision, roc_auc
+from snapdb.train.models import GCN, GraphSAGE
+from snapdb.train.seeded import seeded
+
+__all__ = [
+    "GCN",
+    "GraphSAGE",
+    "History",
+    "Predictions",
+    "accuracy",
+    "average_precision",
+    "evaluate",
+    "fit",
+    "predict",
+    "roc_auc",
+    "seeded",
+]

@@ -1,0 +1,179 @@
+"""Training, prediction and scoring over streams of batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from snapdb.errors import InputError
+from snapdb.loading.batch import Batch
+from snapdb.train.seeded import seeded
+
+__all__ = ["History", "Predictions", "evaluate", "fit", "predict"]
+
+Transform = Callable[[Tensor], Tensor]
+Metric = Callable[[Tensor, Tensor], float]
+
+
+@runtime_checkable
+class _Replayable(Protocol):
+    def set_epoch(self, epoch: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What a training run saw."""
+
+    losses: tuple[float, ...]
+    """Mean loss of the labelled seeds, epoch by epoch."""
+    scores: tuple[float, ...]
+    """What `validate` answered after each epoch; empty without it."""
+    best: int
+    """The epoch whose weights the model now has: the best score's, or the last."""
+    seconds: float
+    """Wall-clock time of the whole run, validation included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """A model's answer for every seed of a stream, in the order of `input_id`."""
+
+    input_id: Tensor
+    """[seeds] int64: positions in the stream's seed set, ascending."""
+    logits: Tensor
+    """[seeds, classes] float32."""
+    y: Tensor | None
+    """[seeds] targets, when the batches carry them."""
+
+
+def fit(
+    model: nn.Module,
+    stream: Iterable[Batch],
+    *,
+    epochs: int,
+    lr: float = 0.01,
+    weight_decay: float = 0.0,
+    validate: Callable[[], float] | None = None,
+    patience: int | None = None,
+    seed: int = 0,
+    transform: Transform | None = None,
+) -> History:
+    """Trains `model` in place with Adam, one step a batch, and tells how it went.
+
+    Integer targets are classes (cross-entropy, -1 means unlabelled); float targets are regressed (squared error).
+    The same model, stream and `seed` give the same weights: dropout draws from `seed`, and epoch i of a stream is
+    always its epoch i.
+
+    Args:
+        model: called as `model(batch, x)`, answers logits of the seeds.
+        stream: a `BatchStream`, or a list of batches to go through again and again.
+        epochs: the most passes over the stream.
+        lr: Adam's step size.
+        weight_decay: Adam's L2 penalty.
+        validate: called after each epoch, answers a score, higher is better; the best epoch's weights stay.
+        patience: epochs without a better score after which training stops.
+        seed: of dropout.
+        transform: maps a batch's node features [nodes, width] to what the model reads.
+    """
+    started = time.perf_counter()
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, weight_decay=weight_decay)
+    losses: list[float] = []
+    scores: list[float] = []
+    best, weights = -1, None
+    with seeded(seed):
+        for epoch in range(epochs):
+            losses.append(_epoch(model, _at(stream, epoch), optimizer, transform))
+            if validate is None:
+                continue
+            scores.append(validate())
+            if best < 0 or scores[-1] > scores[best]:
+                best, weights = epoch, deepcopy(model.state_dict())
+            if patience is not None and epoch - best >= patience:
+                break
+    if weights is not None:
+        model.load_state_dict(weights)
+    return History(tuple(losses), tuple(scores), best if weights else len(losses) - 1, time.perf_counter() - started)
+
+
+def predict(model: nn.Module, stream: Iterable[Batch], *, transform: Transform | None = None) -> Predictions:
+    """The model's logits for every seed of one epoch (epoch 0) of the stream, by `input_id`; nothing is learned."""
+    order: list[Tensor] = []
+    logits: list[Tensor] = []
+    targets: list[Tensor] = []
+    training = model.training
+    model.eval()
+    with torch.no_grad():
+        for batch in _at(stream, 0):
+            order.append(batch.input_id.clone())
+            logits.append(model(batch, _transformed(batch, transform)))
+            if batch.y is not None:
+                targets.append(batch.y.clone())
+    model.train(training)
+    if not order:
+        raise InputError("the stream has no batch to predict: its SEEDS query returned no row")
+    input_id = torch.cat(order)
+    rows = torch.argsort(input_id)
+    y = torch.cat(targets)[rows] if targets else None
+    return Predictions(input_id[rows], torch.cat(logits)[rows], y)
+
+
+def evaluate(
+    model: nn.Module, stream: Iterable[Batch], metrics: Mapping[str, Metric], *, transform: Transform | None = None
+) -> dict[str, float]:
+    """Each metric's value over all seeds of the stream: name → `metric(y, logits)`."""
+    seen = predict(model, stream, transform=transform)
+    if seen.y is None:
+        raise InputError(
+            "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
+        )
+    return {name: metric(seen.y, seen.logits) for name, metric in metrics.items()}
+
+
+def _epoch(
+    model: nn.Module, batches: Iterable[Batch], optimizer: torch.optim.Optimizer, transform: Transform | None
+) -> float:
+    """One pass with a step a batch; the mean loss of the labelled seeds."""
+    model.train()
+    total, labelled = 0.0, 0
+    for batch in batches:
+        loss, count = _loss(model(batch, _transformed(batch, transform)), batch)
+        if not count:
+            continue
+        optimizer.zero_grad()
+        (loss / count).backward()
+        optimizer.step()
+        total, labelled = total + loss.item(), labelled + count
+    if not labelled:
+        raise InputError("no seed of the stream has a label to learn from: check SEEDS and TARGET")
+    return total / labelled
+
+
+def _loss(logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
+    """The summed loss of the labelled seeds, and how many they are."""
+    if batch.y is None:
+        raise InputError(
+            "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
+        )
+    if batch.y.is_floating_point():
+        return functional.mse_loss(logits.reshape(batch.y.shape), batch.y, reduction="sum"), len(batch.y)
+    loss = functional.cross_entropy(logits, batch.y, ignore_index=-1, reduction="sum")
+    return loss, int((batch.y != -1).sum())
+
+
+def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
+    """The stream set to an epoch; a plain list of batches is the same in every epoch."""
+    if isinstance(stream, _Replayable):
+        stream.set_epoch(epoch)
+    return stream
+
+
+def _transformed(batch: Batch, transform: Transform | None) -> Tensor | None:
+    """What the model reads instead of the batch's own features; None when it reads those."""
+    return None if transform is None else transform(batch.x[batch.seed_type])

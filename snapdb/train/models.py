@@ -1,0 +1,172 @@
+"""Two small graph neural networks that read a `Batch`: GraphSAGE and GCN, in plain torch.
+
+Both take batches with one vertex type. Several relations are summed. Messages flow from row 0 of `edge_index` to
+row 1, toward the seeds, and each layer computes only the nodes that the later layers still need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from snapdb.errors import InputError
+from snapdb.loading.batch import Batch
+from snapdb.train.seeded import seeded
+
+__all__ = ["GCN", "GraphSAGE"]
+
+
+class GraphSAGE(nn.Module):
+    """An encoder, `layers` rounds of "my state and the mean of my neighbours'", and a read-out for the seeds.
+
+    >>> GraphSAGE(features=10, classes=2, layers=3).depth
+    3
+    """
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        *,
+        hidden: int = 64,
+        layers: int = 2,
+        dropout: float = 0.2,
+        norm: bool = True,
+        residual: bool = True,
+        seed: int = 0,
+    ) -> None:
+        """Weights follow from `seed` alone. `norm` puts a LayerNorm before each round, `residual` adds its input."""
+        super().__init__()
+        self.depth = layers
+        self.residual = residual
+        with seeded(seed):
+            self.encode = nn.Linear(features, hidden)
+            self.norm = nn.ModuleList(nn.LayerNorm(hidden) if norm else nn.Identity() for _ in range(layers))
+            self.root = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(layers))
+            self.neighbour = nn.ModuleList(nn.Linear(hidden, hidden, bias=False) for _ in range(layers))
+            self.read = nn.Linear(hidden, classes)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, batch: Batch, x: Tensor | None = None) -> Tensor:
+        """Logits [batch_size, classes] of the seeds. `x` stands for the batch's own node features [nodes, features]."""
+        state = torch.relu(self.encode(_features(batch, x, self.depth)))
+        for i in range(self.depth):
+            hood = _Hood.of(batch, self.depth - i)
+            normed = self.norm[i](state)
+            change = self.root[i](normed[: hood.receivers]) + self.neighbour[i](hood.mean(normed))
+            change = self.dropout(torch.relu(change))
+            state = state[: hood.receivers] + change if self.residual else change
+        logits: Tensor = self.read(state[: batch.batch_size])
+        return logits
+
+
+class GCN(nn.Module):
+    """Kipf and Welling's network: each layer mixes a node with its neighbours, then applies a linear map.
+
+    `normalize="symmetric"` weighs an edge by 1 / sqrt(degree · degree), self loops counted. Degrees are counted in
+    the batch, so they are true for nodes whose neighbours were all drawn (FULL) and too small for the nodes of the
+    last hop, which nobody expanded. Sample one hop more than there are layers and the result is exactly that of the
+    whole graph. `normalize="mean"` weighs by 1 / degree of the receiver: every receiver was expanded, so it is
+    exact with as many hops as layers.
+    """
+
+    def __init__(
+        self,
+        features: int,
+        classes: int,
+        *,
+        hidden: int = 16,
+        layers: int = 2,
+        dropout: float = 0.5,
+        normalize: str = "symmetric",
+        seed: int = 0,
+    ) -> None:
+        """Weights follow from `seed` alone. `normalize` is 'symmetric' or 'mean'."""
+        super().__init__()
+        if normalize not in ("symmetric", "mean"):
+            raise InputError(f"normalize is 'symmetric' or 'mean', not {normalize!r}")
+        self.depth = layers
+        self.normalize = normalize
+        widths = [features, *[hidden] * (layers - 1), classes]
+        with seeded(seed):
+            self.linear = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+            for layer in self.linear:
+                assert isinstance(layer, nn.Linear)
+                nn.init.xavier_uniform_(layer.weight)
+                nn.init.zeros_(layer.bias)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, batch: Batch, x: Tensor | None = None) -> Tensor:
+        """Logits [batch_size, classes] of the seeds. `x` stands for the batch's own node features [nodes, features]."""
+        state = _features(batch, x, self.depth)
+        degree = _degree(batch)
+        for i, linear in enumerate(self.linear):
+            hood = _Hood.of(batch, self.depth - i)
+            state = self._mix(hood, linear(self.dropout(state)), degree)
+            if i + 1 < self.depth:
+                state = torch.relu(state)
+        return state[: batch.batch_size]
+
+    def _mix(self, hood: _Hood, state: Tensor, degree: Tensor) -> Tensor:
+        scale = degree[: len(state), None]
+        here = degree[: hood.receivers, None]
+        if self.normalize == "mean":
+            return (hood.total(state) + state[: hood.receivers]) / here
+        scaled = state * scale.rsqrt()
+        return (hood.total(scaled) + scaled[: hood.receivers]) * here.rsqrt()
+
+
+@dataclass(frozen=True, slots=True)
+class _Hood:
+    """The edges and receivers of one layer: those within `reach` hops of the seeds."""
+
+    edges: tuple[Tensor, ...]
+    """Per relation, [2, E] local ids: neighbour, receiver."""
+    receivers: int
+    """The first nodes of the batch: the layer computes these and no others."""
+
+    @classmethod
+    def of(cls, batch: Batch, reach: int) -> _Hood:
+        """What the layer needs whose output must cover the nodes of the first `reach` hops (the seeds count as one)."""
+        kind = batch.seed_type
+        edges = tuple(index[:, : sum(batch.num_sampled_edges[key][:reach])] for key, index in batch.edge_index.items())
+        return cls(edges, sum(batch.num_sampled_nodes[kind][:reach]))
+
+    def total(self, state: Tensor) -> Tensor:
+        """[receivers, width]: the sum of the neighbours' states, over all relations."""
+        out = state.new_zeros(self.receivers, state.shape[1])
+        for index in self.edges:
+            out = out.index_add(0, index[1], state.index_select(0, index[0]))
+        return out
+
+    def mean(self, state: Tensor) -> Tensor:
+        """[receivers, width]: the mean over each relation's neighbours, summed over relations; 0 where there are none."""
+        out = state.new_zeros(self.receivers, state.shape[1])
+        for index in self.edges:
+            count = torch.bincount(index[1], minlength=self.receivers).clamp(min=1).to(state.dtype)
+            total = _Hood((index,), self.receivers).total(state)
+            out = out + total / count[:, None]
+        return out
+
+
+def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
+    """Features [nodes within `layers` hops, width] of a batch with one vertex type: the given ones, or its own."""
+    kind = batch.seed_type
+    if len(batch.num_sampled_nodes) != 1:
+        kinds = ", ".join(sorted(batch.num_sampled_nodes))
+        raise InputError(f"this model takes one vertex type; the batch has {kinds}: write a model that names its types")
+    if x is None and kind not in batch.x:
+        raise InputError(f"{kind} has no feature x: say FEATURES (column AS x) in CREATE PROPERTY GRAPH, or pass x")
+    rows = batch.x[kind] if x is None else x
+    return rows[: sum(batch.num_sampled_nodes[kind][: layers + 1])]
+
+
+def _degree(batch: Batch) -> Tensor:
+    """[nodes] float: incoming edges in the batch, and one for the self loop."""
+    nodes = sum(batch.num_sampled_nodes[batch.seed_type])
+    degree = torch.ones(nodes)
+    for index in batch.edge_index.values():
+        degree += torch.bincount(index[1], minlength=nodes)
+    return degree

@@ -1,0 +1,55 @@
+"""What tests share: a fresh database, the real data, a fresh process, and the collection of .slt files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import snapdb
+from tests.slt import SltFile
+
+FreshProcess = Callable[[str], "subprocess.CompletedProcess[str]"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--slt-update", action="store_true", help="rewrite the expected results of the .slt files that run"
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix == ".slt":
+        return SltFile.from_parent(parent, path=file_path)
+    return None
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Any]:
+    """A new, empty database in a directory of its own."""
+    with snapdb.connect(tmp_path / "test.snapdb") as database:
+        yield database
+
+
+@pytest.fixture(scope="session")
+def data(pytestconfig: pytest.Config) -> Path:
+    """The folder of real data sets; the test is skipped where there is none."""
+    folder = Path(os.environ.get("SNAPDB_DATA", pytestconfig.rootpath.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real data at {folder}: set SNAPDB_DATA to a folder that holds it")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fresh_process() -> FreshProcess:
+    """Runs Python code in a process that has imported nothing yet; stdout and stderr are captured as text."""
+
+    def run(code: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+    return run

@@ -1,0 +1,247 @@
+"""Statement files: SQL with the results it must give, run through the public door and collected by pytest.
+
+A file is a list of records, separated by blank lines; `#` starts a comment line. It runs from top to bottom in a
+database of its own, and `${TMP}` stands for a folder of its own, in statements, results and messages.
+
+    statement ok                      the next lines, up to a blank line, are a statement that must run
+    statement error [regex]           it must fail, with a message in which the regex is found; after a line `----`
+                                      the whole message may follow instead, caret line and all
+    query <types> [options]           it must return the rows after the line `----`
+    file <name> [parquet]             writes the next lines to ${TMP}/<name>; parquet: the rows of a DuckDB query
+    restart                           closes the database and opens it again
+
+Types hold one letter a column: I integer, R float or decimal, B boolean, T anything else; NULL fits all. Options:
+`rowsort` compares sorted lines, `columns=a,b` keeps these columns of the result (for SHOW, which no SELECT can wrap).
+Columns are separated by two spaces; NULL prints as NULL, an empty text as (empty), booleans as true and false, floats
+as Python's repr, anything else as str, line ends as \\n.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+
+import duckdb
+import pytest
+
+import snapdb
+
+__all__ = ["Record", "RecordError", "SltFile", "parse_slt", "run_slt", "write_slt"]
+
+Kind = Literal["ok", "error", "query", "file", "restart"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of a statement file."""
+
+    kind: Kind
+    line: int
+    """1-based line of the record's first line."""
+    body: str
+    """The statement, or the content of a file."""
+    argument: str = ""
+    """The regex of an error, the types of a query, the name of a file."""
+    options: tuple[str, ...] = ()
+    expected: tuple[str, ...] | None = None
+    """The lines after `----`; None where there is no such line."""
+    stop: int = 0
+    """Index of the line after the record's last."""
+
+
+class RecordError(Exception):
+    """A record that did not do what it says."""
+
+    def __init__(self, path: Path, record: Record, expected: str, got: str) -> None:
+        statement = "\n    ".join(record.body.splitlines())
+        want, have = ("\n    ".join(text.splitlines()) for text in (expected, got))
+        super().__init__(f"{path}:{record.line}\n    {statement}\n  expected:\n    {want}\n  got:\n    {have}")
+
+
+def parse_slt(text: str) -> Iterator[Record]:
+    """The records of a statement file, in order; a ValueError names the line of an unknown one."""
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        if not lines[at].strip() or lines[at].startswith("#"):
+            at += 1
+            continue
+        stop = next((i for i in range(at, len(lines)) if not lines[i].strip()), len(lines))
+        yield _record(lines[at:stop], at + 1, stop)
+        at = stop
+
+
+def _record(lines: list[str], line: int, stop: int) -> Record:
+    words = lines[0].split()
+    cut = lines.index("----") if "----" in lines else len(lines)
+    body = "\n".join(lines[1:cut])
+    expected = tuple(lines[cut + 1 :]) if cut < len(lines) else None
+    match words:
+        case ["statement", "ok"]:
+            return Record("ok", line, body, stop=stop)
+        case ["statement", "error", *_]:
+            regex = lines[0].split(maxsplit=2)[2:]
+            return Record("error", line, body, "".join(regex), expected=expected, stop=stop)
+        case ["query", types, *options]:
+            return Record("query", line, body, types, tuple(options), expected or (), stop)
+        case ["file", name, *options]:
+            return Record("file", line, "\n".join(lines[1:]), name, tuple(options), stop=stop)
+        case ["restart"]:
+            return Record("restart", line, body, stop=stop)
+    raise ValueError(f"line {line}: not a record: {lines[0]}")
+
+
+def run_slt(path: Path, folder: Path) -> list[tuple[Record, tuple[str, ...] | None, RecordError | None]]:
+    """Every record of the file with the lines it gave and what was wrong; the database is made in `folder`."""
+    files = folder / "files"
+    files.mkdir()
+    run = _Run(path, folder / "test.snapdb", files)
+    try:
+        return [(record, *run.outcome(record)) for record in parse_slt(path.read_text())]
+    finally:
+        run.db.close()
+
+
+class _Run:
+    """One file's way through a database; `restart` puts a new connection in the old one's place."""
+
+    def __init__(self, path: Path, database: Path, files: Path) -> None:
+        self.path = path
+        self.database = database
+        self.files = files
+        self.db = snapdb.connect(database)
+
+    def outcome(self, record: Record) -> tuple[tuple[str, ...] | None, RecordError | None]:
+        record = replace(record, body=record.body.replace("${TMP}", str(self.files)))
+        try:
+            match record.kind:
+                case "ok":
+                    self.db.execute(record.body).fetchall()
+                    return None, None
+                case "error":
+                    return self._error(record)
+                case "query":
+                    return self._query(record)
+                case "file":
+                    self._write(record)
+                    return None, None
+                case "restart":
+                    self.db.close()
+                    self.db = snapdb.connect(self.database)
+                    return None, None
+        except Exception as error:
+            wanted = "\n".join(record.expected or ()) if record.kind == "query" else "no error"
+            return None, RecordError(self.path, record, wanted, self._plain(_described(error)))
+
+    def _error(self, record: Record) -> tuple[tuple[str, ...] | None, RecordError | None]:
+        wanted = record.argument if record.expected is None else "\n".join(record.expected)
+        try:
+            rows = self.db.execute(record.body).fetchall()
+        except snapdb.SnapdbError as error:
+            got = self._plain(str(error))
+            fits = re.search(record.argument, got) if record.expected is None else wanted == got
+            return tuple(got.splitlines()), None if fits else RecordError(self.path, record, wanted, got)
+        return None, RecordError(self.path, record, wanted, f"no error, and {len(rows)} rows")
+
+    def _query(self, record: Record) -> tuple[tuple[str, ...] | None, RecordError | None]:
+        result = self.db.execute(record.body)
+        rows = result.fetchall()
+        chosen = [option.removeprefix("columns=") for option in record.options if option.startswith("columns=")]
+        if chosen:
+            places = [list(result.columns).index(name) for name in chosen[0].split(",")]
+            rows = [tuple(row[place] for place in places) for row in rows]
+        types = "".join(_letter([row[i] for row in rows], letter) for i, letter in enumerate(record.argument))
+        width = len(rows[0]) if rows else len(record.argument)
+        got = [self._plain("  ".join(map(_shown, row))) for row in rows]
+        wanted = list(record.expected or ())
+        if "rowsort" in record.options:
+            got, wanted = sorted(got), sorted(wanted)
+        if types != record.argument or width != len(record.argument):
+            found = "\n".join([f"{width} columns of types {types}", *got])
+            return tuple(got), RecordError(self.path, record, f"types {record.argument}", found)
+        fits = got == wanted
+        return tuple(got), None if fits else RecordError(self.path, record, "\n".join(wanted), "\n".join(got))
+
+    def _write(self, record: Record) -> None:
+        target = self.files / record.argument
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if "parquet" in record.options:
+            with duckdb.connect() as connection:
+                connection.execute(f"COPY ({record.body}) TO '{target}' (FORMAT parquet)")
+        else:
+            target.write_text(record.body + "\n")
+
+    def _plain(self, text: str) -> str:
+        return text.replace(str(self.files), "${TMP}")
+
+
+def _described(error: Exception) -> str:
+    return str(error) if isinstance(error, snapdb.SnapdbError) else f"{type(error).__name__}: {error}"
+
+
+def _letter(values: Sequence[Any], wanted: str) -> str:
+    """The type letter of a column's values; the wanted one where all are NULL."""
+    letters = {_letter_of(value) for value in values if value is not None}
+    return "/".join(sorted(letters)) if letters else wanted
+
+
+def _letter_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return "B"
+    if isinstance(value, int):
+        return "I"
+    return "R" if isinstance(value, float | Decimal) else "T"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(value) if isinstance(value, float) else str(value)
+    return text.replace("\n", "\\n") or "(empty)"
+
+
+def write_slt(path: Path, outcomes: list[tuple[Record, tuple[str, ...] | None, RecordError | None]]) -> None:
+    """Rewrites the file with the results that its queries, and errors spelt out after `----`, gave."""
+    lines = path.read_text().splitlines()
+    for record, got, _ in reversed(outcomes):
+        if got is None or (record.kind == "error" and record.expected is None):
+            continue
+        start = record.line + len(record.body.splitlines())
+        lines[start : record.stop] = ["----", *got]
+    path.write_text("\n".join(lines) + "\n")
+
+
+class SltFile(pytest.File):
+    """A statement file; it is one test, because each record builds on those before."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        yield SltItem.from_parent(self, name=self.path.stem)
+
+
+class SltItem(pytest.Item):
+    """Runs one statement file."""
+
+    def runtest(self) -> None:
+        folder = self.config._tmp_path_factory.mktemp(self.name)  # type: ignore[attr-defined]
+        outcomes = run_slt(self.path, folder)
+        if self.config.getoption("--slt-update"):
+            write_slt(self.path, outcomes)
+        failures = [failure for _, _, failure in outcomes if failure is not None]
+        if failures:
+            raise ExceptionGroup(f"{len(failures)} records", failures)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
+        if isinstance(excinfo.value, ExceptionGroup) and all(
+            isinstance(e, RecordError) for e in excinfo.value.exceptions
+        ):
+            return "\n\n".join(str(failure) for failure in excinfo.value.exceptions)
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, f"{self.name}.slt"

@@ -1,0 +1,212 @@
+"""The sources keep the rules of the house: exports, docstrings, sizes, imports, the error tree, the wheel."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from snapdb import errors
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = {"snapdb": "snapdb", "cli": "snapdb_cli", "grammar": "snapdb_grammar"}
+"""Folder → name of the installed package."""
+SOURCES = sorted(path for folder in PACKAGES for path in (ROOT / folder).rglob("*.py"))
+HEAVY = ("torch", "numba", "duckdb", "pyarrow")
+LAZY = {"snapdb/__init__.py", "cli/main.py"}
+"""The only modules that may import in functions: they keep `import snapdb` and `snapdb --help` light."""
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def module_name(path: Path) -> str:
+    folder, *parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join([PACKAGES[folder], *(part for part in parts if part != "__init__")])
+
+
+each_source = pytest.mark.parametrize("path", SOURCES, ids=relative)
+
+
+def exported(tree: ast.Module) -> list[str] | None:
+    """The names in `__all__`, or None where the module has none."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
+            return [str(name) for name in ast.literal_eval(node.value)]
+    return None
+
+
+def definitions(tree: ast.Module) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The public functions and classes at the top of a module."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_"):
+            yield node
+
+
+def export_order(name: str) -> tuple[int, str]:
+    """Constants, then classes, then the rest, each by name."""
+    return (0 if name.isupper() else 1 if name[:1].isupper() else 2, name)
+
+
+@each_source
+def test_every_module_says_its_one_idea(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+@each_source
+def test_all_is_sorted_and_names_what_is_public(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    if len(tree.body) == 1:
+        pytest.skip("a docstring and nothing else")
+    names = exported(tree)
+    assert names is not None, "no __all__"
+    assert names == sorted(set(names), key=export_order)
+    assert not {node.name for node in definitions(tree)} - set(names), "public here, but not in __all__"
+
+
+@each_source
+def test_every_name_in_all_is_there(path: Path) -> None:
+    module = importlib.import_module(module_name(path))
+    assert [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)] == []
+
+
+@each_source
+def test_public_functions_and_classes_have_docstrings(path: Path) -> None:
+    missing = [node.name for node in definitions(ast.parse(path.read_text())) if not ast.get_docstring(node)]
+    assert missing == []
+
+
+@each_source
+def test_no_module_is_longer_than_500_lines(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 500
+
+
+@each_source
+def test_imports_stand_at_the_top(path: Path) -> None:
+    if relative(path) in LAZY:
+        pytest.skip("may import lazily")
+    hidden = [
+        f"line {node.lineno}"
+        for outer in ast.walk(ast.parse(path.read_text()))
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(outer)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+    assert hidden == []
+
+
+def test_every_source_belongs_to_a_package_that_is_installed() -> None:
+    listed = re.search(r"^packages = \[(.*?)\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)
+    assert listed is not None
+    packages = set(re.findall(r'"([\w.]+)"', listed[1]))
+    assert {
+        ".".join([PACKAGES[p.parts[0]], *p.parts[1:-1]]) for p in (s.relative_to(ROOT) for s in SOURCES)
+    } <= packages
+
+
+def drawn_tree(docstring: str) -> set[tuple[str, str]]:
+    """(class, its parent) of each line of a tree drawn with box characters."""
+    found: set[tuple[str, str]] = set()
+    above: list[tuple[int, str]] = []
+    for line in docstring.splitlines():
+        match = re.match(r"^    ([│├└─ ]*)([A-Z]\w+)(\s{2,}|$)", line)
+        if match is None:
+            continue
+        depth = len(match[1])
+        above = [(d, name) for d, name in above if d < depth]
+        if above:
+            found.add((match[2], above[-1][1]))
+        above.append((depth, match[2]))
+    return found
+
+
+def test_the_drawn_tree_of_errors_is_the_tree_of_classes() -> None:
+    classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.SnapdbError)]
+    real = {(c.__name__, c.__base__.__name__) for c in classes if c is not errors.SnapdbError}
+    assert drawn_tree(errors.__doc__ or "") == real
+    assert {c.__name__ for c in classes} | {"Span"} == set(errors.__all__)
+
+
+def test_every_error_has_a_code_of_its_own() -> None:
+    classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.SnapdbError)]
+    assert len({c.code for c in classes}) == len(classes)
+
+
+LIGHT = {
+    "import": "import snapdb",
+    "help": """
+from snapdb_cli.main import main
+sys.argv = ["snapdb", "--help"]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+""",
+    "statement refused by the command line": """
+from snapdb_cli.main import main
+sys.argv = ["snapdb", "-c", "CREATE SNAPSHOT OF"]
+try:
+    main()
+except SystemExit as stop:
+    assert stop.code == 1, stop.code
+""",
+    "statement refused by the grammar": """
+import snapdb.errors, snapdb.sql
+try:
+    list(snapdb.sql.parse("CREATE SNAPSHOT OF"))
+except snapdb.errors.ParseError:
+    pass
+else:
+    raise AssertionError("parsed")
+""",
+}
+
+
+@pytest.mark.parametrize("code", LIGHT.values(), ids=LIGHT.keys())
+def test_light_work_loads_no_heavy_library(
+    code: str, fresh_process: Callable[[str], subprocess.CompletedProcess[str]]
+) -> None:
+    ended = fresh_process(
+        f"import sys\n{code}\nprint('loaded:', *(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.splitlines()[-1].split() == ["loaded:"]
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel, built from a copy of the sources alone."""
+    copy = tmp_path_factory.mktemp("sources")
+    for folder in PACKAGES:
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        if (ROOT / name).is_file():
+            shutil.copy(ROOT / name, copy)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", "."]
+    ended = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
+    (built,) = (copy / "dist").glob("*.whl")
+    return zipfile.ZipFile(built)
+
+
+def test_the_wheel_holds_every_module_grammar_and_marker(wheel: zipfile.ZipFile) -> None:
+    wanted = {
+        "/".join([PACKAGES[path.relative_to(ROOT).parts[0]], *path.relative_to(ROOT).parts[1:]])
+        for path in [*SOURCES, *(ROOT / "grammar").glob("*.lark"), ROOT / "snapdb" / "py.typed"]
+    }
+    assert wanted - set(wheel.namelist()) == set()
+
+
+def test_the_wheel_holds_no_tests_and_no_builds(wheel: zipfile.ZipFile) -> None:
+    tops = {name.split("/")[0] for name in wheel.namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == set(PACKAGES.values())
