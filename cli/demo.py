@@ -11,11 +11,11 @@ from pathlib import Path
 from textwrap import dedent, indent
 
 import numpy as np
+from snapdb_cli.demo_data import write_demo_data
 
 import snapdb
 from snapdb.loading.batch import Batch
 from snapdb.train import GraphSAGE, Predictions, average_precision, fit, predict, roc_auc
-from snapdb_cli.demo_data import write_demo_data
 
 __all__ = ["run"]
 
@@ -44,7 +44,7 @@ CREATE PROPERTY GRAPH bank
 
 SNAPSHOT = "CREATE SNAPSHOT {name} OF bank FOR EVENT_TIME FROM DATE '2026-01-01' TO DATE '2026-{month}-01';"
 
-GROWTH = "SELECT '{name}' AS snapshot, count(*) AS payments, count(DISTINCT payer) AS payers, max(paid_at) AS last FROM {name}.paid"
+GROWTH = """SELECT '{name}' AS snapshot, count(*) AS payments, count(DISTINCT payer) AS payers FROM {name}.paid"""
 
 SAMPLE = """
 SAMPLE FROM {snapshot}

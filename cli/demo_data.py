@@ -1,8 +1,8 @@
 """The demo's data: half a year of payments between accounts, and a fraud ring that appears late.
 
 Everything follows from one seed. The ring has three cells, which start in April, May and June. A cell is a few dozen
-members, whose own columns look like everybody's, and a handful of young accounts (mules) that collect their money.
-Plenty of honest accounts are young too, so it is whom an account deals with that gives the ring away.
+members, whose own columns look like everybody's, and a handful of mules that collect their money: young accounts, used from
+many devices. Honest accounts of that kind exist too, so it is whom an account deals with that gives the ring away.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ CELLS = (95, 125, 156)  # days on which a cell starts: in April, May and June
 MEMBERS, MULES = 50, 8  # of each cell
 
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +45,9 @@ def write_demo_data(folder: Path, seed: int = 2026) -> DemoFiles:
     rng = np.random.default_rng(seed)
     files = DemoFiles(*(folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")))
     cell = _cells(rng)
-    opened = _opening_days(rng, cell)
-    pq.write_table(_accounts(rng, cell, opened), files.accounts)
+    burner = (cell < 0) | (rng.random(ACCOUNTS) < 1 / 16)  # young and used from many devices: mules, and honest people
+    opened = _opening_days(rng, cell, burner)
+    pq.write_table(_accounts(rng, cell, opened, burner), files.accounts)
     pq.write_table(_payments(rng, cell, opened), files.payments)
     pq.write_table(_cases(rng, cell), files.cases)
     return files
@@ -61,17 +63,15 @@ def _cells(rng: np.random.Generator) -> Ints:
     return cell
 
 
-def _opening_days(rng: np.random.Generator, cell: Ints) -> Ints:
-    """[accounts] days since FIRST_DAY; one honest account in six is as young as a mule."""
-    opened = -rng.integers(30, 3_000, ACCOUNTS)
-    young = (rng.random(ACCOUNTS) < 1 / 6) & (cell == 0)
-    opened[young] = rng.integers(0, 150, int(young.sum()))
+def _opening_days(rng: np.random.Generator, cell: Ints, burner: Flags) -> Ints:
+    """[accounts] days since FIRST_DAY; mules open in the weeks before their cell starts."""
+    opened = np.where(burner, rng.integers(-90, 150, ACCOUNTS), -rng.integers(90, 2_000, ACCOUNTS))
     for number, start in enumerate(CELLS, start=1):
         opened[cell == -number] = start - rng.integers(5, 60, MULES)
     return opened
 
 
-def _accounts(rng: np.random.Generator, cell: Ints, opened: Ints) -> pa.Table:
+def _accounts(rng: np.random.Generator, cell: Ints, opened: Ints, burner: Flags) -> pa.Table:
     """Columns that tell a little of the truth: members log in slightly more and keep slightly less."""
     ring = (cell != 0).astype(np.float64)
     return pa.table(
@@ -81,7 +81,7 @@ def _accounts(rng: np.random.Generator, cell: Ints, opened: Ints) -> pa.Table:
             "balance": np.round(np.exp(rng.normal(7.5 - 0.2 * ring, 1.0)), 2),
             "income": np.round(np.exp(rng.normal(7.8, 0.5, ACCOUNTS)), 2),
             "logins": rng.poisson(5 + 0.7 * ring),
-            "devices": 1 + rng.poisson(0.8, ACCOUNTS),
+            "devices": 1 + rng.poisson(np.where(burner, 3.5, 0.8)),
         }
     )
 
@@ -105,8 +105,8 @@ def _payments(rng: np.random.Generator, cell: Ints, opened: Ints) -> pa.Table:
 
 
 def _honest(rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
-    """About 33 payments an account: half to a few regular payees, half to popular ones such as shops."""
-    count = 33 * ACCOUNTS
+    """About 18 payments an account: half to a few regular payees, half to popular ones such as shops."""
+    count = 18 * ACCOUNTS
     popular = rng.permutation(ACCOUNTS)
     regulars = rng.integers(0, ACCOUNTS, (ACCOUNTS, 4))
     payer = rng.integers(0, ACCOUNTS, count)
@@ -119,7 +119,7 @@ def _honest(rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
 def _ring(rng: np.random.Generator, cell: Ints, number: int) -> tuple[Ints, Ints, Ints]:
     """A cell from its first day on: members pay mules and each other, mules pay members."""
     members, mules = np.flatnonzero(cell == number), np.flatnonzero(cell == -number)
-    count = 14 * MEMBERS
+    count = 24 * MEMBERS
     payer = rng.choice(members, count)
     payee = np.where(rng.random(count) < 0.6, rng.choice(mules, count), rng.choice(members, count))
     back = rng.random(count) < 0.15
@@ -130,7 +130,7 @@ def _ring(rng: np.random.Generator, cell: Ints, number: int) -> tuple[Ints, Ints
 
 
 def _cases(rng: np.random.Generator, cell: Ints) -> pa.Table:
-    """What investigators knew at the end of May and of June; an account keeps its fold, so none is learned and tested."""
+    """What was known at the end of May and of June. An account keeps its fold, so none is both learned and tested."""
     fold = rng.choice(["train", "valid", "test"], size=ACCOUNTS, p=[0.4, 0.1, 0.5])
     known = {"may": np.isin(np.abs(cell), (1, 2)), "june": cell != 0}
     tables = [

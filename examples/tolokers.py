@@ -24,7 +24,8 @@ LOAD = """
 CREATE TABLE worker AS
   WITH long AS (SELECT id, split_0 AS split, label, unnest(features) AS value, unnest(range(len(features))) AS i
                 FROM '{folder}/nodes.parquet'),
-       stats AS (SELECT i, avg(value) AS mean, stddev_pop(value) AS deviation FROM long WHERE split = 'train' GROUP BY i)
+       stats AS (SELECT i, avg(value) AS mean, stddev_pop(value) AS deviation
+                 FROM long WHERE split = 'train' GROUP BY i)
   SELECT id, any_value(split) AS split, any_value(label) AS banned,
          list((value - mean) / deviation ORDER BY i)::FLOAT[10] AS features
   FROM long JOIN stats USING (i) GROUP BY id ORDER BY id;

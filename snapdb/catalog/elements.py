@@ -1,4 +1,4 @@
-"""The SELECTs that read a graph's vertices and edges: what SQL sees of a snapshot, and what topologies are built from."""
+"""The SELECTs that read a graph's vertices and edges: what SQL sees of a snapshot, and what topologies come from."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _tables(connection: sqlite3.Connection, version: int) -> dict[str, Table]:
     rows = connection.execute(
         """
         SELECT t.id, t.name, t.folded,
-               (SELECT columns FROM columns c WHERE c.table_id = t.id AND c.since <= :v ORDER BY since DESC LIMIT 1) cols,
+               (SELECT columns FROM columns c WHERE table_id = t.id AND since <= :v ORDER BY since DESC LIMIT 1) cols,
                (SELECT max(version) FROM changes c WHERE c.table_id = t.id AND c.version <= :v) state
         FROM tables t WHERE t.created <= :v AND (t.dropped IS NULL OR t.dropped > :v) ORDER BY t.id
         """,

@@ -110,10 +110,10 @@ def _column(field: pa.Field, values: pa.ChunkedArray) -> _Column:
     right = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     cells = tuple(_lines(text) for text in texts)
     name, type_ = printable(field.name).replace("\n", " "), type_name(kind)
-    widest = max((cell_len(line) for lines in cells for line in lines), default=0)
+    widest = max((_length(line) for lines in cells for line in lines), default=0)
     nulls = frozenset(i for i, text in enumerate(texts) if text is None)
     # A column is as wide as its values and its name; a long type gives way before they do
-    return _Column(name, type_, cells, nulls, right, max(cell_len(name), widest, min(cell_len(type_), _NARROWEST)))
+    return _Column(name, type_, cells, nulls, right, max(_length(name), widest, min(_length(type_), _NARROWEST)))
 
 
 def _lines(text: str | None) -> tuple[str, ...]:
@@ -143,6 +143,11 @@ def _widths(needed: Sequence[int], width: int | None) -> list[int]:
     return [min(n, cap) for n in needed[:kept]]
 
 
+def _length(text: str) -> int:
+    """Terminal cells the printable text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
 def _drawn(widths: Sequence[int]) -> int:
     """Cells in a line of columns this wide: two of padding each, and their borders."""
     return sum(widths) + 3 * len(widths) + 1
@@ -159,7 +164,7 @@ class _Page:
 
     def needs_cut(self, column: _Column, width: int) -> int:
         """How many cells of the column do not fit."""
-        return sum(any(cell_len(line) > width for line in lines) for lines in column.cells)
+        return sum(any(_length(line) > width for line in lines) for lines in column.cells)
 
     def draw(self, columns: Sequence[_Column], widths: Sequence[int], rows: int, more: bool) -> list[str]:
         outer = [w + 2 for w in widths] + ([3] if more else [])
@@ -187,11 +192,11 @@ class _Page:
 
     def _fit(self, text: str, width: int, right: bool, style: Style) -> str:
         """The text in exactly `width` cells, cut with an ellipsis when it is longer."""
-        length = cell_len(text)
+        length = _length(text)
         if length > width:
-            keep = max(width - cell_len(self.ellipsis), 0)
+            keep = max(width - _length(self.ellipsis), 0)
             text = (set_cell_size(text, keep) + self.ellipsis)[:width] if keep else self.ellipsis[:width]
-            length = cell_len(text)
+            length = _length(text)
         padding = " " * (width - length)
         painted = self.paint(text, style)
         return padding + painted if right else painted + padding

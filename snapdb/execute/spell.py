@@ -96,7 +96,7 @@ def _double(value: Any, spelling: Spelling) -> str | None:
 
 
 def _float(value: Any, spelling: Spelling) -> str | None:
-    text = str(np.float32(value))  # the shortest text that reads back as the same float
+    text = repr(float(str(np.float32(value))))  # the shortest text that reads back as the same float
     return spelling.not_finite.get(text, text)
 
 
@@ -118,6 +118,8 @@ def _iso(text: str, separator: str) -> str:
         return _INFINITE.get(int(number), number)
     if "." in text:
         text = _TRAILING_ZEROS.sub("", text, count=1)
+    if text.endswith("Z"):  # Arrow spells the zone UTC this way, and Etc/UTC as an offset
+        text = f"{text[:-1]}+00:00"
     return _OFFSET.sub(r"\1:\2", text).replace(" ", separator) if ":" in text else text
 
 

@@ -80,15 +80,16 @@ def _both(incoming: Adjacency, outgoing: Adjacency) -> Adjacency:
         values[outward] = outs[origin[outward]]
         return values
 
-    columns = (joined(name) for name in ("indices", "edge_id", "time", "weight"))
-    return Adjacency(indptr[:-1], indptr[1:], *columns, outward)
+    columns = {name: joined(name) for name in ("indices", "edge_id", "time", "weight")}
+    return Adjacency(starts=indptr[:-1], ends=indptr[1:], outward=outward, **columns)
 
 
 def _positions(adjacency: Adjacency) -> npt.NDArray[np.int64]:
     """Every position that the rows hold, row after row."""
     degrees = adjacency.ends - adjacency.starts
     firsts = np.cumsum(degrees) - degrees
-    return np.arange(int(degrees.sum())) + np.repeat(adjacency.starts - firsts, degrees)
+    held: npt.NDArray[np.int64] = np.arange(int(degrees.sum())) + np.repeat(adjacency.starts - firsts, degrees)
+    return held
 
 
 def rows_adjacency(rows: Rows, ends: npt.NDArray[np.int64] | None = None) -> Adjacency:

@@ -21,7 +21,8 @@ from snapdb.relational import Relational, key_rows
 from snapdb.storage.codec import decode
 from snapdb.storage.disk import read_manifest
 from snapdb.storage.home import Home
-from snapdb.storage.ids import IdMap
+from snapdb.storage.ids import IdMap, read_map
+from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import Lease
 from snapdb.storage.topology import read_rows
 from snapdb.types import Snapshot
@@ -34,6 +35,8 @@ class OpenSnapshot:
     """A snapshot that is being read: its files stay until `lease` is released."""
 
     view: GraphView
+    id_maps: Mapping[str, IdMap]
+    """By vertex type."""
     lease: Lease
 
 
@@ -79,11 +82,8 @@ class TableKeys:
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
 
 
-def open_snapshot(home: Home, snapshot: Snapshot, maps: Mapping[int, IdMap]) -> OpenSnapshot:
+def open_snapshot(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapshot:
     """Open a snapshot for sampling.
-
-    Args:
-        maps: The id maps of its vertex types, by id.
 
     Raises:
         CorruptError: a file of it is missing or has another size than its manifest says.
@@ -95,14 +95,15 @@ def open_snapshot(home: Home, snapshot: Snapshot, maps: Mapping[int, IdMap]) -> 
     try:
         for path in parts:
             read_manifest(path)
-        return OpenSnapshot(_view(home, snapshot, directory, layout, maps), lease)
+        maps = {v.name: read_map(ledger, v.map_id) for v in layout.vertices}
+        return OpenSnapshot(_view(home, snapshot, directory, layout, maps), maps, lease)
     except BaseException:
         lease.release()
         raise
 
 
 def _view(
-    home: Home, snapshot: Snapshot, directory: Path, layout: SnapshotLayout, maps: Mapping[int, IdMap]
+    home: Home, snapshot: Snapshot, directory: Path, layout: SnapshotLayout, maps: Mapping[str, IdMap]
 ) -> GraphView:
     counts = {v.name: v.count for v in layout.vertices}
     types = {e.name: e.type for e in snapshot.graph.edges}
@@ -120,7 +121,7 @@ def _view(
             for v in layout.vertices
             if v.target and v.features
         },
-        keys={v.name: TableKeys(maps[v.map_id], home.path) for v in layout.vertices},
+        keys={v.name: TableKeys(maps[v.name], home.path) for v in layout.vertices},
         lineage={
             "snapshot": snapshot.name,
             "graph": snapshot.graph.name,
@@ -145,7 +146,9 @@ def _alive(directory: Path, index: int, vertex: VertexLayout) -> npt.NDArray[np.
 def _features(root: Path, element: VertexLayout | EdgeLayout) -> dict[str, Feature]:
     if element.features is None:
         return {}
-    return {name: ArrayFeature(_load(root / element.features / f"{name}.npy")) for name in element.feature_names}
+    return {
+        name: ArrayFeature(_load(root / element.features / f"feature-{name}.npy")) for name in element.feature_names
+    }
 
 
 def _load(path: Path) -> npt.NDArray[Any]:

@@ -111,7 +111,7 @@ def number(neighbours: Int64s, begin: int, end: int, nodes: Int64s, count: int, 
         stamp = base + count if new else stamp
         nodes[count] = node
         stamps[node] = stamp
-        count += np.int64(new)
+        count += int(new)
         neighbours[e] = stamp - base
     return count
 

@@ -39,7 +39,7 @@ def check_storable(columns: Iterable[Column]) -> None:
     """Nothing when every column can be kept as it is.
 
     Raises:
-        BindError: for a type Parquet would change, a column without a type (all NULL), or names that differ only in case.
+        BindError: a type that Parquet would change, a column without a type (all NULL), names that differ only in case.
     """
     seen: dict[str, str] = {}
     for column in columns:

@@ -39,8 +39,14 @@ def conjuncts(session: Session, condition: str) -> list[str]:
 
 
 def references(session: Session, condition: str) -> set[tuple[str, ...]]:
-    """The columns that a condition names, each as its dotted parts; those inside subqueries too."""
+    """The columns that a condition names, each as its dotted parts.
+
+    Raises:
+        BindError: it holds a subquery, whose rows would not be pinned.
+    """
     node = _parse(session, f"SELECT 1 WHERE {condition}")["statements"][0]["node"]["where_clause"]
+    if any(found.get("class") == "SUBQUERY" for found in _walk(node)):
+        raise BindError(f"{condition}: a subquery cannot stand here; load its result as a column")
     return {tuple(found["column_names"]) for found in _walk(node) if found.get("class") == "COLUMN_REF"}
 
 

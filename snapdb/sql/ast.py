@@ -225,9 +225,10 @@ class FanoutClause:
 
 @dataclass(frozen=True, slots=True)
 class Sample(Statement):
-    """SAMPLE FROM snapshot SEEDS (query) AS type FANOUT (…) [BATCH n] [REPEATABLE (k)] [SHUFFLE|IN ORDER|FIXED] [EPOCHS n].
+    """SAMPLE FROM snapshot SEEDS (query) AS type FANOUT (…) [BATCH n] [REPEATABLE (k)] [order] [EPOCHS n].
 
-    The clauses after FROM come in any order, each at most once; SEEDS and FANOUT must be there.
+    The order is SHUFFLE, IN ORDER or FIXED. The clauses after FROM come in any order, each at most once; SEEDS and
+    FANOUT must be there.
     """
 
     snapshot: Name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import isfinite
+from math import inf, isfinite
 from typing import NamedTuple
 
 import lark
@@ -12,8 +12,24 @@ from snapdb.errors import ParseError, Span
 from snapdb.sql.ast import ColumnList, Island, Name
 from snapdb.sql.tokens import Token, TokenKind, identifier, string_value
 
-__all__ = ["Leaf", "Place", "Tree", "columns", "has", "integer", "island", "leaves", "message"]
-__all__ += ["name", "number", "once", "only", "span_of", "string", "trees"]
+__all__ = [
+    "Leaf",
+    "Place",
+    "Tree",
+    "columns",
+    "first_tree",
+    "has",
+    "integer",
+    "island",
+    "leaves",
+    "message",
+    "name",
+    "number",
+    "once",
+    "span_of",
+    "string",
+    "trees",
+]
 
 Tree = lark.Tree[lark.Token]
 Leaf = lark.Token
@@ -29,7 +45,8 @@ class Place(NamedTuple):
 def span_of(node: Tree | Leaf) -> Span:
     """The place of a node in the source."""
     if isinstance(node, lark.Token):
-        assert node.start_pos is not None and node.end_pos is not None, "the lexer sets both"
+        assert node.start_pos is not None
+        assert node.end_pos is not None
         return Span(node.start_pos, node.end_pos)
     return Span(node.meta.start_pos, node.meta.end_pos)
 
@@ -45,14 +62,14 @@ def trees(tree: Tree, rule: str | None = None) -> list[Tree]:
     return [child for child in found if rule is None or child.data == rule]
 
 
-def only(tree: Tree, rule: str) -> Tree | None:
-    """The tree of a rule that the grammar admits at most once."""
+def first_tree(tree: Tree, rule: str) -> Tree | None:
+    """The tree of a rule that the grammar admits at most once, or None."""
     return next(iter(trees(tree, rule)), None)
 
 
 def has(tree: Tree, rule: str) -> bool:
     """Whether a tree of that rule is directly under this one."""
-    return only(tree, rule) is not None
+    return first_tree(tree, rule) is not None
 
 
 def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
@@ -99,7 +116,7 @@ def string(leaf: Leaf) -> str:
 
 def message(tree: Tree) -> str | None:
     """What MESSAGE says, if the statement ends with one."""
-    clause = only(tree, "message")
+    clause = first_tree(tree, "message")
     return None if clause is None else string(leaves(clause)[0])
 
 
@@ -108,8 +125,8 @@ def number(tree: Tree) -> float:
     text = "".join(leaves(tree))
     try:
         value = float(text)
-    except ValueError:
-        value = float(int(text, 0)) if len(text) < 100 and text.lower().lstrip("-").startswith("0x") else float("inf")
+    except ValueError:  # hexadecimal
+        value = inf
     if not isfinite(value):
         raise ParseError(f"{text[:40]} is not a number that can be held", span=span_of(tree))
     return value

@@ -45,7 +45,7 @@ class StatementLexer(Lexer):
 
     def _terminal(self, token: Token, accepted: Iterable[str]) -> str:
         """The terminal of a token; one that no grammar knows where the token can stand nowhere."""
-        keyword = self._keywords.get(token.word)
+        keyword = self._keywords.get(token.word, "")
         if keyword in accepted:
             return keyword
         if token.kind == "word":

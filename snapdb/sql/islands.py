@@ -12,7 +12,7 @@ from snapdb.errors import Span
 from snapdb.sql.brackets import partners
 from snapdb.sql.tokens import Token, TokenKind
 
-__all__ = ["Family", "fold", "has_message", "top_level"]
+__all__ = ["READS", "Family", "fold", "top_level"]
 
 
 class Run(NamedTuple):
@@ -22,6 +22,9 @@ class Run(NamedTuple):
     first: int
     stop: int
 
+
+READS = ("SELECT", "WITH", "VALUES", "FROM", "PIVOT", "UNPIVOT", "SUMMARIZE", "TABLE", "DESCRIBE")
+"""First words of queries; one may also start with a parenthesis."""
 
 Pairs = dict[int, int]
 Family = str
@@ -38,6 +41,8 @@ def fold(tokens: Sequence[Token], family: Family, source: str) -> tuple[Token, .
     for run in runs:
         if run.first < position or run.first >= run.stop:
             continue
+        if run.kind == "QUERY" and tokens[run.first].word not in (*READS, "("):
+            continue  # left as it is, so that the grammar refuses its first word
         span = Span(tokens[run.first].span.start, tokens[run.stop - 1].span.stop)
         folded += tokens[position : run.first]
         folded.append(Token(run.kind, source[span.start : span.stop], span))
@@ -53,13 +58,13 @@ def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator
         index = pairs.get(index, index) + 1
 
 
-def has_message(tokens: Sequence[Token]) -> bool:
+def _has_message(tokens: Sequence[Token]) -> bool:
     """Whether the last two tokens are MESSAGE '…'."""
     return len(tokens) > 1 and tokens[-2].word == "MESSAGE" and tokens[-1].kind == "string"
 
 
 def _body_stop(tokens: Sequence[Token]) -> int:
-    return len(tokens) - 2 if has_message(tokens) else len(tokens)
+    return len(tokens) - 2 if _has_message(tokens) else len(tokens)
 
 
 def _table(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
@@ -96,7 +101,7 @@ def _names_columns(inside: Sequence[Token]) -> bool:
     names, commas = inside[::2], inside[1::2]
     if all(token.kind in ("word", "quoted") for token in names) and all(token.word == "," for token in commas):
         return True
-    return inside[0].word not in {"SELECT", "WITH", "FROM", "VALUES", "TABLE", "PIVOT", "UNPIVOT", "("}
+    return inside[0].word not in (*READS, "(")
 
 
 def _tail(tokens: Sequence[Token], pairs: Pairs, stop: int) -> Iterator[Run]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NoReturn
 
 from snapdb.errors import ParseError, Span
 from snapdb.sql.tokens import Token
@@ -11,14 +10,12 @@ from snapdb.types import did_you_mean
 
 __all__ = [
     "LATER",
-    "MAIN_OF_WITH",
-    "refuse_create",
-    "refuse_drop",
-    "refuse_insert_tail",
-    "refuse_leading",
     "refuse_parameters",
-    "refuse_show",
+    "refuse_write",
     "refused",
+    "unknown_kind",
+    "unknown_show",
+    "unknown_statement",
 ]
 
 _ONE_DATABASE = "a snapdb database is one directory of tables, graphs and snapshots"
@@ -87,12 +84,10 @@ _KINDS: Mapping[str, tuple[str, str]] = {
 }
 
 LATER = frozenset(
-    "AUDIT EXCLUDE EXPIRE LABEL METHOD NEGATIVES ON PROPERTIES REFRESH SUBSET TAG TEMPORAL USING WEIGHT WINDOW "
-    "WITH WITHIN WITHOUT".split()
+    {"EXCLUDE", "LABEL", "METHOD", "NEGATIVES", "ON", "PROPERTIES", "REFRESH", "SUBSET", "TAG", "TEMPORAL", "USING"}
+    | {"WEIGHT", "WINDOW", "WITH", "WITHIN", "WITHOUT"}
 )
 """Words of the language that no statement of this version takes where they were found."""
-
-MAIN_OF_WITH = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
 
 
 def refused(what: str, reason: str, way: str, span: Span) -> ParseError:
@@ -100,38 +95,35 @@ def refused(what: str, reason: str, way: str, span: Span) -> ParseError:
     return ParseError(f"{what} is refused: {reason}; {way}", span=span, code="refused")
 
 
-def refuse_leading(token: Token, known: Sequence[str]) -> NoReturn:
-    """Raise for a first word that starts none of our statements."""
+def unknown_statement(token: Token, known: Sequence[str]) -> ParseError:
+    """The error for a first word that starts none of our statements."""
     if token.word in _LEADING:
-        raise refused(token.word, *_LEADING[token.word], token.span)
+        return refused(token.word, *_LEADING[token.word], token.span)
     hint = did_you_mean(token.text, known) if token.kind == "word" else ""
-    raise ParseError(f"no statement starts with {token.text[:40]}{hint}", span=token.span)
+    return ParseError(f"no statement starts with {token.text[:40]}{hint}", span=token.span)
 
 
-def refuse_create(token: Token) -> NoReturn:
-    """Raise for the word after CREATE that names nothing that can be created."""
-    _refuse_kind("CREATE", token, "CREATE makes a TABLE, a PROPERTY GRAPH or a SNAPSHOT")
-
-
-def refuse_drop(token: Token) -> NoReturn:
-    """Raise for the word after DROP that names nothing that can be dropped."""
-    _refuse_kind("DROP", token, "DROP takes a TABLE, a PROPERTY GRAPH or a SNAPSHOT")
-
-
-def _refuse_kind(verb: str, token: Token, can: str) -> NoReturn:
+def unknown_kind(verb: str, token: Token) -> ParseError:
+    """The error for a word after CREATE or DROP that names nothing they know."""
+    known = f"{verb} knows TABLE, PROPERTY GRAPH and SNAPSHOT"
     if token.word in _KINDS:
         reason, way = _KINDS[token.word]
-        raise refused(f"{verb} {token.word}", reason, way if verb == "CREATE" else can, token.span)
-    if token.word in {"GRAPH", "NODE", "VERTEX"}:
-        raise ParseError("write CREATE PROPERTY GRAPH", span=token.span)
-    hint = did_you_mean(token.text, ["TABLE", "PROPERTY GRAPH", "SNAPSHOT", "PROPERTY", *_KINDS])
-    raise ParseError(f"{can}, found {token.text[:40]}{hint}", span=token.span)
+        return refused(f"{verb} {token.word}", reason, way if verb == "CREATE" else known, token.span)
+    if token.word == "GRAPH":
+        return ParseError(f"write {verb} PROPERTY GRAPH", span=token.span)
+    hint = did_you_mean(token.text, ["TABLE", "PROPERTY", "SNAPSHOT", *_KINDS]) if token.kind == "word" else ""
+    return ParseError(f"{known}, found {token.text[:40]}{hint}", span=token.span)
 
 
-def refuse_show(token: Token, shown: Sequence[str]) -> NoReturn:
-    """Raise for the word after SHOW, with what can be shown."""
+def unknown_show(token: Token, shown: Sequence[str]) -> ParseError:
+    """The error for a word after SHOW that cannot be shown."""
     hint = did_you_mean(token.text, shown) if token.kind == "word" else ""
-    raise refused(f"SHOW {token.text[:40]}", f"what can be shown is {', '.join(shown)}", f"pick one of these{hint}", token.span)
+    return refused(
+        f"SHOW {token.text[:40]}",
+        "there is nothing of that kind to show",
+        f"SHOW {' | '.join(shown)}{hint}",
+        token.span,
+    )
 
 
 def refuse_parameters(tokens: Sequence[Token], what: str) -> None:
@@ -142,18 +134,34 @@ def refuse_parameters(tokens: Sequence[Token], what: str) -> None:
             raise refused(f"the parameter {token.text} in {what}", reason, "write the value itself", token.span)
 
 
-def refuse_insert_tail(tokens: Sequence[Token], top: Sequence[int]) -> None:
-    """Raise for clauses of INSERT and DELETE that publish no plain rows; `top` indexes tokens outside brackets."""
+def refuse_write(tokens: Sequence[Token], top: Sequence[int]) -> None:
+    """Raise for forms of INSERT, DELETE and COPY that are not kept; `top` indexes the tokens outside brackets."""
+    verb, following = tokens[0].word, [token.word for token in tokens[1:5]]
+    if verb == "INSERT" and following[:1] == ["OR"]:
+        raise refused("INSERT OR …", "tables have no unique keys", "write INSERT INTO", tokens[1].span)
+    if verb == "INSERT" and following[2:4] == ["DEFAULT", "VALUES"]:
+        raise refused("DEFAULT VALUES", "columns have no defaults", "write VALUES (…)", tokens[3].span)
+    if verb == "INSERT" and following[2:4] in (["BY", "NAME"], ["BY", "POSITION"]):
+        raise refused(
+            "BY", "it is not in this version", "name the columns: INSERT INTO t (a, b) SELECT …", tokens[3].span
+        )
     for index in top:
-        word, follower = tokens[index].word, tokens[index + 1].word if index + 1 < len(tokens) else ""
-        before = tokens[index - 1].text if index else ""
-        span = tokens[index].span
-        if word == "RETURNING" and before != ".":
-            raise refused("RETURNING", "a write gives back its number of rows only", "SELECT the rows first", span)
-        if word == "ON" and follower == "CONFLICT" and _conflict_action(tokens, index + 2):
-            reason = "tables have no unique keys"
-            way = "INSERT … SELECT … WHERE NOT EXISTS (…), or say ON DUPLICATE KEY in the property graph"
-            raise refused("ON CONFLICT", reason, way, Span(span.start, tokens[index + 1].span.stop))
+        follower = tokens[index + 1].word if index + 1 < len(tokens) else ""
+        _refuse_clause(verb, tokens, index, follower)
+
+
+def _refuse_clause(verb: str, tokens: Sequence[Token], index: int, follower: str) -> None:
+    """Raise when the token at `index` starts a clause that is not kept."""
+    word, span = tokens[index].word, tokens[index].span
+    if verb == "COPY":
+        if word == "TO" and index > 1:  # before that it is the table's name
+            way = "run a SELECT with the command line's --format, or use Result.arrow()"
+            raise refused("COPY … TO", "COPY only reads files in this version", way, span)
+    elif word == "RETURNING" and tokens[index - 1].word != ".":
+        raise refused("RETURNING", "a write gives back its number of rows only", "SELECT the rows first", span)
+    elif word == "ON" and follower == "CONFLICT" and _conflict_action(tokens, index + 2):
+        way = "use INSERT … SELECT … WHERE NOT EXISTS (…), or ON DUPLICATE KEY in the property graph"
+        raise refused("ON CONFLICT", "tables have no unique keys", way, Span(span.start, tokens[index + 1].span.stop))
 
 
 def _conflict_action(tokens: Sequence[Token], after: int) -> bool:

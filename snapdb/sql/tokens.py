@@ -31,15 +31,17 @@ class Token(NamedTuple):
         return self.text.upper() if self.kind in ("word", "mark") else ""
 
 
-_WORD_START = r"[A-Za-z_]|[^\x00-\x7f\s]"
-_WORD = rf"(?:{_WORD_START})(?:[A-Za-z0-9_$]|[^\x00-\x7f\s])*+"
+_WIDE_SPACE = r"\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"  # exactly what DuckDB skips beyond ASCII
+_BEYOND_ASCII = rf"[^\x00-\x7f{_WIDE_SPACE}]"
+_WORD_START = rf"[A-Za-z_]|{_BEYOND_ASCII}"
+_WORD = rf"(?:{_WORD_START})(?:[A-Za-z0-9_$]|{_BEYOND_ASCII})*+"
 _PATTERN = re.compile(
     rf"""
-    (?P<space>\s++ | --[^\r\n]*+)
+    (?P<space>[\t-\r\x20{_WIDE_SPACE}]++ | --[^\r\n]*+)
   | (?P<comment>/\*)
   | (?P<string>'(?:[^']++|'')*+' | [eE]'(?:[^'\\]++|''|\\.)*+')
   | (?P<quoted>"(?:[^"]++|"")*+")
-  | (?P<dollar>\$(?:(?:{_WORD_START})(?:[A-Za-z0-9_]|[^\x00-\x7f\s])*+)?+\$)
+  | (?P<dollar>\$(?:(?:{_WORD_START})(?:[A-Za-z0-9_]|{_BEYOND_ASCII})*+)?+\$)
   | (?P<open>[eE]?'|")
   | (?P<parameter>\?[0-9]*+ | \$(?:[0-9]++|{_WORD}))
   | (?P<number>0[xX][0-9A-Fa-f_]++ | (?:[0-9][0-9_]*+(?:\.[0-9_]*+)?+|\.[0-9][0-9_]*+)(?:[eE][+-]?[0-9]++)?+)
@@ -70,7 +72,8 @@ def scan(text: str) -> tuple[Token, ...]:
     position = 0
     while position < len(text):
         found = _PATTERN.match(text, position)
-        assert found is not None and found.lastgroup is not None, "the last alternative takes any character"
+        assert found is not None, "the last alternative takes any character"
+        assert found.lastgroup is not None
         stop = _stop(text, found.lastgroup, position, found.end())
         kind = _KINDS.get(found.lastgroup)
         if kind is not None:
@@ -110,9 +113,7 @@ def identifier(token: Token) -> str:
     return token.text[1:-1].replace('""', '"') if token.kind == "quoted" else token.text
 
 
-_ESCAPE = re.compile(
-    r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))|''", re.DOTALL
-)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))|''", re.DOTALL)
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 

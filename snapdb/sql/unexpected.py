@@ -9,6 +9,7 @@ from lark.exceptions import UnexpectedToken
 
 from snapdb.errors import ParseError, Span
 from snapdb.sql.grammars import RESERVED
+from snapdb.sql.islands import READS
 from snapdb.sql.refuse import LATER
 from snapdb.sql.tokens import Token
 from snapdb.types import did_you_mean
@@ -38,7 +39,7 @@ _GROUPS = (
 
 def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
     """The error to show for a token that the grammar could not take; `tokens` are the statement's, unfolded."""
-    accepted = error.interactive_parser.accepts()
+    accepted: set[str] = error.accepts
     expected = _expected(accepted, parser)
     if error.token.type == "$END":
         end = tokens[-1].span.stop
@@ -83,5 +84,6 @@ def _hint(found: Token, accepted: Iterable[str], parser: Lark) -> str:
         return f"; {found.word} is not in this version of snapdb"
     if "EVENT_TIME" not in terminals and "ELEMENTS" in terminals and found.text in {"+", "-", "*", "/", "("}:
         return "; put an expression in parentheses"
-    keywords = (_written(terminal, parser) for terminal in terminals - _READABLE.keys())
-    return did_you_mean(found.text, keywords) if found.kind == "word" else ""
+    keywords = [_written(terminal, parser) for terminal in terminals - _READABLE.keys()]
+    meant = [*keywords, *READS] if "QUERY" in terminals else keywords
+    return did_you_mean(found.text, meant) if found.kind == "word" else ""

@@ -189,7 +189,8 @@ def _add_segment(connection: sqlite3.Connection, table_id: int, kind: str, file:
         "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = ?", (table_id, kind)
     ).fetchone()
     connection.execute(
-        "INSERT INTO segments (table_id, kind, path, rows, bytes, sha256, first, added) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO segments (table_id, kind, path, rows, bytes, sha256, first, added) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (table_id, kind, file.path, file.rows, file.bytes, file.sha256, first, version),
     )
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapdb.errors import DataError
-from snapdb.relational import Session, quote
+from snapdb.relational import ROW_ID, Session, quote
 from snapdb.types import Column, FeatureSpec
 
 __all__ = ["FeatureSource", "check_features", "is_feature_type", "write_features", "write_target"]
@@ -21,6 +21,7 @@ __all__ = ["FeatureSource", "check_features", "is_feature_type", "write_features
 _NUMBERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT",
             "UHUGEINT", "FLOAT", "DOUBLE", "BOOLEAN")  # fmt: skip
 _BATCH = 50_000
+_ID = quote(ROW_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class FeatureSource:
     element: str
     """For messages."""
     rows: str
-    """SELECT of the element's columns and `id`: the dense id of a vertex, the edge id of an edge."""
+    """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, the edge id of an edge."""
     columns: tuple[Column, ...]
     count: int
     """Ids are 0 ≤ id < count; ids without a row become zeros."""
@@ -68,7 +69,7 @@ def write_features(
     for spec in specs:
         parts = [_width(session, source, _column(source, name)) for name in spec.columns]
         out = np.lib.format.open_memmap(
-            directory / f"{spec.name}.npy", mode="w+", dtype=np.float32, shape=(source.count, sum(parts))
+            directory / f"feature-{spec.name}.npy", mode="w+", dtype=np.float32, shape=(source.count, sum(parts))
         )
         out[:] = 0 if spec.default is None else spec.default
         at = 0
@@ -81,7 +82,7 @@ def write_features(
 
 
 def write_target(session: Session, source: FeatureSource, name: str, directory: Path) -> dict[str, Any]:
-    """Write `target.npy` [count]: int64 (NULL as -1), float32 (NULL as NaN), or codes of the sorted distinct strings."""
+    """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN), or codes of the sorted distinct strings."""
     column = _column(source, name)
     quoted = quote(column.name)
     classes: list[str] | None = None
@@ -95,7 +96,7 @@ def write_target(session: Session, source: FeatureSource, name: str, directory: 
         classes = [row[0] for row in session.rows(query)]
         out = np.full(source.count, -1, np.int64)
         expression = text
-    for batch in session.reader(f"SELECT id, {expression} AS y FROM ({source.rows})", rows=_BATCH):
+    for batch in session.reader(f"SELECT {_ID}, {expression} AS y FROM ({source.rows})", rows=_BATCH):
         ids, values = batch.column(0).to_numpy(), batch.column(1)
         if classes is not None:
             values = pc.fill_null(pc.index_in(values, pa.array(classes, values.type)), -1)
@@ -118,7 +119,7 @@ def _check_present(session: Session, source: FeatureSource, column: Column, spec
     name = quote(column.name)
     if _is_list(column):
         as_list = f"CAST({name} AS DOUBLE[])"
-        bad = f"{name} IS NULL OR len(list_filter({as_list}, v -> v IS NULL OR isnan(v))) > 0"
+        bad = f"{name} IS NULL OR len(list_filter({as_list}, lambda v: v IS NULL OR isnan(v))) > 0"
     else:
         bad = f"{name} IS NULL OR isnan(CAST({name} AS DOUBLE))"
     if found := _count(session, source, bad):
@@ -140,7 +141,7 @@ def _check_even(session: Session, source: FeatureSource, column: Column) -> None
 
 
 def _count(session: Session, source: FeatureSource, condition: str) -> tuple[int, str] | None:
-    query = f"SELECT count(*), min(id, 3) FROM ({source.rows}) WHERE {condition}"
+    query = f"SELECT count(*), min({_ID}, 3) FROM ({source.rows}) WHERE {condition}"
     count, ids = session.rows(query)[0]
     return (count, ", ".join(map(str, ids))) if count else None
 
@@ -158,7 +159,7 @@ def _fill(
     """Write a column's rows into `out` [count, width], in batches."""
     name, width = quote(column.name), out.shape[1]
     value = f"CAST({name} AS FLOAT[])" if _is_list(column) else f"CAST({name} AS FLOAT)"
-    query = f"SELECT id, {value} AS value FROM ({source.rows}) WHERE {name} IS NOT NULL"
+    query = f"SELECT {_ID}, {value} AS value FROM ({source.rows}) WHERE {name} IS NOT NULL"
     for batch in session.reader(query, rows=_BATCH):
         values = batch.column(1)
         flat = values.flatten() if _is_list(column) else values

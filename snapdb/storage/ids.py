@@ -15,7 +15,7 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import write_query
 from snapdb.types import Column, Segment, Table
 
-__all__ = ["IdMap", "allot", "ensure_map", "find_map", "maps_of"]
+__all__ = ["IdMap", "allot", "ensure_map", "find_map", "maps_of", "read_map"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,16 @@ class IdMap:
 
 def maps_of(ledger: Ledger, table: Table) -> list[IdMap]:
     """Every id map of a table."""
+    found = ledger.rows("SELECT id FROM id_maps WHERE table_id = ? ORDER BY id", (table.id,))
+    return [read_map(ledger, row["id"]) for row in found]
+
+
+def read_map(ledger: Ledger, map_id: int) -> IdMap:
+    """An id map as it is now; what it said before, it still says."""
     with ledger.reading() as connection:
-        found = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ? ORDER BY id", (table.id,)).fetchall()
-        return [
-            IdMap(row["id"], table.id, _columns(table, json.loads(row["key"])), _segments(connection, row["id"]))
-            for row in found
-        ]
+        row = connection.execute("SELECT table_id, key FROM id_maps WHERE id = ?", (map_id,)).fetchone()
+        columns = tuple(Column(name, type_) for name, type_ in json.loads(row["key"]))
+        return IdMap(map_id, row["table_id"], columns, _segments(connection, map_id))
 
 
 def find_map(ledger: Ledger, table: Table, key: Sequence[str]) -> IdMap | None:
@@ -58,26 +62,26 @@ def find_map(ledger: Ledger, table: Table, key: Sequence[str]) -> IdMap | None:
 def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: Sequence[str]) -> IdMap:
     """The id map of a key; the first graph that names the key allots the keys of all versions together.
 
-    Args:
-        table: At the head.
-
     Raises:
         CommitConflict: rows were appended meanwhile (code 'ids').
     """
     if found := find_map(ledger, table, key):
         return found
     columns = _columns(table, key)
-    source = table_rows(replace(table, deletes=()), home.path)
+    segments = _all_segments(ledger, table)
+    source = table_rows(replace(table, segments=segments, deletes=()), home.path)
     file = _write_keys(home, session, table, columns, source, None)
     with ledger.writing() as connection:
-        limit = connection.execute(
-            "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
-        ).fetchone()[0]
-        if limit != table.next_row:
-            raise CommitConflict(f"{table.name} moved: expected {table.next_row} rows, found {limit}", code="ids")
+        (count,) = connection.execute(
+            "SELECT count(*) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
+        ).fetchone()
+        if count != len(segments):
+            raise CommitConflict(
+                f"{table.name} moved: rows were appended meanwhile; run the statement again", code="ids"
+            )
         map_id = connection.execute(
             "INSERT INTO id_maps (table_id, key) VALUES (?, ?)",
-            (table.id, json.dumps([c.name.casefold() for c in columns])),
+            (table.id, json.dumps([[c.name, c.type] for c in columns])),
         ).lastrowid
         if file is not None:
             connection.execute(
@@ -119,6 +123,12 @@ def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
     found = [table.column(name) for name in key]
     assert all(found), f"{table.name} has lost a key column"
     return tuple(c for c in found if c is not None)
+
+
+def _all_segments(ledger: Ledger, table: Table) -> tuple[Segment, ...]:
+    """The segments of every version of a table."""
+    rows = ledger.rows("SELECT * FROM segments WHERE table_id = ? AND kind = 'rows' ORDER BY first", (table.id,))
+    return tuple(Segment(r["path"], r["rows"], r["bytes"], r["sha256"], r["first"]) for r in rows)
 
 
 def _segments(connection: sqlite3.Connection, map_id: int) -> tuple[Segment, ...]:

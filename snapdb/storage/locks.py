@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from snapdb.errors import CorruptError
-from snapdb.storage.disk import MANIFEST
+from snapdb.storage.disk import MANIFEST, discard
 from snapdb.storage.home import Home
 
-__all__ = ["Lease", "reading_tables"]
+__all__ = ["Lease", "reading_tables", "remove_unless_held"]
 
 
 class Lease:
@@ -44,6 +44,22 @@ def reading_tables(home: Home) -> Iterator[None]:
         return
     try:
         yield
+    finally:
+        os.close(descriptor)
+
+
+def remove_unless_held(directory: Path) -> bool:
+    """Remove a published directory that no reader holds; one that is held stays, as an orphan to collect later."""
+    try:
+        descriptor = os.open(directory / MANIFEST, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        discard(directory)
+        return True
+    except BlockingIOError:
+        return False
     finally:
         os.close(descriptor)
 

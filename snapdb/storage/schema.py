@@ -58,7 +58,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE id_maps (
         id       INTEGER PRIMARY KEY,
         table_id INTEGER NOT NULL REFERENCES tables,
-        key      TEXT NOT NULL,                   -- JSON: the key's columns, case-folded
+        key      TEXT NOT NULL,                   -- JSON: the key's columns, [[name, type], …]
         UNIQUE (table_id, key)
     );
     CREATE TABLE id_segments (

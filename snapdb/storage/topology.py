@@ -98,7 +98,10 @@ def write_rows(rows: Rows, directory: Path, prefix: str = "") -> dict[str, Any]:
 def read_rows(directory: Path, prefix: str = "") -> Rows:
     """The arrays that `write_rows` wrote, memory-mapped."""
     found = {name: directory / f"{prefix}{name}.npy" for name in _ARRAYS}
-    return Rows(**{name: np.load(path, mmap_mode="r") if path.exists() else None for name, path in found.items()})
+    arrays: dict[str, Any] = {
+        name: np.load(path, mmap_mode="r") if path.exists() else None for name, path in found.items()
+    }
+    return Rows(**arrays)
 
 
 def _check_weights(weight: pa.ChunkedArray, edge_id: pa.ChunkedArray) -> None:

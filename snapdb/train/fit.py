@@ -6,25 +6,21 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from snapdb.errors import InputError
-from snapdb.loading.batch import Batch
+from snapdb.loading import Batch, BatchStream
 from snapdb.train.seeded import seeded
 
 __all__ = ["History", "Predictions", "evaluate", "fit", "predict"]
 
+NO_TARGETS = "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
+
 Transform = Callable[[Tensor], Tensor]
 Metric = Callable[[Tensor, Tensor], float]
-
-
-@runtime_checkable
-class _Replayable(Protocol):
-    def set_epoch(self, epoch: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +126,7 @@ def evaluate(
     """Each metric's value over all seeds of the stream: name → `metric(y, logits)`."""
     seen = predict(model, stream, transform=transform)
     if seen.y is None:
-        raise InputError(
-            "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
-        )
+        raise InputError(NO_TARGETS)
     return {name: metric(seen.y, seen.logits) for name, metric in metrics.items()}
 
 
@@ -147,7 +141,7 @@ def _epoch(
         if not count:
             continue
         optimizer.zero_grad()
-        (loss / count).backward()
+        torch.autograd.backward(loss / count)
         optimizer.step()
         total, labelled = total + loss.item(), labelled + count
     if not labelled:
@@ -158,9 +152,7 @@ def _epoch(
 def _loss(logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
     """The summed loss of the labelled seeds, and how many they are."""
     if batch.y is None:
-        raise InputError(
-            "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
-        )
+        raise InputError(NO_TARGETS)
     if batch.y.is_floating_point():
         return functional.mse_loss(logits.reshape(batch.y.shape), batch.y, reduction="sum"), len(batch.y)
     loss = functional.cross_entropy(logits, batch.y, ignore_index=-1, reduction="sum")
@@ -169,7 +161,7 @@ def _loss(logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
 
 def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
     """The stream set to an epoch; a plain list of batches is the same in every epoch."""
-    if isinstance(stream, _Replayable):
+    if isinstance(stream, BatchStream):
         stream.set_epoch(epoch)
     return stream
 

@@ -7,12 +7,13 @@ row 1, toward the seeds, and each layer computes only the nodes that the later l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
 from snapdb.errors import InputError
-from snapdb.loading.batch import Batch
+from snapdb.loading import Batch
 from snapdb.train.seeded import seeded
 
 __all__ = ["GCN", "GraphSAGE"]
@@ -91,7 +92,7 @@ class GCN(nn.Module):
         self.normalize = normalize
         widths = [features, *[hidden] * (layers - 1), classes]
         with seeded(seed):
-            self.linear = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+            self.linear = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
             for layer in self.linear:
                 assert isinstance(layer, nn.Linear)
                 nn.init.xavier_uniform_(layer.weight)
@@ -142,7 +143,7 @@ class _Hood:
         return out
 
     def mean(self, state: Tensor) -> Tensor:
-        """[receivers, width]: the mean over each relation's neighbours, summed over relations; 0 where there are none."""
+        """[receivers, width]: the mean of each relation's neighbours, or 0 without any, summed over relations."""
         out = state.new_zeros(self.receivers, state.shape[1])
         for index in self.edges:
             count = torch.bincount(index[1], minlength=self.receivers).clamp(min=1).to(state.dtype)

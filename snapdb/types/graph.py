@@ -86,6 +86,11 @@ class PropertyGraph:
     vertices: tuple[VertexElement, ...]
     edges: tuple[EdgeElement, ...]
 
+    @property
+    def elements(self) -> tuple[VertexElement | EdgeElement, ...]:
+        """Vertex types, then edge types."""
+        return (*self.vertices, *self.edges)
+
     def vertex(self, name: str) -> VertexElement | None:
         """The vertex type of that name, whatever its case."""
         return next((v for v in self.vertices if v.name.casefold() == name.casefold()), None)

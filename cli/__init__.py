@@ -1,0 +1,1 @@
+"""The command line: keystrokes and files in, bytes out."""

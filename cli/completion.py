@@ -1,0 +1,124 @@
+"""What could stand at the cursor: words of the language and names of the database, without a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.lexers import Lexer, PygmentsLexer
+from pygments.filter import simplefilter
+from pygments.lexers.sql import SqlLexer
+from pygments.token import Keyword, Name
+
+from .commands import COMMANDS
+
+__all__ = ["KEYWORDS", "NamesCompleter", "highlighter", "suggest"]
+
+Names = Mapping[str, Sequence[str]]
+
+_STARTS = (
+    "CREATE TABLE", "CREATE PROPERTY GRAPH", "CREATE SNAPSHOT", "COPY", "DELETE FROM", "DESCRIBE", "DROP TABLE",
+    "DROP PROPERTY GRAPH", "DROP SNAPSHOT", "FROM", "INSERT INTO", "SAMPLE FROM", "SELECT", "SHOW TABLES",
+    "SHOW GRAPHS", "SHOW SNAPSHOTS", "SHOW VERSIONS", "SUMMARIZE", "VALUES", "WITH",
+)  # fmt: skip
+_OURS = (
+    "AS", "AT", "BATCH", "BOTH", "CSV", "DANGLING", "DEFAULT", "DESTINATION", "DUPLICATE", "EDGE", "ELEMENTS", "EPOCHS",
+    "ERROR", "EVENT", "EVENT_TIME", "EXISTS", "FANOUT", "FEATURES", "FIRST", "FIXED", "FOR", "FORMAT", "FULL", "GRAPH",
+    "GRAPHS", "HEADER", "IF", "IN", "KEY", "LAST", "LIKE", "MESSAGE", "OF", "ON", "ORDER", "OUT", "PARQUET", "PROPERTY",
+    "REFERENCES", "REPEATABLE", "REPLACE", "SAMPLE", "SEEDS", "SHOW", "SHUFFLE", "SKIP", "SNAPSHOT", "SNAPSHOTS",
+    "SOURCE", "TABLE", "TABLES", "TARGET", "TIME", "TIMESTAMP", "TO", "VERSION", "VERSIONS", "VERTEX", "WEIGHT",
+)  # fmt: skip
+_SQL = (
+    "ALL", "AND", "ANY_VALUE", "ASC", "AVG", "BETWEEN", "BIGINT", "BOOLEAN", "BY", "CASE", "CAST", "COALESCE", "COUNT",
+    "DATE", "DESC", "DISTINCT", "DOUBLE", "ELSE", "END", "EXCEPT", "EXCLUDE", "FALSE", "FILTER", "FLOAT", "FROM",
+    "FULL JOIN", "GROUP BY", "HAVING", "INTEGER", "INTERSECT", "INTERVAL", "INTO", "IS", "JOIN", "LEFT JOIN", "LIMIT",
+    "MAX", "MIN", "NOT", "NULL", "OFFSET", "OR", "ORDER BY", "OVER", "PARTITION BY", "QUALIFY", "READ_CSV",
+    "READ_PARQUET", "SELECT", "SUM", "THEN", "TRUE", "UNION ALL", "USING", "VARCHAR", "WHEN", "WHERE", "WINDOW", "WITH",
+)  # fmt: skip
+KEYWORDS = tuple(sorted({*_OURS, *_SQL}))
+"""Words that may stand inside a statement."""
+
+_RELATIONS = ("tables", "snapshots")
+_AFTER: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"\b(SAMPLE\s+FROM|SNAPSHOT(\s+IF\s+EXISTS)?)\s+", ("snapshots",)),
+    (r"\b(OF|GRAPH(\s+IF\s+EXISTS)?)\s+", ("graphs",)),
+    (r"\b(TABLE(\s+IF\s+EXISTS)?|INTO|COPY|DELETE\s+FROM|UPDATE|REFERENCES)\s+", ("tables",)),
+    (r"\b(FROM|JOIN)\s+", _RELATIONS),
+    (r"\b(FANOUT|ELEMENTS)\s*\(([^()]*,)?\s*", ("types",)),
+    (r"\)\s*AS\s+", ("types",)),
+    (r"^\s*\\d\s+", ("tables", "graphs", "snapshots")),
+)
+"""Which names may follow which words, the first that fits."""
+_WORD = re.compile(r"[\w$]*$")
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*\Z")
+
+
+def suggest(text: str, names: Names) -> list[str]:
+    """Words and names that the last, perhaps empty, word of `text` may become, the likeliest first.
+
+    >>> suggest("SELECT * FROM pay", {"tables": ["payments"], "columns": ["payer"]})
+    ['payments']
+    >>> suggest("sho", {})[0]
+    'show tables'
+    """
+    word = _WORD.search(text)
+    assert word is not None
+    typed = word[0]
+    return [
+        c for c in _candidates(text[: word.start()], typed, names) if c.strip('"').lower().startswith(typed.lower())
+    ]
+
+
+def _candidates(before: str, typed: str, names: Names) -> list[str]:
+    statement = before.rpartition(";")[2]
+    if statement.rstrip().endswith("\\") or statement.strip() == ".":
+        return []
+    if statement.endswith("."):
+        return _quoted([*names.get("types", ()), *names.get("columns", ())])
+    for pattern, kinds in _AFTER:
+        if re.search(pattern + r"\Z", statement, re.IGNORECASE):
+            return _quoted(name for kind in kinds for name in names.get(kind, ()))
+    words = KEYWORDS if statement.strip() else _STARTS
+    cased = [w.lower() if typed.islower() else w for w in words]
+    known = _quoted(n for kind in ("columns", "tables", "types", "snapshots", "graphs") for n in names.get(kind, ()))
+    # Without a letter to go by, names say more than a hundred keywords
+    return [*(known if statement.strip() else ()), *(cased if typed or not statement.strip() else ())]
+
+
+def _quoted(names: Iterable[str]) -> list[str]:
+    """Names once each, in double quotes where SQL needs them."""
+    return list(dict.fromkeys(n if _PLAIN_NAME.match(n) else '"' + n.replace('"', '""') + '"' for n in names))
+
+
+class NamesCompleter(Completer):
+    """Completion at the prompt from `suggest`, the commands and whatever names the database has by then."""
+
+    def __init__(self, names: Callable[[], Names]) -> None:
+        self._names = names
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        """The completions at the cursor."""
+        text = document.text_before_cursor
+        if text.startswith(("\\", ".")) and " " not in text:
+            found = [name for command in COMMANDS for name in command.names if name.startswith(text)]
+            yield from (Completion(name, -len(text)) for name in found)
+            return
+        word = _WORD.search(text)
+        if word is None or (not word[0] and not complete_event.completion_requested and not text.endswith(".")):
+            return
+        yield from (Completion(found, -len(word[0])) for found in suggest(text, self._names()))
+
+
+@simplefilter  # type: ignore[untyped-decorator]  # pygments has no types
+def _ours(self: object, lexer: object, stream: Iterable[tuple[object, str]], options: object) -> Iterator[object]:
+    for kind, value in stream:
+        yield (Keyword, value) if kind is Name and value.upper() in _OURS else (kind, value)
+
+
+def highlighter() -> Lexer:
+    """Colours for SQL and for our own words."""
+    lexer = PygmentsLexer(SqlLexer)
+    lexer.pygments_lexer.add_filter(_ours())
+    return lexer

@@ -1,0 +1,94 @@
+"""Everything that is said beside the data: the only writer of stderr, and the owner of exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from enum import IntEnum
+from typing import TextIO
+
+from snapdb.errors import SnapdbError
+
+__all__ = ["Diagnostics", "ExitCode", "worse"]
+
+
+class ExitCode(IntEnum):
+    """What the process tells its caller."""
+
+    OK = 0
+    FAILED = 1
+    """A statement failed."""
+    USAGE = 2
+    """The command line makes no sense; click says this itself."""
+    RETRYABLE = 3
+    """A lock was taken or another writer was first: the same command may succeed later."""
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+    """The reader of stdout went away, as `head` does; what stood after that was not run."""
+
+
+_RANKS = (ExitCode.OK, ExitCode.RETRYABLE, ExitCode.FAILED, ExitCode.INTERRUPTED)
+
+
+def worse(one: ExitCode, other: ExitCode) -> ExitCode:
+    """The code of a script in which both happened: a retry helps only when nothing else failed.
+
+    >>> worse(ExitCode.RETRYABLE, ExitCode.FAILED).name
+    'FAILED'
+    """
+    return max(one, other, key=_RANKS.index)
+
+
+class Diagnostics:
+    """Narration and errors on stderr."""
+
+    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self.stream = sys.stderr if stream is None else stream
+        self.quiet = quiet
+        self.terminal = self.stream.isatty()
+
+    @property
+    def narrates(self) -> bool:
+        """Whether somebody is there to follow what happens."""
+        return self.terminal and not self.quiet
+
+    def narrate(self, text: str) -> None:
+        """Say what happened, to a person at a terminal only."""
+        if self.narrates:
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        """Say what somebody asked for, or has to know."""
+        try:
+            print(text, file=self.stream, flush=True)
+        except UnicodeEncodeError:
+            plain = text.encode("ascii", "backslashreplace").decode("ascii")
+            print(plain, file=self.stream, flush=True)
+
+    def report(self, error: BaseException, origin: str | None = None) -> ExitCode:
+        """Say what went wrong, never with a traceback unless SNAPDB_TRACEBACK asks for it; the code to exit with.
+
+        Args:
+            error: What was raised.
+            origin: The file whose text was running, if any.
+        """
+        code, text = _verdict(error)
+        self.say(f"{text}\n  in {origin}" if origin is not None and code is not ExitCode.INTERRUPTED else text)
+        if os.environ.get("SNAPDB_TRACEBACK"):
+            self.say("".join(traceback.format_exception(error)).rstrip())
+        return code
+
+
+def _verdict(error: BaseException) -> tuple[ExitCode, str]:
+    match error:
+        case KeyboardInterrupt() | SnapdbError(code="interrupted"):
+            return ExitCode.INTERRUPTED, "interrupted"
+        case SnapdbError():
+            return ExitCode.RETRYABLE if error.retryable else ExitCode.FAILED, str(error)
+        case OSError(strerror=str(reason)):
+            place = "" if error.filename is None else f": {os.fspath(error.filename)}"
+            return ExitCode.FAILED, f"{type(error).__name__}: {reason}{place}"
+        case _:
+            detail = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+            return ExitCode.FAILED, f"internal error: {detail} (set SNAPDB_TRACEBACK=1 for the traceback)"

@@ -1,0 +1,100 @@
+"""Statements to run, results to show: the loop that scripts and the prompt share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from snapdb.database import Database
+from snapdb.errors import SnapdbError
+
+from .diagnostics import Diagnostics, ExitCode, worse
+from .interrupts import interruptible
+from .output import Output
+from .progress import Progress
+from .scripts import Script, Step, steps
+
+__all__ = ["Shell"]
+
+
+class Shell:
+    """An open database, where its results go and what is said about them."""
+
+    def __init__(
+        self, database: Database, output: Output, diagnostics: Diagnostics, *, keep_going: bool = False
+    ) -> None:
+        self.database = database
+        self.output = output
+        self.diagnostics = diagnostics
+        self.keep_going = keep_going
+        """Whether a failed statement lets the following ones run."""
+        self.timing = False
+        """Whether to tell how long each statement took."""
+        self._names: dict[str, list[str]] | None = None
+
+    def execute(self, text: str, origin: str | None = None) -> ExitCode:
+        """Run the statements of a text; none of them when one cannot be read, unless `keep_going`."""
+        found, code = steps([Script(text, origin)], self.diagnostics, keep_going=self.keep_going)
+        return worse(code, self.run(found))
+
+    def run(self, found: Sequence[Step]) -> ExitCode:
+        """Run statements in order, up to the first that fails unless `keep_going`; the worst that happened."""
+        worst = ExitCode.OK
+        for step in found:
+            code = self._run_one(step)
+            worst = worse(worst, code)
+            if code is ExitCode.INTERRUPTED or (code is not ExitCode.OK and not self.keep_going):
+                break
+        return worst
+
+    def names(self) -> dict[str, list[str]]:
+        """What the database holds by name, as of the last statement; empty when it cannot tell."""
+        if self._names is None:
+            try:
+                self._names = self.database.names()
+            except SnapdbError:
+                self._names = {}
+        return self._names
+
+    def _run_one(self, step: Step) -> ExitCode:
+        started = time.perf_counter()
+        self._names = None
+        try:
+            with interruptible(self.database.interrupt) as pressed:
+                self._show(step, pressed)
+            if pressed.is_set():  # too late to stop this one; the next must not start
+                raise KeyboardInterrupt
+        except BrokenPipeError:
+            raise
+        except (Exception, KeyboardInterrupt) as error:  # reported, whatever it is
+            return self.diagnostics.report(error, step.origin)
+        if self.timing:
+            self.diagnostics.say(f"Time: {time.perf_counter() - started:.3f} s")
+        return ExitCode.OK
+
+    def _show(self, step: Step, pressed: threading.Event) -> None:
+        with Progress(self.diagnostics, _headline(step.statement.text)) as progress:
+            self.database.progress = progress.update
+            try:
+                result = self.database.run(step.statement)
+                if result.is_query:
+                    self.output.write(result.schema, _until(pressed, result), progress.stop)
+            finally:
+                self.database.progress = None
+        if not result.is_query and result.message:
+            self.diagnostics.narrate(result.message)
+
+
+def _until(pressed: threading.Event, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        yield batch
+
+
+def _headline(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 40 else line[:39] + "…"

@@ -1,0 +1,77 @@
+"""DESCRIBE: what a table, graph or snapshot is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from snapdb.execute.listing import listing
+from snapdb.execute.operator import Engine, Rows
+from snapdb.execute.show import snapshot_row
+from snapdb.plan.logical import DescribePlan
+from snapdb.storage.disk import read_manifest
+from snapdb.types import FeatureSpec, PropertyGraph, Snapshot, Table
+
+__all__ = ["Describe"]
+
+_TEXT = pa.string()
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Describes one thing."""
+
+    plan: DescribePlan
+
+    def run(self, engine: Engine) -> Rows:
+        catalog = engine.context.catalog
+        match self.plan.kind:
+            case "TABLE":
+                yield _table(catalog.table(self.plan.name))
+            case "GRAPH":
+                yield _graph(catalog.graph(self.plan.name))
+            case "SNAPSHOT":
+                yield _snapshot(engine, catalog.snapshot(self.plan.name))
+        return None
+
+
+def _table(table: Table) -> pa.RecordBatch:
+    fields = [("column", _TEXT), ("type", _TEXT), ("nullable", pa.bool_())]
+    return listing(fields, [(c.name, c.type, c.nullable) for c in table.columns])
+
+
+def _graph(graph: PropertyGraph) -> pa.RecordBatch:
+    names = ("element", "kind", "table", "key", "connects", "event_time", "weight", "features", "target")
+    vertices = [
+        (v.name, "vertex", v.table, ", ".join(v.key), None, None, None, _features(v.features), v.target)
+        for v in graph.vertices
+    ]
+    edges = [
+        (e.name, "edge", e.table, f"{', '.join(e.source_key)} → {', '.join(e.destination_key)}",
+         f"{e.source} → {e.destination}", e.event_time, e.weight, _features(e.features), None)
+        for e in graph.edges
+    ]  # fmt: skip
+    return listing([(name, _TEXT) for name in names], [*vertices, *edges])
+
+
+def _features(specs: tuple[FeatureSpec, ...]) -> str | None:
+    return "; ".join(f"{spec.name} = {', '.join(spec.columns)}" for spec in specs) or None
+
+
+def _snapshot(engine: Engine, snapshot: Snapshot) -> pa.RecordBatch:
+    """The snapshot in its first row, then its elements."""
+    names = ("name", "kind", "count", "form", "version", "from_time", "to_time", "filter")
+    types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT, _TEXT)
+    layout = read_manifest(engine.home.path / snapshot.path)["layout"]
+    (name, graph, version, start, stop, form, nodes, _edges, _bytes, _created) = snapshot_row(snapshot)
+    rows: list[tuple[Any, ...]] = [(name, f"snapshot of {graph}", nodes, form, version, start, stop, None)]
+    for kind, elements, count in (("vertex", layout["vertices"], "nodes"), ("edge", layout["edges"], "edges")):
+        for e in elements:
+            rows.append((e["name"], kind, e[count], e.get("form"), None, None, None, _filter(snapshot, e["name"])))
+    return listing(list(zip(names, types, strict=True)), rows)
+
+
+def _filter(snapshot: Snapshot, element: str) -> str | None:
+    return " AND ".join(f.condition for f in snapshot.filters if f.element == element) or None

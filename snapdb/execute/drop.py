@@ -1,0 +1,61 @@
+"""DROP: a name goes, unless something depends on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snapdb.errors import BindError
+from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.plan.logical import DropPlan
+from snapdb.storage.commit import DropTable, commit
+from snapdb.storage.locks import remove_unless_held
+from snapdb.types import PropertyGraph, Snapshot, Table
+
+__all__ = ["Drop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Removes a table (as a version), a graph or a snapshot."""
+
+    plan: DropPlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        match self.plan.target:
+            case Table() as table:
+                return _drop_table(engine, table, self.plan.base)
+            case PropertyGraph() as graph:
+                return _drop_graph(engine, graph)
+            case Snapshot() as snapshot:
+                return _drop_snapshot(engine, snapshot)
+
+
+def _drop_table(engine: Engine, table: Table, base: int) -> Outcome:
+    graphs = engine.context.catalog.graphs.values()
+    users = [g.name for g in graphs if any(e.table.casefold() == table.name.casefold() for e in g.elements)]
+    _refuse("table", table.name, "graph", users)
+    version = commit(engine.ledger, [DropTable(table.id, base)], None)
+    return Outcome(f"version {version}: table {table.name} dropped")
+
+
+def _drop_graph(engine: Engine, graph: PropertyGraph) -> Outcome:
+    snapshots = engine.context.catalog.snapshots.values()
+    _refuse("graph", graph.name, "snapshot", [s.name for s in snapshots if s.graph.name == graph.name])
+    with engine.ledger.writing() as connection:
+        connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.name.casefold(),))
+    return Outcome(f"graph {graph.name} dropped")
+
+
+def _drop_snapshot(engine: Engine, snapshot: Snapshot) -> Outcome:
+    with engine.ledger.writing() as connection:
+        connection.execute("DELETE FROM snapshots WHERE id = ?", (snapshot.id,))
+    remove_unless_held(engine.home.path / snapshot.path)
+    return Outcome(f"snapshot {snapshot.name} dropped")
+
+
+def _refuse(kind: str, name: str, dependant: str, users: list[str]) -> None:
+    if users:
+        plural = "s" if len(users) > 1 else ""
+        raise BindError(f"{kind} {name} is used by {dependant}{plural} {', '.join(users)}; drop what uses it first",
+                        code="used")  # fmt: skip

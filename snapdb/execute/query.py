@@ -1,0 +1,24 @@
+"""A read, run by DuckDB over the views of what it names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snapdb.execute.operator import Engine, Rows
+from snapdb.plan.logical import QueryPlan
+from snapdb.storage.locks import reading_tables
+
+__all__ = ["Query"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Streams the rows of a SELECT."""
+
+    plan: QueryPlan
+
+    def run(self, engine: Engine) -> Rows:
+        query = self.plan.query
+        with reading_tables(engine.home), engine.context.session(query) as session:
+            yield from session.reader(query.island.text, query.parameters)
+        return None

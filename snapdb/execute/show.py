@@ -1,0 +1,109 @@
+"""SHOW: what there is, a row each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from snapdb.catalog import versions
+from snapdb.execute.listing import MOMENT, listing
+from snapdb.execute.operator import Engine, Rows
+from snapdb.plan.logical import ShowPlan
+from snapdb.types import Snapshot
+
+__all__ = ["Show", "moment_text"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_TABLES = [("name", pa.string()), ("rows", pa.int64()), ("columns", pa.int64()), ("segments", pa.int64()),
+           ("bytes", pa.int64()), ("version", pa.int64())]  # fmt: skip
+_GRAPHS = [("name", pa.string()), ("vertex_types", pa.list_(pa.string())), ("edge_types", pa.list_(pa.string()))]
+_SNAPSHOTS = [("name", pa.string()), ("graph", pa.string()), ("version", pa.int64()), ("from_time", pa.string()),
+              ("to_time", pa.string()), ("form", pa.string()), ("nodes", pa.int64()), ("edges", pa.int64()),
+              ("bytes", pa.int64()), ("created", MOMENT)]  # fmt: skip
+_VERSIONS = [("version", pa.int64()), ("time", MOMENT), ("message", pa.string()), ("tag", pa.string()),
+             ("author", pa.string()), ("table", pa.string()), ("rows_added", pa.int64()),
+             ("rows_removed", pa.int64())]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Lists one kind of thing."""
+
+    plan: ShowPlan
+
+    def run(self, engine: Engine) -> Rows:
+        fields, rows = _LISTS[self.plan.what](engine)
+        named = 5 if self.plan.what == "VERSIONS" else 0  # versions have no name; LIKE looks at their table
+        yield listing(fields, [row for row in rows if _like(row[named], self.plan.like)])
+        return None
+
+
+def moment_text(time: int | None, snapshot: Snapshot) -> str | None:
+    """A bound of a window as a person writes it.
+
+    Timestamps are ISO 8601 in UTC, integers are themselves.
+    """
+    if time is None:
+        return None
+    if snapshot.unit == "integer":
+        return str(time)
+    return (_EPOCH + timedelta(microseconds=time)).replace(tzinfo=None).isoformat(sep=" ")
+
+
+Listed = tuple[Sequence[tuple[str, pa.DataType]], list[Sequence[Any]]]
+
+
+def _tables(engine: Engine) -> Listed:
+    return _TABLES, [
+        (t.name, t.rows, len(t.columns), len(t.segments), sum(s.bytes for s in (*t.segments, *t.deletes)), t.state)
+        for t in engine.context.catalog.tables.values()
+    ]
+
+
+def _graphs(engine: Engine) -> Listed:
+    return _GRAPHS, [
+        (g.name, [v.name for v in g.vertices], [e.name for e in g.edges])
+        for g in engine.context.catalog.graphs.values()
+    ]
+
+
+def _snapshots(engine: Engine) -> Listed:
+    return _SNAPSHOTS, [snapshot_row(s) for s in engine.context.catalog.snapshots.values()]
+
+
+def snapshot_row(s: Snapshot) -> Sequence[Any]:
+    """The facts of one snapshot; the last moment of its window as it was said, included or not."""
+    stop = s.window.stop if s.window.stop is None or not s.window.closed else s.window.stop - 1
+    times = moment_text(s.window.start, s), moment_text(stop, s)
+    created = _EPOCH + timedelta(microseconds=s.created)
+    return (s.name, s.graph.name, s.version, *times, s.form, s.nodes, s.edges, s.bytes, created)
+
+
+def _versions(engine: Engine) -> Listed:
+    return _VERSIONS, [
+        (v.version, _EPOCH + timedelta(microseconds=v.time), v.message, v.tag, v.author, v.table, v.rows_added,
+         v.rows_removed)
+        for v in versions(engine.ledger)
+    ]  # fmt: skip
+
+
+_LISTS: dict[str, Callable[[Engine], Listed]] = {
+    "TABLES": _tables,
+    "GRAPHS": _graphs,
+    "SNAPSHOTS": _snapshots,
+    "VERSIONS": _versions,
+}
+
+
+def _like(name: str | None, pattern: str | None) -> bool:
+    """SQL's LIKE: % is any text, _ any character; case does not count, as in names."""
+    if pattern is None:
+        return True
+    expression = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in pattern)
+    return re.fullmatch(expression, name or "", re.IGNORECASE | re.DOTALL) is not None

@@ -1,0 +1,165 @@
+"""One mini-batch: seeds, the sampled neighbourhood, features and targets, as tensors by node and edge type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from snapdb.errors import BindError
+from snapdb.loading import adapters
+from snapdb.loading.lazy import Lazy
+from snapdb.types import EdgeType
+
+__all__ = ["Batch", "Only"]
+
+K = TypeVar("K")
+NO_X = "a node type has x when its vertex table says FEATURES (… AS x) in CREATE PROPERTY GRAPH"
+NO_EDGE_ATTR = "an edge type has edge_attr when its table says FEATURES (… AS edge_attr) in CREATE PROPERTY GRAPH"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Batch:
+    """One mini-batch. Mappings are keyed by node type, or by edge type as (source, edge, destination).
+
+    An edge type walked OUT appears as (destination, 'rev_' + edge, source). Every node and edge type of the sampler
+    is there, if empty. Local ids count per node type from 0: seeds first, then nodes by hop.
+    """
+
+    seed_type: str
+    """The node type of the seeds, which are its first `batch_size` nodes."""
+    batch_size: int
+    input_id: Tensor
+    """[batch_size] int64 positions of the seeds in the seed set, which is ordered by dense id."""
+    y: Tensor | None
+    """[batch_size] targets; None when neither the seed query nor the graph names one."""
+    n_id: Mapping[str, Tensor]
+    """[nodes] int64 dense ids; see `ids` for the user's."""
+    features: Mapping[str, Mapping[str, Tensor]]
+    """Node type → name → [nodes] or [nodes, width]."""
+    edge_index: Mapping[EdgeType, Tensor]
+    """[2, edges] int64 local ids [neighbour; seed side], hop after hop: messages flow toward the seeds."""
+    num_sampled_nodes: Mapping[str, list[int]]
+    """New nodes at the seeds and at each hop: hops + 1 numbers."""
+    num_sampled_edges: Mapping[EdgeType, list[int]]
+    """Edges of each hop."""
+    index: tuple[int, int]
+    """(epoch, batch within the epoch)."""
+    lineage: Mapping[str, Any]
+    """Where it comes from, as plain values for JSON."""
+    e_id: Mapping[EdgeType, Tensor]
+    """[edges] int64 ids of the rows in the edge table. Read at first access, as all edge columns below."""
+    edge_features: Mapping[EdgeType, Mapping[str, Tensor]]
+    """Edge type → name → [edges] or [edges, width]."""
+    edge_time: Mapping[EdgeType, Tensor]
+    """[edges] int64 event times, of the edge types that have them."""
+    edge_weight: Mapping[EdgeType, Tensor]
+    """[edges] float64 weights, of the edge types that have them."""
+    user_ids: Mapping[str, pa.Array]
+    """What `ids` answers."""
+
+    def __repr__(self) -> str:
+        nodes = ", ".join(f"{len(ids)} {name}" for name, ids in self.n_id.items())
+        edges = ", ".join(f"{index.shape[1]} {key.edge}" for key, index in self.edge_index.items())
+        return f"Batch({self.index}: {self.batch_size} seeds of {self.seed_type}; nodes: {nodes}; edges: {edges})"
+
+    @property
+    def x(self) -> Mapping[str, Tensor]:
+        """[nodes, width] the feature named x, of the node types that have it."""
+        return _named(self.features, "x", NO_X)
+
+    @property
+    def edge_attr(self) -> Mapping[EdgeType, Tensor]:
+        """[edges, width] the feature named edge_attr, of the edge types that have it."""
+        return _named(self.edge_features, "edge_attr", NO_EDGE_ATTR)
+
+    @property
+    def only(self) -> Only:
+        """The same batch without keys, for one node type and one edge type."""
+        return Only(self)
+
+    def ids(self, node_type: str) -> pa.Array:
+        """The user's ids of a node type's nodes, in local order."""
+        return self.user_ids[node_type]
+
+    def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
+        """The batch with its tensors on a device; edge columns that are read later go there too."""
+        return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+
+    def pin_memory(self) -> Batch:
+        """The batch in page-locked memory, from where copies to a GPU can overlap with work."""
+        return self._moved(lambda tensor: tensor.pin_memory())
+
+    def to_pyg(self) -> Any:
+        """PyG's `Data` for one node type and one edge type, else `HeteroData`, as its NeighborLoader gives."""
+        return adapters.to_pyg(self)
+
+    def to_blocks(self) -> list[adapters.FlowBlock]:
+        """One bipartite block for each layer of a network, in the order in which layers are applied."""
+        return adapters.to_blocks(self)
+
+    def to_arrow(self) -> dict[str | EdgeType, pa.Table]:
+        """One table for each node type and each edge type."""
+        return adapters.to_arrow(self)
+
+    def _moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
+        def each(values: Mapping[K, Tensor]) -> Mapping[K, Tensor]:
+            if isinstance(values, Lazy):
+                return values.changed(move)
+            return {key: move(value) for key, value in values.items()}
+
+        return replace(
+            self,
+            input_id=move(self.input_id),
+            y=None if self.y is None else move(self.y),
+            n_id=each(self.n_id),
+            features={name: each(values) for name, values in self.features.items()},
+            edge_index=each(self.edge_index),
+            e_id=each(self.e_id),
+            edge_features={key: each(values) for key, values in self.edge_features.items()},
+            edge_time=each(self.edge_time),
+            edge_weight=each(self.edge_weight),
+        )
+
+
+class Only:
+    """A batch of one node type and one edge type, whose attributes answer without a key."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+
+    def ids(self) -> pa.Array:
+        """The user's ids of the nodes, in local order."""
+        return self.user_ids
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(self._batch, name)
+        keys = self._batch.edge_index if name.startswith(("e", "num_sampled_e")) else self._batch.n_id
+        if not isinstance(value, Mapping) or name == "lineage":
+            return value
+        if len(keys) != 1:
+            found = ", ".join(repr(tuple(key) if isinstance(key, tuple) else key) for key in keys)
+            raise BindError(f"`only` needs one type for {name}, but the batch has {found}: say batch.{name}[type]")
+        return value[next(iter(keys))]
+
+
+def _named(features: Mapping[K, Mapping[str, Tensor]], name: str, hint: str) -> Mapping[K, Tensor]:
+    """One feature of the types that have it."""
+    return Lazy({key: _Pick(named, name) for key, named in features.items() if name in named}, hint)
+
+
+@dataclass(frozen=True)
+class _Pick:
+    """Reads one feature."""
+
+    features: Mapping[str, Tensor]
+    name: str
+
+    def __call__(self) -> Tensor:
+        return self.features[self.name]

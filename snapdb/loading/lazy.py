@@ -1,0 +1,91 @@
+"""A mapping whose values are read at first access, and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from snapdb.errors import SnapdbError
+
+__all__ = ["Lazy", "MissingEntryError"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class MissingEntryError(SnapdbError, KeyError):
+    """A batch has nothing under this key; the message says why, and what is there."""
+
+    code = "missing"
+
+
+class Lazy(Mapping[K, V], Generic[K, V]):
+    """Values by key. Two threads that ask first at once may both read; both then get the same value.
+
+    >>> numbers = Lazy({"seven": lambda: 7}, "only seven is kept here")
+    >>> numbers["seven"], "eight" in numbers
+    (7, False)
+    """
+
+    def __init__(self, readers: Mapping[K, Callable[[], V]], hint: str) -> None:
+        """`hint` tells why a key may be absent, and what to do about it."""
+        self._readers = dict(readers)
+        self._kept: dict[K, V] = {}
+        self._hint = hint
+
+    def __getitem__(self, key: K) -> V:
+        if key in self._kept:
+            return self._kept[key]
+        if key not in self._readers:
+            found = ", ".join(map(_plain, self._readers)) or "none"
+            raise MissingEntryError(f"nothing for {_plain(key)} here, which has {found}; {self._hint}")
+        return self._kept.setdefault(key, self._readers[key]())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._readers
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def __repr__(self) -> str:
+        return f"Lazy({', '.join(map(_plain, self._readers))})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Travels as values: files stay where they are."""
+        return _restored, (dict(self), self._hint)
+
+    def changed(self, change: Callable[[V], V]) -> Lazy[K, V]:
+        """The same mapping with `change` applied to each value, once it is read."""
+        return Lazy({key: _Changed(self, key, change) for key in self}, self._hint)
+
+
+class _Changed(Generic[K, V]):
+    """Reads one changed value."""
+
+    def __init__(self, origin: Lazy[K, V], key: K, change: Callable[[V], V]) -> None:
+        self.origin, self.key, self.change = origin, key, change
+
+    def __call__(self) -> V:
+        return self.change(self.origin[self.key])
+
+
+class _Value(Generic[V]):
+    """Gives a value that is known."""
+
+    def __init__(self, value: V) -> None:
+        self.value = value
+
+    def __call__(self) -> V:
+        return self.value
+
+
+def _restored(values: Mapping[K, V], hint: str) -> Lazy[K, V]:
+    return Lazy({key: _Value(value) for key, value in values.items()}, hint)
+
+
+def _plain(key: object) -> str:
+    """A key as the user would write it."""
+    return repr(tuple(key)) if isinstance(key, tuple) else repr(key)

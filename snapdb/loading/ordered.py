@@ -1,0 +1,65 @@
+"""Work on threads whose results come in order, never more than a few ahead of the reader."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+from snapdb.errors import SnapdbError
+
+__all__ = ["Ordered"]
+
+I = TypeVar("I")  # noqa: E741  (an item)
+O = TypeVar("O")  # noqa: E741  (its outcome)
+
+
+class Ordered(Iterator[O], Generic[I, O]):
+    """`map(work, items)` over threads.
+
+    Results come in the order of the items, whichever is done first; at most `ahead` items are being worked on or wait
+    to be taken. An exception of `work` comes out in its item's turn. Threads end with the last item, at an exception,
+    at `close`, and when nobody holds the iterator any more.
+
+    >>> list(Ordered(str.upper, ["a", "b", "c"], threads=2, ahead=4))
+    ['A', 'B', 'C']
+    """
+
+    def __init__(self, work: Callable[[I], O], items: Iterable[I], *, threads: int, ahead: int) -> None:
+        self._work = work
+        self._items = iter(items)
+        self._ahead = ahead
+        self._pending: deque[Future[O]] = deque()
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="snapdb-batch")
+
+    def __next__(self) -> O:
+        try:
+            self._fill()
+            if not self._pending:
+                raise StopIteration
+            outcome = self._pending.popleft().result()
+            self._fill()
+        except CancelledError as error:
+            raise SnapdbError("the stream was closed while it was read; open another one") from error
+        except BaseException:
+            self.close()
+            raise
+        return outcome
+
+    def close(self) -> None:
+        """Drops what was not begun, and waits for what was: a batch takes milliseconds."""
+        self._items = iter(())
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def __del__(self) -> None:
+        # Whoever drops the last reference may be one of the threads, which cannot wait for itself.
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _fill(self) -> None:
+        while len(self._pending) < self._ahead:
+            try:
+                item = next(self._items)
+            except StopIteration:
+                return
+            self._pending.append(self._pool.submit(self._work, item))

@@ -1,0 +1,121 @@
+"""SAMPLE: the snapshot, the seed type, and every fanout resolved to edge types and directions."""
+
+from __future__ import annotations
+
+from snapdb.errors import BindError, Span
+from snapdb.plan.logical import SamplePlan
+from snapdb.plan.names import find_snapshot
+from snapdb.plan.scope import Context
+from snapdb.relational import Session
+from snapdb.sql.ast import FanoutClause, Island, Sample
+from snapdb.sql.tokens import Token, scan
+from snapdb.types import FULL, Fanout, SampleSpec, Snapshot
+from snapdb.types.suggest import did_you_mean
+
+__all__ = ["bind_sample"]
+
+_CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
+
+
+def bind_sample(statement: Sample, context: Context) -> SamplePlan:
+    """A sampler whose names are those of its snapshot."""
+    snapshot = find_snapshot(context, statement.snapshot)
+    seed_type = snapshot.graph.vertex(statement.seed_type.text)
+    if seed_type is None:
+        known = [v.name for v in snapshot.graph.vertices]
+        hint = did_you_mean(statement.seed_type.text, known) or f"; it has {', '.join(known)}"
+        raise BindError(f'no vertex type "{statement.seed_type}" in snapshot {snapshot.name}{hint}',
+                        span=statement.seed_type.span, code="unknown-type")  # fmt: skip
+    if statement.batch < 1:
+        raise BindError(f"BATCH needs at least 1, found {statement.batch}", span=statement.batch_span)
+    if not 0 <= statement.repeatable < 2**64:
+        raise BindError("REPEATABLE takes a number from 0 to 2^64 - 1", span=statement.repeatable_span)
+    if statement.epochs < 1:
+        raise BindError(f"EPOCHS needs at least 1, found {statement.epochs}", span=statement.span)
+    spec = SampleSpec(
+        snapshot=snapshot.name,
+        seed_type=seed_type.name,
+        seed_query=statement.seeds.text,
+        fanouts=_fanouts(statement, snapshot),
+        batch_size=statement.batch,
+        seed=statement.repeatable,
+        order=statement.order,
+        text=statement.text,
+    )
+    seeds = context.asked(statement.seeds, first=snapshot)
+    with context.session(seeds) as session:
+        _check_repeatable(session, statement.seeds)
+        session.describe(statement.seeds.text, seeds.parameters)
+    return SamplePlan(spec, snapshot, seeds, statement.epochs)
+
+
+def _fanouts(statement: Sample, snapshot: Snapshot) -> tuple[Fanout, ...]:
+    """One fanout for each edge type and direction, DEFAULT spread over the types that are not named."""
+    lengths = {len(clause.counts) for clause in statement.fanouts}
+    found: dict[tuple[str, str], Fanout] = {}
+    default: FanoutClause | None = None
+    for clause in statement.fanouts:
+        _check_counts(clause, lengths, statement)
+        if clause.edge is None:
+            if default is not None:
+                raise BindError("DEFAULT is given twice", span=clause.span)
+            default = clause
+            continue
+        edge = snapshot.graph.edge(clause.edge.text)
+        if edge is None:
+            known = [e.name for e in snapshot.graph.edges]
+            hint = did_you_mean(clause.edge.text, known) or (f"; it has {', '.join(known)}" if known else "")
+            raise BindError(f'no edge type "{clause.edge}" in graph {snapshot.graph.name}{hint}',
+                            span=clause.edge.span, code="unknown-type")  # fmt: skip
+        directions = {d for name, d in found if name == edge.name}
+        if clause.direction in directions or (directions and "BOTH" in (*directions, clause.direction)):
+            raise BindError(f"{edge.name} has this direction already", span=clause.span)
+        found[edge.name, clause.direction] = Fanout(edge.type, clause.direction, clause.counts)
+    if default is not None:
+        named = {name for name, _ in found}
+        rest = [e for e in snapshot.graph.edges if e.name not in named]
+        found |= {(e.name, "IN"): Fanout(e.type, "IN", default.counts) for e in rest}
+    return tuple(found.values())
+
+
+def _check_counts(clause: FanoutClause, lengths: set[int], statement: Sample) -> None:
+    if len(lengths) > 1:
+        raise BindError(f"every fanout needs one number for each hop; found lists of {_and(lengths)}",
+                        span=statement.fanout_span)  # fmt: skip
+    for count in clause.counts:
+        if count < 0 and count != FULL:
+            raise BindError(f"a fanout is 0 or more, or FULL (-1); found {count}", span=clause.span)
+        if count >= 2**31:
+            raise BindError(f"a fanout of {count} is too large; say FULL for every neighbour", span=clause.span)
+
+
+def _and(numbers: set[int]) -> str:
+    return " and ".join(map(str, sorted(numbers)))
+
+
+def _check_repeatable(session: Session, seeds: Island) -> None:
+    """Refuse what gives other rows when it is asked again."""
+    rows = session.rows("SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'")
+    volatile = {str(row[0]) for row in rows}
+    tokens = scan(seeds.text)
+    for token, following in zip(tokens, (*tokens[1:], None), strict=True):
+        if _is_volatile(token, following, volatile):
+            at = seeds.span.start + token.span.start
+            raise BindError(
+                f"{token.text} gives other rows each time, and a sampler's seeds must be repeatable; store its result "
+                "in a table, or choose by a column or hash()",
+                span=Span(at, at + len(token.text)),
+            )
+
+
+def _is_volatile(token: Token, following: Token | None, volatile: set[str]) -> bool:
+    name = token.text.lower()
+    if token.kind != "word":
+        return False
+    calls = following is not None and following.text == "("
+    return (
+        name in _CLOCKS
+        or (calls and name in volatile)
+        or name == "tablesample"
+        or (name == "using" and following is not None and following.text.lower() == "sample")
+    )

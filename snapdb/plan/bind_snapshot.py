@@ -1,0 +1,189 @@
+"""CREATE SNAPSHOT: the version, the window of event time and the filters, resolved once and for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from snapdb.catalog import tables_at, version_at
+from snapdb.catalog.elements import EdgeRows, VertexRows
+from snapdb.errors import BindError, Span
+from snapdb.plan.logical import Asked, CreateSnapshotPlan, NothingPlan, Plan
+from snapdb.plan.names import check_new, find_graph
+from snapdb.plan.scope import Context
+from snapdb.relational import Names, Session, conjuncts, quote, references
+from snapdb.sql.ast import CreateSnapshot, Island, Name, TimeBound, VersionBound
+from snapdb.types import ALL_TIME, Filter, PropertyGraph, Table, TimeUnit, Window
+from snapdb.types.suggest import did_you_mean
+
+__all__ = ["bind_create_snapshot"]
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+
+
+def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
+    """A pinned snapshot: nothing in it is relative to now any more."""
+    replacing = ("snapshot",) if statement.or_replace or statement.if_not_exists else ()
+    exists = check_new(context.catalog, statement.name, replacing) is not None
+    if exists and statement.if_not_exists:
+        return NothingPlan(f'there is a snapshot "{statement.name}" already')
+    graph = _reduced(find_graph(context, statement.graph), statement.elements)
+    version = context.catalog.version if statement.at is None else _version(context, statement.at)
+    tables = _check_tables(context, graph, version, statement)
+    unit = _unit(graph, tables, statement.event_time)
+    window = ALL_TIME if statement.event_time is None else _window(context, statement.event_time, unit)
+    filters = _filters(context, graph, tables, statement.where) if statement.where else ()
+    replaces = context.catalog.snapshots.get(statement.name.text.casefold())
+    return CreateSnapshotPlan(statement.name.text, graph, version, tables, window, unit, filters, replaces)
+
+
+def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
+    """The graph with only these elements, and the vertex types that its edges end in."""
+    if not elements:
+        return graph
+    wanted: set[str] = set()
+    for name in elements:
+        vertex, edge = graph.vertex(name.text), graph.edge(name.text)
+        if vertex is None and edge is None:
+            known = [e.name for e in graph.elements]
+            hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
+            raise BindError(f'no element "{name}" in graph {graph.name}{hint}', span=name.span, code="unknown-type")
+        wanted |= {vertex.name} if vertex else set()
+        wanted |= {edge.name, edge.source, edge.destination} if edge else set()
+    return replace(
+        graph,
+        vertices=tuple(v for v in graph.vertices if v.name in wanted),
+        edges=tuple(e for e in graph.edges if e.name in wanted),
+    )
+
+
+def _version(context: Context, at: VersionBound) -> int:
+    """The version of AT (VERSION => n | TIMESTAMP => t)."""
+    head = context.catalog.version
+    if at.kind == "TIMESTAMP":
+        return version_at(context.ledger, _moment(context, at.value))
+    found, type_ = _evaluate(context, at.value)
+    if type_ not in _INTEGERS or not isinstance(found, int):
+        raise BindError(f"AT (VERSION => …) takes a number, found {type_}", span=at.value.span)
+    if not 1 <= found <= head:
+        raise BindError(f"there is no version {found}; versions go from 1 to {head}", span=at.value.span)
+    return found
+
+
+def _check_tables(context: Context, graph: PropertyGraph, version: int, statement: CreateSnapshot) -> dict[str, Table]:
+    """The tables at the version, when they fit the graph."""
+    tables = tables_at(context.ledger, version)
+    span = statement.at.span if statement.at else statement.graph.span
+    for element in graph.elements:
+        table = tables.get(element.table.casefold())
+        if table is None:
+            raise BindError(
+                f'version {version} has no table "{element.table}", which graph {graph.name} needs', span=span
+            )
+        for column in _columns_of(element):
+            if table.column(column) is None:
+                raise BindError(f'at version {version} table {table.name} has no column "{column}", which graph '
+                                f"{graph.name} needs", span=span)  # fmt: skip
+    return tables
+
+
+def _columns_of(element: object) -> list[str]:
+    """Every column that an element names."""
+    found: list[str] = []
+    for name in ("key", "source_key", "destination_key"):
+        found += getattr(element, name, ())
+    for name in ("event_time", "weight", "target"):
+        found += [c for c in (getattr(element, name, None),) if c is not None]
+    for spec in getattr(element, "features", ()):
+        found += spec.columns
+    return found
+
+
+def _unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: TimeBound | None) -> TimeUnit | None:
+    """What the event times of the graph's edges count in."""
+    units: dict[TimeUnit, str] = {}
+    for edge in graph.edges:
+        if edge.event_time and (column := tables[edge.table.casefold()].column(edge.event_time)):
+            units["integer" if column.type in _INTEGERS else "timestamp"] = edge.name
+    if bound is not None and len(units) > 1:
+        raise BindError(
+            f"event times differ in kind: {units['integer']} has integers, {units['timestamp']} has timestamps; choose "
+            "with ELEMENTS, or load one of them in the other's kind",
+            span=bound.span,
+        )
+    if bound is not None and not units:
+        raise BindError(f"no edge type of graph {graph.name} has an EVENT TIME, so there is none to choose by",
+                        span=bound.span)  # fmt: skip
+    return next(iter(units), None)
+
+
+def _window(context: Context, bound: TimeBound, unit: TimeUnit | None) -> Window:
+    """The bounds as integers, half-open."""
+    start = None if bound.start is None else _time(context, bound.start, unit)
+    stop = _time(context, bound.stop, unit)
+    if start is not None and stop < start:
+        raise BindError("the window ends before it begins; write the earlier time first", span=bound.span)
+    closed = bound.kind != "FROM"
+    return Window(start, stop + 1 if closed else stop, closed)
+
+
+def _time(context: Context, island: Island, unit: TimeUnit | None) -> int:
+    value, type_ = _evaluate(context, island)
+    if value is None:
+        raise BindError("a time is needed here, found NULL", span=island.span)
+    is_integer = type_ in _INTEGERS
+    if unit == "integer" and not is_integer:
+        raise BindError(f"this graph's event times are integers: write a bare number, not {type_}", span=island.span)
+    if unit == "timestamp" and is_integer:
+        wanted = "TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'"
+        raise BindError(f"this graph's event times are timestamps: write {wanted}", span=island.span)
+    return int(value) if is_integer else _moment(context, island)
+
+
+def _evaluate(context: Context, island: Island) -> tuple[Any, str]:
+    """An expression's value and type. It may read tables; it is read once, here."""
+    asked = context.asked(island)
+    with context.session(asked) as session:
+        column = session.describe(island.text, asked.parameters, around=("SELECT (", ")"))[0]
+        value = session.wrap("SELECT (", island.text, ")", asked.parameters)[0][0]
+    return value, column.type
+
+
+def _moment(context: Context, island: Island) -> int:
+    """An expression as microseconds since 1970; what has no zone is UTC."""
+    asked = context.asked(island)
+    with context.session(asked) as session:
+        value = session.wrap("SELECT epoch_us(CAST((", island.text, ") AS TIMESTAMPTZ))", asked.parameters)[0][0]
+    if value is None:
+        raise BindError("a time is needed here, found NULL", span=island.span)
+    if not -(2**62) < value < 2**62:
+        raise BindError("this time is out of range", span=island.span)
+    return int(value)
+
+
+def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: Island) -> tuple[Filter, ...]:
+    """The parts of a condition, each given to the one element whose columns it names."""
+    vertices = {v.name: VertexRows(v, tables[v.table.casefold()], context.home.path) for v in graph.vertices}
+    views = {name: rows.sql for name, rows in vertices.items()}
+    for e in graph.edges:
+        table = tables[e.table.casefold()]
+        views[e.name] = EdgeRows(e, table, context.home.path, vertices[e.source], vertices[e.destination]).sql
+    asked = Asked(where, Names(views))
+    with context.session(asked) as session:
+        elements = ", ".join(map(quote, views))
+        session.describe(where.text, around=(f"SELECT 1 FROM {elements} WHERE (", ")"))
+        columns = {name: {c.name.casefold() for c in session.describe(f"FROM {quote(name)}")} for name in views}
+        return tuple(_filter(session, part, columns, where.span) for part in conjuncts(session, where.text))
+
+
+def _filter(session: Session, condition: str, columns: Mapping[str, set[str]], span: Span) -> Filter:
+    owners = set()
+    for parts in references(session, condition):
+        names = [name.casefold() for name in parts]
+        owner = next((e for e in columns if e.casefold() == names[0] and (len(names) > 1)), None)
+        owners.add(owner or next(e for e, known in columns.items() if names[0] in known))
+    if len(owners) != 1:
+        found = f"{condition} speaks of {' and '.join(sorted(owners))}" if owners else f"{condition} names no column"
+        raise BindError(f"each part of WHERE that AND joins is about one element; {found}", span=span)
+    return Filter(owners.pop(), condition)

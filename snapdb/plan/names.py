@@ -1,0 +1,70 @@
+"""Looking up tables, columns and free names, with the place of the name in every complaint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from snapdb.catalog import Catalog
+from snapdb.errors import BindError, SnapdbError
+from snapdb.plan.scope import Context
+from snapdb.sql.ast import Name
+from snapdb.types import Column, PropertyGraph, Snapshot, Table
+from snapdb.types.suggest import did_you_mean
+
+__all__ = ["check_new", "find_column", "find_graph", "find_snapshot", "find_table"]
+
+_RESERVED = frozenset(("main", "temp", "system", "memory", "snapdb", "information_schema", "pg_catalog"))
+
+
+def find_table(context: Context, name: Name) -> Table:
+    """The table of that name at the head, or BindError at its place."""
+    try:
+        return context.catalog.table(name.text)
+    except SnapdbError as error:
+        error.span = name.span
+        raise
+
+
+def find_graph(context: Context, name: Name) -> PropertyGraph:
+    """The graph of that name, or BindError at its place."""
+    try:
+        return context.catalog.graph(name.text)
+    except SnapdbError as error:
+        error.span = name.span
+        raise
+
+
+def find_snapshot(context: Context, name: Name) -> Snapshot:
+    """The snapshot of that name, or BindError at its place."""
+    try:
+        return context.catalog.snapshot(name.text)
+    except SnapdbError as error:
+        error.span = name.span
+        raise
+
+
+def find_column(table: Table, name: Name) -> Column:
+    """The column of that name, or BindError at its place with the nearest."""
+    if (column := table.column(name.text)) is None:
+        known = [c.name for c in table.columns]
+        hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
+        raise BindError(f'no column "{name}" in table {table.name}{hint}', span=name.span, code="unknown-column")
+    return column
+
+
+def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> str | None:
+    """The kind of what has this name already, when it is of a kind that may be replaced; None when the name is free.
+
+    Raises:
+        BindError: the name is reserved, not fit for a file name, or belongs to something else.
+    """
+    if name.text.casefold() in _RESERVED:
+        raise BindError(f'"{name}" is reserved; choose another name', span=name.span)
+    if not name.text or len(name.text) > 200 or any(ord(c) < 32 for c in name.text):
+        raise BindError("a name has 1 to 200 characters, none of them a control character", span=name.span)
+    kind = catalog.kind_of(name.text)
+    if kind is not None and kind not in replacing:
+        raise BindError(
+            f'there is a {kind} "{name}" already; choose another name or drop it', span=name.span, code="exists"
+        )
+    return kind

@@ -1,0 +1,123 @@
+"""What a binder may look at, and which names the SQL of an island can see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from snapdb.catalog import Catalog, snapshot_views, tables_at
+from snapdb.errors import BindError, CorruptError, SnapdbError, Span
+from snapdb.plan.logical import Asked, Parameters
+from snapdb.relational import Names, Relational, Session, table_rows
+from snapdb.sql.ast import Island
+from snapdb.sql.tokens import identifier, scan
+from snapdb.storage.home import Home
+from snapdb.storage.ledger import Ledger
+from snapdb.types import Snapshot, Table
+from snapdb.types.suggest import did_you_mean
+
+__all__ = ["Context", "placed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The database as a statement finds it."""
+
+    home: Home
+    ledger: Ledger
+    relational: Relational
+    catalog: Catalog
+    sources: Mapping[str, Any] = field(default_factory=dict)
+    """Arrow tables that were registered, by name."""
+    parameters: Parameters = None
+
+    def asked(self, island: Island, *, first: Snapshot | None = None) -> Asked:
+        """An island with the views of every table, snapshot and source that its text mentions.
+
+        Args:
+            first: Bare names mean this snapshot's elements before they mean tables.
+        """
+        words = {identifier(t).casefold() for t in scan(island.text) if t.kind in ("word", "quoted")}
+        views = {t.name: self._rows(t) for folded, t in self.catalog.tables.items() if folded in words}
+        if first is not None:
+            own = {name: sql for name, sql in self.views(first).items() if name.casefold() in words}
+            taken = {name.casefold() for name in own}
+            views = own | {name: sql for name, sql in views.items() if name.casefold() not in taken}
+        schemas = {s.name: self.views(s) for folded, s in self.catalog.snapshots.items() if folded in words}
+        sources = {name: data for name, data in self.sources.items() if name.casefold() in words}
+        return Asked(island, Names(views, schemas, sources), self._own_parameters(island))
+
+    def views(self, snapshot: Snapshot) -> dict[str, str]:
+        """The SELECT of every element of a snapshot."""
+        tables = tables_at(self.ledger, snapshot.version)
+        for element in snapshot.graph.elements:
+            check_segments(self.home, tables[element.table.casefold()])
+        return snapshot_views(snapshot, tables, self.home.path)
+
+    @contextmanager
+    def session(self, asked: Asked) -> Iterator[Session]:
+        """A session with the island's names; errors inside it are placed in the statement and speak of our names."""
+        with placed(asked, self.catalog), self.relational.session(asked.names) as session:
+            yield session
+
+    def _rows(self, table: Table) -> str:
+        check_segments(self.home, table)
+        return table_rows(table, self.home.path)
+
+    def _own_parameters(self, island: Island) -> Parameters:
+        """The parameters that this island names. Positional ones belong to the only island that has any."""
+        marks = [t.text for t in scan(island.text) if t.kind == "parameter"]
+        if not marks:
+            return None
+        if isinstance(self.parameters, Mapping):
+            named = {mark[1:] for mark in marks}
+            missing = sorted(named - set(self.parameters))
+            if missing or "?" in marks:
+                raise BindError(f"no value was given for parameter {missing[0] if missing else '?'}", span=island.span)
+            return {name: self.parameters[name] for name in named}
+        if self.parameters is None:
+            raise BindError(f"the statement has parameters ({marks[0]}), but none were given", span=island.span)
+        return self.parameters
+
+
+@contextmanager
+def placed(asked: Asked, catalog: Catalog) -> Iterator[None]:
+    """Spans of errors inside the block, which count in the island, are made to count in the statement's text."""
+    island = asked.island
+    try:
+        yield
+    except SnapdbError as error:
+        if error.text is None:
+            inner = error.span if asked.verbatim else None
+            at = island.span.start
+            error.span = Span(at + inner.start, at + inner.stop) if inner else error.span and island.span
+            if error.code == "unknown-table":
+                error.message = _unknown_table(error.message, catalog)
+        raise
+
+
+def check_segments(home: Home, table: Table) -> None:
+    """Nothing when the table's files are there in the sizes that were committed.
+
+    Raises:
+        CorruptError: one is missing or cut short; it is named.
+    """
+    for segment in (*table.segments, *table.deletes):
+        path = home.path / segment.path
+        found = path.stat().st_size if path.exists() else None
+        if found != segment.bytes:
+            state = "is missing" if found is None else f"has {found} bytes instead of {segment.bytes}"
+            raise CorruptError(f"{path}, a file of table {table.name}, {state}; restore it from a backup")
+
+
+def _unknown_table(message: str, catalog: Catalog) -> str:
+    name = (re.findall('"(.*)"', message) or [""])[0]
+    if (kind := catalog.kind_of(name)) == "snapshot":
+        element = catalog.snapshot(name).graph.vertices[0].name
+        return f'"{name}" is a snapshot: read one of its elements, e.g. {name}.{element}'
+    if kind == "graph":
+        return f'"{name}" is a graph: read its tables, or CREATE SNAPSHOT s OF {name} and read s.<element>'
+    return message + did_you_mean(name, catalog.names())

@@ -1,0 +1,50 @@
+"""Data of a caller as Arrow, so that SQL can read it: the only door for Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from snapdb.errors import InputError
+
+__all__ = ["as_arrow"]
+
+
+def as_arrow(data: Any) -> pa.Table:
+    """A table of what pandas, Arrow, torch, numpy or Python lists hold.
+
+    One-dimensional data become one column called `id`; a mapping gives a column a key.
+
+    >>> as_arrow([3, 1]).to_pydict()
+    {'id': [3, 1]}
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if isinstance(data, Mapping):
+        return pa.table({str(name): _column(values) for name, values in data.items()})
+    if hasattr(data, "columns") and hasattr(data, "iloc"):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    return pa.table({"id": _column(data)})
+
+
+def _column(values: Any) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if hasattr(values, "detach"):  # a torch tensor, without importing torch
+        values = values.detach().cpu().numpy()
+    if isinstance(values, np.ndarray) and values.ndim == 2:
+        return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
+    if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str | bytes):
+        return pa.array(values)
+    if hasattr(values, "__arrow_array__") or hasattr(values, "to_numpy"):
+        return pa.array(values)
+    raise InputError(
+        f"cannot read {type(values).__name__} as a table; give Arrow, pandas, a tensor, an array or columns"
+    )

@@ -1,0 +1,110 @@
+"""Trees of graph.lark as CREATE PROPERTY GRAPH."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from snapdb.errors import ParseError
+from snapdb.sql.ast import ColumnList, CreateGraph, EdgeClause, FeatureClause, Name, VertexClause
+from snapdb.sql.build import Place, Tree, columns, first_tree, has, leaves, name, number, once, trees
+
+__all__ = ["build_graph"]
+
+
+def build_graph(tree: Tree, place: Place) -> CreateGraph:
+    """CREATE PROPERTY GRAPH."""
+    vertices, edges = first_tree(tree, "vertices"), first_tree(tree, "edges")
+    return CreateGraph(
+        *place,
+        name=name(leaves(tree)[0]),
+        vertices=() if vertices is None else tuple(_vertex(vertex) for vertex in trees(vertices)),
+        edges=() if edges is None else tuple(_edge(edge) for edge in trees(edges)),
+        or_replace=has(tree, "replace"),
+        if_not_exists=has(tree, "guard"),
+    )
+
+
+def _vertex(tree: Tree) -> VertexClause:
+    clauses = once(trees(tree))
+    duplicate = clauses.get("on_duplicate")
+    policies: dict[str, Literal["ERROR", "FIRST", "LAST"]] = {"ERROR": "ERROR", "FIRST": "FIRST", "LAST": "LAST"}
+    return VertexClause(
+        table=name(leaves(tree)[0]),
+        alias=_alias(tree),
+        key=columns(clauses["columns"]),
+        features=_features(clauses.get("features")),
+        target=_target(clauses.get("target")),
+        on_duplicate="ERROR" if duplicate is None else policies[leaves(duplicate)[0].type],
+    )
+
+
+def _edge(tree: Tree) -> EdgeClause:
+    clauses = once(trees(tree))
+    source, destination = _end(clauses["source"]), _end(clauses["destination"])
+    weight, dangling = clauses.get("weight"), clauses.get("on_dangling")
+    skips = dangling is not None and leaves(dangling)[0].type == "SKIP"
+    return EdgeClause(
+        table=name(leaves(tree)[0]),
+        alias=_alias(tree),
+        source_key=source.key,
+        source=source.vertex,
+        source_columns=source.columns,
+        destination_key=destination.key,
+        destination=destination.vertex,
+        destination_columns=destination.columns,
+        event_time=_event_time(clauses.get("event_time")),
+        weight=None if weight is None else name(leaves(weight)[0]),
+        features=_features(clauses.get("features")),
+        on_dangling="SKIP" if skips else "ERROR",
+    )
+
+
+class _End(NamedTuple):
+    """SOURCE or DESTINATION KEY (…) REFERENCES vertex [(…)]."""
+
+    key: ColumnList
+    vertex: Name
+    columns: ColumnList
+
+
+def _end(tree: Tree) -> _End:
+    key, *referenced = trees(tree, "columns")
+    return _End(columns(key), name(leaves(tree)[0]), columns(referenced[0]) if referenced else ())
+
+
+def _alias(tree: Tree) -> Name | None:
+    alias = first_tree(tree, "alias")
+    return None if alias is None else name(leaves(alias)[0])
+
+
+def _event_time(tree: Tree | None) -> Name | None:
+    if tree is None:
+        return None
+    first, *more = columns(first_tree(tree, "columns"))
+    if more:
+        message = "EVENT TIME takes one column; edges that end are not in this version, use two edge tables"
+        raise ParseError(message, span=more[0].span)
+    return first
+
+
+def _target(tree: Tree | None) -> Name | None:
+    """TARGET's column; a batch delivers it as y, so that no other alias can stand."""
+    if tree is None:
+        return None
+    alias = _alias(tree)
+    if alias is not None and alias.text.lower() != "y":
+        raise ParseError(f"a target is delivered as y, not as {alias.text}; write AS y", span=alias.span)
+    return name(leaves(tree)[0])
+
+
+def _features(tree: Tree | None) -> tuple[FeatureClause, ...]:
+    return () if tree is None else tuple(_feature(feature) for feature in trees(tree))
+
+
+def _feature(tree: Tree) -> FeatureClause:
+    default, group = first_tree(tree, "default"), first_tree(tree, "columns")
+    return FeatureClause(
+        columns=(name(leaves(tree)[0]),) if group is None else columns(group),
+        name=_alias(tree),
+        default=None if default is None else number(trees(default)[0]),
+    )

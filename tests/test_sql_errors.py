@@ -1,0 +1,269 @@
+"""Errors of the language say what was expected, what was found and what to do, and show the place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snapdb.errors import ParseError, SnapdbError
+from snapdb.sql import Island, Name, parse
+from snapdb.sql.tokens import identifier, scan
+from snapdb.types import did_you_mean
+
+SAMPLE = "SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [1]) "
+SNAPSHOT = "CREATE SNAPSHOT s OF g "
+VERTICES = "CREATE PROPERTY GRAPH g VERTEX TABLES (a KEY (b)"
+
+
+def failure(text: str) -> ParseError:
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    assert caught.value.text == text
+    return caught.value
+
+
+def shown(error: ParseError) -> str:
+    """What the carets stand under."""
+    assert error.span is not None
+    assert error.text is not None
+    return error.text[slice(*error.span)]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        ("SAMPLE FROM s SEEDS (SELECT 1) AS v FANUOT (a => [1])", "FANUOT", 'did you mean "FANOUT"?'),
+        ("SAMPLE FROM s SEEDS (SELECT 1) AS v BATCH 10", "", "expected a FANOUT clause"),
+        ("SAMPLE FROM s FANOUT (a => [1])", "", "expected a SEEDS clause"),
+        (SAMPLE + "BATCH 10 EPOCHS 2 BATCH 20", "BATCH 20", "BATCH is given twice"),
+        (SAMPLE + "IN ORDER SHUFFLE", "SHUFFLE", "the order of the seeds is given twice"),
+        (SAMPLE + "BATCH 10.5", "10.5", "BATCH takes a whole number, found 10.5"),
+        (SAMPLE + "BATCH 10x", "x", "expected BATCH, EPOCHS"),
+        (SAMPLE + "BATCH ten", "ten", "expected a number, found ten"),
+        (SAMPLE + "BATCH", "", "unexpected end of the statement: expected a number"),
+        (SAMPLE + "BATCH ?", "?", "parameters stand only inside queries"),
+        (SAMPLE + "METHOD LATEST", "METHOD", "METHOD is not in this version"),
+        ("SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [1.5])", "1.5", "FANOUT takes a whole number"),
+        ("SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [])", "]", "expected a number or FULL, found ]"),
+        ("SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (key => [1])", "key", 'KEY is reserved, write "key"'),
+        ("SAMPLE FROM s SEEDS (SELECT 1 AS v FANOUT (a => [1])", "(", "never closed"),
+        ("SAMPLE FROM s SEEDS () AS v FANOUT (a => [1])", ")", "expected a query"),
+        ("SAMPLE FROM s SEEDS SELECT 1 AS v FANOUT (a => [1])", "SELECT", 'expected "(", found SELECT'),
+        ("CREATE", "", "expected TABLE, PROPERTY GRAPH or SNAPSHOT"),
+        ("CREATE TABEL t (a INT)", "TABEL", 'did you mean "TABLE"?'),
+        ("CREATE TABLE AS SELECT 1", "AS", "expected a name"),
+        ("CREATE TABLE t", "", 'expected "(" or AS'),
+        ("CREATE TABLE t ()", ")", "expected columns with their types"),
+        ("CREATE TABLE t AS MESSAGE 'x'", "MESSAGE", "expected a query"),
+        ("CREATE GRAPH g VERTEX TABLES (a KEY (b))", "GRAPH", "write CREATE PROPERTY GRAPH"),
+        ("SELCT 1", "SELCT", 'did you mean "SELECT"?'),
+        ("inser INTO t SELECT 1", "inser", 'did you mean "INSERT"?'),
+        ("42", "42", "no statement starts with 42"),
+        ("INSERT INTO t (a, b)", "", "expected a query"),
+        ("INSERT INTO t (a b) SELECT 1", "b", 'expected ")" or ",", found b'),
+        ("INSERT INTO a.t SELECT 1", ".", 'expected a query or "(", found .'),
+        ("INSERT INTO t SELCT 1", "SELCT", 'did you mean "SELECT"?'),
+        ("SAMPLE FROM s SEEDS (SELET 1) AS v FANOUT (a => [1])", "SELET", 'did you mean "SELECT"?'),
+        ("CREATE TABLE t AS 42", "42", "expected a query, found 42"),
+        ("DELETE FROM t WHERE", "", "expected a condition"),
+        ("DELETE FROM t USING u", "USING", "USING is not in this version"),
+        ("COPY t FROM x", "x", "expected a string in single quotes"),
+        (SNAPSHOT + "FOR EVENT_TIME AS OF now()", "now", "expected a time"),
+        (SNAPSHOT + "FOR EVENT_TIME AS OF 3 + 4", "+", "put an expression in parentheses"),
+        (SNAPSHOT + "AT (VERSION = 3)", "=", 'expected "=>"'),
+        (SNAPSHOT + "AT (TAG => 'x')", "TAG", "expected TIMESTAMP or VERSION"),
+        (SNAPSHOT + "ELEMENTS (a) ELEMENTS (b)", "ELEMENTS (b)", "ELEMENTS is given twice"),
+        (SNAPSHOT + "FOR EVENT_TIME AS OF 1 FOR EVENT_TIME AS OF 2", "FOR EVENT_TIME AS OF 2", "given twice"),
+        (SNAPSHOT + "WHERE", "", "expected a condition"),
+        (VERTICES + " FEATURES (x) TARGET (y) FEATURES (z))", "FEATURES (z)", "FEATURES is given twice"),
+        (VERTICES + " FEATURES ((x, y)))", ")", "expected AS"),
+        (VERTICES + " FEATURES (x DEFAULT 1e999))", "1e999", "not a number that can be held"),
+        (VERTICES + " TARGET (c AS z))", "z", "write AS y"),
+        (VERTICES + ", c)", ")", "expected AS or KEY"),
+        (VERTICES + ") EDGE TABLES (e SOURCE KEY (a) REFERENCES a)", ")", "expected"),
+        ("DROP TABLE a, b", ",", "expected the end of the statement"),
+        ('DROP TABLE ""', '""', "a name cannot be empty"),
+        ("SELECT (1", "(", "never closed"),
+        ("SELECT 1)", ")", "closes nothing"),
+        ("SELECT [1)", "[", 'expected "]"'),
+        ("SELECT 'abc", "'", "this string is never closed"),
+        ('SELECT "abc', '"', "this name is never closed"),
+        ("SELECT /* a", "/*", "this comment is never closed"),
+    ],
+)
+def test_a_mistake_is_named_and_shown(text: str, place: str, message: str) -> None:
+    error = failure(text)
+    assert message in error.message
+    assert shown(error) == place
+    assert error.code == "parse"
+
+
+def test_no_error_uses_the_names_of_the_parser() -> None:
+    for word in ["SAMPLE FROM s (", SNAPSHOT + ",", VERTICES + ",", "COPY t FROM 'x' (", "INSERT INTO t (", "SHOW"]:
+        message = failure(word + ")" * word.count("(")).message
+        assert not any(name in message for name in ("$END", "LPAR", "RPAR", "COMMA", "__ANON", "MINUS", "NAME"))
+
+
+def test_an_error_in_a_script_shows_its_line() -> None:
+    assert str(failure("SELECT 1;\nDROP TABLE x y;\nSELECT 2")) == (
+        "ParseError: expected the end of the statement, found y\n  line 2:\n  DROP TABLE x y;\n               ^"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "way"),
+    [
+        ("UPDATE t SET a = 1", "UPDATE", "DELETE FROM t WHERE"),
+        ("MERGE INTO t USING u ON a", "MERGE", "INSERT INTO t"),
+        ("INSERT INTO t SELECT 1 ON CONFLICT DO NOTHING", "ON CONFLICT", "ON DUPLICATE KEY"),
+        ("INSERT INTO t VALUES (1) RETURNING a", "RETURNING", "SELECT the rows first"),
+        ("INSERT OR REPLACE INTO t SELECT 1", "OR", "INSERT INTO"),
+        ("INSERT INTO t DEFAULT VALUES", "DEFAULT", "VALUES"),
+        ("INSERT INTO t BY NAME SELECT 1 AS a", "BY", "name the columns"),
+        ("DELETE FROM t WHERE a RETURNING *", "RETURNING", "SELECT the rows first"),
+        ("CREATE VIEW v AS SELECT 1", "VIEW", "CREATE TABLE"),
+        ("CREATE OR REPLACE MACRO f(x) AS x", "MACRO", "in the query"),
+        ("CREATE TEMP TABLE t (a INT)", "TEMP", "WITH"),
+        ("CREATE TYPE t AS INT", "TYPE", "column's definition"),
+        ("CREATE SCHEMA s", "SCHEMA", "table's name"),
+        ("CREATE UNIQUE INDEX i ON t (a)", "UNIQUE", "leave it out"),
+        ("CREATE SEQUENCE s", "SEQUENCE", "row_number"),
+        ("CREATE FUNCTION f() AS 1", "FUNCTION", "in the query"),
+        ("DROP VIEW v", "VIEW", "DROP knows TABLE"),
+        ("ATTACH 'x.db'", "ATTACH", "snapdb.connect"),
+        ("DETACH x", "DETACH", "close"),
+        ("INSTALL httpfs", "INSTALL", "Parquet"),
+        ("LOAD httpfs", "LOAD", "Parquet"),
+        ("SET threads = 1", "SET", "leave it out"),
+        ("RESET threads", "RESET", "leave it out"),
+        ("PRAGMA version", "PRAGMA", "SHOW"),
+        ("USE x", "USE", "snapdb.connect"),
+        ("CALL f()", "CALL", "SELECT"),
+        ("COPY t TO 'x.csv'", "TO", "Result.arrow()"),
+        ("COPY (SELECT 1) TO 'x.csv'", "TO", "--format"),
+        ("ALTER TABLE t ADD COLUMN a INT", "ALTER", "CREATE OR REPLACE TABLE"),
+        ("BEGIN", "BEGIN", "leave it out"),
+        ("COMMIT", "COMMIT", "leave it out"),
+        ("ROLLBACK", "ROLLBACK", "SELECT"),
+        ("EXPORT DATABASE 'x'", "EXPORT", "copy the directory"),
+        ("IMPORT DATABASE 'x'", "IMPORT", "COPY t FROM"),
+        ("VACUUM", "VACUUM", "leave it out"),
+        ("TRUNCATE t", "TRUNCATE", "DELETE FROM t"),
+        ("SHOW SAMPLERS", "SAMPLERS", "TABLES | GRAPHS | PROPERTY GRAPHS | SNAPSHOTS | VERSIONS"),
+        ("SHOW TABELS", "TABELS", 'did you mean "TABLES"?'),
+        ("EXPLAIN SAMPLE FROM s", "SAMPLE", "EXPLAIN SELECT"),
+        ("EXPLAIN ANALYZE DELETE FROM t", "DELETE", "EXPLAIN SELECT"),
+        ("WITH a AS (SELECT 1) INSERT INTO t FROM a", "INSERT", "INSERT INTO t WITH"),
+        ("WITH a(x) AS NOT MATERIALIZED (SELECT 1), b AS (SELECT 2) DELETE FROM t", "DELETE", "start with DELETE"),
+        ("(DELETE FROM t)", "DELETE", "start with DELETE"),
+        (SNAPSHOT + "WHERE a = $x", "$x", "write the value itself"),
+        (SNAPSHOT + "AT (VERSION => ?)", "?", "write the value itself"),
+        (VERTICES + " FEATURES (x DEFAULT ?))", "?", "write the value itself"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_by_name(text: str, place: str, way: str) -> None:
+    error = failure(text)
+    assert error.code == "refused"
+    assert way in error.message
+    assert shown(error) == place
+
+
+@pytest.mark.parametrize(
+    ("name", "candidates", "hint"),
+    [
+        ("bougt", ["bought", "viewed"], '; did you mean "bought"?'),
+        ("BOUGHT", ["Bought"], '; did you mean "Bought"?'),
+        ("x", ["bought"], ""),
+        ("x", [], ""),
+    ],
+)
+def test_the_nearest_name_is_suggested(name: str, candidates: list[str], hint: str) -> None:
+    assert did_you_mean(name, candidates) == hint
+
+
+STATEMENTS = [
+    SAMPLE + "BATCH 10 REPEATABLE (7) IN ORDER EPOCHS 2",
+    SNAPSHOT + "AT (VERSION => 4) FOR EVENT_TIME FROM (1) TO 2 ELEMENTS (a, b) WHERE a.x > 0",
+    VERTICES + " FEATURES (x AS y DEFAULT -1, (a, b) AS c) TARGET (y)) EDGE TABLES (e SOURCE KEY (s) REFERENCES a"
+    " DESTINATION KEY (d) REFERENCES a (b) EVENT TIME (t) WEIGHT (w) ON DANGLING SKIP)",
+    "CREATE OR REPLACE TABLE \"t\" AS SELECT 'x' FROM y MESSAGE 'm'",
+    "CREATE TABLE IF NOT EXISTS t (a INT NOT NULL, b DECIMAL(3, 1))",
+    "INSERT INTO t (a, b) WITH q AS (SELECT 1, 2) FROM q MESSAGE $$m$$",
+    "DELETE FROM t WHERE a IN (SELECT 1) MESSAGE E'm\\n'",
+    "COPY t (a) FROM 'x' WITH (FORMAT csv, HEADER true, SKIP -1)",
+    "SHOW PROPERTY GRAPHS LIKE 'a%'; DESCRIBE GRAPH g; DROP SNAPSHOT IF EXISTS s",
+    "EXPLAIN ANALYZE WITH a AS (SELECT ?) SELECT * FROM a -- end",
+]
+WORDS = sorted({token.text for statement in STATEMENTS for token in scan(statement)})
+WORDS += [
+    ";",
+    "'",
+    '"',
+    "$$",
+    "/*",
+    "--",
+    "\n",
+    "§",
+    "\x00",
+    "😀",
+    "E'\\",
+    "AND",
+    "OF",
+    "=>",
+    "٣",
+    "9" * 5000,
+    "TO",
+    "?",
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> str:
+    """A statement with some tokens dropped, doubled, replaced or swapped."""
+    pieces = [token.text for token in scan(draw(st.sampled_from(STATEMENTS)))]
+    for _ in range(draw(st.integers(0, 4))):
+        place = draw(st.integers(0, len(pieces)))
+        change = draw(st.sampled_from(["drop", "add", "replace", "cut"]))
+        word = [draw(st.sampled_from(WORDS))] if change in ("add", "replace") else []
+        stop = len(pieces) if change == "cut" else place + (change != "add")
+        pieces[place:stop] = word
+    return draw(st.sampled_from([" ", "\n", ""])).join(pieces)
+
+
+def places(value: object) -> Iterator[Name | Island]:
+    if isinstance(value, Name | Island):
+        yield value
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from places(getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from places(item)
+
+
+@settings(max_examples=500, deadline=None, database=None)
+@given(mutated())
+def test_any_text_parses_or_fails_with_a_place(text: str) -> None:
+    try:
+        statements = parse(text)
+    except SnapdbError as error:
+        assert_it_shows_a_place(error, text)
+        return
+    for statement in statements:
+        assert statement.text == statement.text.strip()
+        for place in places(statement):
+            written = text[slice(*place.span)]
+            assert place.text == (written if isinstance(place, Island) else identifier(scan(written)[0]))
+            assert statement.span.start <= place.span.start < place.span.stop <= statement.span.stop
+
+
+def assert_it_shows_a_place(error: SnapdbError, text: str) -> None:
+    assert isinstance(error, ParseError)
+    assert error.text == text
+    assert error.span is not None
+    assert 0 <= error.span.start <= error.span.stop <= len(text)
+    assert str(error).endswith("^")

@@ -1,0 +1,348 @@
+"""Text becomes statements whose names and islands keep their places."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from snapdb.sql import (
+    CopyFrom,
+    CreateGraph,
+    CreateSnapshot,
+    CreateTable,
+    Delete,
+    Describe,
+    Drop,
+    Insert,
+    Island,
+    Name,
+    Query,
+    Sample,
+    Show,
+    Statement,
+    parse,
+)
+
+SHOP = """
+CREATE PROPERTY GRAPH shop
+  VERTEX TABLES (customer KEY (cid) TARGET (churn AS y)
+                   FEATURES (emb AS x, (age, income) AS profile DEFAULT -1.5, height),
+                 product AS item KEY (pid, "Shop") ON DUPLICATE KEY LAST)
+  EDGE TABLES (bought SOURCE KEY (cid) REFERENCES customer (cid) DESTINATION KEY (pid, shop) REFERENCES item
+               ON DANGLING SKIP FEATURES (basket AS edge_attr DEFAULT 0) WEIGHT (qty) EVENT TIME (ts))
+"""
+
+
+def one(text: str) -> Statement:
+    (statement,) = parse(text)
+    return statement
+
+
+def places(value: object) -> Iterator[Name | Island]:
+    """Every name and island anywhere in a statement."""
+    if isinstance(value, Name | Island):
+        yield value
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from places(getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from places(item)
+
+
+def texts(names: tuple[Name, ...]) -> list[str]:
+    return [str(name) for name in names]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "WITH a AS (SELECT 1), b AS MATERIALIZED (SELECT 2) SELECT * FROM a, b",
+        "VALUES (1), (2)",
+        "FROM 'x.parquet'",
+        "TABLE bought",
+        "PIVOT t ON a USING sum(b)",
+        "UNPIVOT t ON a INTO NAME n VALUE v",
+        "SUMMARIZE bought",
+        "EXPLAIN SELECT 1",
+        "EXPLAIN ANALYZE WITH a AS (SELECT 1) FROM a",
+        "EXPLAIN (FORMAT json) SELECT 1",
+        "DESCRIBE bought",
+        "DESCRIBE update",
+        "DESC SELECT 1",
+        "DESCRIBE snapshot",
+        "(SELECT 1) UNION ALL (SELECT 2)",
+        "SELECT 'DROP; TABLE', ?, $name -- DELETE",
+    ],
+)
+def test_a_read_is_one_island(text: str) -> None:
+    statement = one(f"  {text.removesuffix(' -- DELETE')} ; -- end")
+    assert isinstance(statement, Query)
+    assert statement.query.text == statement.text == text.removesuffix(" -- DELETE")
+
+
+def test_spans_count_in_the_whole_text() -> None:
+    text = "SELECT 1;; -- first\nDROP TABLE a; /* last */ DELETE FROM b WHERE x = ';' ;"
+    first, drop, delete = parse(text)
+    assert [s.text for s in (first, drop, delete)] == ["SELECT 1", "DROP TABLE a", "DELETE FROM b WHERE x = ';'"]
+    assert all(statement.source == text for statement in (first, drop, delete))
+    assert isinstance(delete, Delete)
+    assert delete.where is not None
+    assert text[slice(*delete.where.span)] == delete.where.text == "x = ';'"
+
+
+def test_a_table_is_created_from_columns() -> None:
+    statement = one("create table if not exists Orders (a INT NOT NULL, b DECIMAL(9, 2) /* money */) message 'm'")
+    assert isinstance(statement, CreateTable)
+    assert statement.name.text == "Orders"
+    assert statement.definition is not None
+    assert statement.definition.text == "a INT NOT NULL, b DECIMAL(9, 2)"
+    assert (statement.query, statement.or_replace, statement.if_not_exists) == (None, False, True)
+    assert statement.message == "m"
+
+
+def test_a_table_is_created_from_a_query() -> None:
+    statement = one("CREATE OR REPLACE TABLE t AS (SELECT 1 AS message) UNION SELECT 2")
+    assert isinstance(statement, CreateTable)
+    assert statement.query is not None
+    assert statement.query.text == "(SELECT 1 AS message) UNION SELECT 2"
+    assert (statement.definition, statement.or_replace, statement.message) == (None, True, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "query"),
+    [
+        ("INSERT INTO t SELECT * FROM 'x' MESSAGE 'day'", [], "SELECT * FROM 'x'"),
+        ('INSERT INTO t (a, "B c") VALUES (1, 2) MESSAGE $$day$$', ["a", "B c"], "VALUES (1, 2)"),
+        ("INSERT INTO t (SELECT a FROM b) MESSAGE 'day'", [], "(SELECT a FROM b)"),
+        ("INSERT INTO t (FROM b) MESSAGE 'day'", [], "(FROM b)"),
+        ("INSERT INTO t (at) (SELECT 1) MESSAGE 'day'", ["at"], "(SELECT 1)"),
+        ("INSERT INTO t WITH a AS (SELECT 1) FROM a MESSAGE 'day'", [], "WITH a AS (SELECT 1) FROM a"),
+        ("INSERT INTO t (values, type) FROM a JOIN b ON conflict MESSAGE 'day'", None, "FROM a JOIN b ON conflict"),
+    ],
+)
+def test_an_insert_takes_a_query(text: str, columns: list[str] | None, query: str) -> None:
+    statement = one(text)
+    assert isinstance(statement, Insert)
+    assert columns is None or texts(statement.columns) == columns
+    assert (statement.query.text, statement.message) == (query, "day")
+
+
+def test_a_message_is_only_read_at_the_end() -> None:
+    statement = one("INSERT INTO t SELECT message FROM message WHERE message = 'x'")
+    assert isinstance(statement, Insert)
+    assert statement.message is None
+
+
+def test_a_delete_takes_a_condition_or_none() -> None:
+    where, all_rows = parse(
+        "DELETE FROM t WHERE a IN (SELECT b FROM u WHERE c) MESSAGE 'it''s'; DELETE FROM t MESSAGE 'x'"
+    )
+    assert isinstance(where, Delete)
+    assert isinstance(all_rows, Delete)
+    assert where.where is not None
+    assert (where.where.text, where.message) == ("a IN (SELECT b FROM u WHERE c)", "it's")
+    assert (all_rows.where, all_rows.message) == (None, "x")
+
+
+def test_a_copy_keeps_its_options() -> None:
+    text = "COPY t (a, b) FROM 'it''s.csv' WITH (FORMAT csv, HEADER, auto_detect FALSE, DELIMITER ';', SKIP 2, x -0.5)"
+    statement = one(text + " MESSAGE 'm'")
+    assert isinstance(statement, CopyFrom)
+    assert (statement.path, statement.message, texts(statement.columns)) == ("it's.csv", "m", ["a", "b"])
+    assert text[slice(*statement.path_span)] == "'it''s.csv'"
+    options = {str(option): value for option, value in statement.options}
+    expected = {"FORMAT": "csv", "HEADER": True, "auto_detect": False, "DELIMITER": ";", "SKIP": 2, "x": -0.5}
+    assert options == expected
+    assert isinstance(options["SKIP"], int)
+
+
+def test_a_property_graph_keeps_every_clause() -> None:
+    statement = one(SHOP)
+    assert isinstance(statement, CreateGraph)
+    customer, item = statement.vertices
+    x, profile, height = customer.features
+    assert (texts(x.columns), str(x.name), x.default) == (["emb"], "x", None)
+    assert (texts(profile.columns), str(profile.name), profile.default) == (["age", "income"], "profile", -1.5)
+    assert (texts(height.columns), height.name) == (["height"], None)
+    assert (str(customer.target), customer.on_duplicate, customer.alias) == ("churn", "ERROR", None)
+    assert (str(item.table), str(item.alias), texts(item.key)) == ("product", "item", ["pid", "Shop"])
+    assert item.on_duplicate == "LAST"
+    (bought,) = statement.edges
+    assert (texts(bought.source_key), str(bought.source), texts(bought.source_columns)) == (
+        ["cid"],
+        "customer",
+        ["cid"],
+    )
+    assert (texts(bought.destination_key), str(bought.destination)) == (["pid", "shop"], "item")
+    assert bought.destination_columns == ()
+    assert (str(bought.event_time), str(bought.weight), bought.on_dangling) == ("ts", "qty", "SKIP")
+    assert bought.features[0].default == 0
+
+
+def test_node_and_relationship_tables_are_the_same() -> None:
+    synonym = SHOP.replace("VERTEX TABLES", "NODE TABLES").replace("EDGE TABLES", "RELATIONSHIP TABLES")
+    assert [str(name) for name in places(one(synonym))] == [str(name) for name in places(one(SHOP))]
+
+
+def test_a_snapshot_keeps_its_bounds() -> None:
+    statement = one(
+        "CREATE SNAPSHOT q3 OF shop AT (version => 40 + 1) FOR EVENT_TIME FROM DATE '2026-07-01' TO (now() - x) "
+        "ELEMENTS (customer, bought) WHERE bought.qty BETWEEN (1) AND 2"
+    )
+    assert isinstance(statement, CreateSnapshot)
+    assert statement.at is not None
+    assert (statement.at.kind, statement.at.value.text) == ("VERSION", "40 + 1")
+    assert statement.source[slice(*statement.at.span)] == "AT (version => 40 + 1)"
+    assert statement.event_time is not None
+    assert statement.event_time.start is not None
+    assert (statement.event_time.kind, statement.event_time.start.text) == ("FROM", "DATE '2026-07-01'")
+    assert statement.event_time.stop.text == "now() - x"
+    assert texts(statement.elements) == ["customer", "bought"]
+    assert statement.where is not None
+    assert statement.where.text == "bought.qty BETWEEN (1) AND 2"
+
+
+@pytest.mark.parametrize(
+    ("clause", "kind", "start", "stop"),
+    [
+        ("AS OF 400", "AS OF", None, "400"),
+        ("AS OF - 5", "AS OF", None, "- 5"),
+        ("AS OF '2026-01-01'", "AS OF", None, "'2026-01-01'"),
+        ("BETWEEN 1 AND 2", "BETWEEN", "1", "2"),
+        ("between (1) and (2)", "BETWEEN", "1", "2"),
+        ("FROM TIMESTAMP '2026-01-01' TO TIMESTAMPTZ '2026-01-02'", "FROM", "TIMESTAMP '2026-01-01'", None),
+    ],
+)
+def test_a_window_is_a_point_a_half_open_or_a_closed_range(
+    clause: str, kind: str, start: str | None, stop: str | None
+) -> None:
+    statement = one(f"CREATE SNAPSHOT s OF g FOR EVENT_TIME {clause}")
+    assert isinstance(statement, CreateSnapshot)
+    bound = statement.event_time
+    assert bound is not None
+    assert (bound.kind, bound.start and bound.start.text) == (kind, start)
+    assert stop is None or bound.stop.text == stop
+
+
+def test_the_clauses_of_a_sample_come_in_any_order() -> None:
+    clauses = ["SEEDS (SELECT id FROM t) AS batch", "FANOUT (a OUT => [-1, FULL], b => [0], DEFAULT => [5, 5])"]
+    clauses += ["BATCH 1_0", "REPEATABLE (42)", "IN ORDER", "EPOCHS 3"]
+    for turn in range(len(clauses)):
+        statement = one("SAMPLE FROM q3 " + " ".join(clauses[turn:] + clauses[:turn]))
+        assert isinstance(statement, Sample)
+        assert (statement.seeds.text, str(statement.seed_type)) == ("SELECT id FROM t", "batch")
+        a, b, rest = statement.fanouts
+        assert (str(a.edge), a.direction, a.counts) == ("a", "OUT", (-1, -1))
+        assert (str(b.edge), b.direction, b.counts) == ("b", "IN", (0,))
+        assert (rest.edge, rest.direction, rest.counts) == (None, "IN", (5, 5))
+        assert (statement.batch, statement.repeatable, statement.epochs) == (10, 42, 3)
+        assert statement.order == "IN ORDER"
+        assert statement.batch_span is not None
+        assert statement.source[slice(*statement.batch_span)] == "BATCH 1_0"
+
+
+def test_a_sample_has_defaults() -> None:
+    statement = one("SAMPLE FROM s SEEDS (FROM t) AS v FANOUT (e => [2])")
+    assert isinstance(statement, Sample)
+    assert (statement.batch, statement.repeatable, statement.order, statement.epochs) == (1024, 0, "SHUFFLE", 1)
+    assert (statement.batch_span, statement.repeatable_span) == (None, None)
+    assert statement.source[slice(*statement.fanout_span)] == "FANOUT (e => [2])"
+
+
+def test_what_there_is_can_be_shown_described_and_dropped() -> None:
+    like, versions = parse("SHOW property graphs LIKE 's%'; SHOW VERSIONS")
+    snapshot, graph, drop = parse("DESC SNAPSHOT q; DESCRIBE PROPERTY GRAPH g; DROP GRAPH IF EXISTS g")
+    assert isinstance(like, Show)
+    assert (like.what, like.like) == ("GRAPHS", "s%")
+    assert isinstance(versions, Show)
+    assert (versions.what, versions.like) == ("VERSIONS", None)
+    assert isinstance(snapshot, Describe)
+    assert (snapshot.kind, str(snapshot.name)) == ("SNAPSHOT", "q")
+    assert isinstance(graph, Describe)
+    assert graph.kind == "GRAPH"
+    assert isinstance(drop, Drop)
+    assert (drop.kind, drop.if_exists) == ("GRAPH", True)
+
+
+WORDS = [
+    "at",
+    "type",
+    "source",
+    "weight",
+    "target",
+    "features",
+    "timestamp",
+    "batch",
+    "seeds",
+    "graph",
+    "message",
+    "version",
+]
+WORDS += [
+    "of",
+    "order",
+    "from",
+    "to",
+    "in",
+    "full",
+    "table",
+    "snapshot",
+    "event",
+    "time",
+    "on",
+    "edge",
+    '"KEY"',
+    '"default"',
+]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_keywords_are_names_where_only_a_name_can_stand(word: str) -> None:
+    text = (
+        f"CREATE TABLE {word} (a INT); INSERT INTO {word} ({word}, b) SELECT 1, 2; DELETE FROM {word} WHERE {word} > 1;"
+        f"COPY {word} ({word}) FROM 'x' ({word} {word}); DROP TABLE {word}; DESCRIBE SNAPSHOT {word};"
+        f"CREATE PROPERTY GRAPH {word} VERTEX TABLES ({word} AS {word} KEY ({word}) FEATURES ({word} AS {word})"
+        f" TARGET ({word})) EDGE TABLES ({word} SOURCE KEY ({word}) REFERENCES {word} ({word}) DESTINATION KEY ({word})"
+        f" REFERENCES {word} EVENT TIME ({word}) WEIGHT ({word}));"
+        f"CREATE SNAPSHOT {word} OF {word} AT (VERSION => 1) ELEMENTS ({word}, {word}) WHERE {word}.{word} > 0;"
+        f"SAMPLE FROM {word} SEEDS (SELECT 1) AS {word} FANOUT ({word} => [1], {word} IN => [1], {word} OUT => [2])"
+    )
+    statements = parse(text)
+    assert len(statements) == 9
+    plain = word.strip('"')
+    for statement in statements:
+        assert plain in {place.text for place in places(statement)}
+
+
+@pytest.mark.parametrize("word", ["KEY", "default", "As", "select", "where"])
+def test_a_reserved_word_is_a_name_when_it_is_quoted(word: str) -> None:
+    statement = one(f'CREATE TABLE "{word}" (a INT)')
+    assert isinstance(statement, CreateTable)
+    assert statement.name.text == word
+
+
+def test_parameters_stay_in_islands() -> None:
+    statements = parse("SAMPLE FROM s SEEDS (SELECT $a) AS v FANOUT (e => [1]); DELETE FROM t WHERE a = ?")
+    sample, delete = statements
+    assert isinstance(sample, Sample)
+    assert isinstance(delete, Delete)
+    assert sample.seeds.text == "SELECT $a"
+
+
+def test_an_island_leaves_comments_around_it_out() -> None:
+    statement = one("SAMPLE FROM s SEEDS (/* a */ SELECT 1 -- b\n) AS v FANOUT (e => [1])")
+    assert isinstance(statement, Sample)
+    assert statement.seeds.text == "SELECT 1"
+
+
+def test_the_language_loads_no_engine(fresh_process: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
+    done = fresh_process(
+        "import sys, snapdb.sql; snapdb.sql.parse('DROP TABLE t');"
+        "print(*({'duckdb', 'numba', 'numpy', 'pandas', 'pyarrow', 'torch'} & set(sys.modules)))"
+    )
+    assert (done.stdout.strip(), done.stderr) == ("", "")

@@ -1,0 +1,157 @@
+"""The scanner and the splitter agree with SQL on quotes, comments and brackets."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snapdb.errors import ParseError, Span
+from snapdb.sql import is_complete, split
+from snapdb.sql.brackets import partners
+from snapdb.sql.tokens import identifier, scan, string_value
+
+PIECES = [
+    "a",
+    "SELECT",
+    "'",
+    "''",
+    '"',
+    "$$",
+    "$t$",
+    "--",
+    "/*",
+    "*/",
+    ";",
+    "(",
+    ")",
+    "\n",
+    "\r",
+    " ",
+    "1.5",
+    "e'",
+    "\\",
+]
+PIECES += ["?", "$x", "é", "=>", "\x00"]
+
+
+def kinds(text: str) -> list[tuple[str, str]]:
+    return [(token.kind, token.text) for token in scan(text)]
+
+
+def statements(text: str) -> list[str]:
+    return [text[span.start : span.stop] for span in split(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a$b Été _x1", [("word", "a$b"), ("word", "Été"), ("word", "_x1")]),
+        ("'it''s' e'a\\'b'", [("string", "'it''s'"), ("string", "e'a\\'b'")]),
+        ('"a ""b"" c"', [("quoted", '"a ""b"" c"')]),
+        ("$$ ; ' $$ $tag$ $$ $tag$", [("string", "$$ ; ' $$"), ("string", "$tag$ $$ $tag$")]),
+        ("1 1.5 .5 1e-3 1_000 0xFF", [("number", number) for number in ["1", "1.5", ".5", "1e-3", "1_000", "0xFF"]]),
+        ("? ?2 $1 $name", [("parameter", parameter) for parameter in ["?", "?2", "$1", "$name"]]),
+        ("a=>[-1]", [("word", "a"), ("mark", "=>"), ("mark", "["), ("mark", "-"), ("number", "1"), ("mark", "]")]),
+        ("a -- b\nc /* d /* e */ f */ g", [("word", "a"), ("word", "c"), ("word", "g")]),
+        ("a -- b\rc", [("word", "a"), ("word", "c")]),
+        ("a\u00a0b\u200bc\ufeff\u2028d", [("word", "a"), ("word", "b"), ("word", "c"), ("word", "\u2028d")]),
+    ],
+)
+def test_text_is_cut_into_tokens(text: str, expected: list[tuple[str, str]]) -> None:
+    assert kinds(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [("a 'b", 2), ("a E'b\\'", 2), ('a "b', 2), ("a $$ b $ $", 2), ("a $t$ b $$", 2), ("a /* /* */", 2), ("a 'b''", 2)],
+)
+def test_what_never_ends_is_an_error_at_its_start(text: str, start: int) -> None:
+    with pytest.raises(ParseError, match="never closed") as caught:
+        scan(text)
+    assert caught.value.span is not None
+    assert caught.value.span.start == start
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("'it''s'", "it's"),
+        ("''", ""),
+        ("E'a\\tb\\'c''d\\u00e9\\x41\\101'", "a\tb'c'déAA"),
+        ("$$it's \\n$$", "it's \\n"),
+        ("$q$a$$b$q$", "a$$b"),
+    ],
+)
+def test_a_string_stands_for_its_text(text: str, value: str) -> None:
+    (token,) = scan(text)
+    assert string_value(token) == value
+
+
+@pytest.mark.parametrize("text", ["E'\\ud800'", "E'\\U00110000'", "E'\\0'"])
+def test_an_escape_that_is_no_character_is_refused(text: str) -> None:
+    (token,) = scan(text)
+    with pytest.raises(ParseError, match="not a character"):
+        string_value(token)
+
+
+def test_a_quoted_name_keeps_its_case_and_its_quotes() -> None:
+    (token,) = scan('"Say ""Hi"""')
+    assert identifier(token) == 'Say "Hi"'
+
+
+def test_statements_are_split_outside_quotes_comments_and_brackets() -> None:
+    text = "SELECT ';', \";\", $$;$$ -- ;\n; /* ; */ ;; (SELECT 1; ) ; x"
+    assert statements(text) == ["SELECT ';', \";\", $$;$$", "(SELECT 1; )", "x"]
+
+
+def test_a_text_without_statements_splits_into_none() -> None:
+    assert split(" ;; -- nothing\n /* here */ ") == ()
+
+
+def test_an_error_of_the_splitter_shows_the_place() -> None:
+    with pytest.raises(ParseError) as caught:
+        split("SELECT 1;\nSELECT 'abc")
+    assert str(caught.value).endswith("  line 2:\n  SELECT 'abc\n         ^")
+
+
+@pytest.mark.parametrize(
+    ("text", "complete"),
+    [
+        ("SELECT 1;", True),
+        ("SELECT 1; -- done", True),
+        ("SELECT 1); ", True),
+        ("SELECT 1", False),
+        ("SELECT 1; SELECT", False),
+        ("SELECT ';", False),
+        ("SELECT (1;", False),
+        ("SELECT 1 -- ;", False),
+        ("SELECT 1; /* ", False),
+        ("SELECT $$;", False),
+        ("", False),
+    ],
+)
+def test_a_statement_is_complete_at_its_semicolon(text: str, complete: bool) -> None:
+    assert is_complete(text) is complete
+
+
+def test_brackets_without_a_partner_are_shown() -> None:
+    for text, span in [("(a", Span(0, 1)), ("f(a))", Span(4, 5)), ("[(a])", Span(1, 2))]:
+        with pytest.raises(ParseError) as caught:
+            partners(scan(text))
+        assert caught.value.span == span
+
+
+@settings(max_examples=300, deadline=None, database=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+def test_tokens_stand_where_they_say_and_lose_nothing_but_space_and_comments(text: str) -> None:
+    try:
+        tokens = scan(text)
+    except ParseError:
+        return
+    position = 0
+    for token in tokens:
+        assert text[token.span.start : token.span.stop] == token.text
+        between = text[position : token.span.start].strip()
+        assert not between or between.startswith(("--", "/*"))
+        position = token.span.stop
