@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 
 import pyarrow as pa
 
@@ -79,9 +80,9 @@ class Shell:
         with Progress(self.diagnostics, _headline(step.statement.text)) as progress:
             self.database.progress = progress.update
             try:
-                result = self.database.run(step.statement)
-                if result.is_query:
-                    self.output.write(result.schema, _until(pressed, result), progress.stop)
+                with closing(self.database.run(step.statement)) as result:
+                    if result.is_query:
+                        self.output.write(result.schema, _until(pressed, result), progress.stop)
             finally:
                 self.database.progress = None
         if not result.is_query and result.message:

@@ -4,8 +4,8 @@ A file is a list of records, separated by blank lines; `#` starts a comment line
 database of its own, and `${TMP}` stands for a folder of its own, in statements, results and messages.
 
     statement ok                      the next lines, up to a blank line, are a statement that must run
-    statement error [regex]           it must fail, with a message in which the regex is found; after a line `----`
-                                      the whole message may follow instead, caret line and all
+    statement error [regex]           it must fail, with a message in which the regex is found (`.` matches line ends);
+                                      after a line `----` the whole message may follow instead, caret line and all
     query <types> [options]           it must return the rows after the line `----`
     file <name> [parquet]             writes the next lines to ${TMP}/<name>; parquet: the rows of a DuckDB query
     restart                           closes the database and opens it again
@@ -143,7 +143,7 @@ class _Run:
             rows = self.db.execute(record.body).fetchall()
         except snapdb.SnapdbError as error:
             got = self._plain(str(error))
-            fits = re.search(record.argument, got) if record.expected is None else wanted == got
+            fits = re.search(record.argument, got, re.DOTALL) if record.expected is None else wanted == got
             return tuple(got.splitlines()), None if fits else RecordError(self.path, record, wanted, got)
         return None, RecordError(self.path, record, wanted, f"no error, and {len(rows)} rows")
 

@@ -56,7 +56,11 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
     if kind is InputError and "lock" in message.lower():
         kind = LockedError
     code = _code(detail)
-    made = kind(_missing(detail, code) or _one_line(message), code=code)
+    words = _missing(detail, code)
+    if words is None:
+        words, found = _plain(_one_line(message))
+        code = code or found
+    made = kind(words, code=code)
     made.span = _span(detail, query, offset)
     return made
 
@@ -72,6 +76,21 @@ def _missing(detail: dict[str, Any], code: str | None) -> str | None:
         hint = hint or (f"; there {'are' if len(known) > 1 else 'is'} {', '.join(known)}" if known else "")
         return f'no column "{detail["name"]}"{hint}'
     return None
+
+
+def _plain(message: str) -> tuple[str, str | None]:
+    """DuckDB's message in our words, and its code, for complaints that come without details."""
+    for pattern, words, code in _PLAIN:
+        if found := pattern.search(message):
+            return words.format(*found.groups()), code
+    return message, None
+
+
+_PLAIN = (
+    (re.compile(r'because schema "([^"]*)" does not exist'), 'no table or snapshot "{}"', "unknown-table"),
+    (re.compile(r'Values list "([^"]*)" does not have a column named "([^"]*)"'), '{} has no column "{}"',
+     "unknown-column"),
+)  # fmt: skip
 
 
 def _code(detail: dict[str, Any]) -> str | None:

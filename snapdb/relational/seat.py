@@ -97,12 +97,12 @@ class Session:
     def table(self, query: str, parameters: Parameters = None) -> pa.Table:
         """All rows as Arrow."""
         with self._reading("", query):
-            return self.cursor.sql(query, **_bound(parameters)).to_arrow_table()
+            return self._relation(query, parameters).to_arrow_table()
 
     def reader(self, query: str, parameters: Parameters = None, *, rows: int = 100_000) -> Iterator[pa.RecordBatch]:
         """The rows as Arrow batches of at most `rows`, at least one batch, while the session lives."""
         with self._reading("", query):
-            reader = self.cursor.sql(query, **_bound(parameters)).to_arrow_reader(rows)
+            reader = self._relation(query, parameters).to_arrow_reader(rows)
         empty = True
         while (batch := self._next(query, reader)) is not None:
             empty = False
@@ -113,6 +113,14 @@ class Session:
     def wrap(self, before: str, query: str, after: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
         """Run `before + query + after`; an error's place counts within `query`."""
         return self._fetch(before, query, after, parameters)
+
+    def _relation(self, query: str, parameters: Parameters) -> Any:
+        try:
+            return self.cursor.sql(query, **_bound(parameters))
+        except duckdb.Error:
+            # The relation's errors tell no place; those of execute do.
+            self.describe(query, parameters)
+            raise
 
     def _next(self, query: str, reader: Any) -> pa.RecordBatch | None:
         with self._reading("", query):

@@ -1,0 +1,184 @@
+"""`to_pyg()` is what PyG's own loader makes of the same sample, field for field, and its tools accept it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from snapdb.loading import Batch, BatchStream
+from snapdb.types import EdgeType, Fanout
+from tests.conftest import FreshProcess
+from tests.graphs import MemoryGraph, all_seeds, sample_spec, ties
+
+pyg = pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
+pyg_data = pytest.importorskip("torch_geometric.data")
+pyg_loader = pytest.importorskip("torch_geometric.loader")
+pyg_sampler = pytest.importorskip("torch_geometric.sampler")
+pyg_utils = pytest.importorskip("torch_geometric.utils")
+
+BOUGHT = EdgeType("customer", "bought", "product")
+KNOWS = EdgeType("customer", "knows", "customer")
+SOLD = EdgeType("product", "sold", "customer")
+
+
+def first_batch(graph: MemoryGraph, *fanouts: Fanout) -> Batch:
+    spec = sample_spec("customer", *fanouts, batch_size=6, order="IN ORDER")
+    return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
+
+
+def homogeneous() -> tuple[MemoryGraph, Batch]:
+    graph = replace(ties(), edges={KNOWS: ties().edges[KNOWS]}, nodes={"customer": 30})
+    graph = replace(graph, features={"customer": {"x": ties().features["customer"]["x"]}})
+    return graph, first_batch(graph, Fanout(KNOWS, "IN", (2, 3)))
+
+
+def heterogeneous() -> tuple[MemoryGraph, Batch]:
+    bought = ties().edges[BOUGHT]
+    sold = replace(bought, source=bought.destination, destination=bought.source)
+    graph = replace(ties(), edges={**ties().edges, SOLD: sold})
+    fanouts = (Fanout(edge, "IN", (3, 2)) for edge in graph.edges)
+    return graph, first_batch(graph, *fanouts)
+
+
+class Replay(pyg_sampler.BaseSampler):  # type: ignore[misc, name-defined]
+    """A PyG sampler that answers with the sample of a batch, so that PyG's loader fills in the rest."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    @property
+    def edge_permutation(self) -> None:
+        return None
+
+    def sample_from_edges(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("only nodes are sampled from here")
+
+    def sample_from_nodes(self, index: Any, **_: Any) -> Any:
+        batch, metadata = self.batch, (index.input_id, index.time)
+        if len(batch.n_id) == 1:
+            row, col = batch.only.edge_index
+            return pyg_sampler.SamplerOutput(
+                batch.only.n_id,
+                row,
+                col,
+                batch.only.e_id,
+                num_sampled_nodes=batch.only.num_sampled_nodes,
+                num_sampled_edges=batch.only.num_sampled_edges,
+                metadata=metadata,
+            )
+        return pyg_sampler.HeteroSamplerOutput(
+            dict(batch.n_id),
+            {tuple(key): index[0] for key, index in batch.edge_index.items()},
+            {tuple(key): index[1] for key, index in batch.edge_index.items()},
+            {tuple(key): batch.e_id[key] for key in batch.edge_index},
+            num_sampled_nodes=dict(batch.num_sampled_nodes),
+            num_sampled_edges={tuple(key): counts for key, counts in batch.num_sampled_edges.items()},
+            metadata=metadata,
+        )
+
+
+def pyg_answer(graph: MemoryGraph, batch: Batch) -> Any:
+    """What PyG's NodeLoader delivers for the same seeds and the same sample."""
+    single = len(batch.n_id) == 1
+    data = pyg_data.Data() if single else pyg_data.HeteroData()
+    for name in batch.n_id:
+        store = data if single else data[name]
+        for label, values in graph.features[name].items():
+            store[label] = torch.from_numpy(values)
+    (data if single else data["customer"]).y = torch.from_numpy(graph.targets["customer"])
+    for edge in graph.edges:
+        store, listed = (data if single else data[tuple(edge)]), graph.edges[edge]
+        store.edge_index = torch.stack([torch.from_numpy(listed.source), torch.from_numpy(listed.destination)])
+        if "edge_attr" in listed.features:
+            store.edge_attr = torch.from_numpy(listed.features["edge_attr"])
+        if listed.weight is not None:
+            store.edge_weight = torch.from_numpy(listed.weight)
+        if listed.time is not None:
+            store.edge_time = torch.from_numpy(listed.time)
+    seeds = batch.n_id["customer"][: batch.batch_size]
+    loader = pyg_loader.NodeLoader(
+        data, Replay(batch), input_nodes=seeds if single else ("customer", seeds), input_id=batch.input_id, batch_size=6
+    )
+    return next(iter(loader))
+
+
+def assert_same_store(ours: Any, theirs: Any, batch_size: int) -> None:
+    assert set(ours.keys()) == set(theirs.keys())
+    for name, value in theirs.items():
+        expected = value[:batch_size] if name == "y" else value  # the contract: seeds only
+        assert type(ours[name]) is type(expected), name
+        if isinstance(expected, torch.Tensor):
+            assert ours[name].dtype == expected.dtype, name
+            assert torch.equal(ours[name], expected), name
+        else:
+            assert ours[name] == expected, name
+
+
+def test_one_type_gives_data_as_pygs_loader_does() -> None:
+    graph, batch = homogeneous()
+    ours, theirs = batch.to_pyg(), pyg_answer(graph, batch)
+    assert type(ours) is type(theirs) is pyg_data.Data
+    assert_same_store(ours, theirs, batch.batch_size)
+    assert ours.num_nodes == len(batch.only.n_id)
+
+
+def test_several_types_give_heterodata_as_pygs_loader_does() -> None:
+    graph, batch = heterogeneous()
+    ours, theirs = batch.to_pyg(), pyg_answer(graph, batch)
+    assert type(ours) is type(theirs) is pyg_data.HeteroData
+    assert ours.metadata()[0] == list(batch.n_id)
+    assert set(ours.edge_types) == set(theirs.edge_types)
+    for key in [*theirs.node_types, *theirs.edge_types]:
+        assert_same_store(ours[key], theirs[key], batch.batch_size)
+
+
+def test_nodes_without_x_have_their_number() -> None:
+    graph, _ = homogeneous()
+    batch = first_batch(replace(graph, features={}), Fanout(KNOWS, "IN", (2, 3)))
+    assert batch.to_pyg().num_nodes == len(batch.only.n_id)
+
+
+def test_trim_to_layer_takes_data_and_keeps_the_edges_of_the_blocks() -> None:
+    _, batch = homogeneous()
+    data = batch.to_pyg()
+    x, edge_index = data.x, data.edge_index
+    for layer, block in enumerate(batch.to_blocks()):
+        x, edge_index, _ = pyg_utils.trim_to_layer(layer, data.num_sampled_nodes, data.num_sampled_edges, x, edge_index)
+        assert torch.equal(edge_index, block.edge_index[KNOWS])
+        assert len(x) == block.num_sources["customer"]
+
+
+def test_trim_to_layer_takes_heterodata_and_keeps_the_edges_of_the_blocks() -> None:
+    _, batch = heterogeneous()
+    data = batch.to_pyg()
+    x, edge_index = data.x_dict, data.edge_index_dict
+    for layer, block in enumerate(batch.to_blocks()):
+        x, edge_index, _ = pyg_utils.trim_to_layer(
+            layer, data.num_sampled_nodes_dict, data.num_sampled_edges_dict, x, edge_index
+        )
+        for key, index in block.edge_index.items():
+            assert torch.equal(edge_index[tuple(key)], index)
+        assert {name: len(rows) for name, rows in x.items()} == block.num_sources
+
+
+def test_messages_flow_to_the_seeds() -> None:
+    _, batch = homogeneous()
+    data = batch.to_pyg()
+    conv = pyg.nn.SAGEConv(5, 3)
+    assert conv(data.x, data.edge_index).shape == (len(batch.only.n_id), 3)
+    assert int(data.edge_index[1].max()) < sum(data.num_sampled_nodes[:-1])
+
+
+def test_without_pyg_the_error_says_how_to_get_it(fresh_process: FreshProcess) -> None:
+    code = (
+        "import sys; sys.modules['torch_geometric'] = None\n"
+        "from tests.test_stream import stream\n"
+        "from snapdb.errors import SnapdbError\n"
+        "try: stream()[0].to_pyg()\n"
+        "except SnapdbError as error: print(error)\n"
+    )
+    done = fresh_process(code)
+    assert "pip install 'snapdb[pyg]'" in done.stdout, done.stderr

@@ -1,0 +1,286 @@
+"""The prompt, its commands and its completion, without a terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+from snapdb_cli.commands import COMMANDS, Leave, find, is_command, run_command
+from snapdb_cli.completion import KEYWORDS, highlighter, suggest
+from snapdb_cli.diagnostics import Diagnostics, ExitCode
+from snapdb_cli.output import Output
+from snapdb_cli.repl import history_file, loop
+from snapdb_cli.shell import Shell
+
+import snapdb
+
+GRAPH = """
+CREATE TABLE person AS SELECT i AS pid FROM range(4) r(i);
+CREATE TABLE knows AS SELECT i AS a, (i + 1) % 4 AS b, i AS ts FROM range(4) r(i);
+CREATE PROPERTY GRAPH social VERTEX TABLES (person KEY (pid)) EDGE TABLES (knows SOURCE KEY (a) REFERENCES person
+  DESTINATION KEY (b) REFERENCES person EVENT TIME (ts));
+CREATE SNAPSHOT early OF social FOR EVENT_TIME AS OF 2;
+"""
+
+
+class Room(NamedTuple):
+    """A shell, and what it wrote."""
+
+    shell: Shell
+    out: io.StringIO
+    err: io.StringIO
+
+    def said(self) -> str:
+        """What was said since the last time."""
+        text = self.err.getvalue()
+        self.err.seek(0)
+        self.err.truncate()
+        return text
+
+    def shown(self) -> str:
+        """What was shown since the last time."""
+        text = self.out.getvalue()
+        self.out.seek(0)
+        self.out.truncate()
+        return text
+
+
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    out, err = io.StringIO(), io.StringIO()
+    with snapdb.connect() as database:
+        yield Room(Shell(database, Output("csv", out), Diagnostics(stream=err)), out, err)
+
+
+@pytest.fixture
+def social(room: Room) -> Room:
+    assert room.shell.execute(GRAPH) is ExitCode.OK, room.said()
+    return room
+
+
+def type_in(room: Room, keys: str) -> None:
+    """Type at a fresh prompt, and leave with Ctrl-D."""
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        pipe.send_text(keys + "\x04")
+        loop(room.shell)
+
+
+def test_a_statement_may_take_several_lines(room: Room) -> None:
+    type_in(room, "SELECT 1 AS a,\n  ';' AS b\n;\n")
+    assert room.shown() == "a,b\n1,;\n"
+
+
+def test_several_statements_on_a_line_all_run(room: Room) -> None:
+    type_in(room, "SELECT 1 AS a; SELECT 2 AS b;\n")
+    assert room.shown() == "a\n1\nb\n2\n"
+
+
+def test_escape_enter_runs_what_stands_there(room: Room) -> None:
+    type_in(room, "SELECT 1 AS a\x1b\r")
+    assert room.shown() == "a\n1\n"
+
+
+def test_ctrl_c_clears_the_line_and_the_session_goes_on(room: Room) -> None:
+    type_in(room, "SELECT 'half\x03SELECT 3 AS c;\n")
+    assert room.shown() == "c\n3\n"
+
+
+def test_an_error_does_not_end_the_session(room: Room) -> None:
+    type_in(room, "SELECT nope;\nSELEC 1;\nSELECT 4 AS d;\n")
+    assert room.shown() == "d\n4\n"
+    said = room.said()
+    assert "nope" in said
+    assert "ParseError" in said
+
+
+@pytest.mark.parametrize("word", ["\\q", ".quit", ".exit", "exit", "quit;", "EXIT;"])
+def test_words_that_leave(room: Room, word: str) -> None:
+    type_in(room, f"{word}\nSELECT 1 AS not_reached;\n")
+    assert room.shown() == ""
+
+
+def test_an_empty_line_does_nothing(room: Room) -> None:
+    type_in(room, "\n  \nSELECT 1 AS a;\n")
+    assert room.shown() == "a\n1\n"
+    assert room.said() == ""
+
+
+def test_what_was_typed_is_kept_for_the_next_session(room: Room) -> None:
+    type_in(room, "SELECT 1 AS a;\n")
+    assert "SELECT 1 AS a;" in history_file().read_text()
+    assert history_file().stat().st_mode & 0o077 == 0
+    type_in(room, "\x1b[A\n")
+    assert room.shown() == "a\n1\n" * 2
+
+
+def test_a_home_that_cannot_be_written_keeps_the_prompt(room: Room, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file where the folder should be")
+    type_in(room, "SELECT 1 AS a;\n")
+    assert room.shown() == "a\n1\n"
+
+
+def test_a_dumb_terminal_is_enough(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    type_in(room, "SELECT 1 AS a,\n2 AS b;\n")
+    assert room.shown() == "a,b\n1,2\n"
+
+
+def test_d_lists_what_there_is(social: Room) -> None:
+    run_command(social.shell, "\\d")
+    shown = social.shown()
+    for name in ("person", "knows", "social", "early"):
+        assert name in shown
+    assert social.said() == ""
+
+
+def test_d_in_an_empty_database_tells_how_to_begin(room: Room) -> None:
+    run_command(room.shell, "\\d")
+    assert "CREATE TABLE" in room.said()
+
+
+@pytest.mark.parametrize(
+    ("name", "column"), [("person", "pid"), ("KNOWS", "ts"), ("social", "knows"), ("early", "knows")]
+)
+def test_d_describes_a_name(social: Room, name: str, column: str) -> None:
+    run_command(social.shell, f"\\d {name}")
+    assert column in social.shown()
+    assert social.said() == ""
+
+
+def test_d_describes_an_element_of_a_snapshot(social: Room) -> None:
+    run_command(social.shell, "\\d early.knows")
+    assert "e_id" in social.shown()
+
+
+def test_d_with_an_unknown_name_says_what_is_near(social: Room) -> None:
+    run_command(social.shell, "\\d persn")
+    assert social.said() == "no table, graph or snapshot persn; did you mean person?\n"
+
+
+def test_lists_take_a_pattern(social: Room) -> None:
+    run_command(social.shell, "\\dt p*")
+    shown = social.shown()
+    assert "person" in shown
+    assert "knows" not in shown
+    run_command(social.shell, "\\dg")
+    assert "social" in social.shown()
+    run_command(social.shell, ".snapshots")
+    assert "early" in social.shown()
+
+
+def test_an_unknown_command_says_what_is_near(room: Room) -> None:
+    run_command(room.shell, "\\timng")
+    assert room.said() == "no command \\timng; did you mean \\timing?\n"
+    run_command(room.shell, ".zzzzzz")
+    assert room.said() == "no command .zzzzzz; \\? lists the commands\n"
+
+
+def test_timing_tells_how_long_a_statement_took(room: Room) -> None:
+    run_command(room.shell, "\\timing")
+    room.shell.execute("SELECT 1 AS a")
+    assert "Time: 0." in room.said()
+    run_command(room.shell, "\\timing off")
+    room.shell.execute("SELECT 1 AS a")
+    assert "Time" not in room.said()
+
+
+def test_modes_change_how_results_look(room: Room) -> None:
+    run_command(room.shell, ".mode json")
+    room.shell.execute("SELECT 1 AS a")
+    assert room.shown() == '[\n  {"a": 1}\n]\n'
+    run_command(room.shell, ".mode xml")
+    assert "no format xml" in room.said()
+    assert room.shell.output.format == "json"
+
+
+def test_expanded_display_gives_a_value_a_line(room: Room) -> None:
+    run_command(room.shell, ".mode table")
+    run_command(room.shell, "\\x")
+    room.shell.execute("SELECT 1 AS a, NULL AS long_name")
+    assert room.shown().splitlines()[1:] == ["a         | 1", "long_name | NULL", "1 row"]
+
+
+def test_results_go_to_a_file_and_back(room: Room, tmp_path: Path) -> None:
+    run_command(room.shell, f"\\o {tmp_path / 'out.csv'}")
+    room.shell.execute("SELECT 1 AS a")
+    run_command(room.shell, "\\o")
+    room.shell.execute("SELECT 2 AS b")
+    assert (tmp_path / "out.csv").read_text() == "a\n1\n"
+    assert room.shown() == "b\n2\n"
+    run_command(room.shell, f"\\o {tmp_path}")
+    assert "Is a directory" in room.said()
+
+
+def test_a_file_runs_from_the_prompt(room: Room, tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("SELECT 1 AS a; SELECT 2 AS b")
+    run_command(room.shell, f"\\i {tmp_path / 'q.sql'}")
+    assert room.shown() == "a\n1\nb\n2\n"
+    run_command(room.shell, "\\i nope.sql")
+    assert "nope.sql" in room.said()
+
+
+def test_the_help_lists_every_command(room: Room) -> None:
+    run_command(room.shell, "\\?")
+    said = room.said()
+    assert all(name in said for command in COMMANDS for name in command.names)
+    assert room.shown() == ""
+
+
+def test_each_name_is_one_command() -> None:
+    names = [name for command in COMMANDS for name in command.names]
+    assert len(names) == len(set(names))
+    assert all(is_command(name) and find(name) is not None for name in names)
+    assert not is_command("SELECT 1")
+
+
+def test_leaving_is_a_command(room: Room) -> None:
+    with pytest.raises(Leave):
+        run_command(room.shell, "\\q")
+
+
+def test_completion_knows_what_may_follow(social: Room) -> None:
+    names = social.shell.names()
+    assert suggest("SELECT * FROM pe", names) == ["person"]
+    assert suggest("SAMPLE FROM ", names) == ["early"]
+    assert suggest("CREATE SNAPSHOT x OF s", names) == ["social"]
+    assert suggest("SAMPLE FROM early SEEDS (SELECT 1) AS person FANOUT (kn", names) == ["knows"]
+    assert suggest("SELECT pi", names) == ["pid"]
+    assert suggest("SELECT * FROM early.kn", names) == ["knows"]
+    assert suggest("\\d ea", names) == ["early"]
+
+
+def test_completion_follows_the_case_of_what_was_typed() -> None:
+    assert "SAMPLE FROM" in suggest("SA", {})
+    assert "sample from" in suggest("sa", {})
+    assert "REPEATABLE" in KEYWORDS
+
+
+def test_names_that_need_quotes_get_them() -> None:
+    assert suggest("SELECT we", {"columns": ["weird name"]})[0] == '"weird name"'
+
+
+def test_names_follow_the_statements(room: Room) -> None:
+    assert room.shell.names()["tables"] == []
+    room.shell.execute("CREATE TABLE fresh (a INTEGER)")
+    assert room.shell.names()["tables"] == ["fresh"]
+
+
+def test_tab_completes_a_name(social: Room) -> None:
+    type_in(social, "SELECT count(*) AS n FROM perso\t;\n")
+    assert social.shown() == "n\n4\n"
+
+
+def test_our_words_are_highlighted() -> None:
+    line = highlighter().lex_document(Document("SAMPLE FROM q3 SEEDS (1)"))(0)
+    styles = {text: style for style, text, *_ in line}
+    assert "keyword" in styles["SAMPLE"]
+    assert "keyword" in styles["SEEDS"]
+    assert "keyword" not in styles["q3"]
