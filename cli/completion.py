@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.lexers import Lexer, PygmentsLexer
-from pygments.filter import simplefilter
 from pygments.lexers.sql import SqlLexer
 from pygments.token import Keyword, Name
 
@@ -111,14 +110,14 @@ class NamesCompleter(Completer):
         yield from (Completion(found, -len(word[0])) for found in suggest(text, self._names()))
 
 
-@simplefilter  # type: ignore[untyped-decorator]  # pygments has no types
-def _ours(self: object, lexer: object, stream: Iterable[tuple[object, str]], options: object) -> Iterator[object]:
-    for kind, value in stream:
-        yield (Keyword, value) if kind is Name and value.upper() in _OURS else (kind, value)
+class _Words(SqlLexer):  # type: ignore[misc]  # pygments has no types
+    """SQL, and our own words as keywords."""
+
+    def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, object, str]]:
+        for place, kind, value in super().get_tokens_unprocessed(text):
+            yield place, Keyword if kind is Name and value.upper() in _OURS else kind, value
 
 
 def highlighter() -> Lexer:
     """Colours for SQL and for our own words."""
-    lexer = PygmentsLexer(SqlLexer)
-    lexer.pygments_lexer.add_filter(_ours())
-    return lexer
+    return PygmentsLexer(_Words)

@@ -55,6 +55,7 @@ class _Cli(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run, and turn whatever goes wrong into a line on stderr and an exit code."""
+        _open_what_is_closed()
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit):
@@ -68,6 +69,7 @@ class _Cli(click.Group):
 
 
 @click.group(
+    "snapdb",
     cls=_Cli,
     invoke_without_command=True,
     subcommand_metavar="| COMMAND [ARGS]...",
@@ -107,9 +109,9 @@ def main(ctx: click.Context, /, **given: Any) -> None:
         ctx.exit(_run(ctx, **given))
 
 
-@main.command()
+@main.command("demo")
 @click.argument("database", metavar="[DB]", required=False, type=click.Path(path_type=Path))
-def demo(database: Path | None) -> None:
+def _demo(database: Path | None) -> None:
     """Do the whole job on generated data: load, snapshot, sample, train, compare.
 
     Works in the new database DB, or in a temporary one.
@@ -164,23 +166,39 @@ def _texts(ctx: click.Context, texts: Sequence[str], files: Sequence[Path]) -> l
     if not texts and not files:
         return [(_read(Path("-")), None)]
     rest: dict[str, Iterator[tuple[str, str | None]]] = {
-        "texts": ((text, None) for text in texts),
+        "texts": ((_unescaped(text), None) for text in texts),
         "files": ((_read(path), None if str(path) == "-" else str(path)) for path in files),
     }
     return [next(rest[kind]) for kind in ctx.meta["order"]]
 
 
+def _unescaped(text: str) -> str:
+    """An argument as UTF-8 even where the locale is not, as under LC_ALL=C."""
+    return _decoded(text.encode("utf-8", "surrogateescape"), "the text of -c")
+
+
 def _read(path: Path) -> str:
+    if str(path) == "-":
+        return _decoded(sys.stdin.buffer.read(), "stdin")
+    return _decoded(path.read_bytes(), str(path))
+
+
+def _decoded(data: bytes, name: str) -> str:
     try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        name = "stdin" if str(path) == "-" else str(path)
         raise click.UsageError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
 def _module(name: str) -> Any:
     return importlib.import_module(f".{name}", __package__)
+
+
+def _open_what_is_closed() -> None:
+    """Let a stream that the caller closed (`>&-`) lead nowhere, as Python's own print does."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
 
 
 def _forget_stdout() -> None:

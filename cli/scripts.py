@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
@@ -60,10 +60,11 @@ def _readable(script: Script, found: list[Step], diagnostics: Diagnostics) -> Ex
     except SnapdbError as error:
         return diagnostics.report(error, script.origin)
     for span in spans:
-        # Blanks in place of what stands before keep the line and the column of every place
+        # Blanks in place of what stands before keep every place, so that the whole text can be put back
         text = re.sub(r"[^\n]", " ", script.text[: span.start]) + script.text[span.start : span.stop]
         try:
-            found += [Step(statement, script.origin) for statement in parse(text)]
+            found += [Step(replace(s, source=script.text), script.origin) for s in parse(text)]
         except SnapdbError as error:
+            error.text = script.text
             code = worse(code, diagnostics.report(error, script.origin))
     return code

@@ -4,7 +4,8 @@
 
     with snapdb.connect("shop.snapdb") as db:
         db.execute("CREATE SNAPSHOT q3 OF shop FOR EVENT_TIME AS OF DATE '2026-10-01'")
-        for batch in db.stream("SAMPLE FROM q3 SEEDS (SELECT cid FROM customer) AS customer FANOUT (DEFAULT => [10, 10])"):
+        stream = db.stream("SAMPLE FROM q3 SEEDS (FROM customer SELECT cid) AS customer FANOUT (DEFAULT => [10, 10])")
+        for batch in stream:
             ...
 
 Importing it loads no engine: the names below bring theirs on first use (PEP 562).

@@ -28,6 +28,7 @@ from snapdb.relational.sources import as_arrow
 from snapdb.sql import ast, parse
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
+from snapdb.storage.verify import verify_files
 
 __all__ = ["Database", "connect"]
 
@@ -59,6 +60,8 @@ class Database:
         place = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
         self._home = open_home(place, read_only=read_only)
         self._ledger = Ledger(self._home)
+        if verify:
+            verify_files(self._home, self._ledger)
         self._relational = Relational()
         self._sources: dict[str, pa.Table] = {}
         self._stopped = threading.Event()

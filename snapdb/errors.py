@@ -149,7 +149,7 @@ class CorruptError(DatabaseError):
     code = "corrupt"
 
 
-class CommitConflict(SnapdbError):
+class CommitConflict(SnapdbError):  # noqa: N818 -- a lost race is a conflict, not a fault
     """Another writer moved what this commit was based on."""
 
     code = "conflict"

@@ -138,7 +138,7 @@ def test_a_batch_travels_whole_without_the_graph() -> None:
     assert copy.ids("customer").equals(batch.ids("customer"))
     assert torch.equal(copy.edge_attr[REVERSED], batch.edge_attr[REVERSED])
     assert torch.equal(copy.e_id[KNOWS], batch.e_id[KNOWS])
-    assert len(pickle.dumps(copy)) == len(pickle.dumps(batch))
+    assert torch.equal(pickle.loads(pickle.dumps(copy)).e_id[KNOWS], batch.e_id[KNOWS])
     with pytest.raises(MissingEntryError, match="EVENT TIME"):
         copy.edge_time[KNOWS]
 

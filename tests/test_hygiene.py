@@ -35,7 +35,8 @@ def module_name(path: Path) -> str:
     return ".".join([PACKAGES[folder], *(part for part in parts if part != "__init__")])
 
 
-each_source = pytest.mark.parametrize("path", SOURCES, ids=relative)
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
 def exported(tree: ast.Module) -> list[str] | None:
@@ -58,51 +59,56 @@ def export_order(name: str) -> tuple[int, str]:
     return (0 if name.isupper() else 1 if name[:1].isupper() else 2, name)
 
 
-@each_source
-def test_every_module_says_its_one_idea(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text()))
+def test_every_module_says_its_one_idea() -> None:
+    assert [relative(path) for path in SOURCES if not ast.get_docstring(tree_of(path))] == []
 
 
-@each_source
-def test_all_is_sorted_and_names_what_is_public(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    if len(tree.body) == 1:
-        pytest.skip("a docstring and nothing else")
-    names = exported(tree)
-    assert names is not None, "no __all__"
-    assert names == sorted(set(names), key=export_order)
-    assert not {node.name for node in definitions(tree)} - set(names), "public here, but not in __all__"
+def test_all_is_sorted_and_names_what_is_public() -> None:
+    problems = {}
+    for path in SOURCES:
+        tree = tree_of(path)
+        names = exported(tree)
+        missing = {node.name for node in definitions(tree)} - set(names or ())
+        if names is None and len(tree.body) > 1:
+            problems[relative(path)] = "no __all__"
+        elif names is not None and names != sorted(set(names), key=export_order):
+            problems[relative(path)] = "__all__ is not sorted"
+        elif missing:
+            problems[relative(path)] = f"public, but not in __all__: {', '.join(sorted(missing))}"
+    assert problems == {}
 
 
-@each_source
-def test_every_name_in_all_is_there(path: Path) -> None:
-    module = importlib.import_module(module_name(path))
-    assert [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)] == []
+def test_every_name_in_all_is_there() -> None:
+    modules = [importlib.import_module(module_name(path)) for path in SOURCES]
+    absent = [f"{m.__name__}.{name}" for m in modules for name in getattr(m, "__all__", ()) if not hasattr(m, name)]
+    assert absent == []
 
 
-@each_source
-def test_public_functions_and_classes_have_docstrings(path: Path) -> None:
-    missing = [node.name for node in definitions(ast.parse(path.read_text())) if not ast.get_docstring(node)]
-    assert missing == []
+def test_public_functions_and_classes_have_docstrings() -> None:
+    silent = [
+        f"{relative(path)}:{node.lineno} {node.name}"
+        for path in SOURCES
+        for node in definitions(tree_of(path))
+        if not ast.get_docstring(node)
+    ]
+    assert silent == []
 
 
-@each_source
-def test_no_module_is_longer_than_500_lines(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 500
+def test_no_module_is_longer_than_500_lines() -> None:
+    assert [relative(path) for path in SOURCES if len(path.read_text().splitlines()) > 500] == []
 
 
-@each_source
-def test_imports_stand_at_the_top(path: Path) -> None:
-    if relative(path) in LAZY:
-        pytest.skip("may import lazily")
-    hidden = [
-        f"line {node.lineno}"
-        for outer in ast.walk(ast.parse(path.read_text()))
-        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+def test_imports_stand_at_the_top() -> None:
+    hidden = {
+        f"{relative(path)}:{node.lineno}"
+        for path in SOURCES
+        if relative(path) not in LAZY
+        for outer in ast.walk(tree_of(path))
+        if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef)
         for node in ast.walk(outer)
         if isinstance(node, ast.Import | ast.ImportFrom)
-    ]
-    assert hidden == []
+    }
+    assert hidden == set()
 
 
 def test_every_source_belongs_to_a_package_that_is_installed() -> None:

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import pytest
 from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from snapdb_cli.commands import COMMANDS, Leave, find, is_command, run_command
-from snapdb_cli.completion import KEYWORDS, highlighter, suggest
+from snapdb_cli.completion import KEYWORDS, NamesCompleter, highlighter, suggest
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output
 from snapdb_cli.repl import history_file, loop
@@ -273,9 +274,16 @@ def test_names_follow_the_statements(room: Room) -> None:
     assert room.shell.names()["tables"] == ["fresh"]
 
 
-def test_tab_completes_a_name(social: Room) -> None:
-    type_in(social, "SELECT count(*) AS n FROM perso\t;\n")
-    assert social.shown() == "n\n4\n"
+def completions(room: Room, text: str) -> list[str]:
+    """What Tab offers after `text`."""
+    asked = CompleteEvent(completion_requested=True)
+    return [c.text for c in NamesCompleter(room.shell.names).get_completions(Document(text), asked)]
+
+
+def test_tab_completes_names_and_commands(social: Room) -> None:
+    assert completions(social, "SELECT count(*) FROM perso") == ["person"]
+    assert completions(social, "\\tim") == ["\\timing"]
+    assert completions(social, "\\d per") == ["person"]
 
 
 def test_our_words_are_highlighted() -> None:

@@ -126,7 +126,7 @@ def test_epochs_differ_and_advance_by_themselves() -> None:
 def test_set_epoch_chooses_the_next_and_counting_goes_on_from_there() -> None:
     opened = stream()
     opened.set_epoch(5)
-    assert [list(opened)[0].index[0] for _ in range(2)] == [5, 6]
+    assert [{b.index[0] for b in opened} for _ in range(2)] == [{5}, {6}]
 
 
 def test_an_iteration_that_is_left_early_counts_as_its_epoch() -> None:
@@ -163,6 +163,7 @@ def test_ranks_together_give_the_single_stream(world_size: int) -> None:
         assert prints(share) == prints([share[i] for i in range(len(share))])
 
 
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker processes")
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("threads", [0, 2])
 def test_dataloader_workers_together_give_the_single_stream(workers: int, threads: int) -> None:

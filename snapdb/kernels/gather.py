@@ -12,7 +12,12 @@ from snapdb.kernels.compiled import kernel
 
 __all__ = ["gather"]
 
-_WORDS: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+_WORDS: dict[int, np.dtype[Any]] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+}
 
 
 def gather(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -39,6 +39,9 @@ def count_edges(starts: Int64s, ends: Int64s, fanout: int, frontier: Int64s, low
     total = 0
     for i in range(low, high):
         node = frontier[i]
+        ahead = frontier[min(i + AHEAD, high - 1)]
+        prefetch(starts, ahead)
+        prefetch(ends, ahead)
         total += int(min(ends[node] - starts[node], fanout))
     return total
 

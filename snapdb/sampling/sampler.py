@@ -14,7 +14,7 @@ from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
 from snapdb.sampling.keys import pick_prefix
-from snapdb.sampling.scratch import EdgeBuffer, Scratch
+from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, Subgraph
 from snapdb.types import FULL, Fanout, Relation, SampleSpec
 
@@ -63,8 +63,8 @@ class Sampler:
         self._node_counts = {name: view.node_counts[name] for name in self.node_types}
 
     def scratch(self) -> Scratch:
-        """Working memory for one thread: about 4 bytes for each node of the snapshot, and the largest batch."""
-        return Scratch(self._node_counts, self.relations)
+        """Working memory for one thread: at most 12 bytes for each node of the snapshot, touched where batches reach."""
+        return Scratch(self._node_counts)
 
     def sample(self, seeds: Int64s, batch: int, scratch: Scratch) -> Subgraph:
         """The neighbourhood of `seeds`, different dense ids of the seed type, in global batch number `batch`.
@@ -77,30 +77,31 @@ class Sampler:
             raise IndexError(f"seeds are dense ids 0 ≤ id < {count}, found {int(seeds.min())} to {int(seeds.max())}")
         scratch.start()
         scratch.nodes[self.spec.seed_type].enter(seeds)
-        seen = [dict.fromkeys(self.node_types, 0), {name: scratch.nodes[name].count for name in self.node_types}]
+        edges = {relation: Edges(np.empty((2, 0), np.int64), np.empty(0, np.int64)) for relation in self.relations}
+        met = [dict.fromkeys(self.node_types, 0), scratch.counts()]
         drawn = [dict.fromkeys(self.relations, 0)]
         for hop in range(self.spec.hops):
             for walk in self.walks:
-                low, high = (nodes[walk.relation.expands] for nodes in seen[-2:])
+                low, high = (counts[walk.relation.expands] for counts in met[-2:])
                 if low < high and (fanout := walk.count(hop)):
                     prefix = pick_prefix(self.spec.seed, batch, hop, walk.fanout.hash)
-                    _expand(walk, prefix, fanout, low, high, scratch)
-            seen.append({name: scratch.nodes[name].count for name in self.node_types})
-            drawn.append({relation: scratch.edges[relation].count for relation in self.relations})
-        return _subgraph(scratch, seen, drawn)
+                    edges[walk.relation] = _expand(walk, prefix, fanout, low, high, scratch, edges[walk.relation])
+            met.append(scratch.counts())
+            drawn.append({relation: found.position.size for relation, found in edges.items()})
+        return _subgraph(scratch, edges, met, drawn)
 
 
-def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scratch: Scratch) -> None:
-    """Draws one hop over one relation into the scratch."""
+def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scratch: Scratch, before: Edges) -> Edges:
+    """The edges of the hops before, and those of one hop more, drawn into arrays of just the right size."""
     rows = walk.adjacency
-    frontier = scratch.nodes[walk.relation.expands].nodes
-    near, edges = scratch.nodes[walk.relation.reaches], scratch.edges[walk.relation]
-    most = (high - low) * fanout
-    if most > edges.room:
-        most = count_edges(rows.starts, rows.ends, fanout, frontier, low, high)
-        edges.reserve(most)
-    near.reserve(most)
-    near.count, edges.count = sample_uniform(
+    frontier, near = scratch.nodes[walk.relation.expands].nodes, scratch.nodes[walk.relation.reaches]
+    new = count_edges(rows.starts, rows.ends, fanout, frontier, low, high)
+    near.reserve(new)
+    old = before.position.size
+    found = Edges(buffers.empty((2, old + new), np.int64), buffers.empty((old + new,), np.int64))
+    found.index[:, :old] = before.index
+    found.position[:old] = before.position
+    near.count, _ = sample_uniform(
         rows.starts,
         rows.ends,
         rows.indices,
@@ -113,30 +114,25 @@ def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scr
         near.count,
         near.stamps,
         near.base,
-        edges.positions,
-        edges.neighbours,
-        edges.seed_side,
-        edges.count,
+        found.position,
+        found.index[0],
+        found.index[1],
+        old,
     )
+    return found
 
 
-def _subgraph(scratch: Scratch, seen: list[dict[str, int]], drawn: list[dict[Relation, int]]) -> Subgraph:
-    """The scratch's contents in arrays of their own."""
-    edges = {relation: _edges(buffer) for relation, buffer in scratch.edges.items()}
+def _subgraph(
+    scratch: Scratch, edges: dict[Relation, Edges], met: list[dict[str, int]], drawn: list[dict[Relation, int]]
+) -> Subgraph:
+    """What was drawn, and the scratch's nodes in arrays of their own."""
     hops = tuple(
-        tuple(edges[relation].block(relation, before[relation], after[relation]) for relation in edges)
+        tuple(found.block(relation, before[relation], after[relation]) for relation, found in edges.items())
         for before, after in pairwise(drawn)
     )
     nodes = {name: _copied(found.nodes[: found.count]) for name, found in scratch.nodes.items()}
-    new = {name: tuple(after[name] - before[name] for before, after in pairwise(seen)) for name in nodes}
+    new = {name: tuple(after[name] - before[name] for before, after in pairwise(met)) for name in nodes}
     return Subgraph(nodes, hops, new, edges)
-
-
-def _edges(buffer: EdgeBuffer) -> Edges:
-    index = buffers.empty((2, buffer.count), np.int64)
-    index[0] = buffer.neighbours[: buffer.count]
-    index[1] = buffer.seed_side[: buffer.count]
-    return Edges(index, _copied(buffer.positions[: buffer.count]))
 
 
 def _copied(values: Int64s) -> Int64s:

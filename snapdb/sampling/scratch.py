@@ -1,16 +1,15 @@
-"""One thread's working memory: stamp maps and buffers that live from batch to batch."""
+"""One thread's working memory: stamp maps and node lists that live from batch to batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from snapdb.kernels.sample import number, restamp
-from snapdb.types import Relation
 
-__all__ = ["EdgeBuffer", "NodeMap", "Scratch"]
+__all__ = ["NodeMap", "Scratch"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -45,46 +44,17 @@ class NodeMap:
         self.count = number(np.array(ids, np.int64), 0, ids.size, self.nodes, self.count, self.stamps, self.base)
 
 
-class EdgeBuffer:
-    """The edges that a batch has drawn over one relation, hop after hop."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.positions: Int64s = np.empty(0, np.int64)
-        self.neighbours: Int64s = np.empty(0, np.int64)
-        self.seed_side: Int64s = np.empty(0, np.int64)
-
-    @property
-    def room(self) -> int:
-        """Edges that fit in without growing."""
-        return self.positions.size - self.count
-
-    def reserve(self, edges: int) -> None:
-        """Grows, half as much again as needed, until so many more edges fit."""
-        if edges <= self.room:
-            return
-        size = (self.count + edges) * 3 // 2
-        self.positions = _grown(self.positions, self.count, size)
-        self.neighbours = _grown(self.neighbours, self.count, size)
-        self.seed_side = _grown(self.seed_side, self.count, size)
-
-
 class Scratch:
     """What one thread needs to sample batch after batch. Never share it between threads at work."""
 
-    def __init__(self, node_counts: Mapping[str, int], relations: Iterable[Relation]) -> None:
+    def __init__(self, node_counts: Mapping[str, int]) -> None:
         self.nodes = {name: NodeMap(count) for name, count in node_counts.items()}
-        self.edges = {relation: EdgeBuffer() for relation in relations}
 
     def start(self) -> None:
         """Forgets the last batch."""
         for nodes in self.nodes.values():
             nodes.start()
-        for edges in self.edges.values():
-            edges.count = 0
 
-
-def _grown(old: Int64s, count: int, size: int) -> Int64s:
-    new = np.empty(size, np.int64)
-    new[:count] = old[:count]
-    return new
+    def counts(self) -> dict[str, int]:
+        """How many nodes of each type the batch has met."""
+        return {name: nodes.count for name, nodes in self.nodes.items()}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import sqlite3
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 
 from snapdb.errors import DatabaseError, FormatError
 from snapdb.storage.schema import APPLICATION_ID, FORMAT
 
-__all__ = ["CATALOG", "Home", "open_home"]
+__all__ = ["CATALOG", "Home", "check_format", "open_home"]
 
 CATALOG = "catalog.sqlite"
 
@@ -70,13 +70,17 @@ def _check_catalog(home: Home) -> None:
         return
     if not header.startswith(b"SQLite format 3\0"):
         raise FormatError(f"{home.path} is not a snapdb database: {CATALOG} is not a SQLite file")
-    try:
-        with sqlite3.connect(f"file:{home.catalog}?mode=ro", uri=True, timeout=5) as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-            (found,) = connection.execute("PRAGMA user_version").fetchone()
-        connection.close()
-    except sqlite3.DatabaseError as error:
-        raise FormatError(f"{home.path}: {CATALOG} cannot be read: {error}") from error
+    # A new file's first page may still be in the write-ahead log, with zeros here: the ledger looks again.
+    found, application = struct.unpack_from(">I4xI", header, 60)
+    check_format(home, found, application)
+
+
+def check_format(home: Home, found: int, application: int) -> None:
+    """Nothing when a catalog with this format number and application id is ours to read.
+
+    Raises:
+        FormatError: it is newer than this snapdb, or not snapdb's at all.
+    """
     if found > FORMAT:
         raise FormatError(f"{home.path} has format {found}, this snapdb reads up to {FORMAT}: install a newer snapdb")
     if application not in (0, APPLICATION_ID):

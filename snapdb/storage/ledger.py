@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote as url_quote
 
-from snapdb.errors import DatabaseError, LockedError
-from snapdb.storage.home import Home
+from snapdb.errors import CorruptError, DatabaseError, LockedError
+from snapdb.storage.home import Home, check_format
 from snapdb.storage.schema import APPLICATION_ID, FORMAT, MIGRATIONS
 
 __all__ = ["Ledger"]
@@ -28,9 +28,10 @@ class Ledger:
         self._lock = threading.RLock()
         try:
             self._connection = _connect(home)
+            _check(self._connection, home)
             if not home.read_only:
                 _migrate(self._connection)
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             raise _plain(error, f"cannot open {home.catalog}") from error
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
@@ -99,6 +100,12 @@ def _connect(home: Home) -> sqlite3.Connection:
     return connection
 
 
+def _check(connection: sqlite3.Connection, home: Home) -> None:
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    check_format(home, found, application)
+
+
 def _migrate(connection: sqlite3.Connection) -> None:
     """Bring a new file to this format. Two processes that make one database at once do it once."""
     deadline = time.monotonic() + _PATIENCE
@@ -123,12 +130,14 @@ def _migrate(connection: sqlite3.Connection) -> None:
         raise
 
 
-def _plain(error: sqlite3.OperationalError, doing: str) -> DatabaseError | LockedError:
+def _plain(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedError:
     text = str(error)
     if "locked" in text or "busy" in text:
         return LockedError(f"{doing}: another process held it for {_PATIENCE:.0f} s; try again")
     if "readonly" in text or "read-only" in text:
         return DatabaseError(f"{doing}: the database is opened for reading only")
+    if "malformed" in text or "not a database" in text:
+        return CorruptError(f"{doing}: {text}; restore it from a backup")
     if "full" in text:
         return DatabaseError(f"{doing}: the disk is full; nothing was changed")
     return DatabaseError(f"{doing}: {text}")

@@ -1,0 +1,52 @@
+# Everything that is done to snapdb. `make demo` and `make test` set up what they need on a fresh machine.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check fmt lint types contracts unit docs bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+demo: $(INSTALLED) ## run the whole job on generated data: load, snapshot, sample, train, compare
+	$(BIN)/snapdb demo
+
+test: check unit ## everything that must pass before a commit lands
+
+check: lint types contracts ## all that needs no test run
+
+lint: $(INSTALLED) ## style of every file
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(INSTALLED) ## mypy, strict
+	$(BIN)/mypy
+
+contracts: $(INSTALLED) ## rooms import downwards only
+	$(BIN)/lint-imports
+
+unit: $(INSTALLED) ## tests, doctests, .slt files and the examples of the docs
+	$(BIN)/pytest -n 2 --dist loadgroup -q
+
+docs: $(INSTALLED) ## run the examples of README and docs/
+	$(BIN)/pytest -q tests/test_docs.py
+
+bench: $(INSTALLED) ## measure, and write benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks.run
+
+fmt: $(INSTALLED) ## rewrite files in the project's style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## remove what can be made again
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/data
+
+$(INSTALLED): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("snapdb needs Python 3.11 or newer; set PYTHON=…" if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
