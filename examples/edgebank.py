@@ -5,7 +5,7 @@
 The guess: a user edits a page again that he edited before. Every test event is scored beside the same user with a
 random page; the score is 1 when the pair is in the bank. The bank is a snapshot of everything before the batch. Times
 have ties, and a batch may end inside one, so the graph's event time is the event's number in the file: then
-`FROM 0 TO n` is exactly the first n events, and each snapshot is one offset a page instead of a copy of the graph.
+`AS OF n - 1` is exactly the first n events, and each snapshot is one offset a page instead of a copy of the graph.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CREATE TABLE trial AS
   SELECT n, src, 8228 + (hash(n) % 1000)::BIGINT, 0 FROM edit WHERE n >= {first}
 """
 
-ADVANCE = "CREATE OR REPLACE SNAPSHOT bank OF wiki FOR EVENT_TIME FROM 0 TO {n}"
+ADVANCE = "CREATE OR REPLACE SNAPSHOT bank OF wiki FOR EVENT_TIME AS OF {last}"
 
 SCORE = """
 SELECT edited, (src, dst) IN (SELECT (src, dst) FROM bank.edit) AS seen
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
             print(statement.strip())
             db.execute(statement)
         events, first = (db.execute(query).fetchall()[0][0] for query in ("SELECT count(*) FROM edit", FIRST_TEST))
-        print(TRIALS.format(first=first).strip(), ADVANCE.format(n="…"), SCORE.strip(), sep="\n")
+        print(TRIALS.format(first=first).strip(), ADVANCE.format(last="…"), SCORE.strip(), sep="\n")
         db.execute(TRIALS.format(first=first))
         started = time.perf_counter()
         ap = precision(db, range(first, events, options.batch), events)
@@ -82,7 +82,7 @@ def precision(db: snapdb.Database, starts: range, events: int) -> float:
     """The average precision over all trials, each batch scored by a bank of everything before it."""
     edited, seen = [], []
     for start in starts:
-        db.execute(ADVANCE.format(n=start))
+        db.execute(ADVANCE.format(last=start - 1))
         rows = db.execute(SCORE.format(n=start, end=min(start + starts.step, events))).arrow()
         edited.append(rows["edited"].to_numpy())
         seen.append(rows["seen"].to_numpy())

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import snapdb
-from snapdb.train import GraphSAGE, evaluate, fit, roc_auc
+from snapdb.train import GraphSAGE, evaluate, fit, roc_auc, torch_threads
 
 SHARED = os.environ.get("SNAPDB_DATA", str(Path(__file__).parents[2] / "shared" / "data"))
 
@@ -59,7 +59,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
             db.execute(statement)
         query = SAMPLE.format(split="train", fanout="[10, 10]")
         print(query.strip())
-        auc = train(db, query, options.epochs)
+        with torch_threads(1):
+            auc = train(db, query, options.epochs)
     figures = {"auc": auc, "seconds": time.perf_counter() - started}
     print(f"test ROC AUC {figures['auc']:.4f} in {figures['seconds']:.0f} s")
     return figures

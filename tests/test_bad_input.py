@@ -48,7 +48,8 @@ REFUSED = {
     "batch 0": (SAMPLE + " BATCH 0", "BATCH needs at least 1"),
     "in order without order": (SAMPLE + " IN ORDER", "has no ORDER BY"),
     "in order with ties": (
-        SAMPLE.replace("FROM person)", "FROM person ORDER BY y)").replace("SELECT id", "SELECT id, label AS y") + " IN ORDER",
+        SAMPLE.replace("FROM person)", "FROM person ORDER BY y)").replace("SELECT id", "SELECT id, label AS y")
+        + " IN ORDER",
         "without ties",
     ),
     "event time of a wrong type": (
@@ -135,7 +136,9 @@ def test_bad_rows_are_reported_by_the_snapshot_that_would_hold_them(case: str, s
     with pytest.raises(snapdb.DataError, match=expected):
         shop.execute("CREATE SNAPSHOT t OF g")
     with pytest.raises(snapdb.DataError, match=expected):
-        shop.execute("CREATE OR REPLACE PROPERTY GRAPH g " + SETUP.split("PROPERTY GRAPH g ")[1].split(";")[0])
+        shop.execute(
+            "CREATE OR REPLACE PROPERTY GRAPH g " + SETUP.split("PROPERTY GRAPH g ")[1].split(";", maxsplit=1)[0]
+        )
     shop.execute("CREATE SNAPSHOT old OF g AT (VERSION => 2)")
     assert shop.execute("SELECT count(*) FROM old.person").fetchone() == (6,)
 
@@ -264,5 +267,5 @@ def test_a_damaged_segment_is_named(shop: Database) -> None:
 def test_a_damaged_topology_is_named(shop: Database) -> None:
     path = next((shop.path / "topology").rglob("indices.npy"))
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(snapdb.CorruptError, match="indices.npy"):
+    with pytest.raises(snapdb.CorruptError, match=r"indices\.npy"):
         shop.stream(SAMPLE)

@@ -9,14 +9,17 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
+from snapdb_cli.interrupts import interruptible
 from snapdb_cli.main import FORMATS, main
 from snapdb_cli.output import FORMATS as OUTPUT_FORMATS
+from snapdb_cli.progress import Progress
 
 from snapdb.errors import CommitConflict, LockedError
 
@@ -307,3 +310,63 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         running.stdout.close()
         assert running.wait(timeout=60) == 141
         assert running.stderr.read() == ""
+
+
+def test_a_locale_without_utf8_keeps_texts_whole() -> None:
+    plain = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    with process("-c", "SELECT length('é') AS n, 'é' AS e", "--format", "csv", env=plain) as done:
+        stdout, stderr = done.communicate(timeout=60)
+    assert (done.returncode, stdout, stderr) == (0, "n,e\n1,\\xe9\n", "")
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_narration_reaches_a_terminal_unless_quiet() -> None:
+    stream = Terminal()
+    Diagnostics(stream=stream).narrate("3 rows inserted")
+    Diagnostics(stream=stream, quiet=True).narrate("not this")
+    assert stream.getvalue() == "3 rows inserted\n"
+
+
+def test_progress_shows_what_takes_long_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "100")
+    stream = Terminal()
+    with Progress(Diagnostics(stream=stream), "CREATE SNAPSHOT", delay=0.01) as progress:
+        progress.update("building topology [knows]", 0.25)
+        time.sleep(0.4)
+    assert "building topology [knows]" in stream.getvalue()
+    assert "25%" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[2K")
+    progress.update("too late", None)
+    assert "too late" not in stream.getvalue()
+
+
+def test_progress_is_silent_for_short_work_and_without_a_terminal() -> None:
+    for stream, delay in ((Terminal(), 60.0), (io.StringIO(), 0.0)):
+        with Progress(Diagnostics(stream=stream), "SELECT", delay=delay) as progress:
+            progress.update("reading", 0.5)
+            time.sleep(0.05)
+        assert stream.getvalue() == ""
+
+
+def test_one_interrupt_asks_and_a_second_insists() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    stopped = threading.Event()
+
+    def interrupted_twice() -> None:
+        with interruptible(stopped.set) as pressed:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stopped.wait(timeout=5)
+            assert pressed.is_set()
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_twice()
+    assert signal.getsignal(signal.SIGINT) is before

@@ -138,7 +138,7 @@ def drawn_tree(docstring: str) -> set[tuple[str, str]]:
 
 def test_the_drawn_tree_of_errors_is_the_tree_of_classes() -> None:
     classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.SnapdbError)]
-    real = {(c.__name__, c.__base__.__name__) for c in classes if c is not errors.SnapdbError}
+    real = {(c.__name__, c.__mro__[1].__name__) for c in classes if c is not errors.SnapdbError}
     assert drawn_tree(errors.__doc__ or "") == real
     assert {c.__name__ for c in classes} | {"Span"} == set(errors.__all__)
 

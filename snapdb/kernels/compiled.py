@@ -17,6 +17,7 @@ def kernel(function: F) -> F:
 
     Never parallel: threads run whole batches side by side, and numba's cached parallel code breaks under fork.
     Without a writable cache directory it is compiled again in every process, which costs seconds and nothing else.
+    The cache knows a kernel by its own file alone: a change in rng.py or intrinsics.py must also touch its callers.
     """
     try:
         compiled = njit(cache=True, nogil=True)(function)

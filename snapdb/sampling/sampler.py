@@ -63,7 +63,7 @@ class Sampler:
         self._node_counts = {name: view.node_counts[name] for name in self.node_types}
 
     def scratch(self) -> Scratch:
-        """Working memory for one thread: at most 12 bytes for each node of the snapshot, touched where batches reach."""
+        """Working memory for one thread: at most 12 bytes a node of the snapshot, touched only where batches reach."""
         return Scratch(self._node_counts)
 
     def sample(self, seeds: Int64s, batch: int, scratch: Scratch) -> Subgraph:

@@ -4,6 +4,7 @@ from snapdb.train.fit import History, Predictions, evaluate, fit, predict
 from snapdb.train.metrics import accuracy, average_precision, roc_auc
 from snapdb.train.models import GCN, GraphSAGE
 from snapdb.train.seeded import seeded
+from snapdb.train.threads import torch_threads
 
 __all__ = [
     "GCN",
@@ -17,4 +18,5 @@ __all__ = [
     "predict",
     "roc_auc",
     "seeded",
+    "torch_threads",
 ]

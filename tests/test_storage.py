@@ -1,0 +1,233 @@
+"""Versions, ids, conflicts and crashes, through the public door."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import snapdb
+from snapdb import Database
+from snapdb.execute import build
+from snapdb.plan import bind
+from snapdb.sql import parse
+from snapdb.storage.disk import publishing
+from snapdb.storage.locks import Lease, remove_unless_held
+
+GRAPH = """
+CREATE TABLE person AS SELECT 'p' || lpad(range::VARCHAR, 3, '0') AS name FROM range(10);
+CREATE TABLE knows AS SELECT 'p00' || range AS a, 'p00' || (range + 1) % 10 AS b FROM range(10);
+CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (name))
+  EDGE TABLES (knows SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person);
+CREATE SNAPSHOT first OF g;
+"""
+SAMPLE = "SAMPLE FROM {} SEEDS (SELECT name FROM person) AS person FANOUT (knows BOTH => [2, 2]) BATCH 4 REPEATABLE (5)"
+
+
+def test_a_snapshot_stays_as_it_was_whatever_is_committed_later(db: Database) -> None:
+    db.script(GRAPH)
+    before = db.execute(SAMPLE.format("first")).fetchall()
+    db.script("""
+    INSERT INTO person VALUES ('a first in order'), ('zz last');
+    INSERT INTO knows VALUES ('a first in order', 'p001'), ('p001', 'zz last');
+    DELETE FROM knows WHERE a = 'p003';
+    """)
+    assert db.execute(SAMPLE.format("first")).fetchall() == before
+    db.execute("CREATE SNAPSHOT again OF g AT (VERSION => 2)")
+    assert db.execute(SAMPLE.format("again")).fetchall() == before
+    db.execute("CREATE OR REPLACE TABLE knows AS SELECT 'p001' AS a, 'p002' AS b")
+    assert db.execute(SAMPLE.format("first")).fetchall() == before
+    assert db.execute("SELECT count(*) FROM first.knows").fetchone() == (10,)
+    db.execute("CREATE SNAPSHOT replaced OF g")
+    assert db.execute("SELECT a, b, e_id FROM replaced.knows").fetchall() == [("p001", "p002", 0)]
+
+
+def test_a_key_keeps_its_dense_id_for_ever(db: Database) -> None:
+    db.script(GRAPH)
+    db.execute("INSERT INTO person VALUES ('a first in order')")
+    db.execute("DELETE FROM person WHERE name = 'a first in order'")
+    db.execute("INSERT INTO person VALUES ('b'), ('a first in order')")
+    db.execute("CREATE SNAPSHOT later OF g")
+    (batch,) = db.stream(SAMPLE.format("later").replace("BATCH 4", "BATCH 100"))
+    ids = dict(zip(batch.ids("person").to_pylist(), batch.n_id["person"].tolist(), strict=True))
+    assert [ids[f"p{n:03}"] for n in range(10)] == list(range(10))
+    assert (ids["a first in order"], ids["b"]) == (10, 11)
+
+
+def test_a_snapshot_at_a_time_is_the_last_version_before_it(db: Database) -> None:
+    db.script(GRAPH)
+    (then,) = db.execute("SHOW VERSIONS").arrow()["time"].to_pylist()[-1:]
+    time.sleep(0.01)
+    db.execute("INSERT INTO knows VALUES ('p001', 'p005')")
+    db.execute(f"CREATE SNAPSHOT s OF g AT (TIMESTAMP => TIMESTAMPTZ '{then.isoformat()}')")
+    assert db.execute("SELECT count(*) FROM s.knows").fetchone() == (10,)
+
+
+def test_versions_form_a_chain_of_hashes(db: Database) -> None:
+    db.script(GRAPH + "INSERT INTO knows VALUES ('p001', 'p005') MESSAGE 'more'")
+    with sqlite3.connect(db.path / "catalog.sqlite") as connection:
+        rows = connection.execute("SELECT version, parent, hash, message FROM versions ORDER BY version").fetchall()
+    connection.close()
+    assert [row[0] for row in rows] == [1, 2, 3]
+    assert [row[1] for row in rows] == ["", rows[0][2], rows[1][2]]
+    assert rows[2][3] == "more"
+
+
+def test_a_delete_that_lost_the_race_is_a_conflict_and_appends_are_not(db: Database) -> None:
+    db.execute("CREATE TABLE t AS SELECT range AS a FROM range(10)")
+    with snapdb.connect(db.path) as other:
+        (statement,) = parse("DELETE FROM t WHERE a < 5")
+        engine = db._engine(None)
+        late = build(bind(statement, engine.context)).run(engine)
+        other.execute("DELETE FROM t WHERE a = 1")
+        with pytest.raises(snapdb.CommitConflict, match="t moved: expected 1, found 2"):
+            next(late)
+        (statement,) = parse("INSERT INTO t VALUES (100)")
+        engine = db._engine(None)
+        late = build(bind(statement, engine.context)).run(engine)
+        other.execute("INSERT INTO t VALUES (200)")
+        with pytest.raises(StopIteration):
+            next(late)
+    assert db.execute("SELECT a FROM t WHERE a NOT BETWEEN 2 AND 9 ORDER BY a").fetchall() == [(0,), (100,), (200,)]
+
+
+WRITER = """
+import sys, snapdb
+with snapdb.connect({path!r}) as db:
+    for i in range({count}):
+        db.execute(f"INSERT INTO person VALUES ('{name}' || {{i}}), ('shared' || {{i}})")
+        print(i, flush=True)
+"""
+
+
+def test_two_processes_append_keys_and_no_id_is_given_twice(db: Database) -> None:
+    db.script(GRAPH)
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER.format(path=str(db.path), name=name, count=6)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in ("x", "y")
+    ]
+    errors = [writer.communicate(timeout=120)[1] for writer in writers]
+    assert errors == ["", ""]
+    db.execute("DELETE FROM person WHERE name LIKE 'shared%'")
+    db.execute("CREATE SNAPSHOT s OF g")
+    (batch,) = db.stream(SAMPLE.format("s").replace("BATCH 4", "BATCH 1000"))
+    assert sorted(batch.ids("person").to_pylist()) == sorted(
+        [f"p{n:03}" for n in range(10)] + [f"{name}{n}" for name in "xy" for n in range(6)]
+    )
+    assert len(set(batch.n_id["person"].tolist())) == 22
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.02, 0.05])
+def test_a_killed_writer_leaves_whole_versions_only(db: Database, delay: float) -> None:
+    db.script(GRAPH)
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER.format(path=str(db.path), name="x", count=1000)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert writer.stdout is not None
+    acknowledged = int(writer.stdout.readline())
+    time.sleep(delay)
+    writer.send_signal(signal.SIGKILL)
+    rest = writer.stdout.read().split()
+    writer.wait()
+    writer.stdout.close()
+    acknowledged = max([acknowledged, *map(int, rest)])
+    with snapdb.connect(db.path, verify=True) as again:
+        (found,) = again.execute("SELECT count(*) FROM person WHERE name LIKE 'x%'").fetchone()  # type: ignore[misc]
+        assert found in (acknowledged + 1, acknowledged + 2)
+        again.execute("INSERT INTO person VALUES ('after')")
+        again.execute("DELETE FROM person WHERE name LIKE 'shared%'")
+        again.execute("CREATE SNAPSHOT s OF g")
+        assert again.execute("SELECT count(*) FROM s.person").fetchone() == (10 + found + 1,)
+
+
+def test_a_stream_outlives_its_snapshot(db: Database) -> None:
+    db.script(GRAPH)
+    expected = [b.n_id["person"].tolist() for b in db.stream(SAMPLE.format("first"))]
+    stream = db.stream(SAMPLE.format("first"))
+    folder = next((db.path / "snapshots").iterdir())
+    db.execute("DROP SNAPSHOT first")
+    assert folder.exists()
+    assert [b.n_id["person"].tolist() for b in stream] == expected
+    stream.close()
+    with pytest.raises(snapdb.BindError, match='no snapshot "first"'):
+        db.stream(SAMPLE.format("first"))
+
+
+def test_a_directory_is_removed_only_when_nobody_reads_it(tmp_path: Path) -> None:
+    with publishing(tmp_path / "x", {"kind": "test"}) as staging:
+        (staging / "a").write_text("a")
+    lease = Lease([tmp_path / "x"])
+    assert not remove_unless_held(tmp_path / "x")
+    lease.release()
+    assert remove_unless_held(tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_publishing_leaves_all_or_nothing(tmp_path: Path) -> None:
+    def fail_half_way() -> None:
+        with publishing(tmp_path / "x", {}) as staging:
+            (staging / "a").write_text("a")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_half_way()
+    assert list(tmp_path.iterdir()) == []
+    with publishing(tmp_path / "x", {"n": 1}) as staging:
+        (staging / "a").write_text("abc")
+    manifest = json.loads((tmp_path / "x" / "manifest.json").read_text())
+    assert manifest == {"n": 1, "files": {"a": {"bytes": 3, "sha256": hashlib.sha256(b"abc").hexdigest()}}}
+
+
+def test_snapshots_of_one_version_share_a_topology(db: Database) -> None:
+    db.script(GRAPH + "CREATE SNAPSHOT second OF g; CREATE SNAPSHOT third OF g WHERE person.name > 'p004'")
+    assert len(list((db.path / "topology").rglob("indices.npy"))) == 1
+
+
+def test_a_query_can_be_interrupted_and_the_database_goes_on(db: Database) -> None:
+    timer = threading.Timer(0.3, db.interrupt)
+    timer.start()
+    with pytest.raises(snapdb.QueryError, match="interrupted"):
+        db.execute("SELECT count(*) FROM range(10_000_000_000) t(a) WHERE hash(a) % 7 = 1").fetchall()
+    timer.join()
+    assert db.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_registered_data_can_be_read_and_python_variables_cannot(db: Database) -> None:
+    secret = [1, 2, 3]
+    db.register("numbers", {"n": secret})
+    assert db.execute("SELECT sum(n) FROM numbers").fetchone() == (6,)
+    with pytest.raises(snapdb.BindError, match='no table or snapshot "secret"'):
+        db.execute("SELECT * FROM secret")
+
+
+def test_parameters_are_values_and_never_code(db: Database) -> None:
+    db.execute("CREATE TABLE t AS SELECT $a AS a, $b::INT AS b", {"a": "x'; DROP TABLE t; --", "b": 2})
+    db.execute("INSERT INTO t SELECT ?, ?", ["y", 3])
+    db.execute("DELETE FROM t WHERE b = $b", {"b": 3})
+    assert db.execute("SELECT * FROM t").fetchall() == [("x'; DROP TABLE t; --", 2)]
+    with pytest.raises(snapdb.BindError, match="no value was given for parameter b"):
+        db.execute("SELECT $b", {"a": 1})
+    with pytest.raises(snapdb.BindError, match="parameters"):
+        db.execute("SELECT ?")
+
+
+def test_a_temporary_database_goes_when_it_is_closed() -> None:
+    with snapdb.connect() as db:
+        db.execute("CREATE TABLE t (a INT)")
+        path = db.path
+    assert not path.exists()
