@@ -8,7 +8,6 @@ prints one JSON line. A pass warms up (compilers, page cache), then `ROUNDS` pas
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import threading
 import time
@@ -154,7 +153,7 @@ def measure(name: str, threads: int, database: Path, graph: str, rounds: int) ->
         nodes=float(nodes),
         edges=float(edges),
         peak_pss=memory.peak,
-        peak_rss=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        peak_rss=memory.peak_rss,
         stages={stage: seconds / total for stage, seconds in spent.items()} if name == "stages" else {},
     )
 
@@ -163,7 +162,7 @@ class _Memory:
     """Watches this process's proportional set size while a block runs."""
 
     def __enter__(self) -> _Memory:
-        self.peak = 0
+        self.peak = self.peak_rss = 0
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -172,14 +171,19 @@ class _Memory:
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
+        self.peak_rss = _kilobytes("/proc/self/status", "VmHWM:")
 
     def _watch(self) -> None:
         while True:
-            for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
-                if line.startswith("Pss:"):
-                    self.peak = max(self.peak, int(line.split()[1]) * 1024)
+            self.peak = max(self.peak, _kilobytes("/proc/self/smaps_rollup", "Pss:"))
             if self._stop.wait(0.05):
                 return
+
+
+def _kilobytes(path: str, label: str) -> int:
+    """Bytes of the line that the label starts."""
+    lines = Path(path).read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(label))
 
 
 if __name__ == "__main__":

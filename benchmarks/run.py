@@ -136,7 +136,7 @@ def _report(options: argparse.Namespace, figures: Figures, loading: dict[str, fl
         _table(("statement", "seconds"), [(name, f"{seconds:.2f}") for name, seconds in loading.items()]),
         "## Where and when\n",
         _table(("what", "value"), [("date", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"), *describe_machine().items()]),
-        f"Median of {options.rounds} rounds; each round runs every measure in a fresh process, "
+        f"Medians over the rounds ({options.rounds}); each runs every measure in a fresh process, "
         f"one pass to warm up and {options.passes} timed.",
     ]
     return "\n".join(parts) + "\n"
@@ -192,7 +192,9 @@ def _rates(figures: Figures) -> str:
     ]
     heads = ("what", "batches/s", "rounds", "batches/CPU s", "edges/s", "peak PSS, MiB", "peak RSS, MiB")
     mean = figures["stream", 1]
-    return _table(heads, rows) + f"A batch has {mean['nodes']:,.0f} nodes and {mean['edges']:,.0f} edges on average.\n"
+    return (
+        _table(heads, rows) + f"\nA batch has {mean['nodes']:,.0f} nodes and {mean['edges']:,.0f} edges on average.\n"
+    )
 
 
 def _stages(figures: Figures) -> str:

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent, indent
 
-import numpy as np
-from snapdb_cli.demo_data import write_demo_data
-
 import snapdb
 from snapdb.loading import Batch
 from snapdb.train import GraphSAGE, Predictions, average_precision, fit, predict, roc_auc, torch_threads
+
+from .demo_data import write_demo_data
 
 __all__ = ["run"]
 
@@ -49,7 +48,7 @@ GROWTH = """SELECT '{name}' AS snapshot, count(*) AS payments, count(DISTINCT pa
 SAMPLE = """
 SAMPLE FROM {snapshot}
   SEEDS (SELECT id, ring AS y FROM cases WHERE month = '{month}' AND fold = '{fold}') AS account
-  FANOUT (paid BOTH => [10, 10]) BATCH 256 REPEATABLE (7);
+  FANOUT (paid BOTH => [15, 10]) BATCH 256 REPEATABLE (7);
 """
 
 SURGE = """
@@ -148,8 +147,9 @@ def _diff(stage: _Stage) -> None:
 def _same_batches(stage: _Stage) -> None:
     stage.title("5. Mini-batches, the same every time")
     stage.say("""
-        SAMPLE draws seeds and up to 10 payments of each, in and out, over two hops. Every draw is a function of the
-        query and its REPEATABLE number: run it again, or on more threads, and every byte is the same.
+        SAMPLE takes accounts as seeds, draws up to 15 payments of each, in and out, then up to 10 of each account found.
+        Every draw is a function of the query and its REPEATABLE number: run it again, or on more threads, and every
+        byte is the same.
     """)
     query = _sample("may", "may", "train")
     stage.echo(indent(query.strip(), "    "))
@@ -225,7 +225,7 @@ def _digest(batches: Iterable[Batch]) -> str:
         for tensors in (batch.n_id, batch.x, batch.edge_index):
             for key, tensor in tensors.items():
                 hashed.update(repr(key).encode())
-                hashed.update(np.ascontiguousarray(tensor.numpy()))
+                hashed.update(tensor.numpy().tobytes())
         assert batch.y is not None
-        hashed.update(np.ascontiguousarray(batch.y.numpy()))
+        hashed.update(batch.y.numpy().tobytes())
     return hashed.hexdigest()[:32]

@@ -1,8 +1,8 @@
 """The demo's data: half a year of payments between accounts, and a fraud ring that appears late.
 
 Everything follows from one seed. The ring has three cells, which start in April, May and June. A cell is a few dozen
-members, whose own columns look like everybody's, and a few mules that collect their money: young accounts, used from many
-devices. Honest accounts of that kind exist too, so it is whom an account deals with that gives the ring away.
+members, whose own columns look like everybody's, and a few mules that collect their money: young accounts, used from
+many devices. Honest accounts of that kind exist too, so it is whom an account deals with that gives the ring away.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def train(batches: dict[str, list[snapdb.Batch]], seed: int) -> float:
         lr=0.01,
         weight_decay=5e-4,
         validate=lambda: score("val"),
-        patience=50,
+        patience=30,
         seed=seed,
     )
     print(f"seed {seed}: test accuracy {score('test'):.4f} (best epoch {history.best}, {history.seconds:.1f} s)")

@@ -15,12 +15,12 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from snapdb import loading
 from snapdb.catalog import Catalog, load
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.execute import Engine, Result, build
 from snapdb.execute.opening import open_sample
 from snapdb.execute.operator import Rows
-from snapdb.loading import BatchStream
 from snapdb.plan import Context, bind, optimize
 from snapdb.plan.logical import Asked, SamplePlan
 from snapdb.relational import Names, Relational, quote
@@ -110,7 +110,7 @@ class Database:
         seeds: Any = None,
         prefetch: int | None = None,
         params: Parameters = None,
-    ) -> BatchStream:
+    ) -> loading.BatchStream:
         """The mini-batches of a SAMPLE statement, for a trainer to iterate over.
 
         Args:
@@ -133,7 +133,7 @@ class Database:
             opened = open_sample(engine, plan)
         except SnapdbError as error:
             raise error.located(statement.source, statement.span) from error.__cause__
-        return BatchStream(
+        return loading.BatchStream(
             opened.view,
             opened.seeds,
             plan.spec,

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+
+from snapdb.errors import CommitConflict, LockedError
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 from snapdb_cli.interrupts import interruptible
 from snapdb_cli.main import FORMATS, main
 from snapdb_cli.output import FORMATS as OUTPUT_FORMATS
 from snapdb_cli.progress import Progress
-
-from snapdb.errors import CommitConflict, LockedError
 
 SLOW = "SELECT count(*) FROM range(10000000000) a, range(1000000) b"
 

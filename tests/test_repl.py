@@ -13,14 +13,14 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
+
+import snapdb
 from snapdb_cli.commands import COMMANDS, Leave, find, is_command, run_command
 from snapdb_cli.completion import KEYWORDS, NamesCompleter, highlighter, suggest
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output
 from snapdb_cli.repl import history_file, loop
 from snapdb_cli.shell import Shell
-
-import snapdb
 
 GRAPH = """
 CREATE TABLE person AS SELECT i AS pid FROM range(4) r(i);

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -365,6 +366,16 @@ def test_slow_items_do_not_change_the_order() -> None:
 
 
 PREAMBLE = "from tests.test_stream import stream\nimport os, signal, threading, time\n"
+
+
+def test_another_process_gives_the_same_bytes(fresh_process: FreshProcess) -> None:
+    code = PREAMBLE + (
+        "import hashlib\n"
+        "from tests.test_stream import prints\n"
+        "print(hashlib.sha256(b''.join(prints(stream(threads=2)))).hexdigest())\n"
+    )
+    done = fresh_process(code)
+    assert done.stdout.strip() == sha256(b"".join(prints(stream()))).hexdigest(), done.stderr
 
 
 def test_a_process_ends_with_an_iteration_half_read(fresh_process: FreshProcess) -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from snapdb.execute.listing import listing
 from snapdb.execute.operator import Engine, Rows
-from snapdb.execute.show import snapshot_row
+from snapdb.execute.show import window_text
 from snapdb.plan.logical import DescribePlan
 from snapdb.storage.disk import read_manifest
 from snapdb.types import FeatureSpec, PropertyGraph, Snapshot, Table
@@ -62,14 +62,14 @@ def _features(specs: tuple[FeatureSpec, ...]) -> str | None:
 
 def _snapshot(engine: Engine, snapshot: Snapshot) -> pa.RecordBatch:
     """The snapshot in its first row, then its elements."""
-    names = ("name", "kind", "count", "form", "version", "from_time", "to_time", "filter")
-    types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT, _TEXT)
+    names = ("name", "kind", "count", "form", "version", "event_time", "filter")
+    types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT)
     layout = read_manifest(engine.home.path / snapshot.path)["layout"]
-    (name, graph, version, start, stop, form, nodes, _edges, _bytes, _created) = snapshot_row(snapshot)
-    rows: list[tuple[Any, ...]] = [(name, f"snapshot of {graph}", nodes, form, version, start, stop, None)]
+    head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.form, snapshot.version)
+    rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None)]
     for kind, elements, count in (("vertex", layout["vertices"], "nodes"), ("edge", layout["edges"], "edges")):
         for e in elements:
-            rows.append((e["name"], kind, e[count], e.get("form"), None, None, None, _filter(snapshot, e["name"])))
+            rows.append((e["name"], kind, e[count], e.get("form"), None, None, _filter(snapshot, e["name"])))
     return listing(list(zip(names, types, strict=True)), rows)
 
 

@@ -1,10 +1,9 @@
-"""DROP: a name goes, unless something depends on it."""
+"""DROP: a name goes; binding has made sure that nothing depends on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.errors import BindError
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import DropPlan
 from snapdb.storage.commit import DropTable, commit
@@ -32,16 +31,11 @@ class Drop:
 
 
 def _drop_table(engine: Engine, table: Table, base: int) -> Outcome:
-    graphs = engine.context.catalog.graphs.values()
-    users = [g.name for g in graphs if any(e.table.casefold() == table.name.casefold() for e in g.elements)]
-    _refuse("table", table.name, "graph", users)
     version = commit(engine.ledger, [DropTable(table.id, base)], None)
     return Outcome(f"version {version}: table {table.name} dropped")
 
 
 def _drop_graph(engine: Engine, graph: PropertyGraph) -> Outcome:
-    snapshots = engine.context.catalog.snapshots.values()
-    _refuse("graph", graph.name, "snapshot", [s.name for s in snapshots if s.graph.name == graph.name])
     with engine.ledger.writing() as connection:
         connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.name.casefold(),))
     return Outcome(f"graph {graph.name} dropped")
@@ -52,10 +46,3 @@ def _drop_snapshot(engine: Engine, snapshot: Snapshot) -> Outcome:
         connection.execute("DELETE FROM snapshots WHERE id = ?", (snapshot.id,))
     remove_unless_held(engine.home.path / snapshot.path)
     return Outcome(f"snapshot {snapshot.name} dropped")
-
-
-def _refuse(kind: str, name: str, dependant: str, users: list[str]) -> None:
-    if users:
-        plural = "s" if len(users) > 1 else ""
-        raise BindError(f"{kind} {name} is used by {dependant}{plural} {', '.join(users)}; drop what uses it first",
-                        code="used")  # fmt: skip

@@ -83,13 +83,13 @@ class Result:
         return self.arrow().to_pandas()
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows as tuples of Python values."""
-        return [tuple(row.values()) for row in _renamed(self.arrow()).to_pylist()]
+        """All rows as tuples of Python values; 128-bit integers, such as sums, as int."""
+        return _tuples(self.arrow())
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The first row, or None."""
-        rows = _renamed(self.arrow().slice(0, 1)).to_pylist()
-        return tuple(rows[0].values()) if rows else None
+        rows = _tuples(self.arrow().slice(0, 1))
+        return rows[0] if rows else None
 
     def show(self, *, max_rows: int | None = 40, width: int | None = None) -> None:
         """Print the table."""
@@ -113,6 +113,11 @@ class Result:
             return None
 
 
-def _renamed(table: pa.Table) -> pa.Table:
-    """Columns by position: two of one name must not fold into one."""
-    return table.rename_columns([str(i) for i in range(table.num_columns)])
+def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Rows by position, for two columns may have one name. DuckDB hands HUGEINT to Arrow as DECIMAL(38, 0)."""
+    wide = [pa.types.is_decimal(t) and (t.precision, t.scale) == (38, 0) for t in table.schema.types]
+    columns = [
+        [None if v is None else int(v) for v in column.to_pylist()] if is_wide else column.to_pylist()
+        for column, is_wide in zip(table.columns, wide, strict=True)
+    ]
+    return list(zip(*columns, strict=True))

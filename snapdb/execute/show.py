@@ -16,7 +16,7 @@ from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import ShowPlan
 from snapdb.types import Snapshot
 
-__all__ = ["Show", "moment_text"]
+__all__ = ["Show", "window_text"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -44,16 +44,27 @@ class Show:
         return None
 
 
-def moment_text(time: int | None, snapshot: Snapshot) -> str | None:
-    """A bound of a window as a person writes it.
+def window_text(snapshot: Snapshot) -> str:
+    """A snapshot's window as its statement said it."""
+    start, stop = _bounds(snapshot)
+    if stop is None:
+        return "all time"
+    if start is None:
+        return f"AS OF {stop}"
+    return f"BETWEEN {start} AND {stop}" if snapshot.window.closed else f"FROM {start} TO {stop}"
 
-    Timestamps are ISO 8601 in UTC, integers are themselves.
-    """
-    if time is None:
-        return None
-    if snapshot.unit == "integer":
-        return str(time)
-    return (_EPOCH + timedelta(microseconds=time)).replace(tzinfo=None).isoformat(sep=" ")
+
+def _bounds(snapshot: Snapshot) -> tuple[str | None, str | None]:
+    """The first and the last moment as they were said; ISO 8601 in UTC, or the user's integers."""
+    window = snapshot.window
+    stop = window.stop - 1 if window.stop is not None and window.closed else window.stop
+
+    def text(time: int | None) -> str | None:
+        if time is None or snapshot.unit == "integer":
+            return None if time is None else str(time)
+        return (_EPOCH + timedelta(microseconds=time)).replace(tzinfo=None).isoformat(sep=" ")
+
+    return text(window.start), text(stop)
 
 
 Listed = tuple[Sequence[tuple[str, pa.DataType]], list[Sequence[Any]]]
@@ -74,15 +85,12 @@ def _graphs(engine: Engine) -> Listed:
 
 
 def _snapshots(engine: Engine) -> Listed:
-    return _SNAPSHOTS, [snapshot_row(s) for s in engine.context.catalog.snapshots.values()]
+    return _SNAPSHOTS, [_snapshot(s) for s in engine.context.catalog.snapshots.values()]
 
 
-def snapshot_row(s: Snapshot) -> Sequence[Any]:
-    """The facts of one snapshot; the last moment of its window as it was said, included or not."""
-    stop = s.window.stop if s.window.stop is None or not s.window.closed else s.window.stop - 1
-    times = moment_text(s.window.start, s), moment_text(stop, s)
+def _snapshot(s: Snapshot) -> Sequence[Any]:
     created = _EPOCH + timedelta(microseconds=s.created)
-    return (s.name, s.graph.name, s.version, *times, s.form, s.nodes, s.edges, s.bytes, created)
+    return (s.name, s.graph.name, s.version, *_bounds(s), s.form, s.nodes, s.edges, s.bytes, created)
 
 
 def _versions(engine: Engine) -> Listed:

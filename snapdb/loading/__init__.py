@@ -1,7 +1,25 @@
-"""From subgraphs to device-ready batches: features and targets, threads that work ahead, and adapters."""
+"""From subgraphs to device-ready batches: features and targets, threads that work ahead, and adapters.
 
-from snapdb.loading.assemble import assemble
-from snapdb.loading.batch import Batch
-from snapdb.loading.stream import BatchStream
+Its names come on first use, because torch takes more of a second than all the rest of the engine: a SELECT should not
+wait for it (docs/adr/0002).
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from snapdb.loading.assemble import assemble
+    from snapdb.loading.batch import Batch
+    from snapdb.loading.stream import BatchStream
 
 __all__ = ["Batch", "BatchStream", "assemble"]
+
+_HOMES = {"Batch": "batch", "BatchStream": "stream", "assemble": "assemble"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'snapdb.loading' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"snapdb.loading.{_HOMES[name]}"), name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapdb.errors import SnapdbError
+from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.bind_graph import bind_create_graph
 from snapdb.plan.bind_sample import bind_sample
 from snapdb.plan.bind_snapshot import bind_create_snapshot
@@ -59,7 +59,24 @@ def _bind_drop(statement: ast.Drop, context: Context) -> Plan:
     kind, name = statement.kind.lower(), statement.name
     if statement.if_exists and context.catalog.kind_of(name.text) != kind:
         return NothingPlan(f'there is no {kind} "{name}"')
-    return DropPlan(_find(context, statement.kind, name), context.catalog.version)
+    target = _find(context, statement.kind, name)
+    if users := _users(context, target):
+        raise BindError(f"{kind} {target.name} is used by {', '.join(users)}; drop what uses it first",
+                        span=name.span, code="used")  # fmt: skip
+    return DropPlan(target, context.catalog.version)
+
+
+def _users(context: Context, target: Table | PropertyGraph | Snapshot) -> list[str]:
+    """What depends on a thing, each by its kind and name."""
+    graphs, snapshots = context.catalog.graphs.values(), context.catalog.snapshots.values()
+    match target:
+        case Table():
+            tables = {g.name: {e.table.casefold() for e in g.elements} for g in graphs}
+            return [f"graph {name}" for name, used in tables.items() if target.name.casefold() in used]
+        case PropertyGraph():
+            return [f"snapshot {s.name}" for s in snapshots if s.graph.name == target.name]
+        case Snapshot():
+            return []
 
 
 def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyGraph | Snapshot:

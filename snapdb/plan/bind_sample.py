@@ -36,7 +36,7 @@ def bind_sample(statement: Sample, context: Context) -> SamplePlan:
         snapshot=snapshot.name,
         seed_type=seed_type.name,
         seed_query=statement.seeds.text,
-        fanouts=_fanouts(statement, snapshot),
+        fanouts=_fanouts(statement, snapshot, context),
         batch_size=statement.batch,
         seed=statement.repeatable,
         order=statement.order,
@@ -49,7 +49,7 @@ def bind_sample(statement: Sample, context: Context) -> SamplePlan:
     return SamplePlan(spec, snapshot, seeds, statement.epochs)
 
 
-def _fanouts(statement: Sample, snapshot: Snapshot) -> tuple[Fanout, ...]:
+def _fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tuple[Fanout, ...]:
     """One fanout for each edge type and direction, DEFAULT spread over the types that are not named."""
     lengths = {len(clause.counts) for clause in statement.fanouts}
     found: dict[tuple[str, str], Fanout] = {}
@@ -63,10 +63,7 @@ def _fanouts(statement: Sample, snapshot: Snapshot) -> tuple[Fanout, ...]:
             continue
         edge = snapshot.graph.edge(clause.edge.text)
         if edge is None:
-            known = [e.name for e in snapshot.graph.edges]
-            hint = did_you_mean(clause.edge.text, known) or (f"; it has {', '.join(known)}" if known else "")
-            raise BindError(f'no edge type "{clause.edge}" in graph {snapshot.graph.name}{hint}',
-                            span=clause.edge.span, code="unknown-type")  # fmt: skip
+            raise BindError(_no_edge(clause.edge.text, snapshot, context), span=clause.edge.span, code="unknown-type")
         directions = {d for name, d in found if name == edge.name}
         if clause.direction in directions or (directions and "BOTH" in (*directions, clause.direction)):
             raise BindError(f"{edge.name} has this direction already", span=clause.span)
@@ -76,6 +73,15 @@ def _fanouts(statement: Sample, snapshot: Snapshot) -> tuple[Fanout, ...]:
         rest = [e for e in snapshot.graph.edges if e.name not in named]
         found |= {(e.name, "IN"): Fanout(e.type, "IN", default.counts) for e in rest}
     return tuple(found.values())
+
+
+def _no_edge(name: str, snapshot: Snapshot, context: Context) -> str:
+    graph = context.catalog.graphs.get(snapshot.graph.name.casefold())
+    if graph is not None and graph.edge(name) is not None:
+        return f'snapshot {snapshot.name} leaves out edge type "{name}" of graph {graph.name}; sample another snapshot'
+    known = [e.name for e in snapshot.graph.edges]
+    hint = did_you_mean(name, known) or (f"; it has {', '.join(known)}" if known else "; it has none")
+    return f'no edge type "{name}" in graph {snapshot.graph.name}{hint}'
 
 
 def _check_counts(clause: FanoutClause, lengths: set[int], statement: Sample) -> None:

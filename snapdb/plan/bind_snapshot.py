@@ -62,7 +62,11 @@ def _version(context: Context, at: VersionBound) -> int:
     """The version of AT (VERSION => n | TIMESTAMP => t)."""
     head = context.catalog.version
     if at.kind == "TIMESTAMP":
-        return version_at(context.ledger, _moment(context, at.value))
+        try:
+            return version_at(context.ledger, _moment(context, at.value))
+        except BindError as error:
+            error.span = error.span or at.value.span
+            raise
     found, type_ = _evaluate(context, at.value)
     if type_ not in _INTEGERS or not isinstance(found, int):
         raise BindError(f"AT (VERSION => …) takes a number, found {type_}", span=at.value.span)

@@ -121,8 +121,8 @@ def _defined(context: Context, definition: Island) -> list[Column]:
                 span=definition.span,
             )
     if defaults := [name for name, _, _, default in found if default is not None]:
-        raise BindError(f'column "{defaults[0]}" has a DEFAULT, which is not kept; give the value when inserting',
-                        span=definition.span)  # fmt: skip
+        raise BindError(f'column "{defaults[0]}" has a DEFAULT or is computed, which is not kept; '
+                        "give the value when inserting", span=definition.span)  # fmt: skip
     return [Column(name, type_, nullable) for name, type_, nullable, _ in found]
 
 

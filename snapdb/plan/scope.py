@@ -19,7 +19,7 @@ from snapdb.storage.ledger import Ledger
 from snapdb.types import Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["Context", "placed"]
+__all__ = ["Context", "check_segments"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,18 @@ class Context:
 
     @contextmanager
     def session(self, asked: Asked) -> Iterator[Session]:
-        """A session with the island's names; errors inside it are placed in the statement and speak of our names."""
-        with placed(asked, self.catalog), self.relational.session(asked.names) as session:
+        """A session with the island's names; what DuckDB refuses is placed in the statement, in our names."""
+
+        def place(query: str, error: SnapdbError) -> None:
+            island = asked.island
+            inner = error.span if asked.verbatim and query == island.text else None
+            if error.code == "unknown-table":
+                said = island.text[inner.start : inner.stop] if inner else ""
+                error.message = _unknown_table(error.message, said, self.catalog)
+            at = island.span.start
+            error.span = Span(at + inner.start, at + inner.stop) if inner else error.span and island.span
+
+        with self.relational.session(asked.names, place) as session:
             yield session
 
     def _rows(self, table: Table) -> str:
@@ -83,22 +93,6 @@ class Context:
         return self.parameters
 
 
-@contextmanager
-def placed(asked: Asked, catalog: Catalog) -> Iterator[None]:
-    """Spans of errors inside the block, which count in the island, are made to count in the statement's text."""
-    island = asked.island
-    try:
-        yield
-    except SnapdbError as error:
-        if error.text is None:
-            inner = error.span if asked.verbatim else None
-            at = island.span.start
-            error.span = Span(at + inner.start, at + inner.stop) if inner else error.span and island.span
-            if error.code == "unknown-table":
-                error.message = _unknown_table(error.message, catalog)
-        raise
-
-
 def check_segments(home: Home, table: Table) -> None:
     """Nothing when the table's files are there in the sizes that were committed.
 
@@ -113,11 +107,16 @@ def check_segments(home: Home, table: Table) -> None:
             raise CorruptError(f"{path}, a file of table {table.name}, {state}; restore it from a backup")
 
 
-def _unknown_table(message: str, catalog: Catalog) -> str:
+def _unknown_table(message: str, said: str, catalog: Catalog) -> str:
     name = (re.findall('"(.*)"', message) or [""])[0]
+    schema, dot, element = said.partition(".")
+    if dot and (snapshot := catalog.snapshots.get(schema.strip('"').casefold())) is not None:
+        known = [e.name for e in snapshot.graph.elements]
+        hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
+        return f"snapshot {snapshot.name} has no element {element}{hint}"
     if (kind := catalog.kind_of(name)) == "snapshot":
-        element = catalog.snapshot(name).graph.vertices[0].name
-        return f'"{name}" is a snapshot: read one of its elements, e.g. {name}.{element}'
+        first = catalog.snapshot(name).graph.vertices[0].name
+        return f'"{name}" is a snapshot: read one of its elements, e.g. {name}.{first}'
     if kind == "graph":
         return f'"{name}" is a graph: read its tables, or CREATE SNAPSHOT s OF {name} and read s.<element>'
     return message + did_you_mean(name, catalog.names())

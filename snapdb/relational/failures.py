@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,9 @@ import duckdb
 from snapdb.errors import BindError, InputError, LockedError, ParseError, QueryError, SnapdbError, Span
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["translated"]
+__all__ = ["Place", "translated"]
+
+Place = Callable[[str, SnapdbError], None]
 
 _KINDS: tuple[tuple[type[Exception], type[SnapdbError]], ...] = (
     (duckdb.ParserException, ParseError),
@@ -26,20 +28,23 @@ _UNREADABLE = re.compile(r"magic bytes|[Pp]arquet|CSV|[Ff]ile")
 
 
 @contextmanager
-def translated(space: str, query: str, offset: int) -> Iterator[None]:
+def translated(space: str, query: str, offset: int, place: Place) -> Iterator[None]:
     """Run the block; what DuckDB raises in it becomes a SnapdbError whose span counts in `query`.
 
     Args:
         space: The session's name space, which no message should show.
         query: The user's part of the SQL.
         offset: How many characters of ours stand before it.
+        place: Called with the query and the error before it is raised.
     """
     try:
         yield
     except duckdb.InterruptException as error:
         raise QueryError("interrupted", code="interrupted") from error
     except duckdb.Error as error:
-        raise _translate(error, space, query, offset) from error
+        made = _translate(error, space, query, offset)
+        place(query, made)
+        raise made from error
     except (RuntimeError, OSError) as error:  # Arrow's words for a reader that was stopped
         if "INTERRUPT" in str(error).upper():
             raise QueryError("interrupted", code="interrupted") from error
@@ -73,7 +78,7 @@ def _missing(detail: dict[str, Any], code: str | None) -> str | None:
         candidates = [c.strip().strip('"').rsplit(".", 1)[-1] for c in str(detail.get("candidates", "")).split(",")]
         known = sorted({c for c in candidates if c})
         hint = did_you_mean(detail["name"], known)
-        hint = hint or (f"; there {'are' if len(known) > 1 else 'is'} {', '.join(known)}" if known else "")
+        hint = hint or (f"; the nearest: {', '.join(known)}" if known else "")
         return f'no column "{detail["name"]}"{hint}'
     return None
 
@@ -90,6 +95,8 @@ _PLAIN = (
     (re.compile(r'because schema "([^"]*)" does not exist'), 'no table or snapshot "{}"', "unknown-table"),
     (re.compile(r'Values list "([^"]*)" does not have a column named "([^"]*)"'), '{} has no column "{}"',
      "unknown-column"),
+    (re.compile("does not support time travel"), "a table is read as it is now; to read an older version, "
+     "CREATE SNAPSHOT … AT (VERSION => n) and read the snapshot", None),
 )  # fmt: skip
 
 

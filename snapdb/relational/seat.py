@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from snapdb.relational.failures import translated
+from snapdb.relational.failures import Place, translated
 from snapdb.relational.quote import quote
 from snapdb.types import Column
 
@@ -51,15 +51,20 @@ class Relational:
         self._guard = threading.Lock()
 
     @contextmanager
-    def session(self, names: Names | None = None) -> Iterator[Session]:
-        """A cursor with its own name space, which goes when the block ends."""
+    def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[Session]:
+        """A cursor with its own name space, which goes when the block ends.
+
+        Args:
+            place: Called with every error of DuckDB and the query it came from, before it is raised; the error's span
+                counts in that query.
+        """
         with self._guard:
             cursor = self._root.cursor()
             self._open.add(cursor)
             space = f"snapdb_{next(self._numbers)}"
         try:
             _furnish(cursor, space, names or Names())
-            yield Session(cursor, space)
+            yield Session(cursor, space, place)
         finally:
             with self._guard:
                 self._open.discard(cursor)
@@ -82,6 +87,7 @@ class Session:
 
     cursor: Any
     space: str
+    place: Place
 
     def describe(
         self, query: str, parameters: Parameters = None, *, around: tuple[str, str] = ("", "")
@@ -138,7 +144,7 @@ class Session:
             return rows
 
     def _reading(self, before: str, query: str) -> Any:
-        return translated(self.space, query, len(before))
+        return translated(self.space, query, len(before), self.place)
 
 
 def _bound(parameters: Parameters) -> dict[str, Any]:

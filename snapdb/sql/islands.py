@@ -12,7 +12,7 @@ from snapdb.errors import Span
 from snapdb.sql.brackets import partners
 from snapdb.sql.tokens import Token, TokenKind
 
-__all__ = ["READS", "Family", "fold", "top_level"]
+__all__ = ["READS", "Family", "Run", "fold", "top_level"]
 
 
 class Run(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from snapdb.errors import DatabaseError, DataError, InputError, SnapdbError
-from snapdb.relational import Session, parquet_form, quote, text_literal
+from snapdb.relational import Session, parquet_form, quote, quote_all, text_literal
 from snapdb.storage.commit import File
 from snapdb.storage.disk import discard, fresh_name, hash_file, settle
 from snapdb.storage.home import Home
@@ -39,13 +39,13 @@ def write_segment(
         DatabaseError: the disk refused.
     """
     supplied = [c.name for c in columns] if supplied is None else supplied
-    position = {name.casefold(): f"c{i}" for i, name in enumerate(supplied)}
-    values = [f"CAST({position.get(c.name.casefold(), 'NULL')} AS {c.type})" for c in columns]
+    given = {name.casefold() for name in supplied}
+    values = [f"CAST({quote(c.name) if c.name.casefold() in given else 'NULL'} AS {c.type})" for c in columns]
     casts = ", ".join(
         f"CAST({value} AS {parquet_form(c.type)}) AS {quote(c.name)}" for value, c in zip(values, columns, strict=True)
     )
-    names = ", ".join(f"c{i}" for i in range(len(supplied)))
-    file = write_query(home, session, folder, (f"SELECT {casts} FROM (", query, f"\n) AS q({names})"), parameters)
+    rows = (f"SELECT {casts} FROM (", query, f"\n) AS q({quote_all(supplied)})")
+    file = write_query(home, session, folder, rows, parameters)
     try:
         _check_not_null(home, session, file, columns)
     except SnapdbError:

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
-__all__ = ["Direction", "EdgeElement", "EdgeType", "FeatureSpec", "PropertyGraph", "VertexElement", "type_hash"]
+__all__ = [
+    "Direction",
+    "EdgeElement",
+    "EdgeType",
+    "FeatureSpec",
+    "PropertyGraph",
+    "VertexElement",
+    "type_hash",
+    "type_text",
+]
 
 Direction = Literal["IN", "OUT", "BOTH"]
 

@@ -1,0 +1,66 @@
+"""The examples on the real data sets reach the figures that the data sets' authors and earlier measurements give."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("SNAPDB_DATA", ROOT.parent / "shared" / "data"))
+
+here = pytest.mark.skipif(not (DATA / "cora").exists(), reason="needs the real data sets (set SNAPDB_DATA)")
+
+
+def example(name: str) -> Callable[[list[str]], dict[str, float]]:
+    """The `main` of an example."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    main: Callable[[list[str]], dict[str, float]] = module.main
+    return main
+
+
+@here
+@pytest.mark.data
+def test_a_gcn_on_full_neighbourhoods_classifies_cora() -> None:
+    figures = example("cora")(["--data", str(DATA)])
+    assert figures["accuracy"] >= 0.795
+
+
+@here
+@pytest.mark.data
+def test_graph_sage_on_sampled_neighbourhoods_finds_banned_workers() -> None:
+    figures = example("tolokers")(["--data", str(DATA)])
+    assert figures["auc"] >= 0.80
+
+
+@here
+@pytest.mark.data
+def test_edgebank_over_snapshots_gives_the_known_average_precision() -> None:
+    figures = example("edgebank")(["--data", str(DATA)])
+    assert figures["snapshots"] == 119
+    assert figures["ap"] == pytest.approx(0.910, abs=0.005)
+    assert figures["ap_static"] == pytest.approx(0.846, abs=0.005)
+
+
+@here
+@pytest.mark.data
+def test_every_edge_sampled_from_askubuntu_is_in_the_file_and_in_time() -> None:
+    figures = example("askubuntu")(["--data", str(DATA), "--date", "2012-01-01"])
+    assert figures["strangers"] == 0
+    assert figures["sampled"] == sum(count for name, count in figures.items() if name.startswith("edges:"))
+    assert min(count for name, count in figures.items() if name.startswith(("edges:", "nodes:"))) > 0
+
+
+@pytest.mark.parametrize("name", ["cora", "tolokers", "edgebank", "askubuntu"])
+def test_an_example_without_its_data_says_so_and_stops(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert example(name)(["--data", str(tmp_path)]) == {}
+    assert "skipped: no data set at" in capsys.readouterr().err
