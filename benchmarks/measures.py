@@ -23,7 +23,8 @@ import torch
 import snapdb
 from benchmarks.graphs import load_graph
 from benchmarks.naive import naive_batches
-from snapdb.loading import BatchStream, assemble
+from snapdb.loading import BatchStream
+from snapdb.loading.assemble import assemble
 from snapdb.sampling import epoch_order
 
 __all__ = ["BATCH", "FANOUTS", "MEASURES", "QUERY", "Figures"]

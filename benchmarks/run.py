@@ -101,7 +101,7 @@ def _load(size: str, database: Path) -> dict[str, float]:
 
 def _measure(cell: Cell, database: Path, size: str, passes: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.measures", cell[0], str(cell[1]), str(database), size, str(passes)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     figures: dict[str, Any] = json.loads(done.stdout)
     return figures
 

@@ -147,9 +147,9 @@ def _diff(stage: _Stage) -> None:
 def _same_batches(stage: _Stage) -> None:
     stage.title("5. Mini-batches, the same every time")
     stage.say("""
-        SAMPLE takes accounts as seeds, draws up to 15 payments of each, in and out, then up to 10 of each account found.
-        Every draw is a function of the query and its REPEATABLE number: run it again, or on more threads, and every
-        byte is the same.
+        SAMPLE takes accounts as seeds, draws up to 15 payments of each, in and out, then up to 10 of each account
+        found. Every draw is a function of the query and its REPEATABLE number: run it again, or on more threads, and
+        every byte is the same.
     """)
     query = _sample("may", "may", "train")
     stage.echo(indent(query.strip(), "    "))

@@ -29,6 +29,7 @@ from snapdb.errors import (
     QueryError,
     SnapdbError,
 )
+from snapdb.release import __version__
 
 if TYPE_CHECKING:
     from snapdb.database import Database, connect
@@ -54,8 +55,6 @@ __all__ = [
     "__version__",
     "connect",
 ]
-
-__version__ = "0.1.0"
 
 _LAZY = {
     "Batch": "snapdb.loading",

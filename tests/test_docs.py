@@ -40,7 +40,7 @@ def blocks(text: str) -> Iterator[Block]:
 def run_page(page: Path) -> None:
     """Runs the blocks of a page in the working directory; an error gets a note that names the block."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    with snapdb.connect("page.snapdb") as db:
+    with snapdb.connect("shop.snapdb") as db:
         for block in blocks(page.read_text()):
             try:
                 if block.language == "sql":

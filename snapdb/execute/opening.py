@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from snapdb import __version__
 from snapdb.execute.operator import Engine
 from snapdb.execute.seeds import read_seeds
 from snapdb.graph import GraphView, open_snapshot
 from snapdb.plan.logical import SamplePlan
+from snapdb.release import __version__
 from snapdb.sampling import Seeds
 from snapdb.storage.locks import Lease
 
