@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,12 +18,12 @@ import pyarrow as pa
 
 from snapdb import loading
 from snapdb.catalog import Catalog, load
-from snapdb.errors import BindError, ParseError, SnapdbError, Span
+from snapdb.errors import BindError, DatabaseError, ParseError, SnapdbError, Span
 from snapdb.execute import Engine, Result, build
 from snapdb.execute.opening import open_sample
 from snapdb.execute.operator import Rows
 from snapdb.plan import Context, bind, optimize
-from snapdb.plan.logical import Asked, SamplePlan
+from snapdb.plan.logical import READS, Asked, SamplePlan
 from snapdb.relational import Names, Relational, quote
 from snapdb.relational.sources import as_arrow
 from snapdb.sql import ast, parse
@@ -59,6 +60,8 @@ class Database:
         self.temporary = path is None
         place = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
         self._home = open_home(place, read_only=read_only)
+        # Also at exit: a temporary database that nobody closed must not stay behind.
+        self._remove = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True) if self.temporary else None
         self._ledger = Ledger(self._home)
         if verify:
             verify_files(self._home, self._ledger)
@@ -97,6 +100,9 @@ class Database:
         self._stopped.clear()
         engine = self._engine(params)
         plan = optimize(bind(statement, engine.context))
+        if self._home.read_only and not isinstance(plan, READS):
+            raise DatabaseError("the database is opened for reading only; open it without read_only (--read-only)",
+                                span=statement.span, text=statement.source)  # fmt: skip
         return Result(build(plan).run(engine), lambda rows: _located(rows, statement))
 
     def stream(
@@ -146,7 +152,12 @@ class Database:
         )
 
     def register(self, name: str, data: Any) -> None:
-        """Let SQL read `data` as a table called `name`: Arrow, pandas, a torch tensor, or a mapping of columns."""
+        """Let SQL read `data` as a table called `name`: Arrow, pandas, a torch tensor, or a mapping of columns.
+
+        The same name again takes the new data. Raises BindError when a table, graph or snapshot has the name.
+        """
+        if kind := self._catalog().kind_of(name):
+            raise BindError(f'there is a {kind} "{name}" already; register the data by another name', code="exists")
         self._sources[name] = as_arrow(data)
 
     def names(self) -> dict[str, list[str]]:
@@ -170,8 +181,8 @@ class Database:
         """Let go of everything; a temporary database is removed."""
         self._ledger.close()
         self._relational.close()
-        if self.temporary:
-            shutil.rmtree(self.path, ignore_errors=True)
+        if self._remove is not None:
+            self._remove()
 
     def __enter__(self) -> Self:
         return self

@@ -8,7 +8,6 @@ from snapdb.execute.operator import Engine
 from snapdb.execute.seeds import read_seeds
 from snapdb.graph import GraphView, open_snapshot
 from snapdb.plan.logical import SamplePlan
-from snapdb.release import __version__
 from snapdb.sampling import Seeds
 from snapdb.storage.locks import Lease
 
@@ -38,5 +37,5 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
     except BaseException:
         opened.lease.release()
         raise
-    lineage = {**opened.view.lineage, "tables_version": engine.context.catalog.version, "snapdb": __version__}
+    lineage = {**opened.view.lineage, "tables_version": engine.context.catalog.version}
     return Opened(replace(opened.view, lineage=lineage), seeds, opened.lease)

@@ -7,7 +7,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,6 +22,7 @@ from snapdb.loading import position
 from snapdb.loading.assemble import assemble
 from snapdb.loading.batch import Batch
 from snapdb.loading.ordered import Ordered
+from snapdb.release import __version__
 from snapdb.sampling import Sampler, Scratch, Seeds, epoch_order
 from snapdb.types import RNG_SCHEME, SampleSpec
 
@@ -235,7 +235,7 @@ class BatchStream(IterableDataset[Batch]):
             "seed": self.spec.seed,
             "generation": 0,
             "epoch": epoch,
-            "snapdb": version("snapdb"),
+            "snapdb": __version__,
         }
 
     def _check_open(self) -> None:

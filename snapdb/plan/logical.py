@@ -11,6 +11,7 @@ from snapdb.sql.ast import Island, Kind
 from snapdb.types import Column, Filter, PropertyGraph, SampleSpec, Snapshot, Table, TimeUnit, Window
 
 __all__ = [
+    "READS",
     "Asked",
     "CreateGraphPlan",
     "CreateSnapshotPlan",
@@ -148,6 +149,9 @@ class NothingPlan:
 
     why: str
 
+
+READS = (QueryPlan, SamplePlan, ShowPlan, DescribePlan, NothingPlan)
+"""Plans that change nothing."""
 
 Plan = (
     QueryPlan

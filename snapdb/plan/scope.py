@@ -47,7 +47,8 @@ class Context:
             taken = {name.casefold() for name in own}
             views = own | {name: sql for name, sql in views.items() if name.casefold() not in taken}
         schemas = {s.name: self.views(s) for folded, s in self.catalog.snapshots.items() if folded in words}
-        sources = {name: data for name, data in self.sources.items() if name.casefold() in words}
+        taken = {name.casefold() for name in (*views, *schemas)}  # a table made since then comes first
+        sources = {n: data for n, data in self.sources.items() if n.casefold() in words and n.casefold() not in taken}
         return Asked(island, Names(views, schemas, sources), self._own_parameters(island))
 
     def views(self, snapshot: Snapshot) -> dict[str, str]:
