@@ -24,6 +24,7 @@ from snapdb.execute.opening import open_sample
 from snapdb.execute.operator import Rows
 from snapdb.plan import Context, bind, optimize
 from snapdb.plan.logical import READS, Asked, SamplePlan
+from snapdb.plan.repeatable import check_repeatable
 from snapdb.relational import Names, Relational, quote
 from snapdb.relational.sources import as_arrow
 from snapdb.sql import ast, parse
@@ -65,7 +66,7 @@ class Database:
         self._ledger = Ledger(self._home)
         if verify:
             verify_files(self._home, self._ledger)
-        self._relational = Relational()
+        self._relational = Relational(self.path)
         self._sources: dict[str, pa.Table] = {}
         self._stopped = threading.Event()
 
@@ -130,6 +131,10 @@ class Database:
         (statement, *more) = parse(query) or (None,)
         if not isinstance(statement, ast.Sample) or more:
             raise BindError("stream takes one SAMPLE statement", text=query, span=Span(0, len(query.rstrip()) or 1))
+        if statement.epochs != 1:
+            raise BindError(
+                "a stream is iterated once for each epoch; leave EPOCHS out", text=query, span=statement.span
+            )
         engine = self._engine(params)
         plan = bind(statement, engine.context)
         assert isinstance(plan, SamplePlan)
@@ -197,6 +202,8 @@ class Database:
         return load(self._ledger)
 
     def _engine(self, params: Parameters) -> Engine:
+        if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):
+            raise ValueError(f"params is a mapping for $name or a sequence for ?, found {params!r}")
         context = Context(self._home, self._ledger, self._relational, self._catalog(), self._sources, params)
         return Engine(self._home, self._ledger, self._relational, context, self._report, self._stopped)
 
@@ -216,8 +223,13 @@ def _located(rows: Rows, statement: ast.Statement) -> Rows:
 def _other_seeds(context: Context, plan: SamplePlan, seeds: Any) -> Asked:
     """Seeds from outside the statement: a SELECT, or ids."""
     if isinstance(seeds, str):
-        island = ast.Island(seeds, Span(0, 0))
-        return replace(context.asked(island, first=plan.snapshot), verbatim=False)
+        (query, *more) = parse(seeds) or (None,)
+        if not isinstance(query, ast.Query) or more:
+            raise BindError("seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1))
+        asked = context.asked(query.query, first=plan.snapshot)
+        with context.session(asked) as session:
+            check_repeatable(session, query.query, "a sampler's seeds must be repeatable")
+        return replace(asked, verbatim=False)
     table = as_arrow(seeds)
     name = "snapdb seeds given"
     columns = ", ".join(quote(c) for c in table.column_names)

@@ -14,9 +14,9 @@ __all__ = ["EdgeRows", "VertexRows", "snapshot_views", "time_expression"]
 _ID = quote(ROW_ID)
 
 
-def time_expression(column: Column) -> str:
-    """A time column as BIGINT: microseconds since 1970 UTC, or the user's integer."""
-    name = quote(column.name)
+def time_expression(column: Column, prefix: str = "") -> str:
+    """A time column as BIGINT: microseconds since 1970 UTC, or the user's integer. Infinite times give NULL."""
+    name = prefix + quote(column.name)
     if column.type == "DATE":
         return f"epoch_us(CAST({name} AS TIMESTAMP))"
     return f"epoch_us({name})" if column.type.startswith("TIMESTAMP") else f"CAST({name} AS BIGINT)"
@@ -66,13 +66,14 @@ class EdgeRows:
     @property
     def sql(self) -> str:
         """SELECT of the table's columns and e_id: within the window, filtered, both ends in the snapshot."""
-        columns = f"{quote_all(c.name for c in self.table.columns)}, {_ID} AS e_id"
+        columns = f"{quote_all(c.name for c in self.table.columns)}, e_id"
         conditions = [*self._within(), *(f.condition for f in self.filters)]
         if self.source.filters or self.element.on_dangling == "SKIP":
             conditions.append(_end_exists(self.element.source_key, self.source))
         if self.destination.filters or self.element.on_dangling == "SKIP":
             conditions.append(_end_exists(self.element.destination_key, self.destination))
-        source = table_rows(self.table, self.root, row_ids=True)
+        rows = table_rows(self.table, self.root, row_ids=True)
+        source = f"SELECT * EXCLUDE ({_ID}), {_ID} AS e_id FROM ({rows})"
         return f"SELECT {columns} FROM ({source}) AS {quote(self.element.name)}{_where(conditions)}"
 
     @property
@@ -101,13 +102,13 @@ def snapshot_views(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) 
         tables: The tables at the snapshot's version, by case-folded name.
     """
     vertices = {
-        v.name: VertexRows(v, tables[v.table.casefold()], root, _filters(snapshot, v.name))
+        v.name: VertexRows(v, tables[v.table.lower()], root, _filters(snapshot, v.name))
         for v in snapshot.graph.vertices
     }
     edges = {
         e.name: EdgeRows(
             e,
-            tables[e.table.casefold()],
+            tables[e.table.lower()],
             root,
             vertices[e.source],
             vertices[e.destination],

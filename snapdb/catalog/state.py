@@ -49,7 +49,7 @@ class Catalog:
 
     def kind_of(self, name: str) -> str | None:
         """'table', 'graph' or 'snapshot'; None when the name is free."""
-        folded = name.casefold()
+        folded = name.lower()
         kinds = {"table": self.tables, "graph": self.graphs, "snapshot": self.snapshots}
         return next((kind for kind, known in kinds.items() if folded in known), None)
 
@@ -59,7 +59,7 @@ class Catalog:
         return tables + [g.name for g in self.graphs.values()] + [s.name for s in self.snapshots.values()]
 
     def _find(self, kind: str, known: Mapping[str, T], name: str) -> T:
-        if (found := known.get(name.casefold())) is not None:
+        if (found := known.get(name.lower())) is not None:
             return found
         other = self.kind_of(name)
         hint = f"; {name} is a {other}" if other else _near(name, known)

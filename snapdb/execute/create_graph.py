@@ -8,7 +8,7 @@ from snapdb.execute.graph_data import check_edges, check_vertices, graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import CreateGraphPlan
 from snapdb.storage.codec import encode
-from snapdb.storage.commit import check_free, now
+from snapdb.storage.commit import check_free, now, require_table
 from snapdb.storage.locks import reading_tables
 
 __all__ = ["CreateGraph"]
@@ -33,9 +33,11 @@ class CreateGraph:
                 check_edges(session, edge)
         with engine.ledger.writing() as connection:
             if self.plan.replaces:
-                connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.name.casefold(),))
+                connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.name.lower(),))
             check_free(connection, graph.name)
+            for table in (engine.context.catalog.table(e.table) for e in graph.elements):
+                require_table(connection, table.id)
             connection.execute(
-                "INSERT INTO graphs VALUES (?, ?, ?, ?)", (graph.name, graph.name.casefold(), encode(graph), now())
+                "INSERT INTO graphs VALUES (?, ?, ?, ?)", (graph.name, graph.name.lower(), encode(graph), now())
             )
         return Outcome(f"graph {graph.name}: {len(graph.vertices)} vertex types, {len(graph.edges)} edge types")

@@ -19,7 +19,7 @@ from snapdb.plan.logical import CreateSnapshotPlan
 from snapdb.relational import ROW_ID, Session, quote
 from snapdb.storage.codec import encode
 from snapdb.storage.commit import check_free, now
-from snapdb.storage.disk import directory_bytes, discard, fresh_name, publishing
+from snapdb.storage.disk import directory_bytes, discard, fresh_name, publishing, read_manifest
 from snapdb.storage.locks import reading_tables, remove_unless_held
 from snapdb.storage.topology import read_rows, write_rows
 from snapdb.types import Filter, Snapshot
@@ -55,8 +55,19 @@ class CreateSnapshot:
             remove_unless_held(engine.home.path / plan.replaces.path)
         return Outcome(
             f"snapshot {plan.name} of {plan.graph.name} at version {plan.version}: "
-            f"{snapshot.nodes:,} nodes, {snapshot.edges:,} edges ({snapshot.form})"
+            f"{snapshot.nodes:,} nodes, {snapshot.edges:,} edges ({snapshot.form}){_skipped(engine, data, layout)}"
         )
+
+
+def _skipped(engine: Engine, data: GraphData, layout: SnapshotLayout) -> str:
+    """How many edges ON DANGLING SKIP left out, for each type that says so."""
+    found = []
+    for edge in layout.edges:
+        rows = data.edges[edge.name].rows
+        if rows.element.on_dangling == "SKIP":
+            kept = read_manifest(engine.home.path / edge.topology)["edges"]
+            found.append(f"; {rows.table.rows - kept:,} dangling edges of {edge.name} skipped")
+    return "".join(found)
 
 
 def _write(
@@ -177,7 +188,7 @@ def _record(engine: Engine, plan: CreateSnapshotPlan, layout: SnapshotLayout, fi
         check_free(connection, plan.name)
         number = connection.execute(
             "INSERT INTO snapshots (name, folded, definition, path) VALUES (?, ?, '', ?)",
-            (plan.name, plan.name.casefold(), snapshot.path),
+            (plan.name, plan.name.lower(), snapshot.path),
         ).lastrowid
         assert number is not None
         snapshot = dataclasses.replace(snapshot, id=number)

@@ -32,7 +32,8 @@ class CreateTable:
             file = write_segment(engine.home, session, "tables", plan.columns, query.island.text, query.parameters)
         replaces = None if plan.replaces is None else plan.replaces.id
         try:
-            version = commit(engine.ledger, [AddTable(plan.name, plan.columns, file, replaces)], plan.message)
+            change = AddTable(plan.name, plan.columns, file, replaces, plan.base)
+            version = commit(engine.ledger, [change], plan.message)
         except SnapdbError:
             discard(engine.home.path / file.path)
             raise

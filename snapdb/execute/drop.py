@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import DropPlan
 from snapdb.storage.commit import DropTable, commit
@@ -37,12 +38,15 @@ def _drop_table(engine: Engine, table: Table, base: int) -> Outcome:
 
 def _drop_graph(engine: Engine, graph: PropertyGraph) -> Outcome:
     with engine.ledger.writing() as connection:
-        connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.name.casefold(),))
+        connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.name.lower(),))
     return Outcome(f"graph {graph.name} dropped")
 
 
 def _drop_snapshot(engine: Engine, snapshot: Snapshot) -> Outcome:
     with engine.ledger.writing() as connection:
-        connection.execute("DELETE FROM snapshots WHERE id = ?", (snapshot.id,))
+        if not connection.execute("DELETE FROM snapshots WHERE id = ?", (snapshot.id,)).rowcount:
+            raise CommitConflict(
+                f"{snapshot.name} moved: it was replaced or dropped meanwhile; run the statement again"
+            )
     remove_unless_held(engine.home.path / snapshot.path)
     return Outcome(f"snapshot {snapshot.name} dropped")

@@ -12,6 +12,7 @@ from snapdb.execute.operator import Engine
 from snapdb.relational import ROW_ID, Session, quote, quote_all
 from snapdb.storage.features import FeatureSource, check_features
 from snapdb.storage.ids import IdMap, ensure_map
+from snapdb.storage.segments import check_files, check_table
 from snapdb.types import PropertyGraph, Table
 
 __all__ = ["EdgeData", "GraphData", "VertexData", "check_edges", "check_vertices", "graph_data"]
@@ -46,7 +47,7 @@ class VertexData:
     @property
     def features(self) -> FeatureSource:
         table, element = self.rows.table, self.rows.element
-        return FeatureSource(element.name, self.keyed, table.columns, self.id_map.limit)
+        return FeatureSource(element.name, self.keyed, table.columns, self.id_map.limit, element.key)
 
     @property
     def _same(self) -> str:
@@ -65,7 +66,7 @@ class EdgeData:
     def dense(self) -> str:
         """SELECT source, destination (dense ids), e_id, and time and weight where there are."""
         element = self.rows.element
-        more = f", {time_expression(self.rows.time)} AS time" if self.rows.time else ""
+        more = f", {time_expression(self.rows.time, 'e.')} AS time" if self.rows.time else ""
         if element.weight:
             more += f", CAST(e.{quote(element.weight)} AS DOUBLE) AS weight"
         source = _join("s", self.source.dense, element.source_key)
@@ -76,7 +77,8 @@ class EdgeData:
     @property
     def features(self) -> FeatureSource:
         rows = f"SELECT * EXCLUDE (e_id), e_id AS {quote(ROW_ID)} FROM ({self.rows.sql})"
-        return FeatureSource(self.rows.element.name, rows, self.rows.table.columns, self.rows.table.next_row)
+        table = self.rows.table
+        return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +94,18 @@ def graph_data(engine: Engine, session: Session, graph: PropertyGraph, tables: M
     root = engine.home.path
     vertices = {}
     for vertex in graph.vertices:
-        table = tables[vertex.table.casefold()]
+        table = tables[vertex.table.lower()]
+        check_table(engine.home, table)
         engine.report(f"numbering the keys of {vertex.name}", None)
         id_map = _ensure(engine, session, table, vertex.key)
+        check_files(engine.home, f"the ids of {vertex.name}", id_map.segments)
         vertices[vertex.name] = VertexData(VertexRows(vertex, table, root), id_map, id_map.sql(engine.home))
     edges = {}
     for edge in graph.edges:
         source, destination = vertices[edge.source], vertices[edge.destination]
-        rows = EdgeRows(edge, tables[edge.table.casefold()], root, source.rows, destination.rows)
+        table = tables[edge.table.lower()]
+        check_table(engine.home, table)
+        rows = EdgeRows(edge, table, root, source.rows, destination.rows)
         edges[edge.name] = EdgeData(rows, source, destination)
     return GraphData(vertices, edges)
 
@@ -118,10 +124,10 @@ def check_vertices(session: Session, data: VertexData) -> None:
         raise DataError(f"{nulls} rows of {element.name} have NULL as key ({', '.join(element.key)}); "
                         f"delete them: DELETE FROM {element.table} WHERE {element.key[0]} IS NULL")  # fmt: skip
     if element.on_duplicate == "ERROR":
-        twice = f"SELECT {keys}, count(*) AS n FROM ({rows}) GROUP BY {keys} HAVING n > 1"
+        twice = f"SELECT {keys} FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
         (count,) = session.rows(f"SELECT count(*) FROM ({twice})")[0]
         if count:
-            shown = _shown(session.rows(f"SELECT {keys} FROM ({twice}) ORDER BY {keys} LIMIT 3"))
+            shown = _shown(session, element.key, f"FROM ({twice}) ORDER BY {keys} LIMIT 3")
             raise DataError(f"{count} keys of {element.name} occur more than once ({shown}); make them unique, or say "
                             "ON DUPLICATE KEY FIRST or LAST in the graph")  # fmt: skip
     check_features(session, data.features, element.features)
@@ -141,11 +147,17 @@ def check_edges(session: Session, data: EdgeData) -> None:
         ):
             _check_ends(session, data, side, key, vertices)
     if data.rows.time is not None:
-        name = quote(data.rows.time.name)
-        (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {name} IS NULL")[0]
+        time = time_expression(data.rows.time)  # infinite times have no number either
+        (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {time} IS NULL")[0]
         if nulls:
-            raise DataError(f"{nulls} rows of {element.name} have NULL as event time ({data.rows.time.name}); "
-                            "delete them or give them a time")  # fmt: skip
+            raise DataError(f"{nulls} rows of {element.name} have NULL or infinity as event time "
+                            f"({data.rows.time.name}); delete them or give them a time")  # fmt: skip
+    if element.weight is not None:
+        weight = f"CAST({quote(element.weight)} AS DOUBLE)"
+        (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {weight} IS NULL OR isnan({weight})")[0]
+        if nulls:
+            raise DataError(f"{nulls} rows of {element.name} have NULL or NaN as weight ({element.weight}); "
+                            "delete them or give them a weight")  # fmt: skip
     check_features(session, data.features, element.features)
 
 
@@ -155,8 +167,7 @@ def _check_ends(session: Session, data: EdgeData, side: str, key: Sequence[str],
     dangling = f"FROM ({data.rows.sql}) e ANTI JOIN ({vertices.rows.sql}) v ON {same}"
     (count,) = session.rows(f"SELECT count(*) {dangling}")[0]
     if count:
-        keys = ", ".join(f"e.{quote(k)}" for k in key)
-        shown = _shown(session.rows(f"SELECT DISTINCT {keys} {dangling} ORDER BY ALL LIMIT 3"))
+        shown = _shown(session, key, f"FROM (SELECT DISTINCT {quote_all(key)} {dangling} ORDER BY ALL LIMIT 3)")
         raise DataError(f"{count} edges of {element.name} have a {side} that is not in {vertices.rows.element.name} "
                         f"({shown}); add the vertices, or say ON DANGLING SKIP in the graph")  # fmt: skip
 
@@ -177,5 +188,8 @@ def _join(alias: str, rows: str, key: Sequence[str]) -> str:
     return f"({rows}) {alias} ON {same}"
 
 
-def _shown(rows: Sequence[tuple[object, ...]]) -> str:
-    return ", ".join(str(row[0]) if len(row) == 1 else str(row) for row in rows)
+def _shown(session: Session, key: Sequence[str], rows: str) -> str:
+    """The keys of some rows, as text."""
+    texts = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in key)
+    found = session.rows(f"SELECT {texts} {rows}")
+    return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in found)

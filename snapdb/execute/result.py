@@ -96,14 +96,19 @@ class Result:
         print(self._rendered(max_rows, width))
 
     def close(self) -> None:
-        """Stop making rows that nobody will read."""
+        """Stop making rows that nobody will read; reading on is an error."""
         self._rows.close()
+        self._started, self._first = True, None
 
     def __repr__(self) -> str:
         return self._rendered(40, None)
 
     def _rendered(self, max_rows: int | None, width: int | None) -> str:
-        return render(self.arrow(), width=width, max_rows=max_rows) if self.is_query else str(self.message)
+        if not self.is_query:
+            return str(self.message)
+        if self._started and self._table is None:
+            return f"<result with columns {', '.join(self.columns)}, read already>"
+        return render(self.arrow(), width=width, max_rows=max_rows)
 
     def _advance(self) -> pa.RecordBatch | None:
         try:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from snapdb.errors import BindError, DataError, SnapdbError
 from snapdb.execute.operator import Engine
 from snapdb.graph import GraphView
-from snapdb.plan.bind_graph import key_family
+from snapdb.plan.fits import key_family
 from snapdb.plan.logical import SamplePlan
 from snapdb.relational import Names, OrderKey, order_keys
 from snapdb.sampling import Seeds
@@ -56,7 +56,7 @@ def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> S
     if plan.spec.order == "IN ORDER":
         query_order = np.empty(order.size, np.int64)
         query_order[order] = np.arange(order.size)
-    return Seeds(plan.spec.seed_type, ids, _targets(columns, table, order), query_order)
+    return Seeds(plan.spec.seed_type, ids, _targets(columns, table, order, width), query_order)
 
 
 def _check_columns(plan: SamplePlan, columns: Sequence[Column], id_map: IdMap) -> None:
@@ -64,13 +64,14 @@ def _check_columns(plan: SamplePlan, columns: Sequence[Column], id_map: IdMap) -
     if len(columns) < len(key):
         raise BindError(f"SEEDS needs the key of {plan.spec.seed_type} ({', '.join(key)}) as its first columns")
     for given, wanted in zip(columns, id_map.columns, strict=False):
-        if key_family(given.type) != key_family(wanted.type):
+        families = key_family(given.type), key_family(wanted.type)
+        if families[0] != families[1] and families != ("VARCHAR", "UUID"):
             raise BindError(
                 f'SEEDS gives "{given.name}" of type {given.type} where '
                 f"{plan.spec.seed_type}.{wanted.name} is {wanted.type}"
             )
-    for extra in columns[len(key) :]:
-        if extra.name.casefold() != "y":
+    for number, extra in enumerate(columns[len(key) :]):
+        if extra.name.lower() != "y" or number > 0:
             raise BindError(f'SEEDS gives a column "{extra.name}"; after the key ({", ".join(key)}) it may only give y')
 
 
@@ -79,7 +80,9 @@ def _lookup(engine: Engine, table: pa.Table, id_map: IdMap) -> npt.NDArray[np.in
     keys = [f"k{i}" for i in range(len(id_map.columns))]
     numbered = table.select(list(range(len(keys)))).rename_columns(keys)
     numbered = numbered.append_column("n", pa.array(np.arange(table.num_rows)))
-    same = " AND ".join(f"s.{k} = m.{k}" for k in keys)
+    types = {k: c.type if key_family(c.type) == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)}
+    given = [f"TRY_CAST(s.{k} AS {t})" if t else f"s.{k}" for k, t in types.items()]
+    same = " AND ".join(f"{g} = m.{k}" for g, k in zip(given, keys, strict=True))
     query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(engine.home)}) m ON {same}"
     dense = np.full(table.num_rows, -1, np.int64)
     with engine.relational.session(Names(sources={"seeds": numbered})) as session:
@@ -114,30 +117,36 @@ def _check_total(table: pa.Table, keys: Sequence[OrderKey] | None) -> None:
     if keys is None:
         raise BindError("IN ORDER takes the order of the seed query, which has no ORDER BY; add one")
     names = [table.column_names[k.column - 1] if isinstance(k.column, int) else k.column for k in keys]
-    folded = {name.casefold(): name for name in table.column_names}
-    if missing := [n for n in names if n.casefold() not in folded]:
+    folded = {name.lower(): name for name in table.column_names}
+    if missing := [n for n in names if n.lower() not in folded]:
         raise BindError(f'IN ORDER needs an ORDER BY over output columns; the query does not give "{missing[0]}"')
-    chosen = table.select([folded[n.casefold()] for n in names])
+    chosen = table.select([folded[n.lower()] for n in names])
     if chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
         raise DataError(f"IN ORDER needs an order without ties, and ORDER BY {', '.join(names)} has some; "
                         "add the key to it")  # fmt: skip
 
 
 def _targets(
-    columns: Sequence[Column], table: pa.Table, order: npt.NDArray[np.int64]
+    columns: Sequence[Column], table: pa.Table, order: npt.NDArray[np.int64], width: int
 ) -> npt.NDArray[np.generic] | None:
     """The column `y` in ordinal order: int64 (NULL: -1) or float32 (NULL: NaN)."""
-    index = next((i for i, c in enumerate(columns) if c.name.casefold() == "y" and i > 0), None)
-    if index is None:
+    if len(columns) == width:
         return None
-    values = table.column(index)
-    if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type):
-        whole: npt.NDArray[np.int64] = values.cast(pa.int64()).fill_null(-1).to_numpy()[order]
+    values, type_ = table.column(width), columns[width].type
+    if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type) or type_ in ("HUGEINT", "UHUGEINT"):
+        try:
+            whole: npt.NDArray[np.int64] = values.cast(pa.int64()).fill_null(-1).to_numpy()[order]
+        except pa.ArrowInvalid as error:
+            raise DataError('SEEDS gives a "y" that is beyond 64 bits; scale it, or cast it to FLOAT') from error
         return whole
     if pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
-        real: npt.NDArray[np.float32] = values.cast(pa.float64()).to_numpy().astype(np.float32)[order]
-        return real
-    raise BindError(f'SEEDS gives "y" of type {columns[index].type}; it must be a number')
+        real = values.cast(pa.float64()).to_numpy()[order]
+        if (np.abs(real[np.isfinite(real)]) > np.finfo(np.float32).max).any():
+            raise DataError('SEEDS gives a "y" that is beyond float32; scale it')
+        single: npt.NDArray[np.float32] = real.astype(np.float32)
+        return single
+    raise BindError(f'SEEDS gives "y" of type {type_}; it must be a number (for classes by name say TARGET in the '
+                    "graph, so that every seed set has the same codes)")  # fmt: skip
 
 
 def _shown(table: pa.Table, rows: npt.NDArray[np.int64], width: int) -> str:

@@ -18,12 +18,14 @@ from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.view import Adjacency, Feature, GraphView
 from snapdb.kernels.gather import gather
 from snapdb.relational import Relational, key_rows
-from snapdb.storage.codec import decode
-from snapdb.storage.disk import read_manifest
+from snapdb.storage.artefacts import digest_of
+from snapdb.storage.codec import decode, encode
+from snapdb.storage.disk import map_array, read_manifest
 from snapdb.storage.home import Home
 from snapdb.storage.ids import IdMap, read_map
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import Lease
+from snapdb.storage.segments import check_files
 from snapdb.storage.topology import read_rows
 from snapdb.types import Snapshot
 
@@ -72,7 +74,7 @@ class TableKeys:
 
     @cached_property
     def _keys(self) -> pa.Array:
-        relational = Relational()
+        relational = Relational(self.root)
         source = key_rows(self.id_map.segments, self.id_map.columns, self.root)
         names = [c.name for c in self.id_map.columns]
         with relational.session() as session:
@@ -96,6 +98,8 @@ def open_snapshot(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapsho
         for path in parts:
             read_manifest(path)
         maps = {v.name: read_map(ledger, v.map_id) for v in layout.vertices}
+        for name, id_map in maps.items():
+            check_files(home, f"the ids of {name}", id_map.segments)
         return OpenSnapshot(_view(home, snapshot, directory, layout, maps), maps, lease)
     except BaseException:
         lease.release()
@@ -117,7 +121,7 @@ def _view(
         node_features={v.name: _features(home.path, v) for v in layout.vertices},
         edge_features={e.name: _features(home.path, e) for e in layout.edges},
         targets={
-            v.name: ArrayFeature(_load(home.path / v.features / "target.npy"))
+            v.name: ArrayFeature(map_array(home.path / v.features / "target.npy"))
             for v in layout.vertices
             if v.target and v.features
         },
@@ -127,6 +131,7 @@ def _view(
             "graph": snapshot.graph.name,
             "version": snapshot.version,
             "window": [window.start, window.stop],
+            "definition": digest_of(encode(snapshot.graph), [encode(f) for f in snapshot.filters]),
             "database": str(home.path),
         },
     )
@@ -135,22 +140,17 @@ def _view(
 def _incoming(root: Path, directory: Path, index: int, edge: EdgeLayout) -> Adjacency:
     if edge.form == "materialized":
         return rows_adjacency(read_rows(directory, f"rows-{index}-"))
-    ends = _load(directory / f"ends-{index}.npy") if edge.form == "ends" else None
+    ends = map_array(directory / f"ends-{index}.npy") if edge.form == "ends" else None
     return rows_adjacency(read_rows(root / edge.topology), ends)
 
 
 def _alive(directory: Path, index: int, vertex: VertexLayout) -> npt.NDArray[np.bool_] | None:
-    return None if vertex.nodes == vertex.count else _load(directory / f"alive-{index}.npy")
+    return None if vertex.nodes == vertex.count else map_array(directory / f"alive-{index}.npy")
 
 
 def _features(root: Path, element: VertexLayout | EdgeLayout) -> dict[str, Feature]:
     if element.features is None:
         return {}
     return {
-        name: ArrayFeature(_load(root / element.features / f"feature-{name}.npy")) for name in element.feature_names
+        name: ArrayFeature(map_array(root / element.features / f"feature-{name}.npy")) for name in element.feature_names
     }
-
-
-def _load(path: Path) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = np.load(path, mmap_mode="r")
-    return array

@@ -16,7 +16,7 @@ from snapdb.types import RNG_SCHEME, SampleSpec
 
 __all__ = ["checked", "identity"]
 
-PINNED = ("snapshot", "graph", "version", "window")
+PINNED = ("snapshot", "graph", "version", "window", "definition")
 
 
 def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, world_size: int) -> dict[str, Any]:

@@ -121,8 +121,8 @@ class BatchStream(IterableDataset[Batch]):
 
     def set_epoch(self, epoch: int) -> None:
         """Makes this the current epoch: the next iteration gives it from its start, the one after that the next."""
-        if epoch < 0:
-            raise ValueError(f"an epoch is 0 or more, found {epoch}")
+        if not isinstance(epoch, int) or epoch < 0:
+            raise ValueError(f"an epoch is a whole number, 0 or more, found {epoch!r}")
         self._epoch, self._taken, self._resumed = epoch, 0, False
 
     def state_dict(self) -> dict[str, Any]:
@@ -244,6 +244,9 @@ class BatchStream(IterableDataset[Batch]):
 
 
 def _check(threads: int | None, rank: int, world_size: int, prefetch: int | None) -> None:
+    for name, value in (("threads", threads), ("prefetch", prefetch), ("rank", rank), ("world_size", world_size)):
+        if value is not None and not isinstance(value, int):
+            raise ValueError(f"{name} is a whole number, found {value!r}")
     if threads is not None and threads < 0:
         raise ValueError(f"threads is 0 or more, or None for all cores, found {threads}")
     if prefetch is not None and prefetch < 1:

@@ -71,8 +71,8 @@ def _users(context: Context, target: Table | PropertyGraph | Snapshot) -> list[s
     graphs, snapshots = context.catalog.graphs.values(), context.catalog.snapshots.values()
     match target:
         case Table():
-            tables = {g.name: {e.table.casefold() for e in g.elements} for g in graphs}
-            return [f"graph {name}" for name, used in tables.items() if target.name.casefold() in used]
+            tables = {g.name: {e.table.lower() for e in g.elements} for g in graphs}
+            return [f"graph {name}" for name, used in tables.items() if target.name.lower() in used]
         case PropertyGraph():
             return [f"snapshot {s.name}" for s in snapshots if s.graph.name == target.name]
         case Snapshot():

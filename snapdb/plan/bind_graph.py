@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from snapdb.errors import BindError
+from snapdb.plan.fits import is_event_time, is_key, is_target, is_weight, key_family
 from snapdb.plan.logical import CreateGraphPlan, NothingPlan, Plan
 from snapdb.plan.names import check_new, find_column, find_table
 from snapdb.plan.scope import Context
@@ -14,11 +15,13 @@ from snapdb.storage.features import is_feature_type
 from snapdb.types import Column, EdgeElement, FeatureSpec, PropertyGraph, Table, VertexElement
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_create_graph", "key_family"]
+__all__ = ["bind_create_graph"]
 
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-_KEYS = ("VARCHAR", "UUID", "DATE", "BOOLEAN", "BLOB")
-_NUMBERS = (*_INTEGERS, *(f"U{t}" for t in _INTEGERS), "FLOAT", "DOUBLE")
+_RESERVED_FEATURES = frozenset(
+    ("batch", "batch_size", "e_id", "edge_index", "edge_time", "edge_weight", "input_id", "n_id", "num_nodes",
+     "num_sampled_edges", "num_sampled_nodes", "y")
+)  # fmt: skip
+"""Names that a batch gives to other things."""
 
 
 def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
@@ -35,25 +38,11 @@ def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
     return CreateGraphPlan(PropertyGraph(statement.name.text, vertices, edges), replaces=exists)
 
 
-def key_family(type_: str) -> str:
-    """Types whose keys can be compared have the same family.
-
-    >>> key_family("INTEGER") == key_family("UBIGINT"), key_family("VARCHAR")
-    (True, 'VARCHAR')
-    """
-    plain = type_.removeprefix("U") if type_ != "UUID" else type_
-    if plain in _INTEGERS:
-        return "integer"
-    if type_.startswith("ENUM"):
-        return "VARCHAR"
-    return "TIMESTAMP" if type_.startswith("TIMESTAMP") else type_
-
-
 def _vertex(context: Context, clause: VertexClause) -> VertexElement:
     table = find_table(context, clause.table)
     key = [_key_column(table, name) for name in clause.key]
     _check_unique(clause.key, "column {} is named twice")
-    target = find_column(table, clause.target).name if clause.target else None
+    target = _target(table, clause.target)
     return VertexElement(
         name=str(clause.alias or table.name),
         table=table.name,
@@ -115,20 +104,27 @@ def _end(
 
 def _key_column(table: Table, name: Name) -> Column:
     column = find_column(table, name)
-    family = key_family(column.type)
-    if family not in ("integer", "TIMESTAMP", *_KEYS) and not family.startswith("DECIMAL"):
+    if not is_key(column.type):
         raise BindError(f'column "{column.name}" of type {column.type} cannot be a key; '
                         "keys are integers, strings, UUIDs, dates, timestamps or decimals", span=name.span)  # fmt: skip
     return column
+
+
+def _target(table: Table, name: Name | None) -> str | None:
+    if name is None:
+        return None
+    column = find_column(table, name)
+    if not is_target(column.type):
+        raise BindError(f'column "{column.name}" of type {column.type} cannot be TARGET, which is a number or a string',
+                        span=name.span)  # fmt: skip
+    return column.name
 
 
 def _event_time(table: Table, name: Name | None) -> str | None:
     if name is None:
         return None
     column = find_column(table, name)
-    plain = column.type.removeprefix("U")
-    good = plain in _INTEGERS or column.type == "DATE" or column.type.startswith("TIMESTAMP")
-    if not good or column.type == "TIMESTAMP_NS":
+    if not is_event_time(column.type):
         wanted = f"CAST({column.name} AS TIMESTAMP)"
         if column.type in ("DOUBLE", "FLOAT"):
             wanted = f"to_timestamp({column.name})"
@@ -141,7 +137,7 @@ def _weight(table: Table, name: Name | None) -> str | None:
     if name is None:
         return None
     column = find_column(table, name)
-    if column.type not in _NUMBERS and not column.type.startswith("DECIMAL"):
+    if not is_weight(column.type):
         raise BindError(
             f'column "{column.name}" of type {column.type} cannot be WEIGHT, which is a number', span=name.span
         )
@@ -157,6 +153,11 @@ def _features(table: Table, clauses: Sequence[FeatureClause], standard: str) -> 
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
             assert clause.name is not None
             raise BindError(f'a feature is named with letters, digits and _, not "{name}"', span=clause.name.span)
+        if name in _RESERVED_FEATURES:
+            assert clause.name is not None
+            raise BindError(
+                f'a batch gives "{name}" to something else; name the feature otherwise', span=clause.name.span
+            )
         before = found.get(name)
         if before is not None:
             if before.default != clause.default:
@@ -178,6 +179,6 @@ def _feature_column(table: Table, name: Name) -> str:
 def _check_unique(names: Sequence[Name], complaint: str) -> None:
     seen: set[str] = set()
     for name in names:
-        if name.text.casefold() in seen:
+        if name.text.lower() in seen:
             raise BindError(complaint.format(f'"{name}"'), span=name.span)
-        seen.add(name.text.casefold())
+        seen.add(name.text.lower())

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from snapdb.errors import BindError, Span
+from snapdb.errors import BindError
 from snapdb.plan.logical import SamplePlan
 from snapdb.plan.names import find_snapshot
+from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
-from snapdb.relational import Session
-from snapdb.sql.ast import FanoutClause, Island, Sample
-from snapdb.sql.tokens import Token, scan
+from snapdb.sql.ast import FanoutClause, Sample
 from snapdb.types import FULL, Fanout, SampleSpec, Snapshot
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["bind_sample"]
-
-_CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
 
 
 def bind_sample(statement: Sample, context: Context) -> SamplePlan:
@@ -44,7 +41,7 @@ def bind_sample(statement: Sample, context: Context) -> SamplePlan:
     )
     seeds = context.asked(statement.seeds, first=snapshot)
     with context.session(seeds) as session:
-        _check_repeatable(session, statement.seeds)
+        check_repeatable(session, statement.seeds, "a sampler's seeds must be repeatable")
         session.describe(statement.seeds.text, seeds.parameters)
     return SamplePlan(spec, snapshot, seeds, statement.epochs)
 
@@ -76,7 +73,7 @@ def _fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tuple[F
 
 
 def _no_edge(name: str, snapshot: Snapshot, context: Context) -> str:
-    graph = context.catalog.graphs.get(snapshot.graph.name.casefold())
+    graph = context.catalog.graphs.get(snapshot.graph.name.lower())
     if graph is not None and graph.edge(name) is not None:
         return f'snapshot {snapshot.name} leaves out edge type "{name}" of graph {graph.name}; sample another snapshot'
     known = [e.name for e in snapshot.graph.edges]
@@ -97,31 +94,3 @@ def _check_counts(clause: FanoutClause, lengths: set[int], statement: Sample) ->
 
 def _and(numbers: set[int]) -> str:
     return " and ".join(map(str, sorted(numbers)))
-
-
-def _check_repeatable(session: Session, seeds: Island) -> None:
-    """Refuse what gives other rows when it is asked again."""
-    rows = session.rows("SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'")
-    volatile = {str(row[0]) for row in rows}
-    tokens = scan(seeds.text)
-    for token, following in zip(tokens, (*tokens[1:], None), strict=True):
-        if _is_volatile(token, following, volatile):
-            at = seeds.span.start + token.span.start
-            raise BindError(
-                f"{token.text} gives other rows each time, and a sampler's seeds must be repeatable; store its result "
-                "in a table, or choose by a column or hash()",
-                span=Span(at, at + len(token.text)),
-            )
-
-
-def _is_volatile(token: Token, following: Token | None, volatile: set[str]) -> bool:
-    name = token.text.lower()
-    if token.kind != "word":
-        return False
-    calls = following is not None and following.text == "("
-    return (
-        name in _CLOCKS
-        or (calls and name in volatile)
-        or name == "tablesample"
-        or (name == "using" and following is not None and following.text.lower() == "sample")
-    )

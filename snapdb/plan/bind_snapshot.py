@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from snapdb.catalog import tables_at, version_at
 from snapdb.catalog.elements import EdgeRows, VertexRows
 from snapdb.errors import BindError, Span
+from snapdb.plan.fits import misfits
 from snapdb.plan.logical import Asked, CreateSnapshotPlan, NothingPlan, Plan
 from snapdb.plan.names import check_new, find_graph
+from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.relational import Names, Session, conjuncts, quote, references
 from snapdb.sql.ast import CreateSnapshot, Island, Name, TimeBound, VersionBound
@@ -19,6 +20,7 @@ from snapdb.types.suggest import did_you_mean
 
 __all__ = ["bind_create_snapshot"]
 
+_LAST = 2**63 - 1
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
 
@@ -34,7 +36,7 @@ def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
     unit = _unit(graph, tables, statement.event_time)
     window = ALL_TIME if statement.event_time is None else _window(context, statement.event_time, unit)
     filters = _filters(context, graph, tables, statement.where) if statement.where else ()
-    replaces = context.catalog.snapshots.get(statement.name.text.casefold())
+    replaces = context.catalog.snapshots.get(statement.name.text.lower())
     return CreateSnapshotPlan(statement.name.text, graph, version, tables, window, unit, filters, replaces)
 
 
@@ -67,9 +69,7 @@ def _version(context: Context, at: VersionBound) -> int:
         except BindError as error:
             error.span = error.span or at.value.span
             raise
-    found, type_ = _evaluate(context, at.value)
-    if type_ not in _INTEGERS or not isinstance(found, int):
-        raise BindError(f"AT (VERSION => …) takes a number, found {type_}", span=at.value.span)
+    found = _time(context, at.value, "integer")
     if not 1 <= found <= head:
         raise BindError(f"there is no version {found}; versions go from 1 to {head}", span=at.value.span)
     return found
@@ -78,37 +78,17 @@ def _version(context: Context, at: VersionBound) -> int:
 def _check_tables(context: Context, graph: PropertyGraph, version: int, statement: CreateSnapshot) -> dict[str, Table]:
     """The tables at the version, when they fit the graph."""
     tables = tables_at(context.ledger, version)
-    span = statement.at.span if statement.at else statement.graph.span
-    for element in graph.elements:
-        table = tables.get(element.table.casefold())
-        if table is None:
-            raise BindError(
-                f'version {version} has no table "{element.table}", which graph {graph.name} needs', span=span
-            )
-        for column in _columns_of(element):
-            if table.column(column) is None:
-                raise BindError(f'at version {version} table {table.name} has no column "{column}", which graph '
-                                f"{graph.name} needs", span=span)  # fmt: skip
+    if problem := next(misfits(graph, tables), None):
+        raise BindError(f"version {version} does not fit graph {graph.name}: {problem}",
+                        span=statement.at.span if statement.at else statement.graph.span)  # fmt: skip
     return tables
-
-
-def _columns_of(element: object) -> list[str]:
-    """Every column that an element names."""
-    found: list[str] = []
-    for name in ("key", "source_key", "destination_key"):
-        found += getattr(element, name, ())
-    for name in ("event_time", "weight", "target"):
-        found += [c for c in (getattr(element, name, None),) if c is not None]
-    for spec in getattr(element, "features", ()):
-        found += spec.columns
-    return found
 
 
 def _unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: TimeBound | None) -> TimeUnit | None:
     """What the event times of the graph's edges count in."""
     units: dict[TimeUnit, str] = {}
     for edge in graph.edges:
-        if edge.event_time and (column := tables[edge.table.casefold()].column(edge.event_time)):
+        if edge.event_time and (column := tables[edge.table.lower()].column(edge.event_time)):
             units["integer" if column.type in _INTEGERS else "timestamp"] = edge.name
     if bound is not None and len(units) > 1:
         raise BindError(
@@ -129,64 +109,76 @@ def _window(context: Context, bound: TimeBound, unit: TimeUnit | None) -> Window
     if start is not None and stop < start:
         raise BindError("the window ends before it begins; write the earlier time first", span=bound.span)
     closed = bound.kind != "FROM"
+    if closed and stop == _LAST:  # nothing is later
+        return Window(start, None, closed)
     return Window(start, stop + 1 if closed else stop, closed)
 
 
 def _time(context: Context, island: Island, unit: TimeUnit | None) -> int:
-    value, type_ = _evaluate(context, island)
-    if value is None:
-        raise BindError("a time is needed here, found NULL", span=island.span)
+    """A bound of a window as an integer in the graph's unit."""
+    asked = context.asked(island)
+    with context.session(asked) as session:
+        type_ = session.describe(island.text, asked.parameters, around=("SELECT (", ")"))[0].type
     is_integer = type_ in _INTEGERS
     if unit == "integer" and not is_integer:
         raise BindError(f"this graph's event times are integers: write a bare number, not {type_}", span=island.span)
     if unit == "timestamp" and is_integer:
         wanted = "TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'"
         raise BindError(f"this graph's event times are timestamps: write {wanted}", span=island.span)
-    return int(value) if is_integer else _moment(context, island)
+    return _whole(context, island) if is_integer else _moment(context, island)
 
 
-def _evaluate(context: Context, island: Island) -> tuple[Any, str]:
-    """An expression's value and type. It may read tables; it is read once, here."""
-    asked = context.asked(island)
-    with context.session(asked) as session:
-        column = session.describe(island.text, asked.parameters, around=("SELECT (", ")"))[0]
-        value = session.wrap("SELECT (", island.text, ")", asked.parameters)[0][0]
-    return value, column.type
+def _whole(context: Context, island: Island) -> int:
+    """An integer expression. It may read tables; it is read once, here."""
+    return _number(context, island, "SELECT CAST((", ") AS HUGEINT)")
 
 
 def _moment(context: Context, island: Island) -> int:
     """An expression as microseconds since 1970; what has no zone is UTC."""
+    return _number(context, island, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
+
+
+def _number(context: Context, island: Island, before: str, after: str) -> int:
     asked = context.asked(island)
     with context.session(asked) as session:
-        value = session.wrap("SELECT epoch_us(CAST((", island.text, ") AS TIMESTAMPTZ))", asked.parameters)[0][0]
+        value = session.wrap(before, island.text, after, asked.parameters)[0][0]
     if value is None:
-        raise BindError("a time is needed here, found NULL", span=island.span)
-    if not -(2**62) < value < 2**62:
-        raise BindError("this time is out of range", span=island.span)
+        raise BindError("a finite value is needed here, found NULL or infinity", span=island.span)
+    if not -(2**63) <= value <= _LAST:
+        raise BindError("this is out of range; event times and versions are 64-bit integers", span=island.span)
     return int(value)
 
 
 def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: Island) -> tuple[Filter, ...]:
     """The parts of a condition, each given to the one element whose columns it names."""
-    vertices = {v.name: VertexRows(v, tables[v.table.casefold()], context.home.path) for v in graph.vertices}
+    vertices = {v.name: VertexRows(v, tables[v.table.lower()], context.home.path) for v in graph.vertices}
     views = {name: rows.sql for name, rows in vertices.items()}
     for e in graph.edges:
-        table = tables[e.table.casefold()]
+        table = tables[e.table.lower()]
         views[e.name] = EdgeRows(e, table, context.home.path, vertices[e.source], vertices[e.destination]).sql
     asked = Asked(where, Names(views))
     with context.session(asked) as session:
+        check_repeatable(session, where, "what a snapshot holds must not change")
         elements = ", ".join(map(quote, views))
         session.describe(where.text, around=(f"SELECT 1 FROM {elements} WHERE (", ")"))
-        columns = {name: {c.name.casefold() for c in session.describe(f"FROM {quote(name)}")} for name in views}
-        return tuple(_filter(session, part, columns, where.span) for part in conjuncts(session, where.text))
+        columns = {name: {c.name.lower() for c in session.describe(f"FROM {quote(name)}")} for name in views}
+        found = tuple(_filter(session, part, columns, where.span) for part in conjuncts(session, where.text))
+        for f in found:  # in the form in which it will be read ever after
+            session.describe(f"SELECT 1 FROM ({views[f.element]}) AS {quote(f.element)} WHERE {f.condition}")
+        return found
+
+
+def _owner(parts: tuple[str, ...], columns: Mapping[str, set[str]]) -> str | None:
+    """The element whose column, or whole row, a reference names; None for what is no column: a lambda's parameter."""
+    names = [name.lower() for name in parts]
+    for name in names[:-1] or names:
+        if owner := next((element for element in columns if element.lower() == name), None):
+            return owner
+    return next((element for element, known in columns.items() if names[0] in known), None)
 
 
 def _filter(session: Session, condition: str, columns: Mapping[str, set[str]], span: Span) -> Filter:
-    owners = set()
-    for parts in references(session, condition):
-        names = [name.casefold() for name in parts]
-        owner = next((e for e in columns if e.casefold() == names[0] and (len(names) > 1)), None)
-        owners.add(owner or next(e for e, known in columns.items() if names[0] in known))
+    owners = {owner for parts in references(session, condition) if (owner := _owner(parts, columns)) is not None}
     if len(owners) != 1:
         found = f"{condition} speaks of {' and '.join(sorted(owners))}" if owners else f"{condition} names no column"
         raise BindError(f"each part of WHERE that AND joins is about one element; {found}", span=span)

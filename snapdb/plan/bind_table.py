@@ -26,7 +26,7 @@ def bind_create_table(statement: CreateTable, context: Context) -> Plan:
     replacing = ("table",) if statement.or_replace or statement.if_not_exists else ()
     if check_new(context.catalog, statement.name, replacing) and statement.if_not_exists:
         return NothingPlan(f'there is a table "{statement.name}" already')
-    replaces = context.catalog.tables.get(statement.name.text.casefold())
+    replaces = context.catalog.tables.get(statement.name.text.lower())
     query = None
     if statement.query is not None:
         query = context.asked(statement.query)
@@ -42,7 +42,8 @@ def bind_create_table(statement: CreateTable, context: Context) -> Plan:
     except SnapdbError as error:
         error.span = place
         raise
-    return CreateTablePlan(statement.name.text, tuple(columns), query, replaces, statement.message)
+    base = context.catalog.version
+    return CreateTablePlan(statement.name.text, tuple(columns), query, replaces, base, statement.message)
 
 
 def bind_insert(statement: Insert, context: Context) -> Plan:
@@ -160,15 +161,15 @@ def _from_parquet(session: Session, path: str, table: Table, wanted: Sequence[st
 
 def _by_name(source: str, path: str, file: Sequence[str], table: Table, wanted: Sequence[str]) -> tuple[str, list[str]]:
     """Columns matched by name, whatever their case and order; all that are wanted, and no others, must be there."""
-    named = {name.casefold(): name for name in file}
-    if missing := [w for w in wanted if w.casefold() not in named]:
+    named = {name.lower(): name for name in file}
+    if missing := [w for w in wanted if w.lower() not in named]:
         hint = did_you_mean(missing[0], file) or f"; it has {', '.join(file)}"
         raise BindError(f'{path} has no column "{missing[0]}" for table {table.name}{hint}', code="unknown-column")
     extra = [name for name in file if table.column(name) is None]
     if extra:
         hint = f"name the columns to load: COPY {table.name} ({', '.join(wanted)}) FROM {path}"
         raise BindError(f'{path} has a column "{extra[0]}" that table {table.name} has not; {hint}')
-    chosen = ", ".join(quote(named[w.casefold()]) for w in wanted)
+    chosen = ", ".join(quote(named[w.lower()]) for w in wanted)
     return f"SELECT {chosen} FROM {source}", list(wanted)
 
 
@@ -179,13 +180,17 @@ def _from_csv(
     said = "".join(f", {_csv_name(k)} = {_literal(v)}" for k, v in options.items())
     file = session.describe(f"SELECT * FROM read_csv({path}{said})")
     types = {w: column.type for w in wanted if (column := table.column(w)) is not None}
-    known = {c.name.casefold(): c.name for c in file}
-    if any(w.casefold() in known for w in wanted):
+    known = {c.name.lower(): c.name for c in file}
+    if any(w.lower() in known for w in wanted):
         cast = ", ".join(
-            f"{text_literal(known[w.casefold()])}: {text_literal(t)}" for w, t in types.items() if w.casefold() in known
+            f"{text_literal(known[w.lower()])}: {text_literal(t)}" for w, t in types.items() if w.lower() in known
         )
         source = f"read_csv({path}, types = {{{cast}}}{said})"
         return _by_name(source, path, [c.name for c in file], table, wanted)
+    if "header" not in options and any(not re.fullmatch(r"column\d+", c.name) for c in file):
+        names = ", ".join(c.name for c in file)
+        raise BindError(f"{path} seems to begin with names ({names}) of which table {table.name} has none; say HEADER "
+                        "false if they are data, HEADER true to load by position")  # fmt: skip
     if len(file) != len(wanted):
         raise BindError(f"{path} has {len(file)} columns without the names of table {table.name}, which takes "
                         f"{len(wanted)} here ({', '.join(wanted)})")  # fmt: skip

@@ -60,6 +60,8 @@ class CreateTablePlan:
     columns: tuple[Column, ...]
     query: Asked | None
     replaces: Table | None
+    base: int
+    """The version that the query reads."""
     message: str | None
 
 

@@ -58,7 +58,7 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
     Raises:
         BindError: the name is reserved, not fit for a file name, or belongs to something else.
     """
-    if name.text.casefold() in _RESERVED:
+    if name.text.lower() in _RESERVED:
         raise BindError(f'"{name}" is reserved; choose another name', span=name.span)
     if not name.text or len(name.text) > 200 or any(ord(c) < 32 for c in name.text):
         raise BindError("a name has 1 to 200 characters, none of them a control character", span=name.span)

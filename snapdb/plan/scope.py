@@ -9,17 +9,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapdb.catalog import Catalog, snapshot_views, tables_at
-from snapdb.errors import BindError, CorruptError, SnapdbError, Span
+from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.logical import Asked, Parameters
 from snapdb.relational import Names, Relational, Session, table_rows
 from snapdb.sql.ast import Island
 from snapdb.sql.tokens import identifier, scan
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
+from snapdb.storage.segments import check_table
 from snapdb.types import Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["Context", "check_segments"]
+__all__ = ["Context"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +41,22 @@ class Context:
         Args:
             first: Bare names mean this snapshot's elements before they mean tables.
         """
-        words = {identifier(t).casefold() for t in scan(island.text) if t.kind in ("word", "quoted")}
+        words = {identifier(t).lower() for t in scan(island.text) if t.kind in ("word", "quoted")}
         views = {t.name: self._rows(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
-            own = {name: sql for name, sql in self.views(first).items() if name.casefold() in words}
-            taken = {name.casefold() for name in own}
-            views = own | {name: sql for name, sql in views.items() if name.casefold() not in taken}
+            own = {name: sql for name, sql in self.views(first).items() if name.lower() in words}
+            taken = {name.lower() for name in own}
+            views = own | {name: sql for name, sql in views.items() if name.lower() not in taken}
         schemas = {s.name: self.views(s) for folded, s in self.catalog.snapshots.items() if folded in words}
-        taken = {name.casefold() for name in (*views, *schemas)}  # a table made since then comes first
-        sources = {n: data for n, data in self.sources.items() if n.casefold() in words and n.casefold() not in taken}
+        taken = {name.lower() for name in (*views, *schemas)}  # a table made since then comes first
+        sources = {n: data for n, data in self.sources.items() if n.lower() in words and n.lower() not in taken}
         return Asked(island, Names(views, schemas, sources), self._own_parameters(island))
 
     def views(self, snapshot: Snapshot) -> dict[str, str]:
         """The SELECT of every element of a snapshot."""
         tables = tables_at(self.ledger, snapshot.version)
         for element in snapshot.graph.elements:
-            check_segments(self.home, tables[element.table.casefold()])
+            check_table(self.home, tables[element.table.lower()])
         return snapshot_views(snapshot, tables, self.home.path)
 
     @contextmanager
@@ -75,7 +76,7 @@ class Context:
             yield session
 
     def _rows(self, table: Table) -> str:
-        check_segments(self.home, table)
+        check_table(self.home, table)
         return table_rows(table, self.home.path)
 
     def _own_parameters(self, island: Island) -> Parameters:
@@ -94,24 +95,10 @@ class Context:
         return self.parameters
 
 
-def check_segments(home: Home, table: Table) -> None:
-    """Nothing when the table's files are there in the sizes that were committed.
-
-    Raises:
-        CorruptError: one is missing or cut short; it is named.
-    """
-    for segment in (*table.segments, *table.deletes):
-        path = home.path / segment.path
-        found = path.stat().st_size if path.exists() else None
-        if found != segment.bytes:
-            state = "is missing" if found is None else f"has {found} bytes instead of {segment.bytes}"
-            raise CorruptError(f"{path}, a file of table {table.name}, {state}; restore it from a backup")
-
-
 def _unknown_table(message: str, said: str, catalog: Catalog) -> str:
     name = (re.findall('"(.*)"', message) or [""])[0]
     schema, dot, element = said.partition(".")
-    if dot and (snapshot := catalog.snapshots.get(schema.strip('"').casefold())) is not None:
+    if dot and (snapshot := catalog.snapshots.get(schema.strip('"').lower())) is not None:
         known = [e.name for e in snapshot.graph.elements]
         hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
         return f"snapshot {snapshot.name} has no element {element}{hint}"

@@ -23,6 +23,8 @@ _REFUSED = {
     "BIGNUM": "cast it to DECIMAL(38, 0) or VARCHAR",
     "GEOMETRY": "cast it to BLOB (well-known binary)",
 }
+_TAKEN = ("file_index", "file_row_number", "snapdb row id")
+"""Names that reading a table from its files gives a meaning to (relational.tables)."""
 _REFUSED_WORD = re.compile(r"\b(" + "|".join(_REFUSED) + r")\b")
 
 
@@ -39,17 +41,20 @@ def check_storable(columns: Iterable[Column]) -> None:
     """Nothing when every column can be kept as it is.
 
     Raises:
-        BindError: a type that Parquet would change, a column without a type (all NULL), names that differ only in case.
+        BindError: a type that Parquet would change, a column without a type (all NULL), names that differ only in
+            case or that reading files needs.
     """
     seen: dict[str, str] = {}
     for column in columns:
+        if column.name.lower() in _TAKEN:
+            raise BindError(f'"{column.name}" is a name that reading files needs; call the column something else')
         if column.type == '"NULL"':
             raise BindError(f'column "{column.name}" holds only NULL and has no type; cast it, e.g. NULL::VARCHAR')
         plain = "".join(part for part in _QUOTED.split(column.type) if not _QUOTED.fullmatch(part))
         if found := _REFUSED_WORD.search(plain):
             raise BindError(f'column "{column.name}" has type {column.type}: {found[1]} cannot be stored; '
                             f"{_REFUSED[found[1]]}")  # fmt: skip
-        folded = column.name.casefold()
+        folded = column.name.lower()
         if folded in seen:
             raise BindError(f'columns "{seen[folded]}" and "{column.name}" differ only in case; rename one')
         seen[folded] = column.name

@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from snapdb.errors import BindError, InputError, LockedError, ParseError, QueryError, SnapdbError, Span
+from snapdb.errors import BindError, CorruptError, InputError, ParseError, QueryError, SnapdbError, Span
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["Place", "translated"]
@@ -28,7 +28,7 @@ _UNREADABLE = re.compile(r"magic bytes|[Pp]arquet|CSV|[Ff]ile")
 
 
 @contextmanager
-def translated(space: str, query: str, offset: int, place: Place) -> Iterator[None]:
+def translated(space: str, query: str, offset: int, place: Place, own: str) -> Iterator[None]:
     """Run the block; what DuckDB raises in it becomes a SnapdbError whose span counts in `query`.
 
     Args:
@@ -36,6 +36,7 @@ def translated(space: str, query: str, offset: int, place: Place) -> Iterator[No
         query: The user's part of the SQL.
         offset: How many characters of ours stand before it.
         place: Called with the query and the error before it is raised.
+        own: The database directory; what cannot be read there is CorruptError.
     """
     try:
         yield
@@ -43,6 +44,8 @@ def translated(space: str, query: str, offset: int, place: Place) -> Iterator[No
         raise QueryError("interrupted", code="interrupted") from error
     except duckdb.Error as error:
         made = _translate(error, space, query, offset)
+        if isinstance(made, InputError) and own in made.message and ".parquet" in made.message:
+            made = CorruptError(f"a file of the database cannot be read: {made.message}; restore it from a backup")
         place(query, made)
         raise made from error
     except (RuntimeError, OSError) as error:  # Arrow's words for a reader that was stopped
@@ -55,11 +58,11 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
     detail = _detail(str(error))
     message = re.sub(rf"\b{space}(\.main)?\.", "", str(detail.get("exception_message") or error)).strip()
     message = message.replace(f'"{space}".', "")
+    if inner := re.search(r'\{"exception_type".*?"exception_message":"((?:[^"\\]|\\.)*)".*\}', message):
+        message = message.replace(inner[0], inner[1])
     kind = next(ours for theirs, ours in _KINDS if isinstance(error, theirs))
     if kind is QueryError and isinstance(error, duckdb.InvalidInputException) and _UNREADABLE.search(message):
         kind = InputError
-    if kind is InputError and "lock" in message.lower():
-        kind = LockedError
     code = _code(detail)
     words = _missing(detail, code)
     if words is None:
@@ -128,7 +131,7 @@ def _span(detail: dict[str, Any], query: str, offset: int) -> Span | None:
     length = 1
     if "location" in detail:
         length = int(json.loads(detail["location"])[1])
-    if (name := detail.get("name")) and query[start : start + len(name)].casefold() == str(name).casefold():
+    if (name := detail.get("name")) and query[start : start + len(name)].lower() == str(name).lower():
         length = len(name)
     return Span(start, min(start + max(length, 1), max(len(query), start + 1)))
 

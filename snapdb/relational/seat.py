@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -44,7 +45,9 @@ class Names:
 class Relational:
     """DuckDB in memory. It owns no data: sessions read Parquet files through views made for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: Path) -> None:
+        """`own` is the database directory: a file in it that cannot be read is damage, not a mistake of the user."""
+        self._own = str(own)
         self._root = duckdb.connect(":memory:", config=_SETTINGS)
         self._numbers = itertools.count(1)
         self._open: set[duckdb.DuckDBPyConnection] = set()
@@ -63,8 +66,9 @@ class Relational:
             self._open.add(cursor)
             space = f"snapdb_{next(self._numbers)}"
         try:
-            _furnish(cursor, space, names or Names())
-            yield Session(cursor, space, place)
+            with translated(space, "", 0, place, self._own):  # making a view reads the headers of its files
+                _furnish(cursor, space, names or Names())
+            yield Session(cursor, space, place, self._own)
         finally:
             with self._guard:
                 self._open.discard(cursor)
@@ -88,6 +92,7 @@ class Session:
     cursor: Any
     space: str
     place: Place
+    own: str
 
     def describe(
         self, query: str, parameters: Parameters = None, *, around: tuple[str, str] = ("", "")
@@ -144,7 +149,7 @@ class Session:
             return rows
 
     def _reading(self, before: str, query: str) -> Any:
-        return translated(self.space, query, len(before), self.place)
+        return translated(self.space, query, len(before), self.place, self.own)
 
 
 def _bound(parameters: Parameters) -> dict[str, Any]:

@@ -21,6 +21,16 @@ def as_arrow(data: Any) -> pa.Table:
     >>> as_arrow([3, 1]).to_pydict()
     {'id': [3, 1]}
     """
+    try:
+        table = _table(data)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise InputError(f"cannot read this {type(data).__name__} as a table: {error}") from error
+    if not table.column_names:
+        raise InputError("cannot read data without columns as a table")
+    return table
+
+
+def _table(data: Any) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -31,6 +41,8 @@ def as_arrow(data: Any) -> pa.Table:
         return pa.table({str(name): _column(values) for name, values in data.items()})
     if hasattr(data, "columns") and hasattr(data, "iloc"):
         return pa.Table.from_pandas(data, preserve_index=False)
+    if isinstance(data, list) and data and isinstance(data[0], tuple):
+        return pa.table({f"k{i}": _column(list(part)) for i, part in enumerate(zip(*data, strict=True))})
     return pa.table({"id": _column(data)})
 
 
@@ -41,8 +53,10 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
         values = values.detach().cpu().numpy()
     if isinstance(values, np.ndarray) and values.ndim == 2:
         return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
+    if isinstance(values, np.ndarray) and values.ndim == 0:
+        raise InputError("cannot read a single number as a column; give a list of them")
     if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str | bytes):
-        return pa.array(values)
+        return pa.array(values, pa.int64()) if len(values) == 0 and isinstance(values, list) else pa.array(values)
     if hasattr(values, "__arrow_array__") or hasattr(values, "to_numpy"):
         return pa.array(values)
     raise InputError(

@@ -29,7 +29,9 @@ def table_rows(table: Table, root: Path, *, row_ids: bool = False) -> str:
     shown = f"{columns}, {quote(ROW_ID)}" if row_ids else columns
     where = ""
     if table.deletes:
-        where = f" WHERE {quote(ROW_ID)} NOT IN (SELECT row_id FROM {_files(table.deletes, root)})"
+        # The anti-join loses the order, which row ids of a copy and so its draws follow from.
+        gone = f"SELECT row_id FROM {_files(table.deletes, root)}"
+        where = f" WHERE {quote(ROW_ID)} NOT IN ({gone}) ORDER BY {quote(ROW_ID)}"
     return f"SELECT {shown} FROM {source}{where}"
 
 
@@ -59,4 +61,5 @@ def _read_segments(segments: Sequence[Segment], root: Path, *, ids: bool) -> str
 
 def _files(segments: Iterable[Segment], root: Path) -> str:
     paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
-    return f"read_parquet([{paths}])"
+    # A folder called key=value above the database must not be read as a column.
+    return f"read_parquet([{paths}], hive_partitioning = false)"

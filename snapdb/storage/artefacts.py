@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from snapdb.storage.disk import directory_bytes, discard, fresh_name, publishing
+from snapdb.storage.disk import directory_bytes, discard, fresh_name, publishing, read_manifest
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 
@@ -39,6 +39,7 @@ def find_or_build(
         build: Writes files into the directory given and returns the facts for its manifest.
     """
     if found := _find(home, ledger, digest):
+        read_manifest(found)
         return found
     final = home.path / folder / fresh_name()
     facts: dict[str, Any] = {"kind": kind, "digest": digest}

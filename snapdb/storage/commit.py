@@ -15,7 +15,19 @@ from snapdb.errors import BindError, CommitConflict
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Column
 
-__all__ = ["AddTable", "Allot", "Append", "Change", "DropTable", "File", "RemoveRows", "check_free", "commit", "now"]
+__all__ = [
+    "AddTable",
+    "Allot",
+    "Append",
+    "Change",
+    "DropTable",
+    "File",
+    "RemoveRows",
+    "check_free",
+    "commit",
+    "now",
+    "require_table",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +49,8 @@ class AddTable:
     columns: tuple[Column, ...]
     file: File
     replaces: int | None = None
-    """Id of the table that goes."""
+    """Id of the table that goes; requires that nobody changed it since `base`."""
+    base: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +132,7 @@ def check_free(connection: sqlite3.Connection, name: str) -> None:
         ("graph", "SELECT name FROM graphs WHERE folded = ?"),
         ("snapshot", "SELECT name FROM snapshots WHERE folded = ?"),
     ):
-        if row := connection.execute(query, (name.casefold(),)).fetchone():
+        if row := connection.execute(query, (name.lower(),)).fetchone():
             raise BindError(f'there is a {kind} "{row[0]}" already; choose another name or drop it', code="exists")
 
 
@@ -146,16 +159,16 @@ def _apply(connection: sqlite3.Connection, change: Change, version: int) -> None
         case AddTable():
             _add_table(connection, change, version)
         case Append(table_id, file):
-            _require_table(connection, table_id)
+            require_table(connection, table_id)
             _add_segment(connection, table_id, "rows", file, version)
             _note(connection, version, table_id, "append", file.rows, 0)
         case RemoveRows(table_id, file, base):
-            _require_table(connection, table_id)
+            require_table(connection, table_id)
             _require_unmoved(connection, table_id, base, ("delete", "drop"))
             _add_segment(connection, table_id, "deletes", file, version)
             _note(connection, version, table_id, "delete", 0, file.rows)
         case DropTable(table_id, base):
-            _require_table(connection, table_id)
+            require_table(connection, table_id)
             _require_unmoved(connection, table_id, base, ("append", "delete", "drop"))
             connection.execute("UPDATE tables SET dropped = ? WHERE id = ?", (version, table_id))
             _note(connection, version, table_id, "drop", 0, 0)
@@ -170,12 +183,13 @@ def _apply(connection: sqlite3.Connection, change: Change, version: int) -> None
 
 def _add_table(connection: sqlite3.Connection, change: AddTable, version: int) -> None:
     if change.replaces is not None:
-        _require_table(connection, change.replaces)
+        require_table(connection, change.replaces)
+        _require_unmoved(connection, change.replaces, change.base, ("append", "delete", "drop"))
         connection.execute("UPDATE tables SET dropped = ? WHERE id = ?", (version, change.replaces))
         _note(connection, version, change.replaces, "drop", 0, 0)
     check_free(connection, change.name)
     table_id = connection.execute(
-        "INSERT INTO tables (name, folded, created) VALUES (?, ?, ?)", (change.name, change.name.casefold(), version)
+        "INSERT INTO tables (name, folded, created) VALUES (?, ?, ?)", (change.name, change.name.lower(), version)
     ).lastrowid
     assert table_id is not None
     columns = json.dumps([[c.name, c.type, c.nullable] for c in change.columns])
@@ -199,7 +213,8 @@ def _note(connection: sqlite3.Connection, version: int, table_id: int, kind: str
     connection.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?)", (version, table_id, kind, added, removed))
 
 
-def _require_table(connection: sqlite3.Connection, table_id: int) -> None:
+def require_table(connection: sqlite3.Connection, table_id: int) -> None:
+    """Nothing when the table is still there; CommitConflict when it was dropped or replaced."""
     name, dropped = connection.execute("SELECT name, dropped FROM tables WHERE id = ?", (table_id,)).fetchone()
     if dropped is not None:
         raise CommitConflict(f"{name} moved: it was dropped or replaced by version {dropped}; run the statement again")

@@ -12,9 +12,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from snapdb.errors import CorruptError, DatabaseError
 
-__all__ = ["MANIFEST", "directory_bytes", "discard", "fresh_name", "hash_file", "publishing", "read_manifest", "settle"]
+__all__ = [
+    "MANIFEST",
+    "directory_bytes",
+    "discard",
+    "fresh_name",
+    "hash_file",
+    "map_array",
+    "publishing",
+    "read_manifest",
+    "settle",
+]
 
 MANIFEST = "manifest.json"
 
@@ -74,7 +87,7 @@ def publishing(final: Path, facts: dict[str, Any]) -> Iterator[Path]:
         settle(final.parent)
     except OSError as error:
         discard(staging)
-        raise DatabaseError(f"cannot write {final}: {error.strerror}; nothing was changed") from error
+        raise DatabaseError(f"cannot write {final}: {error.strerror or error}; nothing was changed") from error
     except BaseException:
         discard(staging)
         raise
@@ -97,6 +110,19 @@ def read_manifest(directory: Path) -> dict[str, Any]:
             state = "is missing" if found is None else f"has {found} bytes instead of {entry['bytes']}"
             raise CorruptError(f"{path} {state}; restore it from a backup or create the snapshot again")
     return manifest
+
+
+def map_array(path: Path) -> npt.NDArray[Any]:
+    """The array of a .npy file, memory-mapped read-only.
+
+    Raises:
+        CorruptError: its header cannot be read.
+    """
+    try:
+        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise CorruptError(f"{path} is missing or damaged; restore it from a backup") from error
+    return array
 
 
 def directory_bytes(directory: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ class FeatureSource:
     columns: tuple[Column, ...]
     count: int
     """Ids are 0 ≤ id < count; ids without a row become zeros."""
+    key: tuple[str, ...]
+    """The columns by which a person knows a row."""
 
 
 def is_feature_type(type_: str) -> bool:
@@ -106,7 +109,7 @@ def write_target(session: Session, source: FeatureSource, name: str, directory: 
 
 
 def _column(source: FeatureSource, name: str) -> Column:
-    return next(c for c in source.columns if c.name.casefold() == name.casefold())
+    return next(c for c in source.columns if c.name.lower() == name.lower())
 
 
 def _is_list(column: Column) -> bool:
@@ -141,14 +144,19 @@ def _check_even(session: Session, source: FeatureSource, column: Column) -> None
 
 
 def _count(session: Session, source: FeatureSource, condition: str) -> tuple[int, str] | None:
-    query = f"SELECT count(*), min({_ID}, 3) FROM ({source.rows}) WHERE {condition}"
-    count, ids = session.rows(query)[0]
-    return (count, ", ".join(map(str, ids))) if count else None
+    (count,) = session.rows(f"SELECT count(*) FROM ({source.rows}) WHERE {condition}")[0]
+    if not count:
+        return None
+    key = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in source.key)
+    rows = session.rows(f"SELECT {key} FROM ({source.rows}) WHERE {condition} ORDER BY {_ID} LIMIT 3")
+    return count, ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows)
 
 
 def _width(session: Session, source: FeatureSource, column: Column) -> int:
     if not _is_list(column):
         return 1
+    if fixed := re.search(r"\[(\d+)\]$", column.type):
+        return int(fixed[1])
     (longest,) = session.rows(f"SELECT coalesce(max(len({quote(column.name)})), 0) FROM ({source.rows})")[0]
     return int(longest)
 
@@ -161,6 +169,8 @@ def _fill(
     value = f"CAST({name} AS FLOAT[])" if _is_list(column) else f"CAST({name} AS FLOAT)"
     query = f"SELECT {_ID}, {value} AS value FROM ({source.rows}) WHERE {name} IS NOT NULL"
     for batch in session.reader(query, rows=_BATCH):
+        if batch.num_rows == 0 or width == 0:
+            continue
         values = batch.column(1)
         flat = values.flatten() if _is_list(column) else values
         numbers = flat.to_numpy(zero_copy_only=False).reshape(-1, width)

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from snapdb.errors import DatabaseError, FormatError
+from snapdb.errors import CorruptError, DatabaseError, FormatError
 from snapdb.storage.schema import APPLICATION_ID, FORMAT
 
 __all__ = ["CATALOG", "Home", "check_format", "open_home"]
@@ -66,7 +66,9 @@ def _check_catalog(home: Home) -> None:
             header = file.read(100)
     except OSError as error:
         raise DatabaseError(f"cannot read {home.catalog}: {error.strerror}") from error
-    if not header:  # another process is making it at this moment
+    if not header:  # another process is making it at this moment, unless there are tables already
+        if any((home.path / folder).exists() for folder in ("tables", "ids", "snapshots")):
+            raise CorruptError(f"{home.catalog} is empty, though there are tables; restore it from a backup")
         return
     if not header.startswith(b"SQLite format 3\0"):
         raise FormatError(f"{home.path} is not a snapdb database: {CATALOG} is not a SQLite file")

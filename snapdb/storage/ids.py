@@ -55,8 +55,8 @@ def read_map(ledger: Ledger, map_id: int) -> IdMap:
 
 def find_map(ledger: Ledger, table: Table, key: Sequence[str]) -> IdMap | None:
     """The id map of a table's key, or None when no graph has named that key."""
-    folded = tuple(k.casefold() for k in key)
-    return next((m for m in maps_of(ledger, table) if tuple(c.name.casefold() for c in m.columns) == folded), None)
+    folded = tuple(k.lower() for k in key)
+    return next((m for m in maps_of(ledger, table) if tuple(c.name.lower() for c in m.columns) == folded), None)
 
 
 def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: Sequence[str]) -> IdMap:

@@ -26,6 +26,7 @@ class Ledger:
 
     def __init__(self, home: Home) -> None:
         self._lock = threading.RLock()
+        self._closed = False
         try:
             self._connection = _connect(home)
             _check(self._connection, home)
@@ -37,12 +38,14 @@ class Ledger:
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
         """What a SELECT gives, now."""
         with self._lock:
+            self._check_open()
             return self._connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Several SELECTs that all see one moment."""
         with self._lock:
+            self._check_open()
             if self._connection.in_transaction:
                 yield self._connection
                 return
@@ -79,7 +82,12 @@ class Ledger:
     def close(self) -> None:
         """Close the file; the last one out folds the write-ahead log back in."""
         with self._lock:
+            self._closed = True
             self._connection.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise DatabaseError("this database is closed; connect to it again")
 
     def _undo(self) -> None:
         if self._connection.in_transaction:

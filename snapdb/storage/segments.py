@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from snapdb.errors import DatabaseError, DataError, InputError, SnapdbError
+from snapdb.errors import CorruptError, DatabaseError, DataError, InputError, SnapdbError
 from snapdb.relational import Session, parquet_form, quote, quote_all, text_literal
 from snapdb.storage.commit import File
 from snapdb.storage.disk import discard, fresh_name, hash_file, settle
 from snapdb.storage.home import Home
-from snapdb.types import Column
+from snapdb.types import Column, Segment, Table
 
-__all__ = ["write_query", "write_segment"]
+__all__ = ["check_files", "check_table", "write_query", "write_segment"]
 
 _OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"
+
+
+def check_table(home: Home, table: Table) -> None:
+    """Nothing when the table's files are there in the sizes that were committed; CorruptError names one that is not."""
+    check_files(home, f"table {table.name}", (*table.segments, *table.deletes))
+
+
+def check_files(home: Home, owner: str, segments: Iterable[Segment]) -> None:
+    """Nothing when the files are there in the sizes that were committed.
+
+    Raises:
+        CorruptError: one is missing or cut short; it is named.
+    """
+    for segment in segments:
+        path = home.path / segment.path
+        found = path.stat().st_size if path.exists() else None
+        if found != segment.bytes:
+            state = "is missing" if found is None else f"has {found} bytes instead of {segment.bytes}"
+            raise CorruptError(f"{path}, a file of {owner}, {state}; restore it from a backup")
 
 
 def write_segment(
@@ -39,8 +58,8 @@ def write_segment(
         DatabaseError: the disk refused.
     """
     supplied = [c.name for c in columns] if supplied is None else supplied
-    given = {name.casefold() for name in supplied}
-    values = [f"CAST({quote(c.name) if c.name.casefold() in given else 'NULL'} AS {c.type})" for c in columns]
+    given = {name.lower() for name in supplied}
+    values = [f"CAST({quote(c.name) if c.name.lower() in given else 'NULL'} AS {c.type})" for c in columns]
     casts = ", ".join(
         f"CAST({value} AS {parquet_form(c.type)}) AS {quote(c.name)}" for value, c in zip(values, columns, strict=True)
     )
@@ -68,7 +87,7 @@ def write_query(home: Home, session: Session, folder: str, query: tuple[str, str
     except OSError as error:
         discard(path)
         raise DatabaseError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
-    except InputError as error:
+    except (InputError, CorruptError) as error:
         discard(path)
         if str(path) in error.message:
             raise DatabaseError(f"cannot write {path}: {error.message}; nothing was changed") from error
@@ -84,7 +103,7 @@ def _check_not_null(home: Home, session: Session, file: File, columns: Sequence[
     if not required:
         return
     counts = ", ".join(f"count(*) - count({quote(c.name)})" for c in required)
-    source = f"read_parquet({text_literal(str(home.path / file.path))})"
+    source = f"read_parquet({text_literal(str(home.path / file.path))}, hive_partitioning = false)"
     for column, nulls in zip(required, session.rows(f"SELECT {counts} FROM {source}")[0], strict=True):
         if nulls:
             raise DataError(f'column "{column.name}" is NOT NULL, but {nulls} rows have NULL in it')

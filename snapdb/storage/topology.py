@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.errors import DataError
 from snapdb.kernels.topology import row_order
 from snapdb.relational import Session
+from snapdb.storage.disk import map_array
 
 __all__ = ["EdgeArrays", "Rows", "read_edges", "read_rows", "sort_edges", "write_rows"]
 
@@ -59,8 +59,6 @@ def read_edges(session: Session, query: str) -> EdgeArrays:
     """The edges of a SELECT of `source, destination, e_id` and, where there are, `time`, `weight`."""
     table = session.table(query)
     names = table.column_names
-    if "weight" in names:
-        _check_weights(table["weight"], table["e_id"])
     return EdgeArrays(
         _numpy(table["source"]),
         _numpy(table["destination"]),
@@ -98,20 +96,11 @@ def write_rows(rows: Rows, directory: Path, prefix: str = "") -> dict[str, Any]:
 def read_rows(directory: Path, prefix: str = "") -> Rows:
     """The arrays that `write_rows` wrote, memory-mapped."""
     found = {name: directory / f"{prefix}{name}.npy" for name in _ARRAYS}
-    arrays: dict[str, Any] = {
-        name: np.load(path, mmap_mode="r") if path.exists() else None for name, path in found.items()
-    }
+    arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in found.items()}
     return Rows(**arrays)
 
 
-def _check_weights(weight: pa.ChunkedArray, edge_id: pa.ChunkedArray) -> None:
-    values = weight.to_numpy()
-    bad = np.flatnonzero(np.isnan(values))  # Arrow gives NULL as NaN here
-    if bad.size:
-        shown = ", ".join(str(edge_id[int(i)].as_py()) for i in bad[:3])
-        raise DataError(f"{bad.size} edges have NULL or NaN as weight (edge ids {shown}); delete them or set a weight")
-
-
 def _numpy(column: pa.ChunkedArray) -> Int64s:
+    assert column.null_count == 0, "checked by check_edges"
     values: Int64s = column.to_numpy()
     return np.ascontiguousarray(values, dtype=np.int64)

@@ -102,8 +102,8 @@ class PropertyGraph:
 
     def vertex(self, name: str) -> VertexElement | None:
         """The vertex type of that name, whatever its case."""
-        return next((v for v in self.vertices if v.name.casefold() == name.casefold()), None)
+        return next((v for v in self.vertices if v.name.lower() == name.lower()), None)
 
     def edge(self, name: str) -> EdgeElement | None:
         """The edge type of that name, whatever its case."""
-        return next((e for e in self.edges if e.name.casefold() == name.casefold()), None)
+        return next((e for e in self.edges if e.name.lower() == name.lower()), None)

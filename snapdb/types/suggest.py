@@ -16,7 +16,7 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     >>> did_you_mean("zebra", ["bought", "viewed"])
     ''
     """
-    by_folded = {candidate.casefold(): candidate for candidate in candidates}
-    folded = name.casefold()
+    by_folded = {candidate.lower(): candidate for candidate in candidates}
+    folded = name.lower()
     near = [folded] if folded in by_folded else get_close_matches(folded, by_folded, n=1)
     return f'; did you mean "{by_folded[near[0]]}"?' if near else ""

@@ -48,8 +48,8 @@ class Table:
 
     def column(self, name: str) -> Column | None:
         """The column of that name, whatever its case."""
-        folded = name.casefold()
-        return next((c for c in self.columns if c.name.casefold() == folded), None)
+        folded = name.lower()
+        return next((c for c in self.columns if c.name.lower() == folded), None)
 
     @property
     def next_row(self) -> int:

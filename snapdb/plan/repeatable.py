@@ -1,0 +1,54 @@
+"""Refusing what gives other rows when it is asked again: clocks, random numbers, samples."""
+
+from __future__ import annotations
+
+from snapdb.errors import BindError, Span
+from snapdb.relational import Session
+from snapdb.sql.ast import Island
+from snapdb.sql.tokens import Token, identifier, scan
+
+__all__ = ["check_repeatable"]
+
+_CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
+_ALSO = frozenset(("current_localtime", "current_localtimestamp"))
+"""Functions of the clock that DuckDB does not list as such. age() of one argument is another."""
+
+
+def check_repeatable(session: Session, island: Island, why: str) -> None:
+    """Nothing when the island gives the same rows each time.
+
+    Raises:
+        BindError: it calls a function that does not, at the function's place; the message ends with `why`.
+    """
+    rows = session.rows("SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'")
+    volatile = {str(row[0]) for row in rows} | _ALSO
+    tokens = scan(island.text)
+    for i, token in enumerate(tokens):
+        if _is_volatile(token, tokens[i + 1 :], volatile):
+            at = island.span.start + token.span.start
+            raise BindError(
+                f"{token.text} gives other rows each time, and {why}; store its result in a table, or choose by a "
+                "column or hash()",
+                span=Span(at, at + len(token.text)),
+            )
+
+
+def _is_volatile(token: Token, following: tuple[Token, ...], volatile: set[str]) -> bool:
+    if token.kind not in ("word", "quoted"):
+        return False
+    name = identifier(token).lower()
+    after = following[0].text.lower() if following else ""
+    if token.kind == "word" and (name in _CLOCKS or name == "tablesample" or (name == "using" and after == "sample")):
+        return True
+    return after == "(" and (name in volatile or (name == "age" and _arguments(following) == 1))
+
+
+def _arguments(following: tuple[Token, ...]) -> int:
+    """How many arguments stand between the parentheses that open here."""
+    depth, commas = 0, 0
+    for token in following:
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        commas += token.text == "," and depth == 1
+        if depth == 0:
+            break
+    return commas + 1
