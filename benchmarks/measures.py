@@ -11,18 +11,24 @@ import json
 import sys
 import threading
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 import snapdb
-from benchmarks.graphs import load_graph
+from benchmarks.graphs import Graph, load_graph
 from benchmarks.naive import naive_batches
+from snapdb.graph.view import Feature, GraphView
 from snapdb.loading import BatchStream
 from snapdb.loading.assemble import assemble
 from snapdb.sampling import epoch_order
@@ -32,6 +38,7 @@ __all__ = ["BATCH", "FANOUTS", "MEASURES", "QUERY", "Figures"]
 FANOUTS = (15, 10, 5)
 BATCH = 1024
 SEED = 7
+NAIVE_BATCHES = 12
 QUERY = f"""SAMPLE FROM whole SEEDS (SELECT id FROM node WHERE train) AS node
   FANOUT (edge IN => [{", ".join(map(str, FANOUTS))}]) BATCH {BATCH} REPEATABLE ({SEED})"""
 
@@ -54,11 +61,11 @@ class Figures:
     """Bytes: this process's share of memory at its highest, sampled every 50 ms."""
     peak_rss: int
     """Bytes, mapped files included."""
-    stages: dict[str, float]
-    """Seconds a batch, for the measure `stages` alone."""
+    parts: dict[str, float]
+    """`stages`: seconds a batch by stage. `versus`: bare kernels' rate over the stream's, by the clock and by CPU."""
 
 
-def stream_pass(stream: BatchStream, _: int) -> Pass:
+def stream_pass(stream: BatchStream) -> Pass:
     """Ready batches from the public door."""
     for batch in stream:
         yield len(batch.n_id["node"]), next(iter(batch.edge_index.values())).shape[1]
@@ -87,31 +94,78 @@ def bare_pass(stream: BatchStream, epoch: int, threads: int, gather: bool = True
         yield from pool.map(work, range(stream.batches))
 
 
+def naive_pass(graph: Graph, epoch: int) -> Pass:
+    """The first batches of an epoch: each takes half a second."""
+    for x, edge_index in islice(naive_batches(graph, FANOUTS, BATCH, SEED + epoch), NAIVE_BATCHES):
+        yield len(x), edge_index.shape[1]
+
+
 def stages_pass(stream: BatchStream, epoch: int, spent: dict[str, float]) -> Pass:
-    """One thread's work in its parts; adds the seconds of each to `spent`."""
+    """One thread's work in its parts, then the stream's own epoch; adds the seconds of each to `spent`."""
     order = epoch_order(stream.seeds, SEED, epoch, "SHUFFLE")
-    x, target = stream.view.node_features["node"]["x"], stream.view.targets["node"]
+    view = _timed_view(stream.view, spent)
     scratch = stream.sampler.scratch()
     for number in range(stream.batches):
         ordinals = order[number * BATCH : (number + 1) * BATCH]
-        seeds = stream.seeds.ids[ordinals]
-        marks = [time.perf_counter()]
-        found = stream.sampler.sample(seeds, epoch * stream.batches + number, scratch)
-        marks.append(time.perf_counter())
-        x.read(found.nodes["node"])
-        target.read(seeds)
-        marks.append(time.perf_counter())
-        batch = assemble(stream.view, stream.sampler, stream.seeds, ordinals, found, index=(epoch, number), lineage={})
-        marks.append(time.perf_counter())
-        sampling, gather, assembled = np.diff(marks)
-        spent["sampling"] += sampling
-        spent["gather"] += gather
-        spent["assembly"] += assembled - gather  # assemble gathers once more
+        began = time.perf_counter()
+        found = stream.sampler.sample(stream.seeds.ids[ordinals], epoch * stream.batches + number, scratch)
+        sampled, gathered = time.perf_counter(), spent["gather"]
+        batch = assemble(view, stream.sampler, stream.seeds, ordinals, found, index=(epoch, number), lineage={})
+        spent["sampling"] += sampled - began
+        spent["assembly"] += time.perf_counter() - sampled - (spent["gather"] - gathered)
         yield len(batch.n_id["node"]), 0
+    stream.set_epoch(epoch)
+    began = time.perf_counter()
+    deque(stream, maxlen=0)
+    spent["stream"] += time.perf_counter() - began
 
 
-MEASURES = ("stream", "bare", "sample", "stages", "naive")
-"""Names that the command line takes; `stream` and `bare` take a number of threads."""
+@dataclass(frozen=True, slots=True)
+class _TimedFeature:
+    """A feature that adds the seconds of its reads to `spent`."""
+
+    feature: Feature
+    spent: dict[str, float]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.feature.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.feature.dtype
+
+    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        began = time.perf_counter()
+        rows = self.feature.read(ids)
+        self.spent["gather"] += time.perf_counter() - began
+        return rows
+
+
+def _timed_view(view: GraphView, spent: dict[str, float]) -> GraphView:
+    features = {
+        kind: {name: _TimedFeature(feature, spent) for name, feature in named.items()}
+        for kind, named in view.node_features.items()
+    }
+    return replace(view, node_features=features, targets={k: _TimedFeature(t, spent) for k, t in view.targets.items()})
+
+
+def versus_pass(stream: BatchStream, epoch: int, threads: int, spent: dict[str, float]) -> Pass:
+    """The stream beside the bare kernels over one epoch: both meet the same weather. `spent` gets the ratios."""
+    stream.set_epoch(epoch)
+    runs = {"stream": partial(stream_pass, stream), "bare": partial(bare_pass, stream, epoch, threads)}
+    seconds = {}
+    for name in sorted(runs, reverse=epoch % 2 == 0):  # who goes first changes from epoch to epoch
+        clock, cpu = time.perf_counter(), time.process_time()
+        sizes = list(runs[name]())
+        seconds[name] = (time.perf_counter() - clock, time.process_time() - cpu)
+    for i, kind in enumerate(("clock", "cpu")):
+        spent[f"{kind} {epoch}"] = seconds["stream"][i] / seconds["bare"][i]
+    yield from sizes
+
+
+MEASURES = ("stream", "bare", "sample", "stages", "versus", "naive")
+"""Names that the command line takes."""
 
 
 def _passes(name: str, threads: int, database: Path, graph: str, spent: dict[str, float]) -> Callable[[int], Pass]:
@@ -119,15 +173,17 @@ def _passes(name: str, threads: int, database: Path, graph: str, spent: dict[str
     if name == "naive":
         torch.set_num_threads(threads)
         arrays = load_graph(graph)
-        return lambda epoch: ((len(x), e.shape[1]) for x, e in naive_batches(arrays, FANOUTS, BATCH, SEED + epoch))
+        return lambda epoch: naive_pass(arrays, epoch)
     stream = snapdb.connect(database).stream(QUERY, threads=threads)
     match name:
         case "stream":
-            return lambda epoch: stream_pass(stream, epoch)
+            return lambda epoch: stream_pass(stream)
         case "bare":
             return lambda epoch: bare_pass(stream, epoch, threads)
         case "sample":
             return lambda epoch: bare_pass(stream, epoch, threads, gather=False)
+        case "versus":
+            return lambda epoch: versus_pass(stream, epoch, threads, spent)
         case "stages":
             return lambda epoch: stages_pass(stream, epoch, spent)
     raise ValueError(f"no measure {name!r}; there are {', '.join(MEASURES)}")
@@ -135,11 +191,11 @@ def _passes(name: str, threads: int, database: Path, graph: str, spent: dict[str
 
 def measure(name: str, threads: int, database: Path, graph: str, rounds: int) -> Figures:
     """One warm-up pass, then `rounds` timed ones."""
-    spent = dict.fromkeys(("sampling", "gather", "assembly"), 0.0)
+    spent: dict[str, float] = defaultdict(float)
     passes = _passes(name, threads, database, graph, spent)
     with _Memory() as memory:
         sizes = list(passes(0))
-        spent.update(dict.fromkeys(spent, 0.0))
+        spent.clear()
         rates, cpu = [], time.process_time()
         for epoch in range(1, rounds + 1):
             started = time.perf_counter()
@@ -155,7 +211,7 @@ def measure(name: str, threads: int, database: Path, graph: str, rounds: int) ->
         edges=float(edges),
         peak_pss=memory.peak,
         peak_rss=memory.peak_rss,
-        stages={stage: seconds / total for stage, seconds in spent.items()} if name == "stages" else {},
+        parts={part: value / (total if name == "stages" else 1) for part, value in spent.items()},
     )
 
 

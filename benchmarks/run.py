@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -39,6 +40,8 @@ CELLS: tuple[Cell, ...] = (
     ("bare", 1),
     ("sample", 1),
     ("stages", 1),
+    ("versus", 1),
+    ("versus", 2),
     ("naive", 1),
     ("naive", 2),
 )
@@ -80,7 +83,8 @@ def main() -> None:
         seen: dict[Cell, list[dict[str, Any]]] = {cell: [] for cell in CELLS}
         for turn in range(options.rounds):
             for cell in CELLS:
-                seen[cell].append(_measure(cell, database, options.size, options.passes))
+                passes = 4 * options.passes if cell[0] == "versus" else options.passes
+                seen[cell].append(_measure(cell, database, options.size, passes))
                 print(f"round {turn + 1}: {cell[0]} {cell[1]}: {seen[cell][-1]['batches_per_s']:.2f} batches/s")
     figures = {cell: _middle(rows) for cell, rows in seen.items()}
     options.out.write_text(_report(options, figures, loading))
@@ -108,9 +112,9 @@ def _measure(cell: Cell, database: Path, size: str, passes: int) -> dict[str, An
 
 def _middle(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """The median of each figure over the rounds."""
-    middle = {name: median(row[name] for row in rows) for name in rows[0] if name != "stages"}
-    stages = {name: median(row["stages"][name] for row in rows) for name in rows[0]["stages"]}
-    return {**middle, "stages": stages, "spread": _spread([row["batches_per_s"] for row in rows])}
+    middle = {name: median(row[name] for row in rows) for name in rows[0] if name != "parts"}
+    parts = {name: median(row["parts"][name] for row in rows) for name in rows[0]["parts"]}
+    return {**middle, "parts": parts, "spread": _spread([row["batches_per_s"] for row in rows])}
 
 
 def _spread(rates: list[float]) -> str:
@@ -167,13 +171,19 @@ def _ratios(figures: Figures) -> str:
             *(
                 (
                     f"overhead of the stream over the bare kernels, {threads} thread{'s' if threads > 1 else ''}",
-                    f"{rate['bare', threads] / rate['stream', threads] - 1:+.1%}",
-                    f"{cpu['bare', threads] / cpu['stream', threads] - 1:+.1%}",
+                    f"{_overhead(figures, threads, 'clock'):+.1%}",
+                    f"{_overhead(figures, threads, 'cpu'):+.1%}",
                 )
                 for threads in (1, 2)
             ),
         ],
     )
+
+
+def _overhead(figures: Figures, threads: int, kind: str) -> float:
+    """What the stream takes beyond the bare kernels, as a share: the median over passes that alternate."""
+    parts = figures["versus", threads]["parts"]
+    return median([float(ratio) for name, ratio in parts.items() if name.startswith(kind)]) - 1
 
 
 def _rates(figures: Figures) -> str:
@@ -198,16 +208,16 @@ def _rates(figures: Figures) -> str:
 
 
 def _stages(figures: Figures) -> str:
-    """Shares of one thread's time: the parts measured apart, the hand-over as what the stream takes beyond them."""
-    spent = dict(figures["stages", 1]["stages"])
-    whole = 1 / figures["stream", 1]["batches_per_s"]
-    spent["hand-over between threads"] = max(0.0, whole - sum(spent.values()))
+    """Shares of one thread's time: the parts one by one, the hand-over as what the stream takes beyond them."""
+    parts = figures["stages", 1]["parts"]
+    spent = {stage: parts[stage] for stage in ("sampling", "gather", "assembly")}
+    spent["hand-over to the reader"] = max(0.0, parts["stream"] - sum(spent.values()))
     total = sum(spent.values())
     rows = [(name, f"{1e3 * seconds:.2f}", f"{seconds / total:.1%}") for name, seconds in spent.items()]
     return _table(("stage, 1 thread", "ms a batch", "share"), rows)
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 

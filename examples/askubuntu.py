@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, int]:
     """Samples once and checks the edges; answers the counts, or nothing when the data is absent."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(SHARED), help="folder that holds askubuntu/")
-    parser.add_argument("--date", default="2013-01-01", help="the day the snapshot stands at")
+    parser.add_argument("--date", default="2015-01-01", help="the day the snapshot stands at")
     options = parser.parse_args(argv)
     folder = options.data / "askubuntu"
     if not folder.exists():

@@ -23,8 +23,8 @@ SHARED = os.environ.get("SNAPDB_DATA", str(Path(__file__).parents[2] / "shared" 
 
 LOAD = """
 CREATE TABLE paper AS
-  SELECT id, label, split, list_transform(features, lambda word: word / list_sum(features))::FLOAT[1433] AS words
-  FROM '{folder}/nodes.parquet';
+  SELECT id, label, split, list_transform(features, lambda word: word / total)::FLOAT[1433] AS words
+  FROM (SELECT *, list_sum(features) AS total FROM '{folder}/nodes.parquet');
 CREATE TABLE cites AS SELECT src, dst FROM '{folder}/edges.parquet';
 CREATE PROPERTY GRAPH cora
   VERTEX TABLES (paper KEY (id) FEATURES (words AS x) TARGET (label))
@@ -77,7 +77,7 @@ def train(batches: dict[str, list[snapdb.Batch]], seed: int) -> float:
         lr=0.01,
         weight_decay=5e-4,
         validate=lambda: score("val"),
-        patience=30,
+        patience=50,
         seed=seed,
     )
     print(f"seed {seed}: test accuracy {score('test'):.4f} (best epoch {history.best}, {history.seconds:.1f} s)")

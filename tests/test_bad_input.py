@@ -60,7 +60,7 @@ REFUSED = {
     "a date where times are integers": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME AS OF DATE '2026-01-01'", "integers"),
     "a window that ends first": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME FROM 9 TO 3", "ends before it begins"),
     "a version to come": ("CREATE SNAPSHOT t OF g AT (VERSION => 99)", "versions go from 1 to 2"),
-    "a version before the tables": ("CREATE SNAPSHOT t OF g AT (VERSION => 1)", 'has no table "knows"'),
+    "a version before the tables": ("CREATE SNAPSHOT t OF g AT (VERSION => 1)", 'does not fit graph g: there is no table "knows"'),
     "a filter over two elements": ("CREATE SNAPSHOT t OF g WHERE person.label = 1 OR knows.w > 0", "about one element"),
     "a filter with a subquery": ("CREATE SNAPSHOT t OF g WHERE person.id IN (SELECT 1)", "subquery"),
     "a file that is not there": ("COPY person FROM '${TMP}/nope.parquet'", "No files found.*nope.parquet"),
@@ -123,7 +123,7 @@ BAD_GRAPHS: dict[str, tuple[str, str]] = {
     "duplicate key": ("INSERT INTO person VALUES (3, [0, 0], 0)", r"1 keys of person occur more than once \(3\)"),
     "dangling source": ("INSERT INTO knows VALUES (70, 1, 5, 1)", r"1 edges of knows have a source.*\(70\)"),
     "dangling destination": ("INSERT INTO knows VALUES (1, NULL, 5, 1)", "1 edges of knows have a destination"),
-    "NULL time": ("INSERT INTO knows VALUES (1, 2, NULL, 1)", "1 rows of knows have NULL as event time"),
+    "NULL time": ("INSERT INTO knows VALUES (1, 2, NULL, 1)", "1 rows of knows have NULL or infinity as event time"),
     "NULL feature": ("INSERT INTO person VALUES (8, NULL, 0)", 'NULL or NaN in feature column "emb"'),
     "NaN feature": ("INSERT INTO person VALUES (8, ['nan'::FLOAT, 1], 0)", 'NULL or NaN in feature column "emb"'),
 }

@@ -271,7 +271,6 @@ def test_a_damaged_file_of_the_database_is_named(db: Database, pattern: str) -> 
     "seeds",
     ["", "SELECT 1; SELECT 2", "DROP TABLE v", "SELECT id FROM v ORDER BY random()", {}, np.array(1), torch.tensor(2),
      [2**64], {"id": [1], "y": [1, 2]}, object(), ["a"], [99]],
-    ids=repr,
 )  # fmt: skip
 def test_bad_seeds_from_outside_are_refused(db: Database, seeds: Any) -> None:
     db.script(EDGES + "CREATE SNAPSHOT s OF g")

@@ -10,13 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from snapdb.loading.assemble import assemble
     from snapdb.loading.batch import Batch
     from snapdb.loading.stream import BatchStream
 
-__all__ = ["Batch", "BatchStream", "assemble"]
+__all__ = ["Batch", "BatchStream"]
 
-_HOMES = {"Batch": "batch", "BatchStream": "stream", "assemble": "assemble"}
+_HOMES = {"Batch": "batch", "BatchStream": "stream"}
 
 
 def __getattr__(name: str) -> Any:
