@@ -60,7 +60,10 @@ REFUSED = {
     "a date where times are integers": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME AS OF DATE '2026-01-01'", "integers"),
     "a window that ends first": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME FROM 9 TO 3", "ends before it begins"),
     "a version to come": ("CREATE SNAPSHOT t OF g AT (VERSION => 99)", "versions go from 1 to 2"),
-    "a version before the tables": ("CREATE SNAPSHOT t OF g AT (VERSION => 1)", 'does not fit graph g: there is no table "knows"'),
+    "a version before the tables": (
+        "CREATE SNAPSHOT t OF g AT (VERSION => 1)",
+        'does not fit graph g: there is no table "knows"',
+    ),
     "a filter over two elements": ("CREATE SNAPSHOT t OF g WHERE person.label = 1 OR knows.w > 0", "about one element"),
     "a filter with a subquery": ("CREATE SNAPSHOT t OF g WHERE person.id IN (SELECT 1)", "subquery"),
     "a file that is not there": ("COPY person FROM '${TMP}/nope.parquet'", "No files found.*nope.parquet"),
