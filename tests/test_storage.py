@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,15 @@ def test_a_temporary_database_goes_when_it_is_closed() -> None:
         db.execute("CREATE TABLE t (a INT)")
         path = db.path
     assert not path.exists()
+
+
+def test_graphs_that_name_a_key_at_the_same_moment_share_its_ids(db: Database) -> None:
+    graph = "CREATE PROPERTY GRAPH {} VERTEX TABLES ({} KEY (name))"
+    with snapdb.connect(db.path) as other, ThreadPoolExecutor(2) as pool:
+        for n in range(6):
+            db.execute(f"CREATE TABLE t{n} AS SELECT 'p' || range AS name FROM range(1000)")
+            made = [pool.submit(c.execute, graph.format(f"{x}{n}", f"t{n}")) for c, x in ((db, "g"), (other, "h"))]
+            assert all(m.result().message for m in made)
+            db.execute(f"INSERT INTO t{n} VALUES ('q')")
+            db.script(f"CREATE SNAPSHOT s{n} OF g{n}; CREATE SNAPSHOT r{n} OF h{n}")
+    assert len(list((db.path / "ids").rglob("*.parquet"))) == 12

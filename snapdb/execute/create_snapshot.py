@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.errors import SnapdbError
 from snapdb.execute.graph_data import EdgeData, GraphData, VertexData, graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.parts import edge_features, topology, vertex_features
@@ -48,7 +47,7 @@ class CreateSnapshot:
                 facts["layout"] = dataclasses.asdict(layout)
         try:
             snapshot = _record(engine, plan, layout, final)
-        except SnapdbError:
+        except BaseException:
             discard(final)
             raise
         if plan.replaces is not None:

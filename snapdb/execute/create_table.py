@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.errors import SnapdbError, Span
+from snapdb.errors import Span
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import Asked, CreateTablePlan
 from snapdb.relational import Names, quote
@@ -34,7 +34,7 @@ class CreateTable:
         try:
             change = AddTable(plan.name, plan.columns, file, replaces, plan.base)
             version = commit(engine.ledger, [change], plan.message)
-        except SnapdbError:
+        except BaseException:
             discard(engine.home.path / file.path)
             raise
         return Outcome(f"version {version}: table {plan.name} with {file.rows:,} rows", file.rows)

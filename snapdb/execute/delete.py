@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.errors import SnapdbError, Span
+from snapdb.errors import Span
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import Asked, DeletePlan
 from snapdb.relational import ROW_ID, Names, quote, table_rows
@@ -36,7 +36,7 @@ class Delete:
             return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
         try:
             version = commit(engine.ledger, [RemoveRows(table.id, file, plan.base)], plan.message)
-        except SnapdbError:
+        except BaseException:
             discard(engine.home.path / file.path)
             raise
         return Outcome(f"version {version}: {file.rows:,} rows removed from {table.name}", file.rows)

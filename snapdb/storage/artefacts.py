@@ -45,18 +45,27 @@ def find_or_build(
     facts: dict[str, Any] = {"kind": kind, "digest": digest}
     with publishing(final, facts) as staging:
         facts |= build(staging)
-    with ledger.writing() as connection:
-        path = str(final.relative_to(home.path))
-        added = connection.execute(
-            "INSERT INTO artefacts VALUES (?, ?, ?, ?) ON CONFLICT (digest) DO NOTHING",
-            (digest, kind, path, directory_bytes(final)),
-        ).rowcount
+    try:
+        added = _record(home, ledger, kind, digest, final)
+    except BaseException:
+        discard(final)
+        raise
     if not added:  # another process built the same meanwhile; theirs stands
         discard(final)
         theirs = _find(home, ledger, digest)
         assert theirs is not None
         return theirs
     return final
+
+
+def _record(home: Home, ledger: Ledger, kind: str, digest: str, directory: Path) -> bool:
+    """Write the row of a directory, unless another of this digest is there by now; whether it was written."""
+    with ledger.writing() as connection:
+        added = connection.execute(
+            "INSERT INTO artefacts VALUES (?, ?, ?, ?) ON CONFLICT (digest) DO NOTHING",
+            (digest, kind, str(directory.relative_to(home.path)), directory_bytes(directory)),
+        ).rowcount
+    return bool(added)
 
 
 def _find(home: Home, ledger: Ledger, digest: str) -> Path | None:

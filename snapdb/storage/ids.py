@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from snapdb.errors import CommitConflict
 from snapdb.relational import Session, key_rows, parquet_form, quote, table_rows
 from snapdb.storage.commit import Allot, File
+from snapdb.storage.disk import discard
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import write_query
@@ -71,23 +72,13 @@ def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: 
     segments = _all_segments(ledger, table)
     source = table_rows(replace(table, segments=segments, deletes=()), home.path)
     file = _write_keys(home, session, table, columns, source, None)
-    with ledger.writing() as connection:
-        (count,) = connection.execute(
-            "SELECT count(*) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
-        ).fetchone()
-        if count != len(segments):
-            raise CommitConflict(
-                f"{table.name} moved: rows were appended meanwhile; run the statement again", code="ids"
-            )
-        map_id = connection.execute(
-            "INSERT INTO id_maps (table_id, key) VALUES (?, ?)",
-            (table.id, json.dumps([[c.name, c.type] for c in columns])),
-        ).lastrowid
-        if file is not None:
-            connection.execute(
-                "INSERT INTO id_segments VALUES (?, ?, ?, ?, ?, 0)",
-                (map_id, file.path, file.rows, file.bytes, file.sha256),
-            )
+    try:
+        added = _record(ledger, table, columns, file, len(segments))
+    except BaseException:
+        _forget(home, file)
+        raise
+    if not added:  # another process numbered the same keys meanwhile; theirs stand
+        _forget(home, file)
     made = find_map(ledger, table, key)
     assert made is not None
     return made
@@ -123,6 +114,33 @@ def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
     found = [table.column(name) for name in key]
     assert all(found), f"{table.name} has lost a key column"
     return tuple(c for c in found if c is not None)
+
+
+def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: File | None, segments: int) -> bool:
+    """Write the map's row, unless the key has a map by now; whether it was written."""
+    key = json.dumps([[c.name, c.type] for c in columns])
+    with ledger.writing() as connection:
+        if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
+            return False
+        (count,) = connection.execute(
+            "SELECT count(*) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
+        ).fetchone()
+        if count != segments:
+            raise CommitConflict(
+                f"{table.name} moved: rows were appended meanwhile; run the statement again", code="ids"
+            )
+        map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
+        if file is not None:
+            connection.execute(
+                "INSERT INTO id_segments VALUES (?, ?, ?, ?, ?, 0)",
+                (map_id, file.path, file.rows, file.bytes, file.sha256),
+            )
+    return True
+
+
+def _forget(home: Home, file: File | None) -> None:
+    if file is not None:
+        discard(home.path / file.path)
 
 
 def _all_segments(ledger: Ledger, table: Table) -> tuple[Segment, ...]:

@@ -14,20 +14,13 @@ TimeUnit = Literal["timestamp", "integer"]
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The event times a snapshot holds: start ≤ t < stop; None is unbounded.
-
-    >>> Window(None, 401).admits(400), Window(None, 401).admits(401)
-    (True, False)
-    """
+    """The event times a snapshot holds: start ≤ t < stop; None is unbounded."""
 
     start: int | None = None
     """Microseconds since 1970 UTC for timestamps and dates, else the user's integer."""
     stop: int | None = None
     closed: bool = False
     """The last moment was said as included (AS OF, BETWEEN): it is stop - 1."""
-
-    def admits(self, time: int) -> bool:
-        return (self.start is None or time >= self.start) and (self.stop is None or time < self.stop)
 
 
 ALL_TIME = Window()
