@@ -257,14 +257,15 @@ def test_bad_features_are_shown_by_the_users_keys(db: Database) -> None:
 @pytest.mark.parametrize("pattern", ["tables/*/*.parquet", "ids/*/*.parquet", "topology/*/*/edge_id.npy"])
 def test_a_damaged_file_of_the_database_is_named(db: Database, pattern: str) -> None:
     db.script(EDGES + "INSERT INTO e VALUES (0, 1, TIMESTAMP '2021-01-01', 1); CREATE SNAPSHOT s OF g")
-    path = next(db.path.glob(pattern))
-    whole = path.read_bytes()
-    for damage in (whole[:-3], b"\0" * len(whole), None):
-        path.unlink(missing_ok=True)
-        if damage is not None:
-            path.write_bytes(damage)
-        with pytest.raises(snapdb.CorruptError):
-            db.script("SELECT * FROM e; CREATE OR REPLACE SNAPSHOT t OF g WHERE e.w > 1; " + SAMPLE)
+    for path in sorted(db.path.glob(pattern)):
+        whole = path.read_bytes()
+        for damage in (whole[:-3], b"\0" * len(whole), None):
+            path.unlink(missing_ok=True)
+            if damage is not None:
+                path.write_bytes(damage)
+            with pytest.raises(snapdb.CorruptError):
+                db.script("SELECT * FROM e; CREATE OR REPLACE SNAPSHOT t OF g WHERE e.w > 1; " + SAMPLE)
+        path.write_bytes(whole)
 
 
 @pytest.mark.parametrize(
@@ -311,3 +312,9 @@ def test_python_arguments_that_cannot_be_are_value_errors(db: Database) -> None:
         db.execute("SELECT ?", 5)  # type: ignore[arg-type]
     with pytest.raises(snapdb.BindError, match="leave EPOCHS out"):
         db.stream(SAMPLE + " EPOCHS 2")
+
+
+def test_a_value_that_fails_late_in_a_stream_of_rows_is_one_error(db: Database) -> None:
+    query = "SELECT CAST(CASE WHEN range = 900_000 THEN 'x' ELSE '1' END AS INTEGER) AS a FROM range(1_000_000)"
+    with pytest.raises(snapdb.QueryError, match="'x'"):
+        db.execute(query).fetchall()

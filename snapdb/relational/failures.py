@@ -40,18 +40,16 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
     """
     try:
         yield
-    except duckdb.InterruptException as error:
-        raise QueryError("interrupted", code="interrupted") from error
-    except duckdb.Error as error:
+    except (duckdb.Error, RuntimeError, OSError) as error:  # the last two: Arrow's, while it reads from DuckDB
+        if isinstance(error, duckdb.InterruptException) or "INTERRUPT" in str(error)[:40]:
+            raise QueryError("interrupted", code="interrupted") from error
+        if not isinstance(error, duckdb.Error) and "exception_type" not in str(error):
+            raise
         made = _translate(error, space, query, offset)
         if isinstance(made, InputError) and own in made.message and ".parquet" in made.message:
             made = CorruptError(f"a file of the database cannot be read: {made.message}; restore it from a backup")
         place(query, made)
         raise made from error
-    except (RuntimeError, OSError) as error:  # Arrow's words for a reader that was stopped
-        if "INTERRUPT" in str(error).upper():
-            raise QueryError("interrupted", code="interrupted") from error
-        raise
 
 
 def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbError:
@@ -60,8 +58,10 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
     message = message.replace(f'"{space}".', "")
     if inner := re.search(r'\{"exception_type".*?"exception_message":"((?:[^"\\]|\\.)*)".*\}', message):
         message = message.replace(inner[0], inner[1])
-    kind = next(ours for theirs, ours in _KINDS if isinstance(error, theirs))
-    if kind is QueryError and isinstance(error, duckdb.InvalidInputException) and _UNREADABLE.search(message):
+    type_ = str(detail.get("exception_type", ""))
+    kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), QueryError)
+    invalid = isinstance(error, duckdb.InvalidInputException) or type_ == "Invalid Input"
+    if type_ == "IO" or (kind is QueryError and invalid and _UNREADABLE.search(message)):
         kind = InputError
     code = _code(detail)
     words = _missing(detail, code)
