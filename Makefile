@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt lint types contracts unit docs bench clean
+.PHONY: help demo test check fmt lint types contracts unit docs soak bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -34,6 +34,10 @@ unit: $(INSTALLED) ## tests, doctests, .slt files and the examples of the docs
 
 docs: $(INSTALLED) ## run the examples of README and docs/
 	$(BIN)/pytest -q tests/test_docs.py
+
+soak: $(INSTALLED) ## kill writers and readers 500 times, and try long random histories
+	SNAPDB_KILLS=500 SNAPDB_SEED=$$(date +%s) $(BIN)/pytest -n 0 -q -s tests/test_soak.py
+	SNAPDB_SOAK=1 $(BIN)/pytest -n 0 -q -s tests/test_state_machine.py
 
 bench: $(INSTALLED) ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run

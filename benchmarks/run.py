@@ -14,16 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import snapdb
 from benchmarks.graphs import DATA, SIZES, load_graph, write_parquet
-from benchmarks.machine import describe_machine
 from benchmarks.measures import BATCH, FANOUTS, QUERY
+from benchmarks.report import machine_table, table
 
 __all__ = ["main"]
 
@@ -137,9 +135,9 @@ def _report(options: argparse.Namespace, figures: Figures, loading: dict[str, fl
         "## Where the time of a batch goes\n",
         _stages(figures),
         "## Loading through SQL\n",
-        _table(("statement", "seconds"), [(name, f"{seconds:.2f}") for name, seconds in loading.items()]),
+        table(("statement", "seconds"), [(name, f"{seconds:.2f}") for name, seconds in loading.items()]),
         "## Where and when\n",
-        _table(("what", "value"), [("date", f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"), *describe_machine().items()]),
+        machine_table(),
         f"Medians over the rounds ({options.rounds}); each runs every measure in a fresh process, "
         f"one pass to warm up and {options.passes} timed.",
     ]
@@ -150,7 +148,7 @@ def _ratios(figures: Figures) -> str:
     rate = {cell: row["batches_per_s"] for cell, row in figures.items()}
     cpu = {cell: row["batches_per_cpu_s"] for cell, row in figures.items()}
     naive = max(rate["naive", 1], rate["naive", 2])
-    return _table(
+    return table(
         ("comparison", "by the clock", "by CPU time"),
         [
             (
@@ -202,9 +200,7 @@ def _rates(figures: Figures) -> str:
     ]
     heads = ("what", "batches/s", "rounds", "batches/CPU s", "edges/s", "peak PSS, MiB", "peak RSS, MiB")
     mean = figures["stream", 1]
-    return (
-        _table(heads, rows) + f"\nA batch has {mean['nodes']:,.0f} nodes and {mean['edges']:,.0f} edges on average.\n"
-    )
+    return table(heads, rows) + f"\nA batch has {mean['nodes']:,.0f} nodes and {mean['edges']:,.0f} edges on average.\n"
 
 
 def _stages(figures: Figures) -> str:
@@ -214,12 +210,7 @@ def _stages(figures: Figures) -> str:
     spent["hand-over to the reader"] = max(0.0, parts["stream"] - sum(spent.values()))
     total = sum(spent.values())
     rows = [(name, f"{1e3 * seconds:.2f}", f"{seconds / total:.1%}") for name, seconds in spent.items()]
-    return _table(("stage, 1 thread", "ms a batch", "share"), rows)
-
-
-def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [heads, tuple("---" for _ in heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    return table(("stage, 1 thread", "ms a batch", "share"), rows)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from snapdb.database import connect
+from snapdb.errors import QueryError
 
-from .diagnostics import Diagnostics, ExitCode
+from .diagnostics import Diagnostics, ExitCode, worse
 from .output import Output
 from .scripts import Step
 from .shell import Shell
@@ -24,6 +25,10 @@ def run(
     read_only: bool,
     keep_going: bool,
 ) -> ExitCode:
-    """Open the database, run the statements and close it; the exit code."""
+    """Open the database, run the statements and close it; the exit code. What is not committed then, never was."""
     with connect(path, read_only=read_only) as database:
-        return Shell(database, Output(format), diagnostics, keep_going=keep_going).run(found)
+        code = Shell(database, Output(format), diagnostics, keep_going=keep_going).run(found)
+        if database.transaction_state == "idle":
+            return code
+        error = QueryError("the script ends inside a transaction, which was rolled back; COMMIT ends it", code="open")
+        return worse(code, diagnostics.report(error))

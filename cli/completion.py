@@ -18,12 +18,14 @@ __all__ = ["KEYWORDS", "NamesCompleter", "highlighter", "suggest"]
 Names = Mapping[str, Sequence[str]]
 
 _STARTS = (
-    "CREATE TABLE", "CREATE PROPERTY GRAPH", "CREATE SNAPSHOT", "COPY", "DELETE FROM", "DESCRIBE", "DROP TABLE",
-    "DROP PROPERTY GRAPH", "DROP SNAPSHOT", "FROM", "INSERT INTO", "SAMPLE FROM", "SELECT", "SHOW TABLES",
-    "SHOW GRAPHS", "SHOW SNAPSHOTS", "SHOW VERSIONS", "SUMMARIZE", "VALUES", "WITH",
+    "ALTER TABLE", "BEGIN", "CHECK DATABASE", "COMMIT", "CREATE TABLE", "CREATE PROPERTY GRAPH", "CREATE SNAPSHOT",
+    "CREATE TAG", "COPY", "DELETE FROM", "DESCRIBE", "DIFF TABLE", "DROP TABLE", "DROP PROPERTY GRAPH", "DROP SNAPSHOT",
+    "DROP TAG", "FROM", "INSERT INTO", "ROLLBACK", "SAMPLE FROM", "SELECT", "SHOW TABLES", "SHOW GRAPHS",
+    "SHOW SNAPSHOTS", "SHOW TAGS", "SHOW VERSIONS", "SUMMARIZE", "UPDATE", "VACUUM", "VALUES", "WITH",
 )  # fmt: skip
 _OURS = (
-    "AS", "AT", "BATCH", "BOTH", "CSV", "DANGLING", "DEFAULT", "DESTINATION", "DUPLICATE", "EDGE", "ELEMENTS", "EPOCHS",
+    "ADD", "AS", "AT", "BATCH", "BOTH", "COLUMN", "CSV", "DANGLING", "DEFAULT", "DESTINATION", "DROP", "DRY RUN",
+    "DUPLICATE", "EDGE", "ELEMENTS", "EPOCHS", "JSON", "RENAME", "RETAIN INTERVAL", "ROWS", "SET", "TAG", "TAGS",
     "ERROR", "EVENT", "EVENT_TIME", "EXISTS", "FANOUT", "FEATURES", "FIRST", "FIXED", "FOR", "FORMAT", "FULL", "GRAPH",
     "GRAPHS", "HEADER", "IF", "IN", "KEY", "LAST", "LIKE", "MESSAGE", "OF", "ON", "ORDER", "OUT", "PARQUET", "PROPERTY",
     "REFERENCES", "REPEATABLE", "REPLACE", "SAMPLE", "SEEDS", "SHOW", "SHUFFLE", "SKIP", "SNAPSHOT", "SNAPSHOTS",
@@ -41,9 +43,10 @@ KEYWORDS = tuple(sorted({*_OURS, *_SQL}))
 
 _RELATIONS = ("tables", "snapshots")
 _AFTER: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"\b(TAG(\s+IF\s+EXISTS)?|TAG\s*=>)\s+", ("tags",)),
     (r"\b(SAMPLE\s+FROM|SNAPSHOT(\s+IF\s+EXISTS)?)\s+", ("snapshots",)),
     (r"\b(OF|GRAPH(\s+IF\s+EXISTS)?)\s+", ("graphs",)),
-    (r"\b(TABLE(\s+IF\s+EXISTS)?|INTO|COPY|DELETE\s+FROM|UPDATE|REFERENCES)\s+", ("tables",)),
+    (r"\b(TABLE(\s+IF\s+EXISTS)?|INTO|COPY|DELETE\s+FROM|UPDATE|VACUUM|VERSIONS\s+OF|REFERENCES)\s+", ("tables",)),
     (r"\b(FROM|JOIN)\s+", _RELATIONS),
     (r"\b(FANOUT|ELEMENTS)\s*\(([^()]*,)?\s*", ("types",)),
     (r"\)\s*AS\s+", ("types",)),

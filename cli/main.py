@@ -28,6 +28,8 @@ Examples:
   snapdb shop.snapdb -f load.sql -f report.sql --format csv > report.csv
   echo "SELECT 42 AS answer" | snapdb --format json
   snapdb demo                                 the whole job on generated data
+  snapdb check shop.snapdb                    is every file as it was published?
+  snapdb upgrade shop.snapdb                  bring it to this version's format
 
 \b
 Exit codes: 0 all statements ran, 1 a statement failed, 2 usage, 3 worth a retry (a lock, a lost race),
@@ -117,6 +119,31 @@ def _demo(database: Path | None) -> None:
     Works in the new database DB, or in a temporary one.
     """
     _module("demo").run(database, click.echo)
+
+
+@main.command("check")
+@click.argument("database", metavar="DB", type=click.Path(path_type=Path))
+@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the list looks.")
+@click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
+@click.pass_context
+def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None:  # noqa: A002  # the option's name
+    """Compare every file of DB with what was recorded of it.
+
+    Lists what is wrong; exit code 1 when something is damaged. Files that nothing points at are listed too, but are
+    no damage: VACUUM removes them.
+    """
+    ctx.exit(_module("care").check(database, Diagnostics(quiet=quiet), format))
+
+
+@main.command("upgrade")
+@click.argument("database", metavar="DB", type=click.Path(path_type=Path))
+@click.pass_context
+def _upgrade(ctx: click.Context, database: Path) -> None:
+    """Bring DB, of an older snapdb, to this one's format.
+
+    The old catalog is kept beside the new one.
+    """
+    ctx.exit(_module("care").upgrade(database, Diagnostics()))
 
 
 def _run(

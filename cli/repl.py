@@ -23,7 +23,8 @@ from .shell import Shell
 
 __all__ = ["history_file", "loop", "run"]
 
-_PROMPT = "snapdb> "
+_PROMPTS = {"idle": "snapdb> ", "open": "snapdb*> ", "failed": "snapdb!> "}
+"""By the state of the transaction."""
 _CONTINUED = "   ...> "
 
 
@@ -42,6 +43,8 @@ def run(
         diagnostics.narrate(f"snapdb {__version__} on {place}{' (read only)' if read_only else ''}")
         diagnostics.narrate("Statements end with ; and \\? shows help, \\q leaves.")
         loop(shell)
+        if database.transaction_state != "idle":
+            diagnostics.say("the open transaction was rolled back")
     return ExitCode.OK
 
 
@@ -50,7 +53,7 @@ def loop(shell: Shell) -> None:
     session = _session(shell)
     while True:
         try:
-            text = session.prompt()
+            text = session.prompt(_PROMPTS[shell.database.transaction_state])
         except KeyboardInterrupt:
             continue  # the line is cleared
         except EOFError:
@@ -83,7 +86,6 @@ def _history() -> History:
 
 def _session(shell: Shell) -> PromptSession[str]:
     return PromptSession(
-        _PROMPT,
         prompt_continuation=_CONTINUED,
         multiline=True,
         key_bindings=_keys(),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from snapdb.database import Database, connect
     from snapdb.execute.result import Result
     from snapdb.loading import Batch, BatchStream
+    from snapdb.storage.upgrade import upgrade
 
 __all__ = [
     "Batch",
@@ -54,6 +55,7 @@ __all__ = [
     "SnapdbError",
     "__version__",
     "connect",
+    "upgrade",
 ]
 
 _LAZY = {
@@ -62,6 +64,7 @@ _LAZY = {
     "Database": "snapdb.database",
     "Result": "snapdb.execute.result",
     "connect": "snapdb.database",
+    "upgrade": "snapdb.storage.upgrade",
 }
 
 

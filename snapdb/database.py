@@ -9,28 +9,31 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import pyarrow as pa
-
 from snapdb import loading
-from snapdb.catalog import Catalog, load
+from snapdb.catalog import Catalog, load, tags
 from snapdb.errors import BindError, DatabaseError, ParseError, SnapdbError, Span
 from snapdb.execute import Engine, Result, build
-from snapdb.execute.opening import open_sample
+from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Rows
-from snapdb.plan import Context, bind, optimize
-from snapdb.plan.logical import READS, Asked, SamplePlan
-from snapdb.plan.repeatable import check_repeatable
-from snapdb.relational import Names, Relational, quote
-from snapdb.relational.sources import as_arrow
+from snapdb.execute.standing import damage_explained, once_it_stands
+from snapdb.execute.work import Work
+from snapdb.plan import Context, Plan, bind, optimize
+from snapdb.plan.bind_sample import with_seeds
+from snapdb.plan.logical import READS, TRANSACTIONAL, CommitPlan, DropPlan, RollbackPlan, SamplePlan
+from snapdb.relational import Relational
+from snapdb.relational.sources import as_source
 from snapdb.sql import ast, parse
+from snapdb.storage.disk import Disk
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
+from snapdb.storage.locks import TablesLock
 from snapdb.storage.verify import verify_files
+from snapdb.types import Table
 
 __all__ = ["Database", "connect"]
 
@@ -57,17 +60,27 @@ class Database:
     progress: Callable[[str, float | None], None] | None = None
     """Called by long work with what is being done and, where it is known, the share that is done (0 to 1)."""
 
-    def __init__(self, path: str | Path | None = None, *, read_only: bool = False, verify: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        read_only: bool = False,
+        verify: bool = False,
+        disk: Disk | None = None,
+    ) -> None:
+        """Open it as `connect` does. `disk` stands between it and its files: tests give one that fails."""
         self.temporary = path is None
         place = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
-        self._home = open_home(place, read_only=read_only)
+        self._home = open_home(place, read_only=read_only, disk=disk)
         # Also at exit: a temporary database that nobody closed must not stay behind.
         self._remove = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True) if self.temporary else None
         self._ledger = Ledger(self._home)
         if verify:
             verify_files(self._home, self._ledger)
         self._relational = Relational(self.path)
-        self._sources: dict[str, pa.Table] = {}
+        self._work = Work(self._home, self._ledger, self._relational)
+        self._known: Catalog | None = None
+        self._sources: dict[str, Any] = {}
         self._stopped = threading.Event()
 
     @property
@@ -98,13 +111,41 @@ class Database:
 
     def run(self, statement: ast.Statement, params: Parameters = None) -> Result:
         """Run a statement that was parsed."""
+        return once_it_stands(lambda: self._run(statement, params))
+
+    def _run(self, statement: ast.Statement, params: Parameters) -> Result:
         self._stopped.clear()
-        engine = self._engine(params)
-        plan = optimize(bind(statement, engine.context))
-        if self._home.read_only and not isinstance(plan, READS):
-            raise DatabaseError("the database is opened for reading only; open it without read_only (--read-only)",
-                                span=statement.span, text=statement.source)  # fmt: skip
-        return Result(build(plan).run(engine), lambda rows: _located(rows, statement))
+        lock = TablesLock(self._home)
+        try:
+            with damage_explained(self._home, self._ledger):
+                engine = self._engine(params, lock)
+                plan = optimize(bind(statement, engine.context))
+                self._check_allowed(plan, statement)
+        except BaseException:
+            self._work.fail()
+            lock.release()
+            raise
+        return Result(build(plan).run(engine), lambda rows: self._guarded(rows, statement, lock))
+
+    @contextmanager
+    def transaction(self, message: str | None = None) -> Iterator[Self]:
+        """BEGIN, then COMMIT when the block ends well, ROLLBACK when it raises; all of it is one version, or none.
+
+        Args:
+            message: The version's message; None joins those of the statements.
+        """
+        self.execute("BEGIN")
+        try:
+            yield self
+        except BaseException:
+            self._work.rollback()
+            raise
+        self._work.commit(message)
+
+    @property
+    def transaction_state(self) -> str:
+        """'idle' outside a transaction, 'open' inside one, 'failed' after an error in it."""
+        return self._work.state
 
     def stream(
         self,
@@ -135,15 +176,7 @@ class Database:
             raise BindError(
                 "a stream is iterated once for each epoch; leave EPOCHS out", text=query, span=statement.span
             )
-        engine = self._engine(params)
-        plan = bind(statement, engine.context)
-        assert isinstance(plan, SamplePlan)
-        try:
-            if seeds is not None:
-                plan = replace(plan, seeds=_other_seeds(engine.context, plan, seeds))
-            opened = open_sample(engine, plan)
-        except SnapdbError as error:
-            raise error.located(statement.source, statement.span) from error.__cause__
+        plan, opened = once_it_stands(lambda: self._open(statement, seeds, params))
         return loading.BatchStream(
             opened.view,
             opened.seeds,
@@ -156,14 +189,30 @@ class Database:
             release=opened.lease.release,
         )
 
+    def _open(self, statement: ast.Sample, seeds: Any, params: Parameters) -> tuple[SamplePlan, Opened]:
+        lock = TablesLock(self._home)
+        try:
+            with damage_explained(self._home, self._ledger):
+                engine = self._engine(params, lock, committed=True)
+                plan = bind(statement, engine.context)
+                assert isinstance(plan, SamplePlan)
+                if seeds is not None:
+                    plan = with_seeds(engine.context, plan, seeds)
+                return plan, open_sample(engine, plan)
+        except SnapdbError as error:
+            raise error.located(statement.source, statement.span) from error.__cause__
+        finally:
+            lock.release()
+
     def register(self, name: str, data: Any) -> None:
         """Let SQL read `data` as a table called `name`: Arrow, pandas, a torch tensor, or a mapping of columns.
 
-        The same name again takes the new data. Raises BindError when a table, graph or snapshot has the name.
+        A pyarrow Dataset is read in parts, a RecordBatchReader as it comes, once: neither need fit in memory. The same
+        name again takes the new data. Raises BindError when a table, graph or snapshot has the name.
         """
         if kind := self._catalog().kind_of(name):
             raise BindError(f'there is a {kind} "{name}" already; register the data by another name', code="exists")
-        self._sources[name] = as_arrow(data)
+        self._sources[name] = as_source(data)
 
     def names(self) -> dict[str, list[str]]:
         """What can be named, by kind: for completion."""
@@ -173,6 +222,7 @@ class Database:
             "tables": [t.name for t in catalog.tables.values()] + list(self._sources),
             "graphs": [g.name for g in graphs],
             "snapshots": [s.name for s in catalog.snapshots.values()],
+            "tags": [t.name for t in tags(self._ledger)],
             "columns": _distinct(c.name for t in catalog.tables.values() for c in t.columns),
             "types": _distinct(e.name for g in graphs for e in g.elements),
         }
@@ -183,7 +233,8 @@ class Database:
         self._relational.interrupt()
 
     def close(self) -> None:
-        """Let go of everything; a temporary database is removed."""
+        """Let go of everything: an open transaction is rolled back, a temporary database removed."""
+        self._work.close()
         self._ledger.close()
         self._relational.close()
         if self._remove is not None:
@@ -199,42 +250,51 @@ class Database:
         return f"<snapdb database {self.path}{' (temporary)' if self.temporary else ''}>"
 
     def _catalog(self) -> Catalog:
-        return load(self._ledger)
+        """What there is: for an open transaction, what it sees."""
+        return self._work.catalog or self._committed()
 
-    def _engine(self, params: Parameters) -> Engine:
+    def _committed(self) -> Catalog:
+        self._known = load(self._home, self._ledger, self._known)
+        return self._known
+
+    def _engine(self, params: Parameters, lock: TablesLock, *, committed: bool = False) -> Engine:
         if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):
             raise ValueError(f"params is a mapping for $name or a sequence for ?, found {params!r}")
-        context = Context(self._home, self._ledger, self._relational, self._catalog(), self._sources, params)
-        return Engine(self._home, self._ledger, self._relational, context, self._report, self._stopped)
+        catalog = self._committed() if committed else self._catalog()
+        context = Context(self._home, self._ledger, self._relational, catalog, self._sources, params)
+        return Engine(
+            self._home, self._ledger, self._relational, context, self._work, lock, self.progress, self._stopped
+        )
 
-    def _report(self, what: str, share: float | None) -> None:
-        if self.progress is not None:
-            self.progress(what, share)
+    def _check_allowed(self, plan: Plan, statement: ast.Statement) -> None:
+        """Refuse writes to what is opened for reading, and what cannot be part of an open transaction."""
+        if self._home.read_only and not isinstance(plan, READS):
+            raise DatabaseError("the database is opened for reading only; open it without read_only (--read-only)",
+                                span=statement.span, text=statement.source)  # fmt: skip
+        if self._work.state == "idle":
+            return
+        if not isinstance(plan, CommitPlan | RollbackPlan):
+            self._work.check()
+        table = not isinstance(plan, DropPlan) or isinstance(plan.target, Table)
+        if not isinstance(plan, TRANSACTIONAL) or not table:
+            raise BindError("a transaction holds statements about tables, and queries; COMMIT it first, then run this",
+                            code="transaction", span=statement.span, text=statement.source)  # fmt: skip
 
-
-def _located(rows: Rows, statement: ast.Statement) -> Rows:
-    """The same rows; an error among them carries the statement's text."""
-    try:
-        return (yield from rows)
-    except SnapdbError as error:
-        raise error.located(statement.source) from error.__cause__
-
-
-def _other_seeds(context: Context, plan: SamplePlan, seeds: Any) -> Asked:
-    """Seeds from outside the statement: a SELECT, or ids."""
-    if isinstance(seeds, str):
-        (query, *more) = parse(seeds) or (None,)
-        if not isinstance(query, ast.Query) or more:
-            raise BindError("seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1))
-        asked = context.asked(query.query, first=plan.snapshot)
-        with context.session(asked) as session:
-            check_repeatable(session, query.query, "a sampler's seeds must be repeatable")
-        return replace(asked, verbatim=False)
-    table = as_arrow(seeds)
-    name = "snapdb seeds given"
-    columns = ", ".join(quote(c) for c in table.column_names)
-    island = ast.Island(f"SELECT {columns} FROM {quote(name)}", Span(0, 0))
-    return Asked(island, Names(sources={name: table}), verbatim=False)
+    def _guarded(self, rows: Rows, statement: ast.Statement, lock: TablesLock) -> Rows:
+        """The same rows; an error among them carries the statement's text, and ends an open transaction."""
+        try:
+            with damage_explained(self._home, self._ledger):
+                return (yield from rows)
+        except SnapdbError as error:
+            self._work.fail()
+            raise error.located(statement.source) from error.__cause__
+        except GeneratorExit:  # the rest of the rows is not wanted
+            raise
+        except BaseException:
+            self._work.fail()
+            raise
+        finally:
+            lock.release()
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

@@ -20,7 +20,7 @@ EXAMPLES = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
 
 
 def test_there_is_one_grammar_a_family() -> None:
-    assert FAMILIES == ["graph", "sample", "show", "snapshot", "table"]
+    assert FAMILIES == ["graph", "sample", "show", "snapshot", "table", "version"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -9,20 +9,33 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from snapdb.sql import (
+    AddColumn,
+    AlterTable,
+    Begin,
+    CheckDatabase,
+    Commit,
     CopyFrom,
     CreateGraph,
     CreateSnapshot,
     CreateTable,
+    CreateTag,
     Delete,
     Describe,
+    DiffTable,
     Drop,
+    DropColumn,
     Insert,
     Island,
     Name,
     Query,
+    RenameColumn,
+    Rollback,
     Sample,
     Show,
     Statement,
+    Update,
+    Vacuum,
+    VersionBound,
     parse,
 )
 
@@ -149,6 +162,83 @@ def test_a_delete_takes_a_condition_or_none() -> None:
     assert (all_rows.where, all_rows.message) == (None, "x")
 
 
+def test_an_update_is_cut_at_commas_from_and_where_outside_brackets() -> None:
+    statement = one(
+        'UPDATE t AS x SET a = 1, "b, c" = (SELECT max(d) FROM u WHERE e), f = extract(year FROM ts), '
+        "g = a IS NOT DISTINCT FROM b FROM u JOIN v ON u.a IS DISTINCT FROM v.a WHERE x.k = u.k MESSAGE 'm'"
+    )
+    assert isinstance(statement, Update)
+    assert (str(statement.table), str(statement.alias), statement.message) == ("t", "x", "m")
+    assert [(str(item.column), item.value.text) for item in statement.assignments] == [
+        ("a", "1"),
+        ("b, c", "(SELECT max(d) FROM u WHERE e)"),
+        ("f", "extract(year FROM ts)"),
+        ("g", "a IS NOT DISTINCT FROM b"),
+    ]
+    assert statement.others is not None
+    assert statement.others.text == "u JOIN v ON u.a IS DISTINCT FROM v.a"
+    assert statement.where is not None
+    assert statement.where.text == "x.k = u.k"
+
+
+@pytest.mark.parametrize(
+    ("text", "alias", "others", "where"),
+    [
+        ("UPDATE t SET a = b = c", None, None, None),
+        ("UPDATE t x SET a = b = c WHERE d", "x", None, "d"),
+        ("UPDATE t SET a = b = c FROM u", None, "u", None),
+        (
+            "UPDATE t SET a = b = c FROM (SELECT 1 WHERE e) u, v WHERE d.where",
+            None,
+            "(SELECT 1 WHERE e) u, v",
+            "d.where",
+        ),
+    ],
+)
+def test_an_update_needs_only_its_assignments(
+    text: str, alias: str | None, others: str | None, where: str | None
+) -> None:
+    statement = one(text)
+    assert isinstance(statement, Update)
+    (assignment,) = statement.assignments
+    assert (str(assignment.column), assignment.value.text) == ("a", "b = c")
+    assert (statement.alias and statement.alias.text) == alias
+    assert (statement.others and statement.others.text) == others
+    assert (statement.where and statement.where.text) == where
+    assert statement.message is None
+
+
+def test_a_delete_may_read_other_tables() -> None:
+    statement = one("DELETE FROM t x USING u JOIN v USING (k) WHERE x.a = u.a MESSAGE 'm'")
+    assert isinstance(statement, Delete)
+    assert statement.others is not None
+    assert statement.where is not None
+    assert (str(statement.alias), statement.others.text, statement.where.text, statement.message) == (
+        "x",
+        "u JOIN v USING (k)",
+        "x.a = u.a",
+        "m",
+    )
+
+
+def test_a_table_is_altered_by_one_column() -> None:
+    text = (
+        "ALTER TABLE IF EXISTS t ADD COLUMN IF NOT EXISTS c DECIMAL(9, 2) NOT NULL DEFAULT 'x' MESSAGE 'm';"
+        "ALTER TABLE t ADD c INT; ALTER TABLE t DROP COLUMN IF EXISTS c; ALTER TABLE t RENAME to TO d"
+    )
+    statements = [statement for statement in parse(text) if isinstance(statement, AlterTable)]
+    full, plain, drop, rename = statements
+    assert isinstance(full.action, AddColumn)
+    assert (full.action.definition.text, full.action.if_not_exists) == ("c DECIMAL(9, 2) NOT NULL DEFAULT 'x'", True)
+    assert (full.if_exists, full.message) == (True, "m")
+    assert isinstance(plain.action, AddColumn)
+    assert (plain.action.definition.text, plain.action.if_not_exists, plain.if_exists) == ("c INT", False, False)
+    assert isinstance(drop.action, DropColumn)
+    assert (str(drop.action.column), drop.action.if_exists, drop.if_exists) == ("c", True, False)
+    assert isinstance(rename.action, RenameColumn)
+    assert (str(rename.action.column), str(rename.action.new)) == ("to", "d")
+
+
 def test_a_copy_keeps_its_options() -> None:
     text = "COPY t (a, b) FROM 'it''s.csv' WITH (FORMAT csv, HEADER, auto_detect FALSE, DELIMITER ';', SKIP 2, x -0.5)"
     statement = one(text + " MESSAGE 'm'")
@@ -254,6 +344,81 @@ def test_a_sample_has_defaults() -> None:
     assert statement.source[slice(*statement.fanout_span)] == "FANOUT (e => [2])"
 
 
+def bound(found: VersionBound | None) -> tuple[str, str] | None:
+    return None if found is None else (found.kind, found.value.text)
+
+
+def test_a_tag_names_a_version() -> None:
+    newest, june, again = parse(
+        "CREATE TAG x; CREATE OR REPLACE TAG x AT (timestamp => now() - a); CREATE TAG IF NOT EXISTS x AT (TAG => 'y')"
+    )
+    assert isinstance(newest, CreateTag)
+    assert isinstance(june, CreateTag)
+    assert isinstance(again, CreateTag)
+    assert (str(newest.name), newest.at, newest.or_replace, newest.if_not_exists) == ("x", None, False, False)
+    assert (bound(june.at), june.or_replace) == (("TIMESTAMP", "now() - a"), True)
+    assert (bound(again.at), again.if_not_exists) == (("TAG", "'y'"), True)
+
+
+def test_a_difference_has_one_end_or_two() -> None:
+    both, one_end = parse("DIFF TABLE from FROM VERSION $a + 1 TO TAG 'x' ROWS; DIFF TABLE t FROM TIMESTAMP now() - b")
+    assert isinstance(both, DiffTable)
+    assert isinstance(one_end, DiffTable)
+    assert (str(both.table), bound(both.start), bound(both.stop)) == ("from", ("VERSION", "$a + 1"), ("TAG", "'x'"))
+    assert both.source[slice(*both.start.span)] == "VERSION $a + 1"
+    assert (bound(one_end.start), one_end.stop) == (("TIMESTAMP", "now() - b"), None)
+    assert (both.rows, one_end.rows) == (True, False)
+
+
+def test_a_transaction_begins_and_ends_in_several_words() -> None:
+    for text in ("BEGIN", "begin transaction", "BEGIN WORK", "START TRANSACTION"):
+        assert isinstance(one(text), Begin)
+    for text, message in [("COMMIT", None), ("END WORK", None), ("COMMIT TRANSACTION MESSAGE 'm'", "m")]:
+        statement = one(text)
+        assert isinstance(statement, Commit)
+        assert statement.message == message
+    for text in ("ROLLBACK", "ABORT", "ROLLBACK WORK"):
+        assert isinstance(one(text), Rollback)
+
+
+@pytest.mark.parametrize(
+    ("text", "table", "retain", "dry_run"),
+    [
+        ("VACUUM", None, None, False),
+        ("VACUUM t", "t", None, False),
+        ("VACUUM DRY RUN", None, None, True),
+        ("VACUUM RETAIN INTERVAL '7 days'", None, "INTERVAL '7 days'", False),
+        ("VACUUM t RETAIN INTERVAL 1 HOUR DRY RUN", "t", "INTERVAL 1 HOUR", True),
+    ],
+)
+def test_a_vacuum_takes_a_table_and_a_time(text: str, table: str | None, retain: str | None, dry_run: bool) -> None:
+    statement = one(text)
+    assert isinstance(statement, Vacuum)
+    assert (statement.table and statement.table.text, statement.retain and statement.retain.text) == (table, retain)
+    assert statement.dry_run is dry_run
+
+
+def test_a_database_is_checked_by_name() -> None:
+    assert isinstance(one("check database"), CheckDatabase)
+
+
+def test_what_was_can_be_shown_and_described() -> None:
+    tables, table, versions, tags, tag = parse(
+        "SHOW TABLES AT (VERSION => ?) LIKE 'a%'; DESCRIBE TABLE t AT (TAG => 'x'); SHOW VERSIONS OF t LIKE 'b%';"
+        "SHOW TAGS LIKE 'c%'; DROP TAG IF EXISTS x"
+    )
+    assert isinstance(tables, Show)
+    assert (tables.what, bound(tables.at), tables.like) == ("TABLES", ("VERSION", "?"), "a%")
+    assert isinstance(table, Describe)
+    assert (table.kind, str(table.name), bound(table.at)) == ("TABLE", "t", ("TAG", "'x'"))
+    assert isinstance(versions, Show)
+    assert (versions.what, str(versions.of), versions.like) == ("VERSIONS", "t", "b%")
+    assert isinstance(tags, Show)
+    assert (tags.what, tags.of, tags.at, tags.like) == ("TAGS", None, None, "c%")
+    assert isinstance(tag, Drop)
+    assert (tag.kind, str(tag.name), tag.if_exists) == ("TAG", "x", True)
+
+
 def test_what_there_is_can_be_shown_described_and_dropped() -> None:
     like, versions = parse("SHOW property graphs LIKE 's%'; SHOW VERSIONS")
     snapshot, graph, drop = parse("DESC SNAPSHOT q; DESCRIBE PROPERTY GRAPH g; DROP GRAPH IF EXISTS g")
@@ -310,10 +475,14 @@ def test_keywords_are_names_where_only_a_name_can_stand(word: str) -> None:
         f" TARGET ({word})) EDGE TABLES ({word} SOURCE KEY ({word}) REFERENCES {word} ({word}) DESTINATION KEY ({word})"
         f" REFERENCES {word} EVENT TIME ({word}) WEIGHT ({word}));"
         f"CREATE SNAPSHOT {word} OF {word} AT (VERSION => 1) ELEMENTS ({word}, {word}) WHERE {word}.{word} > 0;"
-        f"SAMPLE FROM {word} SEEDS (SELECT 1) AS {word} FANOUT ({word} => [1], {word} IN => [1], {word} OUT => [2])"
+        f"SAMPLE FROM {word} SEEDS (SELECT 1) AS {word} FANOUT ({word} => [1], {word} IN => [1], {word} OUT => [2]);"
+        f"UPDATE {word} AS {word} SET {word} = 1 WHERE 1 > {word}; DELETE FROM {word} AS {word} WHERE {word} > 1;"
+        f"ALTER TABLE {word} RENAME COLUMN {word} TO {word}; ALTER TABLE {word} DROP COLUMN {word};"
+        f"CREATE TAG {word} AT (VERSION => 1); DROP TAG {word}; DIFF TABLE {word} FROM VERSION 1 TO TAG 'x' ROWS;"
+        f"VACUUM {word} RETAIN INTERVAL '1 hour'; SHOW VERSIONS OF {word}"
     )
     statements = parse(text)
-    assert len(statements) == 9
+    assert len(statements) == 18
     plain = word.strip('"')
     for statement in statements:
         assert plain in {place.text for place in places(statement)}
@@ -332,6 +501,14 @@ def test_parameters_stay_in_islands() -> None:
     assert isinstance(sample, Sample)
     assert isinstance(delete, Delete)
     assert sample.seeds.text == "SELECT $a"
+
+
+def test_parameters_stay_in_updates_and_times() -> None:
+    update, tag = parse("UPDATE t SET a = ?, b = ? FROM u AT (TAG => ?) WHERE c = ?; CREATE TAG x AT (TAG => $name)")
+    assert isinstance(update, Update)
+    assert [item.value.text for item in update.assignments] == ["?", "?"]
+    assert isinstance(tag, CreateTag)
+    assert bound(tag.at) == ("TAG", "$name")
 
 
 def test_an_island_leaves_comments_around_it_out() -> None:

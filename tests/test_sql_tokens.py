@@ -1,7 +1,8 @@
-"""The scanner and the splitter agree with SQL on quotes, comments and brackets."""
+"""The scanner, the splitter and the search for AT agree with SQL on quotes, comments and brackets."""
 
 from __future__ import annotations
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 from snapdb.errors import ParseError, Span
 from snapdb.sql import is_complete, split
 from snapdb.sql.brackets import partners
+from snapdb.sql.rewrite import rewrite
 from snapdb.sql.tokens import identifier, scan, string_value
+from snapdb.sql.travel import bare_ats, time_travels
 
 PIECES = [
     "a",
@@ -155,3 +158,78 @@ def test_tokens_stand_where_they_say_and_lose_nothing_but_space_and_comments(tex
         between = text[position : token.span.start].strip()
         assert not between or between.startswith(("--", "/*"))
         position = token.span.stop
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT * FROM t AT (VERSION => 3)", ["t VERSION 3"]),
+        (
+            "FROM a at(tag=>'x') b JOIN \"B c\" AT (TIMESTAMP => now()) USING (k)",
+            ["a TAG 'x'", '"B c" TIMESTAMP now()'],
+        ),
+        ('SELECT 1 FROM q."t" /* x */ AT -- y\n (VERSION => $v)', ['"t" VERSION $v']),
+        ("SELECT * FROM at AT (VERSION => 1)", ["at VERSION 1"]),
+        ("FROM t AT (VERSION => (FROM u AT (VERSION => f(2))))", ["t VERSION (FROM u AT (VERSION => f(2)))"]),
+        ("SELECT 't AT (VERSION => 3)' -- t AT (VERSION => 3)", []),
+        ("SELECT at, t.at FROM at WHERE at (3) AND f(at => 1)", []),
+        ("SELECT ts AT TIME ZONE 'UTC' FROM t", []),
+        ("SELECT at (VERSION => 3)", []),
+    ],
+)
+def test_a_time_travel_is_a_name_and_a_bound(text: str, expected: list[str]) -> None:
+    travels = time_travels(text)
+    assert [f"{travel.name.text} {travel.bound.kind} {travel.bound.value.text}" for travel in travels] == expected
+    for travel in travels:
+        assert text[slice(*travel.span)].startswith(travel.name.text)
+        assert text[slice(*travel.span)].endswith(text[slice(*travel.bound.span)])
+        assert text[slice(*travel.bound.value.span)] == travel.bound.value.text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT at FROM t",
+        "SELECT t.at, x.At AS at FROM t JOIN t x ON t.at = x.at",
+        "SELECT at + 1 at FROM t WHERE at = 3 AND at IN (3) GROUP BY at HAVING max(at) > 2 ORDER BY at",
+        "WITH at AS (SELECT at FROM t) SELECT * EXCLUDE (at), at FROM at",
+        "SELECT sum(at) OVER (PARTITION BY at ORDER BY at) FROM t JOIN t u USING (at)",
+        "SELECT {at: at}, list_transform([at], lambda at: at + 1), struct_pack(at := 1) FROM t",
+        "SELECT 'at', \"at\", at /* at */ FROM t -- at",
+        "SELECT typeof(x AT TIME ZONE 'UTC') FROM (SELECT at, TIMESTAMP '2026-01-01' AS x FROM t)",
+    ],
+)
+def test_a_column_called_at_reaches_duckdb_quoted(query: str) -> None:
+    rewritten = rewrite(query, [(span, f'"{query[slice(*span)]}"') for span in bare_ats(query)])
+    with duckdb.connect() as connection:
+        connection.execute('CREATE TABLE t AS SELECT 3 AS "at"')
+        assert len(connection.execute(rewritten.text).fetchall()) == 1
+
+
+def test_a_column_called_at_is_defined_quoted() -> None:
+    columns = "at TIMESTAMP NOT NULL, b TIME, At2 INT"
+    assert [columns[slice(*span)] for span in bare_ats(columns)] == ["at"]
+
+
+def test_the_at_of_a_time_travel_is_no_column() -> None:
+    text = "SELECT at FROM t AT (VERSION => at + 1) WHERE at"
+    assert [span.start for span in bare_ats(text)] == [7, 46]
+
+
+@settings(max_examples=200, deadline=None, database=None)
+@given(st.lists(st.tuples(st.text("abc", max_size=4), st.text("xyz", max_size=4)), max_size=6), st.text("abc"))
+def test_a_place_in_a_rewritten_text_leads_back(parts: list[tuple[str, str]], end: str) -> None:
+    text, wanted, replacements = "", "", []
+    for kept, word in parts:
+        replacements.append((Span(len(text + kept), len(text + kept) + 1), word))
+        text, wanted = f"{text}{kept}|", wanted + kept + word
+    rewritten = rewrite(text + end, replacements[::-1])
+    assert rewritten.text == wanted + end
+    for index, letter in enumerate(rewritten.text):
+        assert (text + end)[rewritten.place(index)] == ("|" if letter in "xyz" else letter)
+    assert rewritten.place(len(rewritten.text)) == len(text + end)
+
+
+def test_replacements_that_overlap_are_refused() -> None:
+    with pytest.raises(ValueError, match="overlap at 2"):
+        rewrite("abcdef", [(Span(0, 3), "x"), (Span(2, 4), "y")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import signal
 import sqlite3
 import subprocess
@@ -17,10 +16,8 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute import build
-from snapdb.plan import bind
-from snapdb.sql import parse
-from snapdb.storage.disk import publishing
+from snapdb.storage.disk import Disk, publishing, read_manifest
+from snapdb.storage.home import Home
 from snapdb.storage.locks import Lease, remove_unless_held
 
 GRAPH = """
@@ -82,22 +79,63 @@ def test_versions_form_a_chain_of_hashes(db: Database) -> None:
     assert rows[2][3] == "more"
 
 
-def test_a_delete_that_lost_the_race_is_a_conflict_and_appends_are_not(db: Database) -> None:
+def test_two_deletes_of_one_row_conflict_and_those_of_different_rows_do_not(db: Database) -> None:
     db.execute("CREATE TABLE t AS SELECT range AS a FROM range(10)")
     with snapdb.connect(db.path) as other:
-        (statement,) = parse("DELETE FROM t WHERE a < 5")
-        engine = db._engine(None)
-        late = build(bind(statement, engine.context)).run(engine)
-        other.execute("DELETE FROM t WHERE a = 1")
-        with pytest.raises(snapdb.CommitConflict, match="t moved: expected 1, found 2"):
-            next(late)
-        (statement,) = parse("INSERT INTO t VALUES (100)")
-        engine = db._engine(None)
-        late = build(bind(statement, engine.context)).run(engine)
+        db.script("BEGIN; DELETE FROM t WHERE a < 5")
+        other.execute("DELETE FROM t WHERE a IN (1, 9)")
+        with pytest.raises(snapdb.CommitConflict, match="t moved: expected 1, found 2, which removed 1 of the rows"):
+            db.execute("COMMIT")
+        assert db.execute("SELECT count(*) FROM t").fetchone() == (8,)
+        db.script("BEGIN; DELETE FROM t WHERE a < 5; UPDATE t SET a = 70 WHERE a = 7")
+        other.script("DELETE FROM t WHERE a = 8; UPDATE t SET a = 60 WHERE a = 6")
+        assert db.execute("COMMIT").message == "version 5: committed"
+    assert db.execute("SELECT a FROM t ORDER BY a").fetchall() == [(5,), (60,), (70,)]
+
+
+def test_appends_commute(db: Database) -> None:
+    db.execute("CREATE TABLE t AS SELECT 0 AS a")
+    with snapdb.connect(db.path) as other:
+        db.script("BEGIN; INSERT INTO t VALUES (100); DELETE FROM t WHERE a = 0")
         other.execute("INSERT INTO t VALUES (200)")
-        with pytest.raises(StopIteration):
-            next(late)
-    assert db.execute("SELECT a FROM t WHERE a NOT BETWEEN 2 AND 9 ORDER BY a").fetchall() == [(0,), (100,), (200,)]
+        db.execute("COMMIT")
+    assert db.execute("SELECT a FROM t ORDER BY a").fetchall() == [(100,), (200,)]
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"),
+    [
+        ("ALTER TABLE t ADD COLUMN b INT", "INSERT INTO t VALUES (1)"),
+        ("INSERT INTO t VALUES (1)", "ALTER TABLE t ADD COLUMN b INT"),
+        ("DELETE FROM t", "ALTER TABLE t RENAME a TO b"),
+        ("DROP TABLE t", "INSERT INTO t VALUES (1)"),
+        ("INSERT INTO t VALUES (1)", "DROP TABLE t"),
+        ("CREATE OR REPLACE TABLE t AS SELECT 5 AS a", "DELETE FROM t"),
+        ("UPDATE t SET a = 1", "UPDATE t SET a = 2"),
+        ("ALTER TABLE t ADD COLUMN b INT", "ALTER TABLE t ADD COLUMN c INT"),
+    ],
+)
+def test_what_does_not_commute_is_a_conflict_that_says_what_moved(db: Database, mine: str, theirs: str) -> None:
+    db.execute("CREATE TABLE t AS SELECT 0 AS a")
+    with snapdb.connect(db.path) as other:
+        db.script(f"BEGIN; {mine}")
+        other.execute(theirs)
+        with pytest.raises(snapdb.CommitConflict, match=r"^CommitConflict: t moved: .*run") as raised:
+            db.execute("COMMIT")
+        assert raised.value.retryable
+    assert db.transaction_state == "idle"
+    assert len(db.execute("SHOW VERSIONS").fetchall()) == 2
+
+
+def test_rows_that_a_transaction_added_and_removed_again_need_the_table_for_itself(db: Database) -> None:
+    db.execute("CREATE TABLE t AS SELECT 0 AS a")
+    with snapdb.connect(db.path) as other:
+        db.script("BEGIN; INSERT INTO t VALUES (1), (2); DELETE FROM t WHERE a = 2")
+        other.execute("INSERT INTO t VALUES (3)")
+        with pytest.raises(snapdb.CommitConflict, match="t moved: expected 1, found 2, which added rows"):
+            db.execute("COMMIT")
+    db.script("BEGIN; INSERT INTO t VALUES (1), (2); DELETE FROM t WHERE a = 2; COMMIT")
+    assert db.execute("SELECT a FROM t ORDER BY a").fetchall() == [(0,), (1,), (3,)]
 
 
 WRITER = """
@@ -170,28 +208,30 @@ def test_a_stream_outlives_its_snapshot(db: Database) -> None:
 
 
 def test_a_directory_is_removed_only_when_nobody_reads_it(tmp_path: Path) -> None:
-    with publishing(tmp_path / "x", {"kind": "test"}) as staging:
+    with publishing(Disk(), tmp_path / "x", {"kind": "test"}) as staging:
         (staging / "a").write_text("a")
     lease = Lease([tmp_path / "x"])
-    assert not remove_unless_held(tmp_path / "x")
+    assert not remove_unless_held(Home(tmp_path, read_only=False), tmp_path / "x")
     lease.release()
-    assert remove_unless_held(tmp_path / "x")
+    assert remove_unless_held(Home(tmp_path, read_only=False), tmp_path / "x")
     assert not (tmp_path / "x").exists()
 
 
 def test_publishing_leaves_all_or_nothing(tmp_path: Path) -> None:
     def fail_half_way() -> None:
-        with publishing(tmp_path / "x", {}) as staging:
+        with publishing(Disk(), tmp_path / "x", {}) as staging:
             (staging / "a").write_text("a")
             raise KeyError
 
     with pytest.raises(KeyError):
         fail_half_way()
     assert list(tmp_path.iterdir()) == []
-    with publishing(tmp_path / "x", {"n": 1}) as staging:
+    with publishing(Disk(), tmp_path / "x", {"n": 1}) as staging:
         (staging / "a").write_text("abc")
-    manifest = json.loads((tmp_path / "x" / "manifest.json").read_text())
-    assert manifest == {"n": 1, "files": {"a": {"bytes": 3, "sha256": hashlib.sha256(b"abc").hexdigest()}}}
+    assert read_manifest(tmp_path / "x") == {
+        "n": 1,
+        "files": {"a": {"bytes": 3, "sha256": hashlib.sha256(b"abc").hexdigest()}},
+    }
 
 
 def test_snapshots_of_one_version_share_a_topology(db: Database) -> None:

@@ -1,6 +1,21 @@
 """The read side of the catalog: one frozen value per moment, and the SQL that reads its tables and snapshots."""
 
 from snapdb.catalog.elements import EdgeRows, VertexRows, snapshot_views
-from snapdb.catalog.state import Catalog, load, tables_at, version_at, versions
+from snapdb.catalog.history import tags, version_at, version_of_tag, versions
+from snapdb.catalog.overlay import with_changes
+from snapdb.catalog.state import Catalog, load
+from snapdb.catalog.tables import tables_at
 
-__all__ = ["Catalog", "EdgeRows", "VertexRows", "load", "snapshot_views", "tables_at", "version_at", "versions"]
+__all__ = [
+    "Catalog",
+    "EdgeRows",
+    "VertexRows",
+    "load",
+    "snapshot_views",
+    "tables_at",
+    "tags",
+    "version_at",
+    "version_of_tag",
+    "versions",
+    "with_changes",
+]

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TypeVar
 
+from snapdb.catalog.tables import damaged, read_tables
 from snapdb.errors import BindError
 from snapdb.storage.codec import decode
+from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
-from snapdb.types import Column, PropertyGraph, Segment, Snapshot, Table, Version
+from snapdb.types import PropertyGraph, Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
 T = TypeVar("T")
 
-__all__ = ["Catalog", "load", "tables_at", "version_at", "versions"]
+__all__ = ["Catalog", "load"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class Catalog:
     """By case-folded name, as are the others."""
     graphs: Mapping[str, PropertyGraph]
     snapshots: Mapping[str, Snapshot]
+    stamp: tuple[int, int] = (0, 0)
+    """How often the catalog was written, and how often files were put in the place of others."""
 
     def table(self, name: str) -> Table:
         """The table of that name.
@@ -66,89 +68,35 @@ class Catalog:
         raise BindError(f'no {kind} "{name}"{hint}', code=f"unknown-{kind}")
 
 
-def load(ledger: Ledger) -> Catalog:
-    """The catalog now."""
-    with ledger.reading() as connection:
+def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
+    """The catalog now; `known`, one that was loaded before, spares reading what has not changed.
+
+    Raises:
+        CorruptError: the catalog cannot be read.
+    """
+    with ledger.reading() as connection, damaged(home):
+        stamp = _stamp(connection)
+        if known is not None and known.stamp == stamp:
+            return known
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
         graphs = connection.execute("SELECT folded, definition FROM graphs ORDER BY folded").fetchall()
-        snapshots = connection.execute("SELECT folded, definition, id FROM snapshots ORDER BY id").fetchall()
+        snapshots = connection.execute("SELECT folded, definition FROM snapshots ORDER BY id").fetchall()
+        start = known if known is not None and known.stamp[1] == stamp[1] else Catalog(0, {}, {}, {})
         return Catalog(
             version=head,
-            tables=_tables(connection, head),
+            tables=read_tables(connection, head, start.tables, start.version),
             graphs={row["folded"]: decode(PropertyGraph, row["definition"]) for row in graphs},
             snapshots={row["folded"]: decode(Snapshot, row["definition"]) for row in snapshots},
+            stamp=stamp,
         )
 
 
-def tables_at(ledger: Ledger, version: int) -> dict[str, Table]:
-    """The tables of an older version, by case-folded name."""
-    with ledger.reading() as connection:
-        return _tables(connection, version)
-
-
-def version_at(ledger: Ledger, time: int) -> int:
-    """The last version committed at or before `time` (microseconds since 1970 UTC).
-
-    Raises:
-        BindError: there was none yet.
-    """
-    found = ledger.rows("SELECT version FROM versions WHERE time <= ? ORDER BY version DESC LIMIT 1", (time,))
-    if not found:
-        first = ledger.rows("SELECT time FROM versions ORDER BY version LIMIT 1")
-        said = f"; the first was at {_iso(first[0]['time'])}" if first else ""
-        raise BindError(f"there was no version yet at {_iso(time)}{said}")
-    return int(found[0]["version"])
-
-
-def versions(ledger: Ledger) -> list[Version]:
-    """Every version, oldest first, one entry a table it changed."""
-    query = """
-        SELECT v.version, v.time, v.message, v.author, t.name, sum(c.rows_added) added, sum(c.rows_removed) removed
-        FROM versions v LEFT JOIN changes c USING (version) LEFT JOIN tables t ON t.id = c.table_id
-        GROUP BY v.version, t.name ORDER BY v.version, t.name
-    """
-    return [
-        Version(r["version"], r["time"], r["message"], None, r["author"], r["name"], r["added"] or 0, r["removed"] or 0)
-        for r in ledger.rows(query)
-    ]
+def _stamp(connection: sqlite3.Connection) -> tuple[int, int]:
+    (written,) = connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()
+    (replaced,) = connection.execute("SELECT coalesce(max(number), 0) FROM upkeep").fetchone()
+    return int(written), int(replaced)
 
 
 def _near(name: str, known: Iterable[str]) -> str:
     known = list(known)
     return did_you_mean(name, known) or (f"; there are: {', '.join(known[:8])}" if known else "; there is none yet")
-
-
-def _tables(connection: sqlite3.Connection, version: int) -> dict[str, Table]:
-    rows = connection.execute(
-        """
-        SELECT t.id, t.name, t.folded,
-               (SELECT columns FROM columns c WHERE table_id = t.id AND since <= :v ORDER BY since DESC LIMIT 1) cols,
-               (SELECT max(version) FROM changes c WHERE c.table_id = t.id AND c.version <= :v) state
-        FROM tables t WHERE t.created <= :v AND (t.dropped IS NULL OR t.dropped > :v) ORDER BY t.id
-        """,
-        {"v": version},
-    ).fetchall()
-    return {row["folded"]: _table(connection, row, version) for row in rows}
-
-
-def _table(connection: sqlite3.Connection, row: sqlite3.Row, version: int) -> Table:
-    found = connection.execute(
-        "SELECT * FROM segments WHERE table_id = ? AND added <= ? AND (removed IS NULL OR removed > ?) ORDER BY first",
-        (row["id"], version, version),
-    ).fetchall()
-    kinds: dict[str, list[Segment]] = {"rows": [], "deletes": []}
-    for s in found:
-        kinds[s["kind"]].append(Segment(s["path"], s["rows"], s["bytes"], s["sha256"], s["first"]))
-    return Table(
-        id=row["id"],
-        name=row["name"],
-        columns=tuple(Column(*entry) for entry in json.loads(row["cols"])),
-        segments=tuple(kinds["rows"]),
-        deletes=tuple(kinds["deletes"]),
-        rows=sum(s.rows for s in kinds["rows"]) - sum(s.rows for s in kinds["deletes"]),
-        state=row["state"],
-    )
-
-
-def _iso(time: int) -> str:
-    return datetime.fromtimestamp(time / 1e6, UTC).isoformat(sep=" ")

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from snapdb.execute.alter_table import AlterTable
+from snapdb.execute.check import Check
 from snapdb.execute.create_graph import CreateGraph
 from snapdb.execute.create_snapshot import CreateSnapshot
 from snapdb.execute.create_table import CreateTable
+from snapdb.execute.create_tag import CreateTag
 from snapdb.execute.delete import Delete
 from snapdb.execute.describe import Describe
+from snapdb.execute.diff_table import DiffTable
 from snapdb.execute.drop import Drop
 from snapdb.execute.insert import Insert
 from snapdb.execute.nothing import Nothing
@@ -14,33 +21,38 @@ from snapdb.execute.operator import Operator
 from snapdb.execute.query import Query
 from snapdb.execute.sample import Sample
 from snapdb.execute.show import Show
+from snapdb.execute.transaction import Transaction
+from snapdb.execute.update import Update
+from snapdb.execute.vacuum import Vacuum
 from snapdb.plan import logical
 
 __all__ = ["build"]
 
+_OPERATORS: dict[type, Callable[[Any], Operator]] = {
+    logical.QueryPlan: Query,
+    logical.CreateTablePlan: CreateTable,
+    logical.InsertPlan: Insert,
+    logical.DeletePlan: Delete,
+    logical.UpdatePlan: Update,
+    logical.AlterPlan: AlterTable,
+    logical.CreateGraphPlan: CreateGraph,
+    logical.CreateSnapshotPlan: CreateSnapshot,
+    logical.SamplePlan: Sample,
+    logical.ShowPlan: Show,
+    logical.DescribePlan: Describe,
+    logical.DropPlan: Drop,
+    logical.CreateTagPlan: CreateTag,
+    logical.DiffTablePlan: DiffTable,
+    logical.BeginPlan: Transaction,
+    logical.CommitPlan: Transaction,
+    logical.RollbackPlan: Transaction,
+    logical.CheckPlan: Check,
+    logical.VacuumPlan: Vacuum,
+    logical.NothingPlan: Nothing,
+}
+"""Which operator runs which plan; one file each, beside this one."""
+
 
 def build(plan: logical.Plan) -> Operator:
-    """The operator for a plan; one file each, beside this one."""
-    match plan:
-        case logical.QueryPlan():
-            return Query(plan)
-        case logical.CreateTablePlan():
-            return CreateTable(plan)
-        case logical.InsertPlan():
-            return Insert(plan)
-        case logical.DeletePlan():
-            return Delete(plan)
-        case logical.CreateGraphPlan():
-            return CreateGraph(plan)
-        case logical.CreateSnapshotPlan():
-            return CreateSnapshot(plan)
-        case logical.SamplePlan():
-            return Sample(plan)
-        case logical.ShowPlan():
-            return Show(plan)
-        case logical.DescribePlan():
-            return Describe(plan)
-        case logical.DropPlan():
-            return Drop(plan)
-        case logical.NothingPlan():
-            return Nothing(plan)
+    """The operator for a plan."""
+    return _OPERATORS[type(plan)](plan)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from snapdb.execute.graph_data import check_edges, check_vertices, graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import CreateGraphPlan
+from snapdb.storage.apply import check_free, require_table
 from snapdb.storage.codec import encode
-from snapdb.storage.commit import check_free, now, require_table
-from snapdb.storage.locks import reading_tables
+from snapdb.storage.commit import now
 
 __all__ = ["CreateGraph"]
 
@@ -23,7 +23,7 @@ class CreateGraph:
     def run(self, engine: Engine) -> Rows:
         yield from ()
         graph = self.plan.graph
-        with reading_tables(engine.home), engine.relational.session() as session:
+        with engine.relational.session() as session:
             data = graph_data(engine, session, graph, engine.context.catalog.tables)
             for vertex in data.vertices.values():
                 engine.report(f"checking {vertex.rows.element.name}", None)

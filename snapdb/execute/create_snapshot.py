@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.errors import CommitConflict
 from snapdb.execute.graph_data import EdgeData, GraphData, VertexData, graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.parts import edge_features, topology, vertex_features
@@ -16,11 +17,12 @@ from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.kernels.topology import ends_before, select_rows
 from snapdb.plan.logical import CreateSnapshotPlan
 from snapdb.relational import ROW_ID, Session, quote
+from snapdb.storage.apply import check_free
 from snapdb.storage.codec import encode
-from snapdb.storage.commit import check_free, now
-from snapdb.storage.disk import directory_bytes, discard, fresh_name, publishing, read_manifest
-from snapdb.storage.locks import reading_tables, remove_unless_held
-from snapdb.storage.topology import read_rows, write_rows
+from snapdb.storage.commit import now
+from snapdb.storage.disk import directory_bytes, fresh_name, publishing, read_manifest
+from snapdb.storage.locks import remove_unless_held
+from snapdb.storage.topology import check_rows, read_rows, write_rows
 from snapdb.types import Filter, Snapshot
 
 __all__ = ["CreateSnapshot"]
@@ -39,19 +41,19 @@ class CreateSnapshot:
         yield from ()
         plan = self.plan
         final = engine.home.path / "snapshots" / fresh_name()
-        with reading_tables(engine.home), engine.relational.session() as session:
+        with engine.relational.session() as session:
             data = graph_data(engine, session, plan.graph, plan.tables)
             facts: dict[str, object] = {"kind": "snapshot"}
-            with publishing(final, facts) as staging:
+            with publishing(engine.home.disk, final, facts) as staging:
                 layout = _write(engine, session, plan, data, staging)
                 facts["layout"] = dataclasses.asdict(layout)
         try:
             snapshot = _record(engine, plan, layout, final)
         except BaseException:
-            discard(final)
+            engine.home.disk.remove(final)
             raise
         if plan.replaces is not None:
-            remove_unless_held(engine.home.path / plan.replaces.path)
+            remove_unless_held(engine.home, engine.home.inside(plan.replaces.path))
         return Outcome(
             f"snapshot {plan.name} of {plan.graph.name} at version {plan.version}: "
             f"{snapshot.nodes:,} nodes, {snapshot.edges:,} edges ({snapshot.form}){_skipped(engine, data, layout)}"
@@ -114,6 +116,8 @@ def _edges(
     shared = topology(engine, session, data)
     rows = read_rows(shared)
     form = plan.forms[element.name]
+    if form != "full":
+        check_rows(rows.indptr[:-1], rows.indptr[1:], rows.indices, data.source.id_map.limit, element.name)
     if form == "full":
         count = rows.indices.size
     elif form == "ends":
@@ -183,7 +187,11 @@ def _record(engine: Engine, plan: CreateSnapshotPlan, layout: SnapshotLayout, fi
     )
     with engine.ledger.writing() as connection:
         if plan.replaces is not None:
-            connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,))
+            gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
+            if not gone:
+                raise CommitConflict(
+                    f"{plan.name} moved: it was replaced or dropped meanwhile; run the statement again"
+                )
         check_free(connection, plan.name)
         number = connection.execute(
             "INSERT INTO snapshots (name, folded, definition, path) VALUES (?, ?, '', ?)",

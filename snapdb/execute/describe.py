@@ -26,20 +26,19 @@ class Describe:
     plan: DescribePlan
 
     def run(self, engine: Engine) -> Rows:
-        catalog = engine.context.catalog
-        match self.plan.kind:
-            case "TABLE":
-                yield _table(catalog.table(self.plan.name))
-            case "GRAPH":
-                yield _graph(catalog.graph(self.plan.name))
-            case "SNAPSHOT":
-                yield _snapshot(engine, catalog.snapshot(self.plan.name))
+        match self.plan.target:
+            case Table() as table:
+                yield _table(table)
+            case PropertyGraph() as graph:
+                yield _graph(graph)
+            case Snapshot() as snapshot:
+                yield _snapshot(engine, snapshot)
         return None
 
 
 def _table(table: Table) -> pa.RecordBatch:
-    fields = [("column", _TEXT), ("type", _TEXT), ("nullable", pa.bool_())]
-    return listing(fields, [(c.name, c.type, c.nullable) for c in table.columns])
+    fields = [("column", _TEXT), ("type", _TEXT), ("nullable", pa.bool_()), ("default", _TEXT)]
+    return listing(fields, [(c.name, c.type, c.nullable, c.default) for c in table.columns])
 
 
 def _graph(graph: PropertyGraph) -> pa.RecordBatch:
@@ -64,7 +63,7 @@ def _snapshot(engine: Engine, snapshot: Snapshot) -> pa.RecordBatch:
     """The snapshot in its first row, then its elements."""
     names = ("name", "kind", "count", "form", "version", "event_time", "filter")
     types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT)
-    layout = read_manifest(engine.home.path / snapshot.path)["layout"]
+    layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
     head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.form, snapshot.version)
     rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None)]
     for kind, elements, count in (("vertex", layout["vertices"], "nodes"), ("edge", layout["edges"], "edges")):

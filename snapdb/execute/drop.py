@@ -6,17 +6,18 @@ from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.publish import publish
 from snapdb.plan.logical import DropPlan
-from snapdb.storage.commit import DropTable, commit
+from snapdb.storage.changes import DropTable
 from snapdb.storage.locks import remove_unless_held
-from snapdb.types import PropertyGraph, Snapshot, Table
+from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
 __all__ = ["Drop"]
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Removes a table (as a version), a graph or a snapshot."""
+    """Removes a table (as a version), a graph, a snapshot or a tag."""
 
     plan: DropPlan
 
@@ -29,11 +30,12 @@ class Drop:
                 return _drop_graph(engine, graph)
             case Snapshot() as snapshot:
                 return _drop_snapshot(engine, snapshot)
+            case Tag() as tag:
+                return _drop_tag(engine, tag)
 
 
 def _drop_table(engine: Engine, table: Table, base: int) -> Outcome:
-    version = commit(engine.ledger, [DropTable(table.id, base)], None)
-    return Outcome(f"version {version}: table {table.name} dropped")
+    return publish(engine, [DropTable(table.id, base)], None, f"table {table.name} dropped", 0)
 
 
 def _drop_graph(engine: Engine, graph: PropertyGraph) -> Outcome:
@@ -48,5 +50,13 @@ def _drop_snapshot(engine: Engine, snapshot: Snapshot) -> Outcome:
             raise CommitConflict(
                 f"{snapshot.name} moved: it was replaced or dropped meanwhile; run the statement again"
             )
-    remove_unless_held(engine.home.path / snapshot.path)
+    remove_unless_held(engine.home, engine.home.inside(snapshot.path))
     return Outcome(f"snapshot {snapshot.name} dropped")
+
+
+def _drop_tag(engine: Engine, tag: Tag) -> Outcome:
+    with engine.ledger.writing() as connection:
+        row = (tag.name.lower(), tag.version)
+        if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
+            raise CommitConflict(f"tag {tag.name} moved: it was replaced or dropped meanwhile; run the statement again")
+    return Outcome(f"tag {tag.name} dropped; version {tag.version} stays")

@@ -1,23 +1,17 @@
-"""INSERT and COPY … FROM: one more segment, with ids for the keys it brings."""
+"""INSERT and COPY … FROM: more segments, with ids for the keys they bring."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.errors import CommitConflict
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import Engine, Rows
+from snapdb.execute.publish import publish
 from snapdb.plan.logical import InsertPlan
-from snapdb.relational import Session, table_rows
-from snapdb.storage.commit import Allot, Append, File, commit
-from snapdb.storage.disk import discard
-from snapdb.storage.ids import allot, maps_of
-from snapdb.storage.locks import reading_tables
+from snapdb.storage.changes import Append, File
+from snapdb.storage.copies import copy_segment
 from snapdb.storage.segments import write_segment
-from snapdb.types import Segment, Table
 
 __all__ = ["Insert"]
-
-_TRIES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,43 +22,36 @@ class Insert:
 
     def run(self, engine: Engine) -> Rows:
         yield from ()
-        plan, query = self.plan, self.plan.query
-        engine.report(f"writing {plan.table.name}", None)
-        with reading_tables(engine.home), engine.context.session(query) as session:
-            file = write_segment(
-                engine.home,
-                session,
-                f"tables/{plan.table.id}",
-                plan.table.columns,
-                query.island.text,
-                query.parameters,
-                plan.supplied,
-            )
-            try:
-                version = _publish(engine, session, plan, file)
-            except BaseException:
-                discard(engine.home.path / file.path)
-                raise
-        return Outcome(f"version {version}: {file.rows:,} rows added to {plan.table.name}", file.rows)
+        plan, table = self.plan, self.plan.table
+        files = _copied(engine, plan) if plan.copies else (_written(engine, plan),)
+        rows = sum(file.rows for file in files)
+        change = Append(table.id, table.columns, files)
+        return publish(engine, [change], plan.message, f"{rows:,} rows added to {table.name}", rows)
 
 
-def _publish(engine: Engine, session: Session, plan: InsertPlan, file: File) -> int:
-    """Commit, again while other writers allot ids meanwhile: appends commute, so no try is lost work."""
-    for attempt in range(_TRIES):
-        allotments = _allotments(engine, session, plan.table, file)
+def _written(engine: Engine, plan: InsertPlan) -> File:
+    table, query = plan.table, plan.query
+    with engine.context.session(query) as session, engine.watching(session, f"writing {table.name}"):
+        return write_segment(
+            engine.home, session, table.folder, table.columns, query.text, query.parameters, plan.supplied
+        )
+
+
+def _copied(engine: Engine, plan: InsertPlan) -> tuple[File, ...]:
+    """Parquet files that are segments already: copied byte for byte and hashed on the way, never linked."""
+    made: list[File] = []
+    with engine.relational.session() as session:
         try:
-            return commit(engine.ledger, [Append(plan.table.id, file), *allotments], plan.message)
-        except CommitConflict as conflict:
-            for made in allotments:
-                if made.file is not None:
-                    discard(engine.home.path / made.file.path)
-            if conflict.code != "ids" or attempt == _TRIES - 1:
-                raise
-    raise AssertionError("unreachable: the last try returns or raises")
+            for number, source in enumerate(plan.copies):
+                engine.check_stopped()
 
+                def report(share: float, number: int = number) -> None:
+                    engine.check_stopped()
+                    engine.report(f"copying into {plan.table.name}", (number + share) / len(plan.copies))
 
-def _allotments(engine: Engine, session: Session, table: Table, file: File) -> list[Allot]:
-    segment = Segment(file.path, file.rows, file.bytes, file.sha256, 0)
-    alone = Table(table.id, table.name, table.columns, (segment,), (), file.rows, table.state)
-    rows = table_rows(alone, engine.home.path)
-    return [allot(engine.home, session, table, id_map, rows) for id_map in maps_of(engine.ledger, table)]
+                made.append(copy_segment(engine.home, session, plan.table.folder, source, report))
+        except BaseException:
+            for file in made:
+                engine.home.disk.remove(engine.home.path / file.path)
+            raise
+    return tuple(made)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
 
 from snapdb.errors import QueryError
+from snapdb.execute.work import Work
 from snapdb.plan.scope import Context
-from snapdb.relational import Relational
+from snapdb.relational import Relational, Session
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
+from snapdb.storage.locks import TablesLock
 
 __all__ = ["Engine", "Operator", "Outcome", "Rows"]
 
@@ -43,9 +46,25 @@ class Engine:
     relational: Relational
     context: Context
     """The catalog as it was when the statement was bound."""
-    report: Progress = field(default=lambda what, share: None)
+    work: Work
+    """Where changes go: to a version each, or to the open transaction."""
+    tables: TablesLock
+    """Held shared since before the catalog was read."""
+    progress: Progress | None = None
     """Called with what is being done, and how much of it is done (0 to 1) where that is known."""
     stopped: threading.Event = field(default_factory=threading.Event)
+
+    def report(self, what: str, share: float | None) -> None:
+        """Tell what is being done, and how much of it is."""
+        if self.progress is not None:
+            self.progress(what, share)
+
+    def watching(self, session: Session, what: str) -> AbstractContextManager[None]:
+        """Report how far the session's query has come while the block runs, where somebody listens."""
+        if self.progress is None:
+            return nullcontext()
+        self.report(what, None)
+        return session.watched(lambda share: self.report(what, share))
 
     def check_stopped(self) -> None:
         """Raises QueryError with code 'interrupted' after a request to stop."""

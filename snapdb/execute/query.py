@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import QueryPlan
-from snapdb.storage.locks import reading_tables
 
 __all__ = ["Query"]
 
@@ -19,6 +18,6 @@ class Query:
 
     def run(self, engine: Engine) -> Rows:
         query = self.plan.query
-        with reading_tables(engine.home), engine.context.session(query) as session:
-            yield from session.reader(query.island.text, query.parameters)
+        with engine.context.session(query) as session:
+            yield from session.reader(query.text, query.parameters)
         return None

@@ -34,16 +34,16 @@ def read_seeds(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap)
         return _read(engine, plan, view, id_map)
     except SnapdbError as error:
         if error.text is None and error.span is None:
-            error.span = plan.seeds.island.span
+            error.span = plan.seeds.span
         raise
 
 
 def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
     asked, width = plan.seeds, len(id_map.columns)
     with engine.context.session(asked) as session:
-        columns = session.describe(asked.island.text, asked.parameters)
-        keys = order_keys(session, asked.island.text) if plan.spec.order == "IN ORDER" else None
-        table = session.table(asked.island.text, asked.parameters)
+        columns = session.describe(asked.text, asked.parameters)
+        keys = order_keys(session, asked.text) if plan.spec.order == "IN ORDER" else None
+        table = session.table(asked.text, asked.parameters)
     _check_columns(plan, columns, id_map)
     if plan.spec.order == "IN ORDER":
         _check_total(table, keys)

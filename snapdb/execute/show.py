@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapdb.catalog import versions
+from snapdb.catalog import tags, versions
 from snapdb.execute.listing import MOMENT, listing
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import ShowPlan
@@ -26,6 +26,7 @@ _GRAPHS = [("name", pa.string()), ("vertex_types", pa.list_(pa.string())), ("edg
 _SNAPSHOTS = [("name", pa.string()), ("graph", pa.string()), ("version", pa.int64()), ("from_time", pa.string()),
               ("to_time", pa.string()), ("form", pa.string()), ("nodes", pa.int64()), ("edges", pa.int64()),
               ("bytes", pa.int64()), ("created", MOMENT)]  # fmt: skip
+_TAGS = [("name", pa.string()), ("version", pa.int64()), ("time", MOMENT)]
 _VERSIONS = [("version", pa.int64()), ("time", MOMENT), ("message", pa.string()), ("tag", pa.string()),
              ("author", pa.string()), ("table", pa.string()), ("rows_added", pa.int64()),
              ("rows_removed", pa.int64())]  # fmt: skip
@@ -38,7 +39,7 @@ class Show:
     plan: ShowPlan
 
     def run(self, engine: Engine) -> Rows:
-        fields, rows = _LISTS[self.plan.what](engine)
+        fields, rows = _LISTS[self.plan.what](engine, self.plan)
         named = 5 if self.plan.what == "VERSIONS" else 0  # versions have no name; LIKE looks at their table
         yield listing(fields, [row for row in rows if _like(row[named], self.plan.like)])
         return None
@@ -70,21 +71,21 @@ def _bounds(snapshot: Snapshot) -> tuple[str | None, str | None]:
 Listed = tuple[Sequence[tuple[str, pa.DataType]], list[Sequence[Any]]]
 
 
-def _tables(engine: Engine) -> Listed:
+def _tables(engine: Engine, plan: ShowPlan) -> Listed:
     return _TABLES, [
         (t.name, t.rows, len(t.columns), len(t.segments), sum(s.bytes for s in (*t.segments, *t.deletes)), t.state)
-        for t in engine.context.catalog.tables.values()
+        for t in plan.tables
     ]
 
 
-def _graphs(engine: Engine) -> Listed:
+def _graphs(engine: Engine, plan: ShowPlan) -> Listed:
     return _GRAPHS, [
         (g.name, [v.name for v in g.vertices], [e.name for e in g.edges])
         for g in engine.context.catalog.graphs.values()
     ]
 
 
-def _snapshots(engine: Engine) -> Listed:
+def _snapshots(engine: Engine, plan: ShowPlan) -> Listed:
     return _SNAPSHOTS, [_snapshot(s) for s in engine.context.catalog.snapshots.values()]
 
 
@@ -93,18 +94,26 @@ def _snapshot(s: Snapshot) -> Sequence[Any]:
     return (s.name, s.graph.name, s.version, *_bounds(s), s.form, s.nodes, s.edges, s.bytes, created)
 
 
-def _versions(engine: Engine) -> Listed:
+def _tags(engine: Engine, plan: ShowPlan) -> Listed:
+    found = tags(engine.ledger)
+    return _TAGS, [(tag.name, tag.version, _EPOCH + timedelta(microseconds=tag.time)) for tag in found]
+
+
+def _versions(engine: Engine, plan: ShowPlan) -> Listed:
+    of = None if plan.of is None else plan.of.lower()
     return _VERSIONS, [
         (v.version, _EPOCH + timedelta(microseconds=v.time), v.message, v.tag, v.author, v.table, v.rows_added,
          v.rows_removed)
         for v in versions(engine.ledger)
+        if of is None or (v.table or "").lower() == of
     ]  # fmt: skip
 
 
-_LISTS: dict[str, Callable[[Engine], Listed]] = {
+_LISTS: dict[str, Callable[[Engine, ShowPlan], Listed]] = {
     "TABLES": _tables,
     "GRAPHS": _graphs,
     "SNAPSHOTS": _snapshots,
+    "TAGS": _tags,
     "VERSIONS": _versions,
 }
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from snapdb.graph.view import Adjacency
 from snapdb.kernels.topology import merge_rows
-from snapdb.storage.topology import EdgeArrays, Rows, sort_edges
+from snapdb.storage.topology import EdgeArrays, Rows, check_rows, sort_edges
 from snapdb.types import EdgeType, Relation
 
 __all__ = ["AdjacencyShelf", "rows_adjacency"]
@@ -49,6 +49,8 @@ class AdjacencyShelf:
             return self.incoming[relation.edge]()
         incoming = self._open(Relation(relation.edge, "IN"))
         if relation.direction == "OUT":
+            far = self.node_counts[relation.expands]
+            check_rows(incoming.starts, incoming.ends, incoming.indices, far, relation.edge.edge)
             return _outgoing(incoming, self.node_counts[relation.expands], self.node_counts[relation.reaches])
         return _both(incoming, self._open(Relation(relation.edge, "OUT")))
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.errors import CommitConflict, CorruptError
 from snapdb.graph.adjacency import AdjacencyShelf, rows_adjacency
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.view import Adjacency, Feature, GraphView
@@ -89,15 +90,28 @@ def open_snapshot(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapsho
 
     Raises:
         CorruptError: a file of it is missing or has another size than its manifest says.
+        CommitConflict: it was replaced or dropped at this moment (code 'moved').
     """
-    directory = home.path / snapshot.path
+    try:
+        return _opened(home, ledger, snapshot)
+    except CorruptError:
+        # Who drops a snapshot removes its files at once, unless somebody holds them.
+        if ledger.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
+            raise
+        moved = f"{snapshot.name} moved: it was replaced or dropped while it was opened; run the statement again"
+        raise CommitConflict(moved, code="moved") from None
+
+
+def _opened(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapshot:
+    directory = home.inside(snapshot.path)
     layout = decode(SnapshotLayout, json.dumps(read_manifest(directory)["layout"]))
-    parts = [directory, *(home.path / d for d in layout.directories)]
-    lease = Lease(parts)
+    parts = [directory, *(home.inside(d) for d in layout.directories)]
+    maps = {v.name: read_map(ledger, v.map_id) for v in layout.vertices}
+    # Keys are read on first need, which may be long after; meanwhile a VACUUM may have merged their files.
+    lease = Lease(parts, {home.inside(s.path).parent for m in maps.values() for s in m.segments})
     try:
         for path in parts:
             read_manifest(path)
-        maps = {v.name: read_map(ledger, v.map_id) for v in layout.vertices}
         for name, id_map in maps.items():
             check_files(home, f"the ids of {name}", id_map.segments)
         return OpenSnapshot(_view(home, snapshot, directory, layout, maps), maps, lease)
@@ -151,6 +165,8 @@ def _alive(directory: Path, index: int, vertex: VertexLayout) -> npt.NDArray[np.
 def _features(root: Path, element: VertexLayout | EdgeLayout) -> dict[str, Feature]:
     if element.features is None:
         return {}
+    if odd := [name for name in element.feature_names if "/" in name]:
+        raise CorruptError(f"the manifest of a snapshot is damaged: it names a feature {odd[0]!r}; create it again")
     return {
         name: ArrayFeature(map_array(root / element.features / f"feature-{name}.npy")) for name in element.feature_names
     }

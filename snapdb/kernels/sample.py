@@ -34,16 +34,19 @@ SCANNED = 128
 
 
 @kernel
-def count_edges(starts: Int64s, ends: Int64s, fanout: int, frontier: Int64s, low: int, high: int) -> int:
-    """How many edges `sample_uniform` emits for frontier[low:high]."""
+def count_edges(starts: Int64s, ends: Int64s, held: int, fanout: int, frontier: Int64s, low: int, high: int) -> int:
+    """How many edges `sample_uniform` emits for frontier[low:high]; -1 when a row is not within `held` positions."""
     total = 0
+    outside: bool | np.bool_ = False
     for i in range(low, high):
         node = frontier[i]
         ahead = frontier[min(i + AHEAD, high - 1)]
         prefetch(starts, ahead)
         prefetch(ends, ahead)
-        total += int(min(ends[node] - starts[node], fanout))
-    return total
+        start, end = starts[node], ends[node]
+        outside |= (start < 0) | (end < start) | (end > held)
+        total += int(min(end - start, fanout))
+    return -1 if outside else total
 
 
 @kernel
@@ -66,6 +69,8 @@ def sample_uniform(
     edges: int,
 ) -> tuple[int, int]:
     """Draws up to `fanout` edges for each of frontier[low:high]; returns how many nodes and edges there are now.
+
+    -1 nodes: an index is not a node, one of 0 ≤ id < stamps.size. The rows must have passed `count_edges`.
 
     Edge e ≥ `edges` gets positions[e] in the relation's rows, neighbours[e] as a local id and seed_side[e], its
     frontier index. New neighbours go to nodes[count:], which needs one spare slot; the frontier may be `nodes`.
@@ -95,7 +100,8 @@ def sample_uniform(
                     table = np.empty(_table_size(fanout), np.int64)
                 _floyd_table(fold(prefix, np.uint64(node)), start, degree, fanout, table, positions, edges)
             edges += picks
-        _load(indices, stamps, positions, neighbours, begin, edges)
+        if not _load(indices, stamps, positions, neighbours, begin, edges):
+            return -1, edges
         count = number(neighbours, begin, edges, nodes, count, stamps, base)
     return count, edges
 
@@ -208,9 +214,12 @@ def _insert(table: Int64s, value: Number) -> bool:
 @kernel
 def _load(
     indices: npt.NDArray[Any], stamps: Int32s, positions: Int64s, neighbours: Int64s, begin: int, end: int
-) -> None:
-    """The ids at positions[begin:end]."""
+) -> bool:
+    """The ids at positions[begin:end]; whether all of them have a stamp."""
+    outside: bool | np.bool_ = False
     for e in range(begin, end):
         node = np.int64(indices[positions[e]])
+        outside |= (node < 0) | (node >= stamps.size)
         prefetch(stamps, node)
         neighbours[e] = node
+    return not outside

@@ -9,9 +9,24 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["ends_before", "merge_rows", "row_order", "select_rows"]
+__all__ = ["are_rows", "ends_before", "merge_rows", "row_order", "select_rows"]
 
 Int64s = npt.NDArray[np.int64]
+
+
+@kernel
+def are_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], nodes: int) -> bool:
+    """Whether rows are within `indices`, one after another, and the indices they hold within 0 ≤ id < nodes."""
+    before = np.int64(0)
+    for v in range(starts.size):
+        start, end = starts[v], ends[v]
+        if start < before or end < start or end > indices.size:
+            return False
+        for p in range(start, end):
+            if indices[p] < 0 or indices[p] >= nodes:
+                return False
+        before = end
+    return True
 
 
 def row_order(nodes: npt.NDArray[Any], time: Int64s | None, edge_id: Int64s, count: int) -> tuple[Int64s, Int64s]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from snapdb.errors import BindError
+from dataclasses import replace
+from typing import Any
+
+from snapdb.errors import BindError, Span
+from snapdb.plan.asked import Asked
 from snapdb.plan.logical import SamplePlan
 from snapdb.plan.names import find_snapshot
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import FanoutClause, Sample
+from snapdb.relational import Names, quote
+from snapdb.relational.sources import as_arrow
+from snapdb.sql import parse
+from snapdb.sql.ast import FanoutClause, Query, Sample
 from snapdb.types import FULL, Fanout, SampleSpec, Snapshot
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_sample"]
+__all__ = ["bind_sample", "with_seeds"]
 
 
 def bind_sample(statement: Sample, context: Context) -> SamplePlan:
@@ -42,8 +49,25 @@ def bind_sample(statement: Sample, context: Context) -> SamplePlan:
     seeds = context.asked(statement.seeds, first=snapshot)
     with context.session(seeds) as session:
         check_repeatable(session, statement.seeds, "a sampler's seeds must be repeatable")
-        session.describe(statement.seeds.text, seeds.parameters)
+        session.describe(seeds.text, seeds.parameters)
     return SamplePlan(spec, snapshot, seeds, statement.epochs)
+
+
+def with_seeds(context: Context, plan: SamplePlan, seeds: Any) -> SamplePlan:
+    """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow."""
+    if isinstance(seeds, str):
+        (query, *more) = parse(seeds) or (None,)
+        if not isinstance(query, Query) or more:
+            raise BindError("seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1))
+        asked = context.asked(query.query, first=plan.snapshot)
+        with context.session(asked) as session:
+            check_repeatable(session, query.query, "a sampler's seeds must be repeatable")
+        return replace(plan, seeds=replace(asked, pieces=()))
+    table = as_arrow(seeds)
+    name = "snapdb seeds given"
+    columns = ", ".join(quote(c) for c in table.column_names)
+    query_text = f"SELECT {columns} FROM {quote(name)}"
+    return replace(plan, seeds=Asked(query_text, Span(0, 0), Names(sources={name: table})))
 
 
 def _fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tuple[Fanout, ...]:

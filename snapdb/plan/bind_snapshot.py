@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from snapdb.catalog import tables_at, version_at
+from snapdb.catalog import tables_at
 from snapdb.catalog.elements import EdgeRows, VertexRows
 from snapdb.errors import BindError, Span
+from snapdb.plan.asked import written
 from snapdb.plan.fits import misfits
-from snapdb.plan.logical import Asked, CreateSnapshotPlan, NothingPlan, Plan
+from snapdb.plan.logical import CreateSnapshotPlan, NothingPlan, Plan
+from snapdb.plan.moments import INTEGERS, LAST, resolve_version, time_value
 from snapdb.plan.names import check_new, find_graph
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.relational import Names, Session, conjuncts, quote, references
-from snapdb.sql.ast import CreateSnapshot, Island, Name, TimeBound, VersionBound
+from snapdb.sql.ast import CreateSnapshot, Island, Name, TimeBound
+from snapdb.sql.travel import bare_ats
 from snapdb.types import ALL_TIME, Filter, PropertyGraph, Table, TimeUnit, Window
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["bind_create_snapshot"]
-
-_LAST = 2**63 - 1
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
 
 def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
@@ -31,7 +31,7 @@ def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
     if exists and statement.if_not_exists:
         return NothingPlan(f'there is a snapshot "{statement.name}" already')
     graph = _reduced(find_graph(context, statement.graph), statement.elements)
-    version = context.catalog.version if statement.at is None else _version(context, statement.at)
+    version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)
     tables = _check_tables(context, graph, version, statement)
     unit = _unit(graph, tables, statement.event_time)
     window = ALL_TIME if statement.event_time is None else _window(context, statement.event_time, unit)
@@ -60,24 +60,9 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
     )
 
 
-def _version(context: Context, at: VersionBound) -> int:
-    """The version of AT (VERSION => n | TIMESTAMP => t)."""
-    head = context.catalog.version
-    if at.kind == "TIMESTAMP":
-        try:
-            return version_at(context.ledger, _moment(context, at.value))
-        except BindError as error:
-            error.span = error.span or at.value.span
-            raise
-    found = _time(context, at.value, "integer")
-    if not 1 <= found <= head:
-        raise BindError(f"there is no version {found}; versions go from 1 to {head}", span=at.value.span)
-    return found
-
-
 def _check_tables(context: Context, graph: PropertyGraph, version: int, statement: CreateSnapshot) -> dict[str, Table]:
     """The tables at the version, when they fit the graph."""
-    tables = tables_at(context.ledger, version)
+    tables = tables_at(context.home, context.ledger, version)
     if problem := next(misfits(graph, tables), None):
         raise BindError(f"version {version} does not fit graph {graph.name}: {problem}",
                         span=statement.at.span if statement.at else statement.graph.span)  # fmt: skip
@@ -89,7 +74,7 @@ def _unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: TimeBound | 
     units: dict[TimeUnit, str] = {}
     for edge in graph.edges:
         if edge.event_time and (column := tables[edge.table.lower()].column(edge.event_time)):
-            units["integer" if column.type in _INTEGERS else "timestamp"] = edge.name
+            units["integer" if column.type in INTEGERS else "timestamp"] = edge.name
     if bound is not None and len(units) > 1:
         raise BindError(
             f"event times differ in kind: {units['integer']} has integers, {units['timestamp']} has timestamps; choose "
@@ -104,49 +89,14 @@ def _unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: TimeBound | 
 
 def _window(context: Context, bound: TimeBound, unit: TimeUnit | None) -> Window:
     """The bounds as integers, half-open."""
-    start = None if bound.start is None else _time(context, bound.start, unit)
-    stop = _time(context, bound.stop, unit)
+    start = None if bound.start is None else time_value(context, bound.start, unit)
+    stop = time_value(context, bound.stop, unit)
     if start is not None and stop < start:
         raise BindError("the window ends before it begins; write the earlier time first", span=bound.span)
     closed = bound.kind != "FROM"
-    if closed and stop == _LAST:  # nothing is later
+    if closed and stop == LAST:  # nothing is later
         return Window(start, None, closed)
     return Window(start, stop + 1 if closed else stop, closed)
-
-
-def _time(context: Context, island: Island, unit: TimeUnit | None) -> int:
-    """A bound of a window as an integer in the graph's unit."""
-    asked = context.asked(island)
-    with context.session(asked) as session:
-        type_ = session.describe(island.text, asked.parameters, around=("SELECT (", ")"))[0].type
-    is_integer = type_ in _INTEGERS
-    if unit == "integer" and not is_integer:
-        raise BindError(f"this graph's event times are integers: write a bare number, not {type_}", span=island.span)
-    if unit == "timestamp" and is_integer:
-        wanted = "TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'"
-        raise BindError(f"this graph's event times are timestamps: write {wanted}", span=island.span)
-    return _whole(context, island) if is_integer else _moment(context, island)
-
-
-def _whole(context: Context, island: Island) -> int:
-    """An integer expression. It may read tables; it is read once, here."""
-    return _number(context, island, "SELECT CAST((", ") AS HUGEINT)")
-
-
-def _moment(context: Context, island: Island) -> int:
-    """An expression as microseconds since 1970; what has no zone is UTC."""
-    return _number(context, island, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
-
-
-def _number(context: Context, island: Island, before: str, after: str) -> int:
-    asked = context.asked(island)
-    with context.session(asked) as session:
-        value = session.wrap(before, island.text, after, asked.parameters)[0][0]
-    if value is None:
-        raise BindError("a finite value is needed here, found NULL or infinity", span=island.span)
-    if not -(2**63) <= value <= _LAST:
-        raise BindError("this is out of range; event times and versions are 64-bit integers", span=island.span)
-    return int(value)
 
 
 def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: Island) -> tuple[Filter, ...]:
@@ -156,13 +106,13 @@ def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table]
     for e in graph.edges:
         table = tables[e.table.lower()]
         views[e.name] = EdgeRows(e, table, context.home.path, vertices[e.source], vertices[e.destination]).sql
-    asked = Asked(where, Names(views))
+    asked = written(where, Names(views), replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(asked) as session:
         check_repeatable(session, where, "what a snapshot holds must not change")
         elements = ", ".join(map(quote, views))
-        session.describe(where.text, around=(f"SELECT 1 FROM {elements} WHERE (", ")"))
+        session.describe(asked.text, around=(f"SELECT 1 FROM {elements} WHERE (", ")"))
         columns = {name: {c.name.lower() for c in session.describe(f"FROM {quote(name)}")} for name in views}
-        found = tuple(_filter(session, part, columns, where.span) for part in conjuncts(session, where.text))
+        found = tuple(_filter(session, part, columns, where.span) for part in conjuncts(session, asked.text))
         for f in found:  # in the form in which it will be read ever after
             session.describe(f"SELECT 1 FROM ({views[f.element]}) AS {quote(f.element)} WHERE {f.condition}")
         return found

@@ -58,22 +58,12 @@ def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
         if table is None:
             yield f'there is no table "{element.table}"'
             continue
-        columns = {name: table.column(name) for name in _columns(element)}
+        columns = {name: table.column(name) for name in element.columns}
         missing = [name for name, column in columns.items() if column is None]
         yield from (f'table {table.name} has no column "{name}"' for name in missing)
         if not missing:
             found = {name: column for name, column in columns.items() if column is not None}
             yield from _wrong_types(graph, element, table, found, tables)
-
-
-def _columns(element: VertexElement | EdgeElement) -> list[str]:
-    """Every column that an element names."""
-    match element:
-        case VertexElement():
-            named = [*element.key, element.target]
-        case EdgeElement():
-            named = [*element.source_key, *element.destination_key, element.event_time, element.weight]
-    return [name for name in named if name] + [name for spec in element.features for name in spec.columns]
 
 
 def _wrong_types(

@@ -2,47 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from snapdb.relational import Names
-from snapdb.sql.ast import Island, Kind
-from snapdb.types import Column, Filter, PropertyGraph, SampleSpec, Snapshot, Table, TimeUnit, Window
+from snapdb.plan.asked import Asked
+from snapdb.types import Column, Filter, PropertyGraph, SampleSpec, Snapshot, Table, Tag, TimeUnit, Window
 
 __all__ = [
     "READS",
-    "Asked",
+    "TRANSACTIONAL",
+    "AlterPlan",
+    "BeginPlan",
+    "CheckPlan",
+    "CommitPlan",
     "CreateGraphPlan",
     "CreateSnapshotPlan",
     "CreateTablePlan",
+    "CreateTagPlan",
     "DeletePlan",
     "DescribePlan",
+    "DiffTablePlan",
     "DropPlan",
     "Form",
     "InsertPlan",
     "NothingPlan",
-    "Parameters",
     "Plan",
     "QueryPlan",
+    "RollbackPlan",
     "SamplePlan",
     "ShowPlan",
+    "UpdatePlan",
+    "VacuumPlan",
 ]
 
 Form = Literal["full", "ends", "materialized"]
-Parameters = Sequence[Any] | Mapping[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A query or condition of the user with all that running it needs."""
-
-    island: Island
-    names: Names
-    parameters: Parameters = None
-    verbatim: bool = True
-    """The island's text is what the user wrote, so that a place in it is a place in the statement. Otherwise it was
-    composed, and an error points at the whole span."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +68,40 @@ class InsertPlan:
     """The columns that the query's columns stand for, in its order."""
     query: Asked
     message: str | None
+    copies: tuple[str, ...] = ()
+    """Parquet files that hold just these rows in the form of a segment: to be copied, not rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePlan:
-    """The rows that satisfy a condition, all without one, are gone from the next version on."""
+    """The rows that a query finds are gone from the next version on."""
 
     table: Table
-    where: Asked | None
+    find: Asked
+    """SELECT row_id."""
+    base: int
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatePlan:
+    """The rows that a query finds are gone, and come back with other values."""
+
+    table: Table
+    find: Asked
+    """SELECT row_id and the table's columns with their new values."""
+    base: int
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPlan:
+    """A table has other columns from the next version on; no file is rewritten."""
+
+    table: Table
+    columns: tuple[Column, ...]
+    did: str
+    """What happens, for a person."""
     base: int
     message: str | None
 
@@ -125,24 +145,78 @@ class SamplePlan:
 class ShowPlan:
     """A list of what there is."""
 
-    what: Literal["TABLES", "GRAPHS", "SNAPSHOTS", "VERSIONS"]
+    what: Literal["TABLES", "GRAPHS", "SNAPSHOTS", "TAGS", "VERSIONS"]
     like: str | None
+    tables: tuple[Table, ...]
+    """Those to list, of the version that was asked for."""
+    of: str | None
+    """The table whose versions are listed; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribePlan:
     """What one thing is made of."""
 
-    kind: Kind
-    name: str
+    target: Table | PropertyGraph | Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class DropPlan:
-    """A table, graph or snapshot goes."""
+    """A table, graph, snapshot or tag goes."""
 
-    target: Table | PropertyGraph | Snapshot
+    target: Table | PropertyGraph | Snapshot | Tag
     base: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTagPlan:
+    """A version gets a name."""
+
+    tag: Tag
+    replaces: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DiffTablePlan:
+    """What differs between a table at two versions; None where it was not there."""
+
+    name: str
+    before: Table | None
+    after: Table | None
+    rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BeginPlan:
+    """What follows is one version, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPlan:
+    """The open transaction becomes a version."""
+
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackPlan:
+    """The open transaction never was."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlan:
+    """Every file and every row of the catalog is compared with what was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumPlan:
+    """Small files are merged, and those that nothing points at removed."""
+
+    table: Table | None
+    """None: every table."""
+    grace: int
+    """Microseconds for which a file stays after the last pointer to it went."""
+    dry_run: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,19 +226,34 @@ class NothingPlan:
     why: str
 
 
-READS = (QueryPlan, SamplePlan, ShowPlan, DescribePlan, NothingPlan)
+READS = (QueryPlan, SamplePlan, ShowPlan, DescribePlan, DiffTablePlan, CheckPlan, NothingPlan)
 """Plans that change nothing."""
+
+TRANSACTIONAL = (
+    QueryPlan, CreateTablePlan, InsertPlan, DeletePlan, UpdatePlan, AlterPlan, DropPlan, ShowPlan, DescribePlan,
+    DiffTablePlan, NothingPlan, BeginPlan, CommitPlan, RollbackPlan,
+)  # fmt: skip
+"""Plans that may stand between BEGIN and COMMIT; of DropPlan, those of tables."""
 
 Plan = (
     QueryPlan
     | CreateTablePlan
     | InsertPlan
     | DeletePlan
+    | UpdatePlan
+    | AlterPlan
     | CreateGraphPlan
     | CreateSnapshotPlan
     | SamplePlan
     | ShowPlan
     | DescribePlan
     | DropPlan
+    | CreateTagPlan
+    | DiffTablePlan
+    | BeginPlan
+    | CommitPlan
+    | RollbackPlan
+    | CheckPlan
+    | VacuumPlan
     | NothingPlan
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from snapdb.catalog import Catalog
 from snapdb.errors import BindError, SnapdbError
@@ -11,7 +11,7 @@ from snapdb.sql.ast import Name
 from snapdb.types import Column, PropertyGraph, Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["check_new", "find_column", "find_graph", "find_snapshot", "find_table"]
+__all__ = ["check_new", "find_column", "find_graph", "find_snapshot", "find_table", "named_columns"]
 
 _RESERVED = frozenset(("main", "temp", "system", "memory", "snapdb", "information_schema", "pg_catalog"))
 
@@ -68,3 +68,14 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
             f'there is a {kind} "{name}" already; choose another name or drop it', span=name.span, code="exists"
         )
     return kind
+
+
+def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
+    """The columns that a list names, or all of them when it is empty; BindError where one is named twice."""
+    if not names:
+        return tuple(c.name for c in table.columns)
+    columns = [find_column(table, name).name for name in names]
+    for column, name in zip(columns, names, strict=True):
+        if columns.count(column) > 1:
+            raise BindError(f'column "{column}" is named twice', span=name.span)
+    return tuple(columns)

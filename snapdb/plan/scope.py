@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from snapdb.catalog import Catalog, snapshot_views, tables_at
-from snapdb.errors import BindError, SnapdbError, Span
-from snapdb.plan.logical import Asked, Parameters
-from snapdb.relational import Names, Relational, Session, table_rows
-from snapdb.sql.ast import Island
-from snapdb.sql.tokens import identifier, scan
+from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
+from snapdb.plan.asked import Asked, Parameters, written
+from snapdb.plan.moments import resolve_version
+from snapdb.relational import Names, Relational, Session, quote, table_rows
+from snapdb.relational.sources import Stream
+from snapdb.sql.ast import Island, VersionBound
+from snapdb.sql.tokens import Token, identifier, scan
+from snapdb.sql.travel import TimeTravel, bare_ats, time_travels
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import check_table
@@ -32,7 +35,7 @@ class Context:
     relational: Relational
     catalog: Catalog
     sources: Mapping[str, Any] = field(default_factory=dict)
-    """Arrow tables that were registered, by name."""
+    """Data that was registered, by name."""
     parameters: Parameters = None
 
     def asked(self, island: Island, *, first: Snapshot | None = None) -> Asked:
@@ -41,47 +44,93 @@ class Context:
         Args:
             first: Bare names mean this snapshot's elements before they mean tables.
         """
-        words = {identifier(t).lower() for t in scan(island.text) if t.kind in ("word", "quoted")}
-        views = {t.name: self._rows(t) for folded, t in self.catalog.tables.items() if folded in words}
+        travels = time_travels(island.text)
+        words = {identifier(t).lower() for t in _outside(scan(island.text), travels) if t.kind in ("word", "quoted")}
+        views = {t.name: self.rows(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
             own = {name: sql for name, sql in self.views(first).items() if name.lower() in words}
             taken = {name.lower() for name in own}
             views = own | {name: sql for name, sql in views.items() if name.lower() not in taken}
         schemas = {s.name: self.views(s) for folded, s in self.catalog.snapshots.items() if folded in words}
         taken = {name.lower() for name in (*views, *schemas)}  # a table made since then comes first
-        sources = {n: data for n, data in self.sources.items() if n.lower() in words and n.lower() not in taken}
-        return Asked(island, Names(views, schemas, sources), self._own_parameters(island))
+        sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
+        replacements = [(span, '"at"') for span in bare_ats(island.text)] if "at" in words else []
+        for travel in travels:
+            schema, table, sql = self._travelled(island, travel)
+            schemas[schema] = {**schemas.get(schema, {}), table: sql}
+            # The table's own name stays the last part, so that columns may still be qualified by it.
+            replacements.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
+        names = Names(views, schemas, sources)
+        return written(island, names, self._own_parameters(island, travels), replacements)
+
+    def rows(self, table: Table, *, row_ids: bool = False) -> str:
+        """The SELECT of a table, after a look at its files."""
+        check_table(self.home, table)
+        return table_rows(table, self.home.path, row_ids=row_ids)
 
     def views(self, snapshot: Snapshot) -> dict[str, str]:
         """The SELECT of every element of a snapshot."""
-        tables = tables_at(self.ledger, snapshot.version)
+        tables = tables_at(self.home, self.ledger, snapshot.version)
         for element in snapshot.graph.elements:
-            check_table(self.home, tables[element.table.lower()])
+            if (table := tables.get(element.table.lower())) is None:
+                raise CorruptError(f"{self.home.catalog} is damaged: snapshot {snapshot.name} stands on table "
+                                   f"{element.table}, which its version has not; restore it from a backup")  # fmt: skip
+            check_table(self.home, table)
         return snapshot_views(snapshot, tables, self.home.path)
+
+    def table_at(self, name: str, version: int) -> Table:
+        """The table that had this name at a version.
+
+        Raises:
+            BindError: there was none; it says when there is one.
+        """
+        if (found := tables_at(self.home, self.ledger, version).get(name.lower())) is not None:
+            return found
+        if (now := self.catalog.tables.get(name.lower())) is None:
+            self.catalog.table(name)  # raises, and knows the nearest
+            raise AssertionError("unreachable")
+        raise BindError(f"version {version} has no table {now.name}; SHOW VERSIONS OF {now.name} tells "
+                        "in which it is", code="unknown-table")  # fmt: skip
+
+    def was_table(self, name: str) -> bool:
+        """Whether any version has a table of this name."""
+        return bool(self.ledger.rows("SELECT 1 FROM tables WHERE folded = ? LIMIT 1", (name.lower(),)))
+
+    def _travelled(self, island: Island, travel: TimeTravel) -> tuple[str, str, str]:
+        """A hidden schema for the tables of one version, the table's name, and its SELECT at that version."""
+        name, at = identifier(travel.name), island.span.start
+        try:
+            if name.lower() in self.catalog.snapshots:
+                raise BindError(f"{name} is a snapshot, which is pinned to its version; AT stands after tables")
+            version = resolve_version(self, _moved(travel.bound, at))
+            table = self.table_at(name, version)
+        except SnapdbError as error:
+            error.span = error.span or Span(travel.span.start + at, travel.span.stop + at)
+            raise
+        return f"snapdb version {version}", table.name, self.rows(table)
 
     @contextmanager
     def session(self, asked: Asked) -> Iterator[Session]:
-        """A session with the island's names; what DuckDB refuses is placed in the statement, in our names."""
+        """A session with the names of the SQL; what DuckDB refuses is placed in the statement, in our names."""
 
         def place(query: str, error: SnapdbError) -> None:
-            island = asked.island
-            inner = error.span if asked.verbatim and query == island.text else None
+            inner = error.span if query == asked.text else None
             if error.code == "unknown-table":
-                said = island.text[inner.start : inner.stop] if inner else ""
+                said = asked.text[inner.start : inner.stop] if inner else ""
                 error.message = _unknown_table(error.message, said, self.catalog)
-            at = island.span.start
-            error.span = Span(at + inner.start, at + inner.stop) if inner else error.span and island.span
+            error.span = asked.place(inner) if inner or error.span else None
 
         with self.relational.session(asked.names, place) as session:
             yield session
 
-    def _rows(self, table: Table) -> str:
-        check_table(self.home, table)
-        return table_rows(table, self.home.path)
-
-    def _own_parameters(self, island: Island) -> Parameters:
-        """The parameters that this island names. Positional ones belong to the only island that has any."""
-        marks = [t.text for t in scan(island.text) if t.kind == "parameter"]
+    def _own_parameters(self, island: Island, travels: Sequence[TimeTravel]) -> Parameters:
+        """The parameters that this island names. Positional ones belong to the only statement that has any."""
+        tokens = [t for t in scan(island.text) if t.kind == "parameter"]
+        outside = _outside(tokens, travels)
+        if early := [t for t in tokens if t not in outside and t.text.startswith("?")]:
+            raise BindError("AT takes $name or a value: ? counts places, and AT is read before the query",
+                            span=Span(*(island.span.start + place for place in early[0].span)))  # fmt: skip
+        marks = [t.text for t in outside]
         if not marks:
             return None
         if isinstance(self.parameters, Mapping):
@@ -108,3 +157,24 @@ def _unknown_table(message: str, said: str, catalog: Catalog) -> str:
     if kind == "graph":
         return f'"{name}" is a graph: read its tables, or CREATE SNAPSHOT s OF {name} and read s.<element>'
     return message + did_you_mean(name, catalog.names())
+
+
+def _outside(tokens: Iterable[Token], travels: Sequence[TimeTravel]) -> list[Token]:
+    """The tokens that are no part of a time travel."""
+    spans = [travel.span for travel in travels]
+    return [t for t in tokens if not any(span.start <= t.span.start < span.stop for span in spans)]
+
+
+def _opened(name: str, source: Any) -> Any:
+    """What DuckDB is given of a source; a stream that was read before would give no rows."""
+    if not isinstance(source, Stream):
+        return source
+    if source.started:
+        raise InputError(f"the stream {name} was read before, and can be read once; register it again")
+    return source.reader()
+
+
+def _moved(bound: VersionBound, by: int) -> VersionBound:
+    """A bound whose places count in an island, with places that count in the statement's text."""
+    value = Island(bound.value.text, Span(bound.value.span.start + by, bound.value.span.stop + by))
+    return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))

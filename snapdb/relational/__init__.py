@@ -1,10 +1,10 @@
 """DuckDB's seat, and the only room that imports it: queries over Parquet segments, types, errors with their place."""
 
-from snapdb.relational.columns import check_storable, parquet_form
+from snapdb.relational.columns import check_storable, default_value, is_plain, parquet_form
 from snapdb.relational.expressions import OrderKey, conjuncts, order_keys, references
 from snapdb.relational.quote import quote, quote_all, text_literal
 from snapdb.relational.seat import Names, Relational, Session
-from snapdb.relational.tables import ROW_ID, key_rows, table_rows
+from snapdb.relational.tables import ROW_ID, deleted_rows, key_rows, parquet_files, table_rows
 
 __all__ = [
     "ROW_ID",
@@ -14,8 +14,12 @@ __all__ = [
     "Session",
     "check_storable",
     "conjuncts",
+    "default_value",
+    "deleted_rows",
+    "is_plain",
     "key_rows",
     "order_keys",
+    "parquet_files",
     "parquet_form",
     "quote",
     "quote_all",

@@ -1,8 +1,9 @@
 """Which DuckDB types survive Parquet, and in which form the others are written.
 
 Measured on DuckDB 2.0: Parquet turns HUGEINT into DOUBLE, FLOAT[2] into a list, ENUM into VARCHAR, TIMESTAMP_S into
-TIMESTAMP, BIT and BIGNUM into VARCHAR, UNION into STRUCT. So the catalog keeps the declared type, 128-bit integers are
-written as DECIMAL(38, 0), readers cast back, and what would not come back the same is refused.
+TIMESTAMP, BIT and BIGNUM into VARCHAR, UNION into STRUCT; it cuts INTERVAL to milliseconds and forgets the zone of a
+TIMETZ. So the catalog keeps the declared type, 128-bit integers are written as DECIMAL(38, 0), intervals and times with
+a zone as text, readers cast back, and what would not come back the same is refused.
 """
 
 from __future__ import annotations
@@ -11,11 +12,19 @@ import re
 from collections.abc import Iterable
 
 from snapdb.errors import BindError
+from snapdb.relational.quote import text_literal
 from snapdb.types import Column
 
-__all__ = ["check_storable", "parquet_form"]
+__all__ = ["check_storable", "default_value", "is_plain", "parquet_form"]
 
-_WIDE = re.compile(r"\bU?HUGEINT\b")
+_FORMS = (
+    (re.compile(r"\bU?HUGEINT\b"), "DECIMAL(38,0)"),
+    (re.compile(r"\bINTERVAL\b"), "VARCHAR"),
+    (re.compile(r"\bTIME WITH TIME ZONE\b"), "VARCHAR"),
+)
+"""Types that Parquet would change, and what is written in their place."""
+_CHANGED = re.compile(r"\[|\b(ENUM|TIMESTAMP_M?S)\b")
+"""What of the types that Parquet keeps comes back as another."""
 _QUOTED = re.compile(r"""("(?:[^"]|"")*"|'(?:[^']|'')*')""")
 _REFUSED = {
     "UNION": "store its members as columns of a STRUCT",
@@ -34,7 +43,27 @@ def parquet_form(type_: str) -> str:
     >>> parquet_form("BIGINT"), parquet_form("STRUCT(n HUGEINT)")
     ('BIGINT', 'STRUCT(n DECIMAL(38,0))')
     """
-    return _outside_quotes(type_, lambda part: _WIDE.sub("DECIMAL(38,0)", part))
+    for pattern, form in _FORMS:
+        type_ = _outside_quotes(type_, pattern, form)
+    return type_
+
+
+def is_plain(type_: str) -> bool:
+    """Whether Parquet gives a type back as it is, without a cast.
+
+    >>> is_plain("VARCHAR"), is_plain("FLOAT[2]"), is_plain("HUGEINT")
+    (True, False, False)
+    """
+    return parquet_form(type_) == type_ and _CHANGED.search(type_) is None
+
+
+def default_value(column: Column) -> str:
+    """What a row without a value gets, as SQL.
+
+    >>> default_value(Column("a", "INTEGER", default="3")), default_value(Column("b", "DATE"))
+    ("CAST('3' AS INTEGER)", 'CAST(NULL AS DATE)')
+    """
+    return f"CAST({'NULL' if column.default is None else text_literal(column.default)} AS {column.type})"
 
 
 def check_storable(columns: Iterable[Column]) -> None:
@@ -60,6 +89,5 @@ def check_storable(columns: Iterable[Column]) -> None:
         seen[folded] = column.name
 
 
-def _outside_quotes(text: str, change: object) -> str:
-    assert callable(change)
-    return "".join(part if _QUOTED.fullmatch(part) else change(part) for part in _QUOTED.split(text))
+def _outside_quotes(text: str, pattern: re.Pattern[str], form: str) -> str:
+    return "".join(part if _QUOTED.fullmatch(part) else pattern.sub(form, part) for part in _QUOTED.split(text))

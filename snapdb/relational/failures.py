@@ -40,6 +40,12 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
     """
     try:
         yield
+    except UnicodeDecodeError as error:  # a damaged file's bytes in a message of DuckDB's
+        made: SnapdbError = CorruptError(
+            "a file that this reads is damaged; CHECK DATABASE names it if it is the database's"
+        )
+        place(query, made)
+        raise made from error
     except (duckdb.Error, RuntimeError, OSError) as error:  # the last two: Arrow's, while it reads from DuckDB
         if isinstance(error, duckdb.InterruptException) or "INTERRUPT" in str(error)[:40]:
             raise QueryError("interrupted", code="interrupted") from error

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +20,12 @@ from snapdb.relational.quote import quote
 from snapdb.types import Column
 
 __all__ = ["Names", "Relational", "Session"]
+
+_IDLE = 4
+"""Empty name spaces kept for the next session: making one takes a millisecond."""
+
+_PULSE = 0.2
+"""Seconds between two looks at how far a query has come."""
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
@@ -48,9 +56,13 @@ class Relational:
     def __init__(self, own: Path) -> None:
         """`own` is the database directory: a file in it that cannot be read is damage, not a mistake of the user."""
         self._own = str(own)
-        self._root = duckdb.connect(":memory:", config=_SETTINGS)
+        # What does not fit in memory goes beside the data, not into the folder that the user happens to be in.
+        room = own if os.access(own, os.W_OK) else Path(tempfile.gettempdir())
+        config = {**_SETTINGS, "temp_directory": str(room / f".spill-{os.getpid()}-{id(self):x}")}
+        self._root = duckdb.connect(":memory:", config=config)
         self._numbers = itertools.count(1)
         self._open: set[duckdb.DuckDBPyConnection] = set()
+        self._idle: list[tuple[Any, str]] = []
         self._guard = threading.Lock()
 
     @contextmanager
@@ -61,18 +73,32 @@ class Relational:
             place: Called with every error of DuckDB and the query it came from, before it is raised; the error's span
                 counts in that query.
         """
+        names = names or Names()
         with self._guard:
-            cursor = self._root.cursor()
+            cursor, space = self._idle.pop() if self._idle else self._made()
             self._open.add(cursor)
-            space = f"snapdb_{next(self._numbers)}"
+        empty = False
         try:
             with translated(space, "", 0, place, self._own):  # making a view reads the headers of its files
-                _furnish(cursor, space, names or Names())
+                _furnish(cursor, names)
             yield Session(cursor, space, place, self._own)
+            empty = not (names.views or names.schemas or names.sources)
         finally:
             with self._guard:
                 self._open.discard(cursor)
-            _dismiss(cursor, space)
+                if keep := empty and len(self._idle) < _IDLE:
+                    self._idle.append((cursor, space))
+            if not keep:
+                _dismiss(cursor, space)
+
+    def _made(self) -> tuple[Any, str]:
+        """A new cursor in a name space of its own."""
+        cursor, space = self._root.cursor(), f"snapdb_{next(self._numbers)}"
+        cursor.execute("SET TimeZone = 'UTC'")
+        cursor.execute("SET errors_as_json = true")
+        cursor.execute(f"ATTACH ':memory:' AS {space}")
+        cursor.execute(f"USE {space}")
+        return cursor, space
 
     def interrupt(self) -> None:
         """Stop what every session is running; each raises QueryError with code 'interrupted'."""
@@ -82,6 +108,9 @@ class Relational:
 
     def close(self) -> None:
         """Give DuckDB's memory back."""
+        with self._guard:
+            while self._idle:
+                self._idle.pop()[0].close()
         self._root.close()
 
 
@@ -125,6 +154,26 @@ class Session:
         """Run `before + query + after`; an error's place counts within `query`."""
         return self._fetch(before, query, after, parameters)
 
+    @contextmanager
+    def watched(self, report: Callable[[float | None], None]) -> Iterator[None]:
+        """Call `report` with the share of the running query that is done, a few times a second, during the block."""
+        self.cursor.execute("SET enable_progress_bar = true")
+        self.cursor.execute("SET enable_progress_bar_print = false")
+        done = threading.Event()
+
+        def watch() -> None:
+            while not done.wait(_PULSE):
+                share = self.cursor.query_progress() / 100
+                report(share if 0 <= share <= 1 else None)
+
+        watcher = threading.Thread(target=watch, name="snapdb-progress", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            done.set()
+            watcher.join()
+
     def _relation(self, query: str, parameters: Parameters) -> Any:
         try:
             return self.cursor.sql(query, **_bound(parameters))
@@ -156,12 +205,8 @@ def _bound(parameters: Parameters) -> dict[str, Any]:
     return {} if parameters is None else {"params": parameters}
 
 
-def _furnish(cursor: Any, space: str, names: Names) -> None:
+def _furnish(cursor: Any, names: Names) -> None:
     run: Callable[[str], Any] = cursor.execute
-    run("SET TimeZone = 'UTC'")
-    run("SET errors_as_json = true")
-    run(f"ATTACH ':memory:' AS {space}")
-    run(f"USE {space}")
     for name, source in names.sources.items():
         cursor.register(name, source)
     for name, select in names.views.items():

@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 
 from snapdb.errors import InputError
 
-__all__ = ["as_arrow"]
+__all__ = ["Stream", "as_arrow", "as_source"]
+
+
+@dataclass(slots=True)
+class Stream:
+    """Batches that can be read once, while they are made: they need not fit in memory."""
+
+    batches: pa.RecordBatchReader
+    started: bool = False
+    """Whether somebody has read from it."""
+
+    def reader(self) -> pa.RecordBatchReader:
+        """A reader of the batches; reading, not making it, starts the stream."""
+
+        def read() -> Iterator[pa.RecordBatch]:
+            self.started = True
+            yield from self.batches
+
+        return pa.RecordBatchReader.from_batches(self.batches.schema, read())
+
+
+def as_source(data: Any) -> Any:
+    """What SQL can read of `data`: a pyarrow Dataset as it is, a RecordBatchReader as a Stream, all else as a table."""
+    if isinstance(data, ds.Dataset):
+        return data
+    return Stream(data) if isinstance(data, pa.RecordBatchReader) else as_arrow(data)
 
 
 def as_arrow(data: Any) -> pa.Table:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from pathlib import Path
 
-from snapdb.relational.columns import parquet_form
+from snapdb.relational.columns import default_value, is_plain
 from snapdb.relational.quote import quote, text_literal
 from snapdb.types import Column, Segment, Table
 
-__all__ = ["ROW_ID", "key_rows", "table_rows"]
+__all__ = ["ROW_ID", "deleted_rows", "key_rows", "parquet_files", "table_rows"]
 
 ROW_ID = "snapdb row id"
 """The name under which `table_rows` gives row ids; no user column may have it."""
@@ -23,16 +24,36 @@ def table_rows(table: Table, root: Path, *, row_ids: bool = False) -> str:
         root: The database directory.
         row_ids: Give row ids as a last column called `ROW_ID`; for an edge table that is `e_id`.
     """
-    needs_ids = row_ids or bool(table.deletes)
-    source = _read_segments(table.segments, root, ids=needs_ids)
-    columns = ", ".join(f"{_cast_back(c)} AS {quote(c.name)}" for c in table.columns)
-    shown = f"{columns}, {quote(ROW_ID)}" if row_ids else columns
-    where = ""
+    beyond = any(s.first + s.rows > table.next_row for s in table.segments)
+    needs_ids = row_ids or beyond or bool(table.deletes)
+    shown = f", {quote(ROW_ID)}" if row_ids else ""
+    conditions = [f"{quote(ROW_ID)} < {table.next_row}"] if beyond else []
+    order = ""
     if table.deletes:
         # The anti-join loses the order, which row ids of a copy and so its draws follow from.
-        gone = f"SELECT row_id FROM {_files(table.deletes, root)}"
-        where = f" WHERE {quote(ROW_ID)} NOT IN ({gone}) ORDER BY {quote(ROW_ID)}"
-    return f"SELECT {shown} FROM {source}{where}"
+        conditions.append(f"{quote(ROW_ID)} NOT IN ({deleted_rows(table.deletes, root)})")
+        order = f" ORDER BY {quote(ROW_ID)}"
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    groups = [list(group) for _, group in groupby(table.segments, key=lambda s: s.columns or table.columns)]
+    if len(groups) == 1:
+        columns = _columns(table, groups[0])
+        return f"SELECT {columns}{shown} FROM {_read_segments(groups[0], root, ids=needs_ids)}{where}{order}"
+    more = f", {quote(ROW_ID)}" if needs_ids else ""
+    parts = [f"SELECT {_columns(table, g)}{more} FROM {_read_segments(g, root, ids=needs_ids)}" for g in groups]
+    names = ", ".join(quote(c.name) for c in table.columns)
+    return f"SELECT {names}{shown} FROM ({' UNION ALL '.join(parts)}){where}{order}"
+
+
+def deleted_rows(deletes: Sequence[Segment], root: Path) -> str:
+    """SELECT row_id: the rows that are gone; at least one segment must be given."""
+    plain = [s for s in deletes if s.until is None]
+    parts = [f"SELECT row_id FROM {parquet_files(plain, root)}"] if plain else []
+    parts += [
+        f"SELECT row_id FROM {parquet_files([s], root)} WHERE version <= {s.until}"
+        for s in deletes
+        if s.until is not None
+    ]
+    return " UNION ALL ".join(parts)
 
 
 def key_rows(segments: Sequence[Segment], columns: Sequence[Column], root: Path) -> str:
@@ -44,22 +65,32 @@ def key_rows(segments: Sequence[Segment], columns: Sequence[Column], root: Path)
     return f"SELECT {keys}, {quote(ROW_ID)} AS dense FROM {_read_segments(segments, root, ids=True)}"
 
 
-def _cast_back(column: Column) -> str:
-    plain = parquet_form(column.type) == column.type and "[" not in column.type and "ENUM" not in column.type
-    if plain and column.type not in ("TIMESTAMP_S", "TIMESTAMP_MS"):
-        return quote(column.name)
-    return f"CAST({quote(column.name)} AS {column.type})"
+def parquet_files(segments: Iterable[Segment], root: Path) -> str:
+    """The table function that reads these files, one after another."""
+    paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
+    # A folder called key=value above the database must not be read as a column.
+    return f"read_parquet([{paths}], hive_partitioning = false)"
+
+
+def _columns(table: Table, segments: Sequence[Segment]) -> str:
+    """The table's columns out of files that were all written with the same columns, which may have been others."""
+    then = segments[0].columns or table.columns
+    written = {c.field: c for c in then}
+    return ", ".join(f"{_value(c, written.get(c.field))} AS {quote(c.name)}" for c in table.columns)
+
+
+def _value(column: Column, written: Column | None) -> str:
+    """A column as its declared type, under the name that it had when the file was written."""
+    if written is None:
+        return default_value(column)
+    if is_plain(column.type):
+        return quote(written.name)
+    return f"CAST({quote(written.name)} AS {column.type})"
 
 
 def _read_segments(segments: Sequence[Segment], root: Path, *, ids: bool) -> str:
     if not ids:
-        return _files(segments, root)
+        return parquet_files(segments, root)
     firsts = ", ".join(str(s.first) for s in segments)
     row_id = f"([{firsts}]::BIGINT[])[(file_index + 1)::BIGINT] + file_row_number::BIGINT"
-    return f"(SELECT *, {row_id} AS {quote(ROW_ID)} FROM {_files(segments, root)})"
-
-
-def _files(segments: Iterable[Segment], root: Path) -> str:
-    paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
-    # A folder called key=value above the database must not be read as a column.
-    return f"read_parquet([{paths}], hive_partitioning = false)"
+    return f"(SELECT *, {row_id} AS {quote(ROW_ID)} FROM {parquet_files(segments, root)})"

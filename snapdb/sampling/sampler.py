@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.errors import BindError
+from snapdb.errors import BindError, CorruptError
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
@@ -95,7 +95,9 @@ def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scr
     """The edges of the hops before, and those of one hop more, drawn into arrays of just the right size."""
     rows = walk.adjacency
     frontier, near = scratch.nodes[walk.relation.expands].nodes, scratch.nodes[walk.relation.reaches]
-    new = count_edges(rows.starts, rows.ends, fanout, frontier, low, high)
+    new = count_edges(rows.starts, rows.ends, rows.indices.size, fanout, frontier, low, high)
+    if new < 0:
+        raise _damaged(walk)
     near.reserve(new)
     old = before.position.size
     found = Edges(buffers.empty((2, old + new), np.int64), buffers.empty((old + new,), np.int64))
@@ -119,7 +121,16 @@ def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scr
         found.index[1],
         old,
     )
+    if near.count < 0:
+        raise _damaged(walk)
     return found
+
+
+def _damaged(walk: Walk) -> CorruptError:
+    edge = walk.relation.edge.edge
+    return CorruptError(
+        f"the adjacency of {edge} is damaged: it leads out of its arrays; CHECK DATABASE names the file"
+    )
 
 
 def _subgraph(

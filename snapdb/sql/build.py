@@ -9,13 +9,15 @@ from typing import NamedTuple
 import lark
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.ast import ColumnList, Island, Name
+from snapdb.sql.ast import ColumnList, Island, Name, VersionBound
+from snapdb.sql.bounds import version_bound
 from snapdb.sql.tokens import Token, TokenKind, identifier, string_value
 
 __all__ = [
     "Leaf",
     "Place",
     "Tree",
+    "bound",
     "columns",
     "first_tree",
     "has",
@@ -26,6 +28,7 @@ __all__ = [
     "name",
     "number",
     "once",
+    "part",
     "span_of",
     "string",
     "trees",
@@ -107,6 +110,18 @@ def columns(tree: Tree | None) -> ColumnList:
 def island(leaf: Leaf) -> Island:
     """An island as it was written."""
     return Island(str(leaf), span_of(leaf))
+
+
+def part(tree: Tree, rule: str) -> Island | None:
+    """The island that a rule holds, if the statement has it."""
+    found = first_tree(tree, rule)
+    return None if found is None else island(leaves(found)[0])
+
+
+def bound(tree: Tree) -> VersionBound:
+    """A version, a moment or a tag: the inside of AT, or an end of DIFF."""
+    kind, value = leaves(tree)
+    return version_bound(kind, island(value), span_of(tree))
 
 
 def string(leaf: Leaf) -> str:

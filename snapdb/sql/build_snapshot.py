@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from snapdb.sql.ast import CreateSnapshot, Island, TimeBound, VersionBound
-from snapdb.sql.build import Place, Tree, columns, has, island, leaves, name, once, span_of, trees
+from snapdb.sql.ast import CreateSnapshot, Island, TimeBound
+from snapdb.sql.build import Place, Tree, bound, columns, has, island, leaves, name, once, span_of, trees
 
 __all__ = ["build_snapshot"]
 
@@ -19,7 +19,7 @@ def build_snapshot(tree: Tree, place: Place) -> CreateSnapshot:
         *place,
         name=name(snapshot),
         graph=name(graph),
-        at=None if at is None else _version(at),
+        at=None if at is None else bound(at),
         event_time=None if event_time is None else _time(event_time, place.source),
         elements=columns(clauses.get("elements")),
         where=None if where is None else island(leaves(where)[0]),
@@ -28,18 +28,13 @@ def build_snapshot(tree: Tree, place: Place) -> CreateSnapshot:
     )
 
 
-def _version(tree: Tree) -> VersionBound:
-    kind, value = leaves(tree)
-    return VersionBound("VERSION" if kind.type == "VERSION" else "TIMESTAMP", island(value), span_of(tree))
-
-
 _BOUNDS: dict[str, Literal["AS OF", "FROM", "BETWEEN"]] = {"as_of": "AS OF", "from_to": "FROM", "between": "BETWEEN"}
 
 
 def _time(tree: Tree, source: str) -> TimeBound:
-    (bound,) = trees(tree)
-    *start, stop = (_moment(time, source) for time in trees(bound))
-    return TimeBound(_BOUNDS[str(bound.data)], start[0] if start else None, stop, span_of(tree))
+    (window,) = trees(tree)
+    *start, stop = (_moment(time, source) for time in trees(window))
+    return TimeBound(_BOUNDS[str(window.data)], start[0] if start else None, stop, span_of(tree))
 
 
 def _moment(tree: Tree, source: str) -> Island:

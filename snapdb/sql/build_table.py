@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
-from snapdb.sql.ast import CopyFrom, CreateTable, Delete, Insert, Island, Name, Statement
+from collections.abc import Callable
+
+from snapdb.sql.ast import (
+    AddColumn,
+    AlterTable,
+    Assignment,
+    CopyFrom,
+    CreateTable,
+    Delete,
+    DropColumn,
+    Insert,
+    Island,
+    Name,
+    RenameColumn,
+    Statement,
+    Update,
+)
 from snapdb.sql.build import (
     Place,
     Tree,
@@ -15,6 +31,7 @@ from snapdb.sql.build import (
     message,
     name,
     number,
+    part,
     span_of,
     string,
     trees,
@@ -24,26 +41,17 @@ __all__ = ["build_table"]
 
 
 def build_table(tree: Tree, place: Place) -> Statement:
-    """CREATE TABLE, INSERT, DELETE or COPY."""
+    """CREATE TABLE, INSERT, UPDATE, DELETE, ALTER TABLE or COPY."""
     (statement,) = trees(tree)
-    match statement.data:
-        case "create_table":
-            return _create(statement, place)
-        case "insert":
-            return _insert(statement, place)
-        case "delete":
-            table = name(leaves(statement)[0])
-            return Delete(*place, table=table, where=_part(statement, "condition"), message=message(statement))
-        case _:
-            return _copy(statement, place)
+    return _BUILDERS[str(statement.data)](statement, place)
 
 
 def _create(tree: Tree, place: Place) -> CreateTable:
     return CreateTable(
         *place,
         name=name(leaves(tree)[0]),
-        definition=_part(tree, "definition"),
-        query=_part(tree, "query"),
+        definition=part(tree, "definition"),
+        query=part(tree, "query"),
         or_replace=has(tree, "replace"),
         if_not_exists=has(tree, "guard"),
         message=message(tree),
@@ -51,15 +59,68 @@ def _create(tree: Tree, place: Place) -> CreateTable:
 
 
 def _insert(tree: Tree, place: Place) -> Insert:
-    query = _part(tree, "query")
-    assert query is not None, "the grammar asks for one"
     return Insert(
         *place,
         table=name(leaves(tree)[0]),
         columns=columns(first_tree(tree, "columns")),
-        query=query,
+        query=_required(tree, "query"),
         message=message(tree),
     )
+
+
+def _update(tree: Tree, place: Place) -> Update:
+    return Update(
+        *place,
+        table=name(leaves(tree)[0]),
+        alias=_alias(tree),
+        assignments=tuple(_assignment(item) for item in trees(tree, "assignment")),
+        others=part(tree, "from"),
+        where=part(tree, "condition"),
+        message=message(tree),
+    )
+
+
+def _assignment(tree: Tree) -> Assignment:
+    column, value = leaves(tree)
+    return Assignment(name(column), island(value))
+
+
+def _delete(tree: Tree, place: Place) -> Delete:
+    return Delete(
+        *place,
+        table=name(leaves(tree)[0]),
+        alias=_alias(tree),
+        others=part(tree, "using"),
+        where=part(tree, "condition"),
+        message=message(tree),
+    )
+
+
+def _alias(tree: Tree) -> Name | None:
+    alias = first_tree(tree, "alias")
+    return None if alias is None else name(leaves(alias)[0])
+
+
+def _alter(tree: Tree, place: Place) -> AlterTable:
+    (change,) = (child for child in trees(tree) if child.data in ("add", "drop", "rename"))
+    return AlterTable(
+        *place,
+        table=name(leaves(tree)[0]),
+        action=_change(change),
+        if_exists=has(tree, "if_exists"),
+        message=message(tree),
+    )
+
+
+def _change(tree: Tree) -> AddColumn | DropColumn | RenameColumn:
+    first, *rest = leaves(tree)
+    match tree.data:
+        case "add":
+            return AddColumn(island(first), if_not_exists=has(tree, "guard"))
+        case "drop":
+            return DropColumn(name(first), if_exists=has(tree, "if_exists"))
+        case _:
+            return RenameColumn(name(first), name(rest[0]))
 
 
 def _copy(tree: Tree, place: Place) -> CopyFrom:
@@ -91,7 +152,17 @@ def _option(tree: Tree) -> tuple[Name, str | bool | int | float]:
     return name(label), {"true": True, "false": False}.get(value.lower(), name(value).text)
 
 
-def _part(tree: Tree, rule: str) -> Island | None:
-    """The island that a rule holds, if the statement has it."""
-    part = first_tree(tree, rule)
-    return None if part is None else island(leaves(part)[0])
+def _required(tree: Tree, rule: str) -> Island:
+    found = part(tree, rule)
+    assert found is not None, "the grammar asks for one"
+    return found
+
+
+_BUILDERS: dict[str, Callable[[Tree, Place], Statement]] = {
+    "create_table": _create,
+    "insert": _insert,
+    "update": _update,
+    "delete": _delete,
+    "alter": _alter,
+    "copy": _copy,
+}

@@ -12,7 +12,7 @@ from snapdb.errors import Span
 from snapdb.sql.brackets import partners
 from snapdb.sql.tokens import Token, TokenKind
 
-__all__ = ["READS", "Family", "Run", "fold", "top_level"]
+__all__ = ["READS", "Family", "Run", "fold", "says", "top_level"]
 
 
 class Run(NamedTuple):
@@ -28,7 +28,7 @@ READS = ("SELECT", "WITH", "VALUES", "FROM", "PIVOT", "UNPIVOT", "SUMMARIZE", "T
 
 Pairs = dict[int, int]
 Family = str
-"""The name of a grammar file: table, graph, snapshot, sample, show."""
+"""The name of a grammar file: table, graph, snapshot, sample, show, version."""
 
 
 def fold(tokens: Sequence[Token], family: Family, source: str) -> tuple[Token, ...]:
@@ -58,9 +58,14 @@ def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator
         index = pairs.get(index, index) + 1
 
 
+def says(tokens: Sequence[Token], first: int, *words: str) -> bool:
+    """Whether the tokens from `first` on are these keywords or marks."""
+    return tuple(token.word for token in tokens[first : first + len(words)]) == words
+
+
 def _has_message(tokens: Sequence[Token]) -> bool:
     """Whether the last two tokens are MESSAGE '…'."""
-    return len(tokens) > 1 and tokens[-2].word == "MESSAGE" and tokens[-1].kind == "string"
+    return says(tokens[-2:-1], 0, "MESSAGE") and tokens[-1].kind == "string"
 
 
 def _body_stop(tokens: Sequence[Token]) -> int:
@@ -73,8 +78,12 @@ def _table(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
         yield from _created(tokens, pairs)
     elif leading == "INSERT":
         yield from _inserted(tokens, pairs)
+    elif leading == "UPDATE":
+        yield from _updated(tokens, pairs)
     elif leading == "DELETE":
-        yield from _tail(tokens, pairs, _body_stop(tokens))
+        yield from _clauses(tokens, pairs, 3, "USING")
+    elif leading == "ALTER":
+        yield from _altered(tokens)
 
 
 def _created(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
@@ -104,25 +113,92 @@ def _names_columns(inside: Sequence[Token]) -> bool:
     return inside[0].word not in (*READS, "(")
 
 
-def _tail(tokens: Sequence[Token], pairs: Pairs, stop: int) -> Iterator[Run]:
-    """The condition after WHERE, up to `stop`."""
+def _updated(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The value of each assignment after SET, what follows FROM, the condition."""
+    named = 4 if says(tokens, 2, "AS") else 2 if says(tokens, 2, "SET") else 3
+    if not says(tokens, named, "SET"):
+        return
+    stop = named
+    while stop == named or says(tokens, stop, ","):
+        first = stop + 3 if says(tokens, stop + 2, "=") else stop + 1  # without a value the grammar says what is wrong
+        stop, start = _boundary(tokens, pairs, first, ",", "FROM", "WHERE"), stop
+        if first == start + 3:
+            yield Run("EXPRESSION", first, stop)
+    yield from _clauses(tokens, pairs, stop, "FROM")
+
+
+def _clauses(tokens: Sequence[Token], pairs: Pairs, first: int, keyword: str) -> Iterator[Run]:
+    """What follows a keyword, FROM or USING, and the condition after WHERE."""
+    where = _boundary(tokens, pairs, first, "WHERE")
+    others = _boundary(tokens, pairs, first, keyword, "WHERE")
+    if others < where:
+        yield Run("SOURCES", others + 1, where)
+    yield Run("CONDITION", where + 1, _body_stop(tokens))
+
+
+def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) -> int:
+    """The first keyword of some outside brackets that starts a clause, or where the statement's body stops."""
+    stop = _body_stop(tokens)
+    for index in top_level(tokens, pairs, first):
+        if index >= stop:
+            break
+        word, before = tokens[index].word, tokens[index - 1].word
+        if word in words and before != "." and (before, word) != ("DISTINCT", "FROM"):
+            return index
+    return stop
+
+
+def _altered(tokens: Sequence[Token]) -> Iterator[Run]:
+    """The column's definition after ALTER TABLE [IF EXISTS] t ADD [COLUMN] [IF NOT EXISTS]."""
+    table = 4 if says(tokens, 2, "IF", "EXISTS") else 2
+    if says(tokens, table + 1, "ADD"):
+        first = table + 3 if says(tokens, table + 2, "COLUMN") else table + 2
+        yield Run("COLUMNS", first + 3 if says(tokens, first, "IF", "NOT", "EXISTS") else first, _body_stop(tokens))
+
+
+def _tail(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The condition after WHERE, up to the end."""
     for index in top_level(tokens, pairs):
         if tokens[index].word == "WHERE":
-            yield Run("CONDITION", index + 1, stop)
+            yield Run("CONDITION", index + 1, len(tokens))
             return
 
 
-def _snapshot(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The moment of AT, a parenthesised time, the condition after WHERE."""
-    yield from _tail(tokens, pairs, len(tokens))
+def _at(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The value in AT (VERSION => …)."""
     for index in top_level(tokens, pairs):
-        if index not in pairs or index == 0:
-            continue
-        before = tokens[index - 1].word
-        if before == "AT" and index + 2 < pairs[index] and tokens[index + 2].word == "=>":
+        if index in pairs and index and tokens[index - 1].word == "AT" and says(tokens, index + 2, "=>"):
             yield Run("EXPRESSION", index + 3, pairs[index])
-        elif before in {"OF", "FROM", "TO", "BETWEEN", "AND"}:
+
+
+def _snapshot(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The value of AT, a parenthesised time, the condition after WHERE."""
+    yield from _tail(tokens, pairs)
+    yield from _at(tokens, pairs)
+    for index in top_level(tokens, pairs):
+        if index in pairs and index and tokens[index - 1].word in {"OF", "FROM", "TO", "BETWEEN", "AND"}:
             yield Run("EXPRESSION", index + 1, pairs[index])
+
+
+def _version(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The value of AT, the two ends of DIFF, the interval of RETAIN."""
+    yield from _at(tokens, pairs)
+    if tokens[0].word == "DIFF":
+        yield from _ends(tokens, pairs)
+    elif tokens[0].word == "VACUUM":
+        first = 2 if says(tokens, 1, "RETAIN") else 3
+        if says(tokens, first - 1, "RETAIN"):
+            yield Run(
+                "EXPRESSION", first, len(tokens) - 2 if says(tokens, len(tokens) - 2, "DRY", "RUN") else len(tokens)
+            )
+
+
+def _ends(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """What follows VERSION, TIMESTAMP or TAG after DIFF TABLE t FROM, and after TO."""
+    stop = len(tokens) - 1 if tokens[-1].word == "ROWS" else len(tokens)
+    starts = [index for index in top_level(tokens[:stop], pairs, 3) if tokens[index].word in {"FROM", "TO"}]
+    for start, end in zip(starts, [*starts, stop][1:], strict=True):
+        yield Run("EXPRESSION", start + 2, end)
 
 
 def _sample(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
@@ -136,4 +212,6 @@ _FINDERS: dict[Family, Callable[[Sequence[Token], Pairs], Iterator[Run]]] = {
     "table": _table,
     "snapshot": _snapshot,
     "sample": _sample,
+    "show": _at,
+    "version": _version,
 }

@@ -9,18 +9,29 @@ from lark.exceptions import UnexpectedToken
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.sql import queries
 from snapdb.sql.ast import Island, Query, Statement
-from snapdb.sql.brackets import partners
 from snapdb.sql.build import Place, Tree
 from snapdb.sql.build_graph import build_graph
 from snapdb.sql.build_sample import build_sample
 from snapdb.sql.build_show import build_show
 from snapdb.sql.build_snapshot import build_snapshot
 from snapdb.sql.build_table import build_table
+from snapdb.sql.build_version import build_version
 from snapdb.sql.grammars import parser
-from snapdb.sql.islands import Family, fold, top_level
-from snapdb.sql.refuse import refuse_parameters, refuse_write, unknown_kind, unknown_show, unknown_statement
+from snapdb.sql.islands import Family, fold
+from snapdb.sql.refuse import (
+    described_tag,
+    refuse_diff,
+    refuse_parameters,
+    refuse_savepoint,
+    unknown_altered,
+    unknown_kind,
+    unknown_show,
+    unknown_statement,
+)
+from snapdb.sql.refuse_write import refuse_write
 from snapdb.sql.split import Part, parts
 from snapdb.sql.tokens import Token
+from snapdb.sql.travel import find_travels
 from snapdb.sql.unexpected import explain
 
 __all__ = ["parse"]
@@ -31,18 +42,33 @@ _BUILDERS: dict[Family, Callable[[Tree, Place], Statement]] = {
     "snapshot": build_snapshot,
     "sample": build_sample,
     "show": build_show,
+    "version": build_version,
 }
 
 _FAMILIES: dict[str, Family] = {
+    "ABORT": "version",
+    "ALTER": "table",
+    "BEGIN": "version",
+    "CHECK": "version",
+    "COMMIT": "version",
     "COPY": "table",
     "DELETE": "table",
+    "DIFF": "version",
     "DROP": "show",
+    "END": "version",
     "INSERT": "table",
+    "ROLLBACK": "version",
     "SAMPLE": "sample",
     "SHOW": "show",
+    "START": "version",
+    "UPDATE": "table",
+    "VACUUM": "version",
 }
-_KINDS = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT"})
-_SHOWN = ("TABLES", "GRAPHS", "PROPERTY GRAPHS", "SNAPSHOTS", "VERSIONS")
+_CREATED: dict[str, Family] = {"PROPERTY": "graph", "SNAPSHOT": "snapshot", "TABLE": "table", "TAG": "version"}
+_STORED = {"PROPERTY": "a property graph", "SNAPSHOT": "a snapshot"}
+_DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT"})
+_DROPPED = _DESCRIBED | {"TAG"}
+_SHOWN = ("TABLES", "GRAPHS", "PROPERTY GRAPHS", "SNAPSHOTS", "TAGS", "VERSIONS")
 
 
 def parse(text: str) -> tuple[Statement, ...]:
@@ -62,6 +88,7 @@ def parse(text: str) -> tuple[Statement, ...]:
 
 def _statement(part: Part, text: str) -> Statement:
     family = _family(part.tokens)
+    find_travels(part.tokens, text)  # a wrong one is shown in the whole text, whoever rewrites it later
     if family is None:
         queries.check_query(part.tokens)
         return Query(text, part.span, Island(text[part.span.start : part.span.stop], part.span))
@@ -82,8 +109,11 @@ def _family(tokens: Sequence[Token]) -> Family | None:
     if leading in _FAMILIES:
         _check(tokens)
         return _FAMILIES[leading]
-    if leading in {"DESCRIBE", "DESC"} and len(tokens) > 2 and tokens[1].word in _KINDS:
-        return "show"
+    if leading in {"DESCRIBE", "DESC"} and len(tokens) > 2:
+        if tokens[1].word == "TAG" and tokens[2].kind in ("word", "quoted") and len(tokens) == 3:
+            raise described_tag(tokens[1])
+        if tokens[1].word in _DESCRIBED:
+            return "show"
     if leading in (*queries.LEADING, "("):
         return None
     raise unknown_statement(tokens[0], ("CREATE", *_FAMILIES, *queries.LEADING))
@@ -94,23 +124,30 @@ def _created(tokens: Sequence[Token]) -> Family:
     index = 3 if [token.word for token in tokens[1:3]] == ["OR", "REPLACE"] else 1
     if index >= len(tokens):
         end = tokens[-1].span.stop
-        expected = "TABLE, PROPERTY GRAPH or SNAPSHOT"
+        expected = "TABLE, PROPERTY GRAPH, SNAPSHOT or TAG"
         raise ParseError(f"unexpected end of the statement: expected {expected}", span=Span(end, end))
     kind = tokens[index].word
-    if kind == "TABLE":
-        return "table"
-    if kind not in {"PROPERTY", "SNAPSHOT"}:
+    if kind not in _CREATED:
         raise unknown_kind("CREATE", tokens[index])
-    refuse_parameters(tokens, "a snapshot" if kind == "SNAPSHOT" else "a property graph")
-    return "snapshot" if kind == "SNAPSHOT" else "graph"
+    if kind in _STORED:
+        refuse_parameters(tokens, _STORED[kind])
+    return _CREATED[kind]
 
 
 def _check(tokens: Sequence[Token]) -> None:
     """Raise for forms of our other statements that are refused by name."""
-    leading, second = tokens[0].word, tokens[1:2]
-    if leading in {"COPY", "DELETE", "INSERT"}:
-        refuse_write(tokens, tuple(top_level(tokens, partners(tokens))))
-    if leading == "DROP" and second and second[0].word not in _KINDS:
-        raise unknown_kind("DROP", second[0])
-    if leading == "SHOW" and second and second[0].word not in {"PROPERTY", *_SHOWN}:
-        raise unknown_show(second[0], _SHOWN)
+    leading, second = tokens[0].word, tokens[1] if len(tokens) > 1 else None
+    if second is None:
+        return
+    if leading == "ALTER" and second.word != "TABLE":
+        raise unknown_altered(second)
+    if leading in {"ALTER", "COPY", "DELETE", "INSERT", "UPDATE"}:
+        refuse_write(tokens)
+    elif leading == "DROP" and second.word not in _DROPPED:
+        raise unknown_kind("DROP", second)
+    elif leading == "SHOW" and second.word not in {"PROPERTY", *_SHOWN}:
+        raise unknown_show(second, _SHOWN)
+    elif leading == "DIFF":
+        refuse_diff(second)
+    elif leading in {"ABORT", "ROLLBACK"}:
+        refuse_savepoint(second)

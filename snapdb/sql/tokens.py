@@ -13,7 +13,17 @@ from snapdb.errors import ParseError, Span
 __all__ = ["Token", "TokenKind", "identifier", "scan", "string_value"]
 
 TokenKind = Literal[
-    "word", "quoted", "string", "number", "parameter", "mark", "QUERY", "CONDITION", "EXPRESSION", "COLUMNS"
+    "word",
+    "quoted",
+    "string",
+    "number",
+    "parameter",
+    "mark",
+    "QUERY",
+    "CONDITION",
+    "EXPRESSION",
+    "SOURCES",
+    "COLUMNS",
 ]
 """The kinds in capitals are islands: a run of tokens folded into one (snapdb.sql.islands)."""
 

@@ -23,6 +23,7 @@ _READABLE = {
     "QUERY": "a query",
     "CONDITION": "a condition",
     "EXPRESSION": "an expression",
+    "SOURCES": "tables or queries",
     "COLUMNS": "columns with their types",
     "$END": "the end of the statement",
 }
@@ -44,8 +45,10 @@ def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> Pa
     if error.token.type == "$END":
         end = tokens[-1].span.stop
         return ParseError(f"unexpected end of the statement: expected {expected}", span=Span(end, end))
-    found = next(token for token in tokens if token.span.start == error.token.start_pos)
-    message = f"expected {expected}, found {found.text[:40]}{_hint(found, accepted, parser)}"
+    index = next(index for index, token in enumerate(tokens) if token.span.start == error.token.start_pos)
+    found = tokens[index]
+    hint = _hint(found, accepted, parser) or _misread(tokens[index - 1], accepted, parser)
+    message = f"expected {expected}, found {found.text[:40]}{hint}"
     return ParseError(message, span=found.span)
 
 
@@ -84,6 +87,17 @@ def _hint(found: Token, accepted: Iterable[str], parser: Lark) -> str:
         return f"; {found.word} is not in this version of snapdb"
     if "EVENT_TIME" not in terminals and "ELEMENTS" in terminals and found.text in {"+", "-", "*", "/", "("}:
         return "; put an expression in parentheses"
-    keywords = [_written(terminal, parser) for terminal in terminals - _READABLE.keys()]
+    keywords = _keywords(accepted, parser)
     meant = [*keywords, *READS] if "QUERY" in terminals else keywords
     return did_you_mean(found.text, meant) if found.kind == "word" else ""
+
+
+def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
+    """That the word before was read as an alias and may have been meant as a keyword."""
+    hint = did_you_mean(before.text, _keywords(accepted, parser)) if before.kind == "word" else ""
+    return f"; {before.text[:40]} was read as a name{hint}" if hint else ""
+
+
+def _keywords(accepted: Iterable[str], parser: Lark) -> list[str]:
+    """The accepted terminals that are spelled in one way."""
+    return [_written(terminal, parser) for terminal in set(accepted) - _READABLE.keys()]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from snapdb.storage.disk import directory_bytes, discard, fresh_name, publishing, read_manifest
+from snapdb.storage.disk import directory_bytes, fresh_name, publishing, read_manifest
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 
@@ -43,15 +43,15 @@ def find_or_build(
         return found
     final = home.path / folder / fresh_name()
     facts: dict[str, Any] = {"kind": kind, "digest": digest}
-    with publishing(final, facts) as staging:
+    with publishing(home.disk, final, facts) as staging:
         facts |= build(staging)
     try:
         added = _record(home, ledger, kind, digest, final)
     except BaseException:
-        discard(final)
+        home.disk.remove(final)
         raise
     if not added:  # another process built the same meanwhile; theirs stands
-        discard(final)
+        home.disk.remove(final)
         theirs = _find(home, ledger, digest)
         assert theirs is not None
         return theirs
@@ -70,4 +70,4 @@ def _record(home: Home, ledger: Ledger, kind: str, digest: str, directory: Path)
 
 def _find(home: Home, ledger: Ledger, digest: str) -> Path | None:
     rows = ledger.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
-    return home.path / rows[0]["path"] if rows else None
+    return home.inside(rows[0]["path"]) if rows else None

@@ -1,4 +1,4 @@
-"""The few things snapdb does to a disk: write and sync, publish a directory whole, remove, hash."""
+"""The few things snapdb does to a disk: write and sync, publish a directory whole, copy, remove, hash."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,17 +20,53 @@ from snapdb.errors import CorruptError, DatabaseError
 
 __all__ = [
     "MANIFEST",
+    "Disk",
     "directory_bytes",
-    "discard",
     "fresh_name",
     "hash_file",
     "map_array",
     "publishing",
     "read_manifest",
-    "settle",
+    "seal",
+    "unsealed",
 ]
 
 MANIFEST = "manifest.json"
+
+
+class Disk:
+    """Every operation that durability rests on, and nothing else: a test puts one in its place that crashes."""
+
+    def settle(self, path: Path) -> None:
+        """Force a file, or a directory's list of names, to the disk."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def make(self, directory: Path) -> None:
+        """Make a directory and those above it, so that they outlast a power cut; nothing where it is there."""
+        missing = [d for d in (directory, *directory.parents) if not d.exists()]
+        for path in reversed(missing):
+            path.mkdir(exist_ok=True)
+            self.settle(path.parent)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Give a file or directory another name, in one step."""
+        source.rename(target)
+        self.settle(target.parent)
+
+    def remove(self, path: Path) -> None:
+        """Remove a file or directory that nothing points at; one that cannot be removed stays as an orphan."""
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        """Make the catalog's transaction real; SQLite syncs its log."""
+        connection.execute("COMMIT")
 
 
 def fresh_name() -> str:
@@ -46,25 +83,8 @@ def hash_file(path: Path) -> tuple[int, str]:
         return file.tell(), digest.hexdigest()
 
 
-def settle(path: Path) -> None:
-    """Force a file, or a directory's list of names, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def discard(path: Path) -> None:
-    """Remove a file or directory that nothing points at; one that cannot be removed stays as an orphan."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
 @contextmanager
-def publishing(final: Path, facts: dict[str, Any]) -> Iterator[Path]:
+def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]:
     """A temporary directory to fill; when the block ends it stands at `final`, whole and synced, with a manifest.
 
     The manifest holds `facts`, which the block may still add to, and every file's size and sha256. After an error
@@ -72,42 +92,63 @@ def publishing(final: Path, facts: dict[str, Any]) -> Iterator[Path]:
     """
     staging = final.with_name(f".{final.name}.tmp")
     try:
-        staging.mkdir(parents=True)
+        disk.make(staging)
         yield staging
         files = {}
         for path in sorted(p for p in staging.iterdir()):
             size, sha256 = hash_file(path)
             files[path.name] = {"bytes": size, "sha256": sha256}
-            settle(path)
+            disk.settle(path)
         manifest = staging / MANIFEST
-        manifest.write_text(json.dumps({**facts, "files": files}, indent=1))
-        settle(manifest)
-        settle(staging)
-        staging.rename(final)
-        settle(final.parent)
+        content = {**facts, "files": files}
+        manifest.write_text(json.dumps({**content, "seal": seal(content)}, indent=1))
+        disk.settle(manifest)
+        disk.settle(staging)
+        disk.rename(staging, final)
     except OSError as error:
-        discard(staging)
+        disk.remove(staging)
         raise DatabaseError(f"cannot write {final}: {error.strerror or error}; nothing was changed") from error
     except BaseException:
-        discard(staging)
+        disk.remove(staging)
         raise
+
+
+def seal(content: dict[str, Any]) -> str:
+    """The sha256 of a manifest's content, which stands in it as `seal`."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def unsealed(manifest: dict[str, Any]) -> dict[str, Any]:
+    """A manifest's content.
+
+    Raises:
+        ValueError: it is not what was sealed. A manifest of format 1 has no seal.
+    """
+    content = {key: value for key, value in manifest.items() if key != "seal"}
+    if manifest.get("seal", seal(content)) != seal(content):
+        raise ValueError("it is not what was published")
+    return content
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest of a published directory, after checking that its files have the sizes it says.
 
     Raises:
-        CorruptError: a file is missing or has another size.
+        CorruptError: it cannot be read, or a file is missing or has another size.
     """
+    path = directory / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads((directory / MANIFEST).read_text())
-    except (OSError, ValueError) as error:
-        raise CorruptError(f"{directory / MANIFEST} is missing or damaged; restore it from a backup") from error
-    for name, entry in manifest["files"].items():
+        manifest: dict[str, Any] = unsealed(json.loads(path.read_text()))
+        sizes = {str(name): int(entry["bytes"]) for name, entry in manifest["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptError(f"{path} is missing or damaged; restore it from a backup") from error
+    for name, size in sizes.items():
         path = directory / name
+        if path.parent != directory:
+            raise CorruptError(f"{directory / MANIFEST} is damaged: it names {name!r}, a file elsewhere")
         found = path.stat().st_size if path.exists() else None
-        if found != entry["bytes"]:
-            state = "is missing" if found is None else f"has {found} bytes instead of {entry['bytes']}"
+        if found != size:
+            state = "is missing" if found is None else f"has {found} bytes instead of {size}"
             raise CorruptError(f"{path} {state}; restore it from a backup or create the snapshot again")
     return manifest
 

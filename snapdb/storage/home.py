@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from snapdb.errors import CorruptError, DatabaseError, FormatError
+from snapdb.storage.disk import Disk
+from snapdb.storage.place import MOUNTS, network_disk
 from snapdb.storage.schema import APPLICATION_ID, FORMAT
 
 __all__ = ["CATALOG", "Home", "check_format", "open_home"]
@@ -22,45 +24,83 @@ class Home:
     path: Path
     """Absolute."""
     read_only: bool
+    disk: Disk = field(default_factory=Disk)
+    immutable: bool = False
+    """Nobody can be writing to the catalog while it is open, so that SQLite needs no lock and no file beside it."""
 
     @property
     def catalog(self) -> Path:
         return self.path / CATALOG
 
+    def inside(self, path: str) -> Path:
+        """The place of a path that the catalog gives.
 
-def open_home(path: Path, *, read_only: bool) -> Home:
+        Raises:
+            CorruptError: it leads out of the database directory.
+        """
+        if path.startswith("/") or ".." in path.split("/") or "\0" in path:
+            raise CorruptError(
+                f"{self.catalog} is damaged: it names {path!r}, a place outside; restore it from a backup"
+            )
+        return self.path / path
+
+
+def open_home(
+    path: Path, *, read_only: bool, disk: Disk | None = None, older: bool = False, mounts: Path = MOUNTS
+) -> Home:
     """The database directory at `path`, which is made when it is not there.
 
+    Args:
+        older: Accept a database of an older format, to upgrade it.
+        mounts: The kernel's list of mounts.
+
     Raises:
-        DatabaseError: `path` is a file, cannot be made, or (read_only) is not there.
-        FormatError: it holds something that is not a database, or one of a newer snapdb.
+        DatabaseError: `path` is a file, cannot be made, (read_only) is not there, or is on a network disk.
+        FormatError: it holds something that is not a database, or one of a newer snapdb, or of an older one.
     """
     path = Path(os.path.abspath(path))
     if path.exists() and not path.is_dir():
         raise DatabaseError(f"{path} is a file; a snapdb database is a directory: choose another path")
-    home = Home(path, read_only)
+    home = Home(path, read_only, disk or Disk(), _immutable(path, read_only, mounts))
     if home.catalog.exists():
-        _check_catalog(home)
+        _check_catalog(home, older)
     elif read_only:
         raise DatabaseError(f"there is no database at {path} to read; leave out read_only to make one")
     else:
-        _make(path)
+        _make(home)
     if not read_only and not os.access(path, os.W_OK):
         raise DatabaseError(f"{path} is not writable; open it with read_only=True (--read-only) or fix its permissions")
     return home
 
 
-def _make(path: Path) -> None:
+def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
+    """Whether the catalog can be read as a file that nobody changes.
+
+    Raises:
+        DatabaseError: it would have to be shared with others over a network disk.
+    """
+    network = network_disk(path, mounts)
+    logged = (path / f"{CATALOG}-wal").exists()
+    if network is not None and (not read_only or logged):
+        raise DatabaseError(
+            f"{path} is on a network disk ({network}): SQLite's write-ahead log needs shared memory, which works only "
+            "between processes of one machine; put the database on a local disk and copy its files"
+        )
+    return read_only and not logged and (network is not None or not os.access(path, os.W_OK))
+
+
+def _make(home: Home) -> None:
+    path = home.path
     if path.is_dir() and any(path.iterdir()):
         raise FormatError(f"{path} is not a snapdb database: it has no {CATALOG} and is not empty")
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        home.disk.make(path)
     except OSError as error:
         raise DatabaseError(f"cannot make the database directory {path}: {error.strerror}") from error
 
 
-def _check_catalog(home: Home) -> None:
-    """Refuse what is not SQLite, not ours, or newer than we are."""
+def _check_catalog(home: Home, older: bool) -> None:
+    """Refuse what is not SQLite, not ours, or newer than we are; and, unless they are wanted, older formats."""
     try:
         with open(home.catalog, "rb") as file:
             header = file.read(100)
@@ -74,16 +114,22 @@ def _check_catalog(home: Home) -> None:
         raise FormatError(f"{home.path} is not a snapdb database: {CATALOG} is not a SQLite file")
     # A new file's first page may still be in the write-ahead log, with zeros here: the ledger looks again.
     found, application = struct.unpack_from(">I4xI", header, 60)
-    check_format(home, found, application)
+    check_format(home, FORMAT if older and found < FORMAT else found, application)
 
 
 def check_format(home: Home, found: int, application: int) -> None:
     """Nothing when a catalog with this format number and application id is ours to read.
 
     Raises:
-        FormatError: it is newer than this snapdb, or not snapdb's at all.
+        FormatError: it is newer than this snapdb, or older (code 'old-format'), or not snapdb's at all.
     """
     if found > FORMAT:
         raise FormatError(f"{home.path} has format {found}, this snapdb reads up to {FORMAT}: install a newer snapdb")
+    if 0 < found < FORMAT:
+        raise FormatError(
+            f"{home.path} has format {found} of an older snapdb, this one has {FORMAT}: run "
+            f"`snapdb upgrade {home.path}`, which keeps a backup of the catalog",
+            code="old-format",
+        )
     if application not in (0, APPLICATION_ID):
         raise FormatError(f"{home.path} is not a snapdb database: {CATALOG} belongs to another application")

@@ -8,15 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from snapdb.errors import CommitConflict
-from snapdb.relational import Session, key_rows, parquet_form, quote, table_rows
-from snapdb.storage.commit import Allot, File
-from snapdb.storage.disk import discard
+from snapdb.relational import Session, key_rows, parquet_files, parquet_form, quote, table_rows
+from snapdb.storage.changes import Allot, File
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import write_query
+from snapdb.storage.shapes import decode_columns
 from snapdb.types import Column, Segment, Table
 
-__all__ = ["IdMap", "allot", "ensure_map", "find_map", "maps_of", "read_map"]
+__all__ = ["IdMap", "active_maps", "allot", "ensure_map", "find_map", "maps_of", "read_map"]
+
+_SMALL = 1 << 20
+"""Rows from which a file of keys stays as it is."""
+_TINY = 1 << 12
+"""Rows up to which writing a file of keys anew costs less than opening one more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +31,7 @@ class IdMap:
     id: int
     table_id: int
     columns: tuple[Column, ...]
-    """The key's columns; in the files they are called k0, k1, …"""
+    """The key's columns by their names now; in the files they are called k0, k1, …"""
     segments: tuple[Segment, ...]
     """Parquet files in dense-id order."""
 
@@ -40,24 +45,47 @@ class IdMap:
         return key_rows(self.segments, self.columns, home.path)
 
 
-def maps_of(ledger: Ledger, table: Table) -> list[IdMap]:
-    """Every id map of a table."""
-    found = ledger.rows("SELECT id FROM id_maps WHERE table_id = ? ORDER BY id", (table.id,))
-    return [read_map(ledger, row["id"]) for row in found]
+def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
+    """The id maps of a table whose key columns it still has: a column that was dropped gets no more keys."""
+    fields = {c.field for c in _columns_now(connection, table_id)}
+    rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ? ORDER BY id", (table_id,)).fetchall()
+    return [row["id"] for row in rows if all(field in fields for field, _ in json.loads(row["key"]))]
+
+
+def maps_of(ledger: Ledger, table_id: int) -> list[IdMap]:
+    """Every id map of a table that rows are still added to."""
+    with ledger.reading() as connection:
+        return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
 
 
 def read_map(ledger: Ledger, map_id: int) -> IdMap:
     """An id map as it is now; what it said before, it still says."""
     with ledger.reading() as connection:
-        row = connection.execute("SELECT table_id, key FROM id_maps WHERE id = ?", (map_id,)).fetchone()
-        columns = tuple(Column(name, type_) for name, type_ in json.loads(row["key"]))
-        return IdMap(map_id, row["table_id"], columns, _segments(connection, map_id))
+        return _map(connection, map_id)
+
+
+def _map(connection: sqlite3.Connection, map_id: int) -> IdMap:
+    row = connection.execute("SELECT table_id, key FROM id_maps WHERE id = ?", (map_id,)).fetchone()
+    names = {c.field: c.name for c in _columns_now(connection, row["table_id"])}
+    key = json.loads(row["key"])
+    columns = tuple(Column(names.get(field, f"dropped {field}"), type_, field=field) for field, type_ in key)
+    return IdMap(map_id, row["table_id"], columns, _segments(connection, map_id))
+
+
+def _columns_now(connection: sqlite3.Connection, table_id: int) -> tuple[Column, ...]:
+    query = "SELECT columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1"
+    row = connection.execute(query, (table_id,)).fetchone()
+    return () if row is None else decode_columns(row["columns"])
 
 
 def find_map(ledger: Ledger, table: Table, key: Sequence[str]) -> IdMap | None:
     """The id map of a table's key, or None when no graph has named that key."""
-    folded = tuple(k.lower() for k in key)
-    return next((m for m in maps_of(ledger, table) if tuple(c.name.lower() for c in m.columns) == folded), None)
+    fields = tuple(c.field for c in _columns(table, key))
+    with ledger.reading() as connection:
+        rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ?", (table.id,)).fetchall()
+        found = (row["id"] for row in rows if tuple(field for field, _ in json.loads(row["key"])) == fields)
+        map_id = next(found, None)
+        return None if map_id is None else _map(connection, map_id)
 
 
 def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: Sequence[str]) -> IdMap:
@@ -69,11 +97,14 @@ def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: 
     if found := find_map(ledger, table, key):
         return found
     columns = _columns(table, key)
-    segments = _all_segments(ledger, table)
-    source = table_rows(replace(table, segments=segments, deletes=()), home.path)
-    file = _write_keys(home, session, table, columns, source, None)
+    whole = _all_rows(ledger, table)
+    query = _keys(columns, table_rows(whole, home.path), (), home)
+    file: File | None = write_query(home, session, f"ids/{table.id}", ("", query, ""))
+    if file is not None and file.rows == 0:
+        _forget(home, file)
+        file = None
     try:
-        added = _record(ledger, table, columns, file, len(segments))
+        added = _record(ledger, table, columns, file, whole.next_row)
     except BaseException:
         _forget(home, file)
         raise
@@ -84,30 +115,44 @@ def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: 
     return made
 
 
-def allot(home: Home, session: Session, table: Table, id_map: IdMap, rows: str) -> Allot:
-    """The ids that an append will give to the new keys in its rows, a SELECT with the table's columns."""
-    file = _write_keys(home, session, table, id_map.columns, rows, id_map.sql(home) if id_map.segments else None)
-    return Allot(id_map.id, table.id, id_map.limit, file)
+def allot(home: Home, session: Session, table_id: int, id_map: IdMap, rows: str, count: int) -> Allot:
+    """The ids that an append will give to the new keys in its `count` rows, a SELECT with the table's columns.
+
+    Small files at the map's end are taken into the new one, tiny ones always, others where they are not larger than
+    what follows them: a map has few files however many small commits it grew by.
+    """
+    tail, size = len(id_map.segments), count
+    while tail and id_map.segments[tail - 1].rows <= min(max(size, _TINY), _SMALL):
+        tail -= 1
+        size += id_map.segments[tail].rows
+    merged = id_map.segments[tail:]
+    query = _keys(id_map.columns, rows, id_map.segments, home)
+    if merged:
+        keys = ", ".join(f"k{i}" for i in range(len(id_map.columns)))
+        query = f"SELECT {keys} FROM {parquet_files(merged, home.path)} UNION ALL ({query})"
+    file = write_query(home, session, f"ids/{table_id}", ("", query, ""))
+    if file.rows == sum(s.rows for s in merged):
+        _forget(home, file)
+        return Allot(id_map.id, table_id, id_map.limit, None)
+    return Allot(id_map.id, table_id, id_map.limit, file, tuple(s.path for s in merged))
 
 
-def _write_keys(
-    home: Home, session: Session, table: Table, columns: Sequence[Column], rows: str, known: str | None
-) -> File | None:
-    """A file of the distinct non-NULL keys of `rows` that are not `known`, in key order; None when there are none."""
+def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], home: Home) -> str:
+    """SELECT the distinct non-NULL keys of `rows` that are not `known`, in key order, in their Parquet forms."""
     names = [quote(c.name) for c in columns]
-    keys = ", ".join(f"CAST({quote(c.name)} AS {parquet_form(c.type)}) AS k{i}" for i, c in enumerate(columns))
+    keys = ", ".join(
+        f"CAST({n} AS {parquet_form(c.type)}) AS k{i}" for i, (n, c) in enumerate(zip(names, columns, strict=True))
+    )
     there = " AND ".join(f"{n} IS NOT NULL" for n in names)
-    missing = ""
-    if known is not None:
-        same = " AND ".join(f"known.k{i} = rows.{n}" for i, n in enumerate(names))
-        missing = f" AND NOT EXISTS (FROM ({known}) AS known WHERE {same})"
+    query = f"SELECT DISTINCT {keys} FROM ({rows}) AS rows WHERE {there}"
     order = ", ".join(f"k{i}" for i in range(len(columns)))
-    query = f"SELECT DISTINCT {keys} FROM ({rows}) AS rows WHERE {there}{missing} ORDER BY {order}"
-    file = write_query(home, session, f"ids/{table.id}", ("", query, ""))
-    if file.rows == 0:
-        (home.path / file.path).unlink()
-        return None
-    return file
+    if known:
+        # Few new keys against many known ones: a join that finds the few lets the scan of the many skip.
+        same = " AND ".join(f"known.k{i} = fresh.k{i}" for i in range(len(columns)))
+        files = parquet_files(known, home.path)
+        query = (f"WITH fresh AS MATERIALIZED ({query}), found AS MATERIALIZED (SELECT fresh.* FROM {files} AS known "
+                 f"JOIN fresh ON {same}) SELECT * FROM fresh EXCEPT SELECT * FROM found")  # fmt: skip
+    return f"SELECT * FROM ({query}) ORDER BY {order}"
 
 
 def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
@@ -116,16 +161,16 @@ def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
     return tuple(c for c in found if c is not None)
 
 
-def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: File | None, segments: int) -> bool:
+def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: File | None, rows: int) -> bool:
     """Write the map's row, unless the key has a map by now; whether it was written."""
-    key = json.dumps([[c.name, c.type] for c in columns])
+    key = json.dumps([[c.field, c.type] for c in columns])
     with ledger.writing() as connection:
         if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
             return False
-        (count,) = connection.execute(
-            "SELECT count(*) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
+        (found,) = connection.execute(
+            "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
         ).fetchone()
-        if count != segments:
+        if found != rows:
             raise CommitConflict(
                 f"{table.name} moved: rows were appended meanwhile; run the statement again", code="ids"
             )
@@ -140,13 +185,20 @@ def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: File 
 
 def _forget(home: Home, file: File | None) -> None:
     if file is not None:
-        discard(home.path / file.path)
+        home.disk.remove(home.path / file.path)
 
 
-def _all_segments(ledger: Ledger, table: Table) -> tuple[Segment, ...]:
-    """The segments of every version of a table."""
-    rows = ledger.rows("SELECT * FROM segments WHERE table_id = ? AND kind = 'rows' ORDER BY first", (table.id,))
-    return tuple(Segment(r["path"], r["rows"], r["bytes"], r["sha256"], r["first"]) for r in rows)
+def _all_rows(ledger: Ledger, table: Table) -> Table:
+    """A table with the rows of every version of it, the deleted ones too."""
+    rows = ledger.rows(
+        "SELECT s.*, p.columns FROM segments s JOIN shapes p ON p.id = s.shape "
+        "WHERE s.table_id = ? AND s.kind = 'rows' ORDER BY s.first",
+        (table.id,),
+    )
+    segments = tuple(
+        Segment(r["path"], r["rows"], r["bytes"], r["sha256"], r["first"], decode_columns(r["columns"])) for r in rows
+    )
+    return replace(table, segments=segments, deletes=(), next_row=max((s.first + s.rows for s in segments), default=0))
 
 
 def _segments(connection: sqlite3.Connection, map_id: int) -> tuple[Segment, ...]:

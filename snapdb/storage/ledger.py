@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import threading
 import time
@@ -13,9 +12,9 @@ from urllib.parse import quote as url_quote
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
 from snapdb.storage.home import Home, check_format
-from snapdb.storage.schema import APPLICATION_ID, FORMAT, MIGRATIONS
+from snapdb.storage.migrate import migrate
 
-__all__ = ["Ledger"]
+__all__ = ["Ledger", "connect_catalog", "plain"]
 
 _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
@@ -27,33 +26,38 @@ class Ledger:
     def __init__(self, home: Home) -> None:
         self._lock = threading.RLock()
         self._closed = False
+        self._disk = home.disk
         try:
-            self._connection = _connect(home)
-            _check(self._connection, home)
-            if not home.read_only:
-                _migrate(self._connection)
+            self._connection = connect_catalog(home)
+            if _format(self._connection, home) == 0:
+                _make(self._connection, home)
         except sqlite3.DatabaseError as error:
-            raise _plain(error, f"cannot open {home.catalog}") from error
+            raise plain(error, f"cannot open {home.catalog}") from error
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
         """What a SELECT gives, now."""
-        with self._lock:
-            self._check_open()
-            return self._connection.execute(query, parameters).fetchall()
+        with self.reading() as connection:
+            return connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Several SELECTs that all see one moment."""
+        """Several SELECTs that all see one moment.
+
+        Raises:
+            CorruptError: the catalog cannot be read.
+        """
         with self._lock:
             self._check_open()
             if self._connection.in_transaction:
                 yield self._connection
                 return
-            self._connection.execute("BEGIN")
             try:
+                self._connection.execute("BEGIN")
                 yield self._connection
+            except sqlite3.DatabaseError as error:
+                raise plain(error, "cannot read the catalog") from error
             finally:
-                self._connection.execute("ROLLBACK")
+                self._undo()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -67,14 +71,14 @@ class Ledger:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                raise _plain(error, "cannot write the catalog") from error
+                raise plain(error, "cannot write the catalog") from error
             try:
                 yield self._connection
                 self._connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'changes'")
-                self._connection.execute("COMMIT")
-            except sqlite3.OperationalError as error:
+                self._disk.commit(self._connection)
+            except sqlite3.DatabaseError as error:
                 self._undo()
-                raise _plain(error, "cannot write the catalog") from error
+                raise plain(error, "cannot write the catalog") from error
             except BaseException:
                 self._undo()
                 raise
@@ -94,10 +98,11 @@ class Ledger:
             self._connection.execute("ROLLBACK")
 
 
-def _connect(home: Home) -> sqlite3.Connection:
+def connect_catalog(home: Home) -> sqlite3.Connection:
+    """A connection to the catalog's file, which is made where it is not there."""
     mode = "ro" if home.read_only else "rwc"
     uri = f"file:{url_quote(str(home.catalog))}?mode={mode}"
-    if home.read_only and not os.access(home.path, os.W_OK) and not home.catalog.with_suffix(".sqlite-wal").exists():
+    if home.immutable:
         uri += "&immutable=1"  # SQLite would otherwise want to make a -shm file beside it
     connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
     connection.row_factory = sqlite3.Row
@@ -105,47 +110,43 @@ def _connect(home: Home) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA trusted_schema = OFF")  # a damaged schema must not call functions
     return connection
 
 
-def _check(connection: sqlite3.Connection, home: Home) -> None:
+def _format(connection: sqlite3.Connection, home: Home) -> int:
+    """The catalog's format, one that we can read; 0 for a new file."""
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     check_format(home, found, application)
+    return int(found)
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Bring a new file to this format. Two processes that make one database at once do it once."""
+def _make(connection: sqlite3.Connection, home: Home) -> None:
+    """Make a new catalog. Two processes that make one database at once do it once."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            migrate(connection, home.disk)
             break
-        except sqlite3.OperationalError:
-            if time.monotonic() > deadline:
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
-    try:
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-        for step in MIGRATIONS[found:]:
-            for statement in filter(str.strip, step.split(";")):
-                connection.execute(statement)
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+    home.disk.settle(home.path)
 
 
-def _plain(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedError:
+def plain(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedError:
+    """SQLite's error as ours."""
     text = str(error)
     if "locked" in text or "busy" in text:
         return LockedError(f"{doing}: another process held it for {_PATIENCE:.0f} s; try again")
     if "readonly" in text or "read-only" in text:
         return DatabaseError(f"{doing}: the database is opened for reading only")
-    if "malformed" in text or "not a database" in text:
-        return CorruptError(f"{doing}: {text}; restore it from a backup")
+    if isinstance(error, sqlite3.OperationalError) and "disk I/O" in text:
+        return DatabaseError(f"{doing}: {text}; look at the disk and its free space, nothing was changed")
+    if any(word in text for word in ("malformed", "not a database", "no such", "UTF-8", "orphan index")):
+        return CorruptError(f"{doing}: the catalog is damaged ({text}); restore it from a backup")
     if "full" in text:
         return DatabaseError(f"{doing}: the disk is full; nothing was changed")
     return DatabaseError(f"{doing}: {text}")

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-__all__ = ["APPLICATION_ID", "FORMAT", "MIGRATIONS"]
+from collections.abc import Callable
+from sqlite3 import Connection
+from typing import NamedTuple
+
+from snapdb.storage.rechain import add_fields, rechain
+
+__all__ = ["APPLICATION_ID", "FORMAT", "MIGRATIONS", "Migration"]
 
 APPLICATION_ID = 0x534E4150  # "SNAP": says that a SQLite file is ours
 
-MIGRATIONS: tuple[str, ...] = (
-    """
+
+class Migration(NamedTuple):
+    """One step of the catalog's format."""
+
+    sql: str
+    """Statements, each ended by a semicolon and a line end."""
+    then: tuple[Callable[[Connection], None], ...] = ()
+    """What SQL alone cannot do, after it."""
+
+
+_FIRST = """
     CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     INSERT INTO facts VALUES ('changes', '0');
 
@@ -90,7 +105,55 @@ MIGRATIONS: tuple[str, ...] = (
         definition TEXT NOT NULL,                 -- JSON of types.Snapshot
         path       TEXT NOT NULL UNIQUE
     );
-    """,
-)
+"""
+
+_VERSIONED = """
+    -- JSON: what the hash is of, beside the parent
+    ALTER TABLE versions ADD COLUMN facts TEXT NOT NULL DEFAULT '';
+    CREATE TABLE tags (
+        folded  TEXT PRIMARY KEY,
+        name    TEXT NOT NULL,
+        version INTEGER NOT NULL REFERENCES versions
+    ) WITHOUT ROWID;
+    CREATE TABLE shapes (                         -- the columns of a table, from a version on
+        id       INTEGER PRIMARY KEY,
+        table_id INTEGER NOT NULL REFERENCES tables,
+        since    INTEGER NOT NULL REFERENCES versions,
+        columns  TEXT NOT NULL                    -- JSON: [[name, type, nullable, field, default], …]
+    );
+    CREATE INDEX shapes_of_table ON shapes (table_id);
+    INSERT INTO shapes (table_id, since, columns) SELECT table_id, since, columns FROM columns ORDER BY since, table_id;
+    DROP TABLE columns;
+    CREATE TABLE files (
+        id       INTEGER PRIMARY KEY,
+        table_id INTEGER NOT NULL REFERENCES tables,
+        kind     TEXT NOT NULL CHECK (kind IN ('rows', 'deletes')),
+        path     TEXT NOT NULL UNIQUE,
+        rows     INTEGER NOT NULL,
+        bytes    INTEGER NOT NULL,
+        sha256   TEXT NOT NULL,
+        first    INTEGER NOT NULL,                -- row id of the first row, of deletes the oldest version in the file
+        added    INTEGER NOT NULL REFERENCES versions,  -- the newest version in the file
+        shape    INTEGER NOT NULL REFERENCES shapes     -- the table's columns when it was written
+    );
+    INSERT INTO files SELECT id, table_id, kind, path, rows, bytes, sha256, iif(kind = 'rows', first, added), added,
+        (SELECT max(s.id) FROM shapes s WHERE s.table_id = segments.table_id AND s.since <= segments.added)
+        FROM segments ORDER BY id;
+    DROP TABLE segments;
+    ALTER TABLE files RENAME TO segments;
+    CREATE INDEX segments_of_table ON segments (table_id, added);
+    CREATE TABLE upkeep (                         -- what VACUUM put in the place of what, in a chain of its own
+        number INTEGER PRIMARY KEY,
+        parent TEXT NOT NULL,
+        hash   TEXT NOT NULL,
+        facts  TEXT NOT NULL
+    );
+    CREATE TABLE garbage (                        -- paths that nothing points at any more
+        path  TEXT PRIMARY KEY,
+        since INTEGER NOT NULL                    -- microseconds since 1970 UTC
+    ) WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[Migration, ...] = (Migration(_FIRST), Migration(_VERSIONED, (add_fields, rechain)))
 
 FORMAT = len(MIGRATIONS)

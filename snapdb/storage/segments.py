@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError, SnapdbError
-from snapdb.relational import Session, parquet_form, quote, quote_all, text_literal
-from snapdb.storage.commit import File
-from snapdb.storage.disk import discard, fresh_name, hash_file, settle
+from snapdb.relational import Session, default_value, parquet_form, quote, quote_all, text_literal
+from snapdb.storage.changes import File
+from snapdb.storage.disk import fresh_name, hash_file
 from snapdb.storage.home import Home
 from snapdb.types import Column, Segment, Table
 
@@ -29,7 +29,7 @@ def check_files(home: Home, owner: str, segments: Iterable[Segment]) -> None:
         CorruptError: one is missing or cut short; it is named.
     """
     for segment in segments:
-        path = home.path / segment.path
+        path = home.inside(segment.path)
         found = path.stat().st_size if path.exists() else None
         if found != segment.bytes:
             state = "is missing" if found is None else f"has {found} bytes instead of {segment.bytes}"
@@ -51,7 +51,7 @@ def write_segment(
         folder: Where, relative to the database directory, e.g. `tables/3`.
         query: A user's query; errors carry their place in it. Its columns are taken in order.
         supplied: The names of `columns` that the query's columns stand for, in its order; all when None. The
-            others are NULL.
+            others get their default, or NULL.
 
     Raises:
         DataError: NULL in a NOT NULL column.
@@ -59,7 +59,7 @@ def write_segment(
     """
     supplied = [c.name for c in columns] if supplied is None else supplied
     given = {name.lower() for name in supplied}
-    values = [f"CAST({quote(c.name) if c.name.lower() in given else 'NULL'} AS {c.type})" for c in columns]
+    values = [f"CAST({quote(c.name)} AS {c.type})" if c.name.lower() in given else default_value(c) for c in columns]
     casts = ", ".join(
         f"CAST({value} AS {parquet_form(c.type)}) AS {quote(c.name)}" for value, c in zip(values, columns, strict=True)
     )
@@ -68,7 +68,7 @@ def write_segment(
     try:
         _check_not_null(home, session, file, columns)
     except SnapdbError:
-        discard(home.path / file.path)
+        home.disk.remove(home.path / file.path)
         raise
     return file
 
@@ -79,21 +79,21 @@ def write_query(home: Home, session: Session, folder: str, query: tuple[str, str
     path = directory / f"{fresh_name()}.parquet"
     before, island, after = query
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        home.disk.make(directory)
         rows = session.wrap(f"COPY ({before}", island, f"{after}) TO {text_literal(str(path))} {_OPTIONS}", parameters)
-        settle(path)
-        settle(directory)
+        home.disk.settle(path)
+        home.disk.settle(directory)
         size, sha256 = hash_file(path)
     except OSError as error:
-        discard(path)
+        home.disk.remove(path)
         raise DatabaseError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
     except (InputError, CorruptError) as error:
-        discard(path)
+        home.disk.remove(path)
         if str(path) in error.message:
             raise DatabaseError(f"cannot write {path}: {error.message}; nothing was changed") from error
         raise
     except BaseException:
-        discard(path)
+        home.disk.remove(path)
         raise
     return File(str(path.relative_to(home.path)), rows[0][0], size, sha256)
 

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.kernels.topology import row_order
+from snapdb.errors import CorruptError
+from snapdb.kernels.topology import are_rows, row_order
 from snapdb.relational import Session
 from snapdb.storage.disk import map_array
 
-__all__ = ["EdgeArrays", "Rows", "read_edges", "read_rows", "sort_edges", "write_rows"]
+__all__ = ["EdgeArrays", "Rows", "check_rows", "read_edges", "read_rows", "sort_edges", "write_rows"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -94,10 +95,34 @@ def write_rows(rows: Rows, directory: Path, prefix: str = "") -> dict[str, Any]:
 
 
 def read_rows(directory: Path, prefix: str = "") -> Rows:
-    """The arrays that `write_rows` wrote, memory-mapped."""
+    """The arrays that `write_rows` wrote, memory-mapped.
+
+    Raises:
+        CorruptError: one is missing, or of another type or length than the others need. Values are not looked at.
+    """
     found = {name: directory / f"{prefix}{name}.npy" for name in _ARRAYS}
     arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in found.items()}
+    edges = 0 if arrays["indices"] is None else arrays["indices"].size
+    for name, array in arrays.items():
+        if array is None and name in ("time", "weight"):
+            continue
+        kinds = {"indices": ("int32", "int64"), "weight": ("float64",)}.get(name, ("int64",))
+        length = array.size if name == "indptr" and array is not None and array.size else edges
+        if array is None or array.ndim != 1 or array.dtype.name not in kinds or array.size != length:
+            raise CorruptError(f"{found[name]} is missing or damaged; restore it from a backup")
     return Rows(**arrays)
+
+
+def check_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], far_nodes: int, what: str) -> None:
+    """Nothing when every row and every index is within its bounds, which reads all of them.
+
+    Raises:
+        CorruptError: one is not; `what` tells whose rows they are.
+    """
+    if not are_rows(starts, ends, indices, far_nodes):
+        raise CorruptError(
+            f"the adjacency of {what} is damaged: it leads out of its arrays; CHECK DATABASE names the file"
+        )
 
 
 def _numpy(column: pa.ChunkedArray) -> Int64s:

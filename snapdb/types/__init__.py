@@ -4,7 +4,7 @@ from snapdb.types.graph import Direction, EdgeElement, EdgeType, FeatureSpec, Pr
 from snapdb.types.sampling import FULL, RNG_SCHEME, Fanout, Relation, SampleSpec, SeedOrder
 from snapdb.types.snapshot import ALL_TIME, Filter, Snapshot, TimeUnit, Window
 from snapdb.types.suggest import did_you_mean
-from snapdb.types.table import Column, Segment, Table, Version
+from snapdb.types.table import Column, Segment, Table, Tag, Version
 
 __all__ = [
     "ALL_TIME",
@@ -24,6 +24,7 @@ __all__ = [
     "Segment",
     "Snapshot",
     "Table",
+    "Tag",
     "TimeUnit",
     "Version",
     "VertexElement",

@@ -52,6 +52,10 @@ class FeatureSpec:
     """What stands for NULL, NaN and missing rows; None makes them an error."""
 
 
+def _featured(specs: tuple[FeatureSpec, ...]) -> list[str]:
+    return [column for spec in specs for column in spec.columns]
+
+
 @dataclass(frozen=True, slots=True)
 class VertexElement:
     """A vertex type of a graph."""
@@ -63,6 +67,12 @@ class VertexElement:
     target: str | None = None
     """The column that a batch delivers as `y` for its seeds."""
     on_duplicate: Literal["ERROR", "FIRST", "LAST"] = "ERROR"
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column of the table that the element names."""
+        target = [] if self.target is None else [self.target]
+        return [*self.key, *target, *_featured(self.features)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +95,12 @@ class EdgeElement:
     @property
     def type(self) -> EdgeType:
         return EdgeType(self.source, self.name, self.destination)
+
+    @property
+    def columns(self) -> list[str]:
+        """Every column of the table that the element names."""
+        more = [name for name in (self.event_time, self.weight) if name is not None]
+        return [*self.source_key, *self.destination_key, *more, *_featured(self.features)]
 
 
 @dataclass(frozen=True, slots=True)

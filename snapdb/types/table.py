@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["Column", "Segment", "Table", "Version"]
+__all__ = ["Column", "Segment", "Table", "Tag", "Version"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,10 @@ class Column:
     type: str
     """DuckDB's spelling of the type, e.g. `FLOAT[128]`. Parquet may hold it in another form (relational.types)."""
     nullable: bool = True
+    field: int = 0
+    """What stays when the column is renamed, and is never given again; 0 where no table holds the column."""
+    default: str | None = None
+    """The value, as text, of rows that were given none, and of those older than the column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,11 @@ class Segment:
     bytes: int
     sha256: str
     first: int
-    """Row id of the file's first row; row ids count on from it in file order. Unused for segments of deletes."""
+    """Row id of the file's first row; row ids count on from it in file order. Of deletes: the oldest version in it."""
+    columns: tuple[Column, ...] | None = None
+    """The table's columns when the file was written; None: as the table's now."""
+    until: int | None = None
+    """Of deletes: only rows with `version` ≤ until count, for the file holds later ones too; None: all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +53,20 @@ class Table:
     """Live rows."""
     state: int
     """The last version, not after this one, that changed the table."""
+    next_row: int
+    """The id that the next appended row will get; rows of `segments` from here on belong to later versions."""
+    fields: int
+    """How many columns it has ever had; the last field that was given."""
+
+    @property
+    def folder(self) -> str:
+        """Where its files go, relative to the database directory."""
+        return f"tables/{self.id}" if self.id > 0 else "tables"
 
     def column(self, name: str) -> Column | None:
         """The column of that name, whatever its case."""
         folded = name.lower()
         return next((c for c in self.columns if c.name.lower() == folded), None)
-
-    @property
-    def next_row(self) -> int:
-        """The id that the next appended row will get."""
-        return max((s.first + s.rows for s in self.segments), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +82,13 @@ class Version:
     table: str | None
     rows_added: int
     rows_removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name for a version."""
+
+    name: str
+    version: int
+    time: int
+    """When the version was committed: microseconds since 1970, UTC."""

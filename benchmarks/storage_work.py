@@ -1,0 +1,137 @@
+"""What one fresh process does: a piece of work by name, timed inside, its figures as one JSON line.
+
+python -m benchmarks.storage_work statement '{"database": "shop.snapdb", "sql": "SELECT 1"}'
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+
+import snapdb
+from benchmarks.storage_bench import Figures
+from benchmarks.storage_ids import allot_keys, map_keys
+from benchmarks.storage_writing import write_together
+from snapdb.sql import parse
+
+__all__ = ["WORK"]
+
+
+def append(database: str, rows: int) -> Figures:
+    """A table `t` of one number, and that many INSERTs of one row, each a version and a segment."""
+    with snapdb.connect(database) as db:
+        db.execute("CREATE TABLE t (n BIGINT)")
+        started = time.perf_counter()
+        for number in range(rows):
+            db.execute(f"INSERT INTO t VALUES ({number})")
+        return {"seconds": time.perf_counter() - started}
+
+
+def copy_file(source: str, target: str) -> Figures:
+    """`cp`, fsync of the copy and its folder, `sha256sum` of the copy."""
+    times = [time.perf_counter()]
+    subprocess.run(["cp", source, target], check=True)
+    times.append(time.perf_counter())
+    for path in (Path(target), Path(target).parent):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
+    times.append(time.perf_counter())
+    subprocess.run(["sha256sum", target], check=True, stdout=subprocess.DEVNULL)
+    times.append(time.perf_counter())
+    cp, synced, hashed = (stop - start for start, stop in pairwise(times))
+    return {"seconds": times[-1] - times[0], "cp": cp, "fsync": synced, "sha256sum": hashed}
+
+
+def hash_in_python(path: str) -> Figures:
+    """sha256 of a file by hashlib, in blocks of 1 MiB."""
+    started = time.perf_counter()
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return {"seconds": time.perf_counter() - started}
+
+
+def open_often(database: str, times: int) -> Figures:
+    """Opening with the first read of the catalog, again and again in this process."""
+    spent = []
+    for _ in range(times):
+        started = time.perf_counter()
+        db = snapdb.connect(database)
+        db.names()
+        spent.append(time.perf_counter() - started)
+        db.close()
+    return {"seconds": median(spent), "first": spent[0], "slowest": max(spent)}
+
+
+def plain(sql: str) -> Figures:
+    """A statement by DuckDB alone, in memory, with its own settings."""
+    connection = duckdb.connect()
+    started = time.perf_counter()
+    rows = connection.execute(sql).fetchall()
+    return {"seconds": time.perf_counter() - started, "result": str(rows)}
+
+
+def select_often(database: str, sql: str, times: int) -> Figures:
+    """A SELECT, again and again on one open database; the first pays for what is read once."""
+    spent = []
+    with snapdb.connect(database) as db:
+        for _ in range(times):
+            started = time.perf_counter()
+            rows = db.execute(sql).fetchall()
+            spent.append(time.perf_counter() - started)
+    return {"seconds": median(spent), "first": spent[0], "slowest": max(spent), "result": str(rows)}
+
+
+def statement(database: str, sql: str) -> Figures:
+    """One statement of snapdb, its result read whole."""
+    parse(sql)  # the first statement of a family builds its grammar, whatever the rows
+    with snapdb.connect(database) as db:
+        started = time.perf_counter()
+        rows = db.execute(sql).arrow().num_rows
+        return {"seconds": time.perf_counter() - started, "rows": rows}
+
+
+WORK: dict[str, Callable[..., Figures]] = {
+    "allot_keys": allot_keys,
+    "append": append,
+    "copy_file": copy_file,
+    "hash_in_python": hash_in_python,
+    "map_keys": map_keys,
+    "open_often": open_often,
+    "plain": plain,
+    "select_often": select_often,
+    "statement": statement,
+    "write_together": write_together,
+}
+"""By name; each takes plain values and gives figures."""
+
+
+def _own_rss() -> int:
+    """Bytes: this process's peak, mapped files included."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+
+
+def main() -> None:
+    """Does the work that the command line names."""
+    name, given = sys.argv[1:]
+    arguments: dict[str, Any] = json.loads(given)
+    figures = WORK[name](**arguments)
+    print(json.dumps({**figures, "own_rss": _own_rss()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""`snapdb check` and `snapdb upgrade`: looking after a database directory without running statements in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from snapdb.execute.check import PROBLEMS
+from snapdb.execute.listing import listing
+from snapdb.storage.check import check_database
+from snapdb.storage.home import Home, open_home
+from snapdb.storage.ledger import Ledger
+from snapdb.storage.locks import TablesLock
+from snapdb.storage.problem import Problem
+from snapdb.storage.upgrade import upgrade as upgrade_database
+
+from .diagnostics import Diagnostics, ExitCode
+from .output import Output
+from .progress import Progress
+
+__all__ = ["check", "upgrade"]
+
+
+def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noqa: A002  # the option's name
+    """Show what is wrong with a database, which is not written to; FAILED when something is damaged."""
+    home = open_home(path, read_only=True)
+    with Progress(diagnostics, f"checking {path}") as progress:
+        problems = _problems(home, progress)
+        batch = listing(PROBLEMS, problems)
+        Output(format).write(batch.schema, [batch], progress.stop)
+    damage = sum(problem.is_damage for problem in problems)
+    notes = len(problems) - damage
+    diagnostics.narrate(
+        f"{path}: {damage} damaged, {notes} files that nothing points at" if problems else f"{path}: ok"
+    )
+    return ExitCode.FAILED if damage else ExitCode.OK
+
+
+def upgrade(path: Path, diagnostics: Diagnostics) -> ExitCode:
+    """Bring a database to this snapdb's format and say what was done."""
+    diagnostics.say(upgrade_database(path))
+    return ExitCode.OK
+
+
+def _problems(home: Home, progress: Progress) -> list[Problem]:
+    ledger = Ledger(home)
+    lock = TablesLock(home)
+    try:
+        return list(check_database(home, ledger, progress.update))
+    finally:
+        lock.release()
+        ledger.close()

@@ -1,0 +1,115 @@
+"""Tables at any version, read from the catalog."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from snapdb.errors import CorruptError
+from snapdb.storage.home import Home
+from snapdb.storage.ledger import Ledger
+from snapdb.storage.shapes import decode_columns
+from snapdb.types import Column, Segment, Table
+
+__all__ = ["damaged", "read_tables", "tables_at"]
+
+
+@contextmanager
+def damaged(home: Home) -> Iterator[None]:
+    """Rows of the catalog that cannot be what was written become CorruptError."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError) as error:
+        raise CorruptError(f"{home.catalog} is damaged ({error}); restore it from a backup") from error
+
+
+def tables_at(home: Home, ledger: Ledger, version: int) -> dict[str, Table]:
+    """The tables of a version, by case-folded name."""
+    with ledger.reading() as connection, damaged(home):
+        return read_tables(connection, version)
+
+
+def read_tables(
+    connection: sqlite3.Connection, version: int, known: Mapping[str, Table] | None = None, since: int = 0
+) -> dict[str, Table]:
+    """The tables of a version; reading starts from those that are `known` of an earlier version, `since`."""
+    rows = connection.execute(
+        """
+        SELECT t.id, t.name, t.folded, d.state, d.added, d.removed, d.altered
+        FROM tables t LEFT JOIN (
+            SELECT table_id, max(version) state, sum(rows_added) added, sum(rows_removed) removed,
+                   max(kind = 'alter') altered
+            FROM changes WHERE version > :since AND version <= :v GROUP BY table_id
+        ) d ON d.table_id = t.id
+        WHERE t.created <= :v AND (t.dropped IS NULL OR t.dropped > :v) ORDER BY t.id
+        """,
+        {"since": since, "v": version},
+    ).fetchall()
+    before = {table.id: table for table in (known or {}).values()}
+    return {row["folded"]: _table(connection, row, version, before.get(row["id"]), since) for row in rows}
+
+
+def _table(connection: sqlite3.Connection, row: sqlite3.Row, version: int, known: Table | None, since: int) -> Table:
+    if known is not None and row["state"] is None:
+        return known
+    if known is not None and not row["altered"]:
+        files = _files(connection, row["id"], known.next_row + row["added"], version, since)
+        rows, deletes = ([s for s in files if s["kind"] == kind] for kind in ("rows", "deletes"))
+        return replace(
+            known,
+            segments=known.segments + tuple(_rows(s, None) for s in rows),
+            deletes=known.deletes + tuple(_deletes(s, version) for s in deletes),
+            rows=known.rows + row["added"] - row["removed"],
+            state=row["state"],
+            next_row=known.next_row + row["added"],
+        )
+    if known is not None:  # its columns were altered: its sums of before count too
+        (row,) = connection.execute(
+            "SELECT t.id, t.name, max(c.version) state, sum(c.rows_added) added, sum(c.rows_removed) removed "
+            "FROM tables t JOIN changes c ON c.table_id = t.id WHERE t.id = ? AND c.version <= ?",
+            (row["id"], version),
+        ).fetchall()
+    return _whole(connection, row, version)
+
+
+def _whole(connection: sqlite3.Connection, row: sqlite3.Row, version: int) -> Table:
+    shapes = {
+        s["id"]: (s["since"], decode_columns(s["columns"]))
+        for s in connection.execute("SELECT id, since, columns FROM shapes WHERE table_id = ?", (row["id"],))
+    }
+    columns = shapes[max(shape for shape, (since, _) in shapes.items() if since <= version)][1]
+    then = {shape: None if known == columns else known for shape, (_, known) in shapes.items()}
+    files = _files(connection, row["id"], row["added"], version, 0)
+    return Table(
+        id=row["id"],
+        name=row["name"],
+        columns=columns,
+        segments=tuple(_rows(s, then[s["shape"]]) for s in files if s["kind"] == "rows"),
+        deletes=tuple(_deletes(s, version) for s in files if s["kind"] == "deletes"),
+        rows=row["added"] - row["removed"],
+        state=row["state"],
+        next_row=row["added"],
+        fields=max(c.field for _, shape in shapes.values() for c in shape),
+    )
+
+
+def _files(connection: sqlite3.Connection, table: int, next_row: int, version: int, since: int) -> list[sqlite3.Row]:
+    """The files of a table that a version reads and `since` did not: a merged one may hold later rows too."""
+    return connection.execute(
+        """
+        SELECT * FROM segments WHERE table_id = :t AND added > :since AND CASE kind
+            WHEN 'rows' THEN first < :next OR added <= :v ELSE first <= :v END ORDER BY first, id
+        """,
+        {"t": table, "next": next_row, "v": version, "since": since},
+    ).fetchall()
+
+
+def _rows(row: sqlite3.Row, columns: tuple[Column, ...] | None) -> Segment:
+    return Segment(row["path"], row["rows"], row["bytes"], row["sha256"], row["first"], columns)
+
+
+def _deletes(row: sqlite3.Row, version: int) -> Segment:
+    until = version if row["added"] > version else None
+    return Segment(row["path"], row["rows"], row["bytes"], row["sha256"], row["first"], None, until)

@@ -1,0 +1,118 @@
+"""DIFF TABLE: the rows that came and went between two versions, at a cost that follows from the difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from snapdb.execute.listing import listing
+from snapdb.execute.operator import Engine, Rows
+from snapdb.plan.logical import DiffTablePlan
+from snapdb.relational import ROW_ID, Session, deleted_rows, quote, table_rows
+from snapdb.types import Column, Table
+
+__all__ = ["DiffTable"]
+
+_TEXT = pa.string()
+_ID = quote(ROW_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class DiffTable:
+    """Rows are told apart by their ids: an updated row went and came."""
+
+    plan: DiffTablePlan
+
+    def run(self, engine: Engine) -> Rows:
+        plan = self.plan
+        with engine.relational.session() as session:
+            gone = _without(session, engine.home.path, plan.before, plan.after)
+            come = _without(session, engine.home.path, plan.after, plan.before)
+            if plan.rows:
+                yield from session.reader(_changes(plan, gone, come))
+            else:
+                yield _summary(session, plan, gone, come)
+        return None
+
+
+def _without(session: Session, root: Path, one: Table | None, other: Table | None) -> str | None:
+    """SELECT the rows, with their ids, that `one` has and `other` has not; None when there are none."""
+    if one is None:
+        return None
+    if other is None or one.id != other.id:  # another table of the same name
+        return table_rows(one, root, row_ids=True)
+    parts = [part for part in (_newer(root, one, other), _removed(session, root, one, other)) if part is not None]
+    return " UNION ALL ".join(f"({part})" for part in parts) or None
+
+
+def _newer(root: Path, one: Table, other: Table) -> str | None:
+    """Those that were added after `other`."""
+    files = tuple(s for s in one.segments if s.first + s.rows > other.next_row)
+    if one.next_row <= other.next_row or not files:
+        return None
+    rows = table_rows(replace(one, segments=files), root, row_ids=True)
+    return f"SELECT * FROM ({rows}) WHERE {_ID} >= {other.next_row}"
+
+
+def _removed(session: Session, root: Path, one: Table, other: Table) -> str | None:
+    """Those that are deleted in `other` only, out of the files that hold any of them."""
+    theirs = [s for s in other.deletes if s not in one.deletes]
+    if not theirs:
+        return None
+    ids = f"SELECT row_id FROM ({deleted_rows(theirs, root)}) WHERE row_id < {one.next_row}"
+    if mine := [s for s in one.deletes if s not in other.deletes]:
+        ids += f" EXCEPT ({deleted_rows(mine, root)})"
+    found = session.table(ids).column(0).to_numpy()
+    firsts = np.array([s.first for s in one.segments], np.int64)
+    hit = np.unique(np.searchsorted(firsts, found, side="right") - 1)
+    if not hit.size:
+        return None
+    rows = table_rows(replace(one, segments=tuple(one.segments[i] for i in hit), deletes=()), root, row_ids=True)
+    return f"SELECT * FROM ({rows}) WHERE {_ID} IN ({ids})"
+
+
+def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
+    """SELECT change and the columns of the later table: first what went, then what came, each by row id."""
+    shown = plan.after or plan.before
+    assert shown is not None
+    names = ", ".join(quote(c.name) for c in shown.columns)
+    parts = []
+    for order, (change, rows, table) in enumerate((("-", gone, plan.before), ("+", come, plan.after))):
+        if rows is not None:
+            assert table is not None
+            values = ", ".join(f"{_value(c, table, shown)} AS {quote(c.name)}" for c in shown.columns)
+            parts.append(f"SELECT {order} AS part, '{change}' AS change, {_ID}, {values} FROM ({rows})")
+    if not parts:
+        nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in shown.columns)
+        return f"SELECT '' AS change, {nothing} WHERE false"
+    return f"SELECT change, {names} FROM ({' UNION ALL '.join(parts)}) ORDER BY part, {_ID}"
+
+
+def _value(column: Column, table: Table, shown: Table) -> str:
+    """A column of the shown table out of another state of it, or of the table that it replaced."""
+    same_table = table.id == shown.id
+    for c in table.columns:
+        if c.type == column.type and (c.field == column.field if same_table else c.name == column.name):
+            return quote(c.name)
+    return f"CAST(NULL AS {column.type})"
+
+
+def _summary(session: Session, plan: DiffTablePlan, gone: str | None, come: str | None) -> pa.RecordBatch:
+    removed, added = (_count(session, rows) for rows in (gone, come))
+    before, after = (() if table is None else table.columns for table in (plan.before, plan.after))
+    lost, won = _names_beyond(before, after), _names_beyond(after, before)
+    fields = [("table", _TEXT), ("added", pa.int64()), ("removed", pa.int64()), ("columns_added", pa.list_(_TEXT)),
+              ("columns_removed", pa.list_(_TEXT))]  # fmt: skip
+    return listing(fields, [(plan.name, added, removed, won, lost)])
+
+
+def _count(session: Session, rows: str | None) -> int:
+    return 0 if rows is None else int(session.rows(f"SELECT count({_ID}) FROM ({rows})")[0][0])
+
+
+def _names_beyond(one: tuple[Column, ...], other: tuple[Column, ...]) -> list[str]:
+    known = {c.name.lower() for c in other}
+    return [c.name for c in one if c.name.lower() not in known]

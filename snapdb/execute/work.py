@@ -1,0 +1,220 @@
+"""What the statements of one open database belong to: each a version of its own, or all an open transaction."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from snapdb.catalog import Catalog, with_changes
+from snapdb.errors import CommitConflict, QueryError
+from snapdb.relational import Relational, Session, parquet_files, table_rows
+from snapdb.storage.changes import AddTable, Allot, Append, Change, File, RemoveRows, files_of
+from snapdb.storage.commit import commit
+from snapdb.storage.home import Home
+from snapdb.storage.ids import allot, maps_of
+from snapdb.storage.ledger import Ledger
+from snapdb.storage.locks import TablesLock, taking_turns
+from snapdb.types import Segment, Table
+
+__all__ = ["Work"]
+
+_TRIES = 40
+_FIRST_WAIT = 0.002
+"""Seconds to wait after a race that was lost, doubled each time up to 64 of them, by chance more or less."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A transaction that has begun."""
+
+    began: Catalog
+    """The head it began at."""
+    catalog: Catalog
+    """That, with its own changes on top."""
+    lock: TablesLock
+    """Held until the end, so that its files, which no version names, are not taken for orphans."""
+    changes: list[Change] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    failed: bool = False
+
+
+class Work:
+    """Turns changes into versions."""
+
+    def __init__(self, home: Home, ledger: Ledger, relational: Relational) -> None:
+        self._home = home
+        self._ledger = ledger
+        self._relational = relational
+        self._open: _Open | None = None
+        self._tables = 0
+
+    @property
+    def state(self) -> str:
+        """'idle', 'open' or 'failed'."""
+        return "idle" if self._open is None else "failed" if self._open.failed else "open"
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """What an open transaction sees; None outside one."""
+        return None if self._open is None else self._open.catalog
+
+    def begin(self, catalog: Catalog) -> None:
+        """Open a transaction at the head."""
+        if self._open is not None:
+            raise QueryError("a transaction is open already; COMMIT or ROLLBACK it first", code="transaction")
+        self._open = _Open(catalog, catalog, TablesLock(self._home))
+
+    def add(self, changes: Sequence[Change], message: str | None) -> int | None:
+        """Commit the changes as a version and return its number, or None after adding them to the open transaction."""
+        if (opened := self._open) is None:
+            return self._publish(list(changes), message)
+        opened.changes += changes
+        opened.messages += [message] if message is not None else []
+        opened.catalog = with_changes(opened.catalog, changes)
+        return None
+
+    def commit(self, message: str | None) -> int | None:
+        """End the transaction as a version; its number, or None where nothing was changed."""
+        opened = self._ending("COMMIT")
+        if opened.failed:
+            self._drop()
+            raise QueryError("the transaction had failed, so nothing of it was committed", code="aborted")
+        said = message if message is not None else "; ".join(opened.messages) or None
+        changes, opened.changes = opened.changes, []
+        try:
+            return self._publish(changes, said) if changes else None
+        finally:
+            self._drop()
+
+    def rollback(self) -> None:
+        """End the transaction as if it had not been."""
+        self._ending("ROLLBACK")
+        self._drop()
+
+    def fail(self) -> None:
+        """Take note of an error: an open transaction keeps nothing, and waits for its end to be said."""
+        if self._open is not None and not self._open.failed:
+            self._discard(self._open.changes)
+            self._open.changes, self._open.failed = [], True
+
+    def check(self) -> None:
+        """Nothing unless the open transaction has failed: then no statement may act as if it were alone."""
+        if self.state == "failed":
+            raise QueryError("an error ended this transaction and nothing of it is kept; say ROLLBACK to go on",
+                             code="aborted")  # fmt: skip
+
+    def close(self) -> bool:
+        """Roll back what is open; whether something was."""
+        was_open = self._open is not None
+        self._drop()
+        return was_open
+
+    def next_table(self) -> int:
+        """A number for a table that has no id yet."""
+        self._tables -= 1
+        return self._tables
+
+    def removal(self, table: Table, file: File, base: int) -> RemoveRows:
+        """The change that removes rows, found by a statement that was bound at version `base`."""
+        change = RemoveRows(table.id, file, base, base)
+        if self._open is None or not any(isinstance(c, Append) and c.table_id == table.id for c in self._open.changes):
+            return change
+        began = {t.id: t.next_row for t in self._open.began.tables.values()}
+        with self._relational.session() as session:
+            (last,) = session.rows(f"SELECT max(row_id) FROM {parquet_files([_segment(change)], self._home.path)}")[0]
+        return replace(change, own=last >= began.get(table.id, 0))
+
+    def _ending(self, word: str) -> _Open:
+        if self._open is None:
+            raise QueryError(f"no transaction is open, so there is nothing to {word}; BEGIN opens one",
+                             code="transaction")  # fmt: skip
+        return self._open
+
+    def _drop(self) -> None:
+        if self._open is not None:
+            opened, self._open = self._open, None
+            try:
+                self._discard(opened.changes)
+            finally:
+                opened.lock.release()
+
+    def _discard(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            for file in files_of(change):
+                self._home.disk.remove(self._home.path / file.path)
+
+    def _publish(self, changes: list[Change], message: str | None) -> int:
+        """Commit, again while others win races in which nothing is lost; the files go when it fails for good."""
+        try:
+            for attempt in range(_TRIES):
+                try:
+                    return self._try(changes, message)
+                except CommitConflict as conflict:
+                    if attempt == _TRIES - 1 or conflict.code not in ("ids", "deletes"):
+                        raise
+                changes = [self._compared(c) if isinstance(c, RemoveRows) else c for c in changes]
+                time.sleep(_FIRST_WAIT * 2 ** min(attempt, 6) * random.uniform(0.5, 1.5))  # noqa: S311  # no secret
+        except BaseException:
+            self._discard(changes)
+            raise
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def _try(self, changes: Sequence[Change], message: str | None) -> int:
+        """Allot ids for the keys that appended rows bring, for every id map of their tables, and commit."""
+        new = {c.table_id for c in changes if isinstance(c, AddTable)}
+        appended: dict[int, list[Append]] = {}
+        for change in changes:
+            if isinstance(change, Append) and change.table_id not in new:
+                appended.setdefault(change.table_id, []).append(change)
+        if not any(maps_of(self._ledger, table_id) for table_id in appended):
+            return commit(self._ledger, changes, message)
+        with taking_turns(self._home):
+            made: list[Change] = []
+            try:
+                for table_id, appends in appended.items():
+                    made += self._allot(table_id, appends)
+                return commit(self._ledger, [*changes, *made], message)
+            except BaseException:
+                self._discard(made)
+                raise
+
+    def _allot(self, table_id: int, appends: Sequence[Append]) -> list[Allot]:
+        maps = maps_of(self._ledger, table_id)
+        columns = appends[-1].columns
+        segments = tuple(Segment(f.path, f.rows, f.bytes, f.sha256, 0, a.columns) for a in appends for f in a.files)
+        rows = sum(s.rows for s in segments)
+        alone = Table(table_id, "", columns, segments, (), rows, 0, rows, 0)
+        query = table_rows(replace(alone, next_row=2**62), self._home.path)
+        with self._relational.session() as session:
+            return [allot(self._home, session, table_id, id_map, query, rows) for id_map in maps]
+
+    def _compared(self, change: RemoveRows) -> RemoveRows:
+        """The change after its rows were compared with those that others have removed meanwhile.
+
+        Raises:
+            CommitConflict: some are the same.
+        """
+        mine = parquet_files([_segment(change)], self._home.path)
+        rows = self._ledger.rows(
+            "SELECT path, added FROM segments WHERE table_id = ? AND kind = 'deletes' AND added > ? ORDER BY added",
+            (change.table_id, change.checked),
+        )
+        with self._relational.session() as session:
+            for row in rows:
+                self._compare(session, change, mine, row["path"], row["added"])
+        return replace(change, checked=max([change.checked, *(row["added"] for row in rows)]))
+
+    def _compare(self, session: Session, change: RemoveRows, mine: str, path: str, version: int) -> None:
+        theirs = parquet_files([Segment(path, 0, 0, "", 0)], self._home.path)
+        (common,) = session.rows(f"SELECT count(*) FROM {mine} WHERE row_id IN (SELECT row_id FROM {theirs})")[0]
+        if common:
+            (name,) = self._ledger.rows("SELECT name FROM tables WHERE id = ?", (change.table_id,))[0]
+            raise CommitConflict(f"{name} moved: expected {change.base}, found {version}, which removed {common:,} of "
+                                 "the rows that this statement removes or updates; run it again")  # fmt: skip
+
+
+def _segment(change: RemoveRows) -> Segment:
+    file = change.file
+    return Segment(file.path, file.rows, file.bytes, file.sha256, 0)

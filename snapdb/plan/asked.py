@@ -1,0 +1,105 @@
+"""SQL to run with all that running it needs, and where in the statement each part of it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from snapdb.errors import Span
+from snapdb.relational import Names
+from snapdb.sql.ast import Island
+from snapdb.sql.rewrite import rewrite
+
+__all__ = ["Asked", "Parameters", "Piece", "compose", "written"]
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+
+
+class Piece(NamedTuple):
+    """A part of composed SQL that stands in the statement as it is."""
+
+    start: int
+    """Index of its first character in the SQL."""
+    stop: int
+    place: int
+    """Index of its first character in the statement's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query or condition of the user, or one composed of several."""
+
+    text: str
+    span: Span
+    """The place in the statement for a complaint about no part of it that the user wrote."""
+    names: Names = Names()  # noqa: RUF009  # frozen, and empty
+    parameters: Parameters = None
+    pieces: tuple[Piece, ...] = ()
+
+    def place(self, span: Span | None) -> Span:
+        """Where in the statement's text a part of `text` was written."""
+        if span is None:
+            return self.span
+        found = next((p for p in self.pieces if p.start <= span.start < p.stop), None)
+        if found is None:
+            return self.span
+        shift = found.place - found.start
+        return Span(span.start + shift, min(span.stop, found.stop) + shift)
+
+
+def written(
+    island: Island,
+    names: Names | None = None,
+    parameters: Parameters = None,
+    replacements: Sequence[tuple[Span, str]] = (),
+) -> Asked:
+    """An island as the user wrote it, but for replacements, whose spans count in it.
+
+    >>> asked = written(Island("SELECT at", Span(10, 19)), replacements=[(Span(7, 9), '"at"')])
+    >>> asked.text, asked.place(Span(0, 6)), asked.place(Span(7, 11))
+    ('SELECT "at"', Span(start=10, stop=16), Span(start=17, stop=19))
+    """
+    text, at, pieces = island.text, island.span.start, []
+    if replacements:
+        changed = rewrite(text, replacements)
+        done = 0
+        for new, old in changed.edits:
+            pieces.append(Piece(done, new.start, at + old.start - (new.start - done)))
+            pieces.append(Piece(new.start, min(new.stop, new.start + old.stop - old.start), at + old.start))
+            done = new.stop
+        tail = changed.text[done:]
+        pieces.append(Piece(done, len(changed.text) + 1, at + len(text) - len(tail)))
+        text = changed.text
+    else:
+        pieces.append(Piece(0, len(text) + 1, at))
+    return Asked(text, island.span, names or Names(), parameters, tuple(pieces))
+
+
+def compose(span: Span, *parts: str | Asked) -> Asked:
+    """Our SQL and the user's, one after another; the parameters of the parts are those of one statement.
+
+    >>> compose(Span(0, 9), "SELECT ", written(Island("a + 1", Span(4, 9)))).place(Span(11, 12))
+    Span(start=8, stop=9)
+    """
+    text = ""
+    pieces: list[Piece] = []
+    views: dict[str, str] = {}
+    schemas: dict[str, Mapping[str, str]] = {}
+    sources: dict[str, Any] = {}
+    parameters: Parameters = None
+    for part in parts:
+        if isinstance(part, str):
+            text += part
+            continue
+        pieces += [Piece(p.start + len(text), p.stop + len(text), p.place) for p in part.pieces]
+        text += part.text
+        views |= part.names.views
+        for name, elements in part.names.schemas.items():
+            schemas[name] = {**schemas.get(name, {}), **elements}
+        sources |= part.names.sources
+        if isinstance(part.parameters, Mapping):
+            parameters = {**(parameters if isinstance(parameters, Mapping) else {}), **part.parameters}
+        elif part.parameters is not None:
+            parameters = part.parameters
+    return Asked(text, span, Names(views, schemas, sources), parameters, tuple(pieces))

@@ -1,0 +1,167 @@
+"""DELETE, UPDATE and ALTER TABLE: rows found by one query, columns changed without touching a file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snapdb.errors import BindError, SnapdbError
+from snapdb.plan.asked import Asked, compose
+from snapdb.plan.bind_table import defined_columns
+from snapdb.plan.logical import AlterPlan, DeletePlan, NothingPlan, Plan, UpdatePlan
+from snapdb.plan.names import find_column, find_table
+from snapdb.plan.scope import Context
+from snapdb.relational import ROW_ID, check_storable, default_value, parquet_form, quote
+from snapdb.sql.ast import AddColumn, AlterTable, Delete, DropColumn, Name, RenameColumn, Update
+from snapdb.types import Column, PropertyGraph, Table
+
+__all__ = ["bind_alter", "bind_delete", "bind_update"]
+
+_ID = quote(ROW_ID)
+
+
+def bind_delete(statement: Delete, context: Context) -> DeletePlan:
+    """A query for the ids of the rows that go."""
+    table = find_table(context, statement.table)
+    name = quote(str(statement.alias or table.name))
+    distinct = "DISTINCT " if statement.others else ""  # one row may meet several
+    find = compose(
+        statement.span, f"SELECT {distinct}{name}.{_ID} AS row_id FROM ", *_found(context, table, name, statement)
+    )
+    with context.session(find) as session:
+        session.describe(find.text, find.parameters)
+    return DeletePlan(table, find, context.catalog.version, statement.message)
+
+
+def bind_update(statement: Update, context: Context) -> UpdatePlan:
+    """A query for the rows that change: their ids, and all columns with the new values."""
+    table = find_table(context, statement.table)
+    name = quote(str(statement.alias or table.name))
+    places = {}
+    for place, assignment in enumerate(statement.assignments):
+        column = find_column(table, assignment.column)
+        if column.name in places:
+            raise BindError(f'column "{column.name}" is set twice', span=assignment.column.span)
+        places[column.name] = place
+    values: list[str | Asked] = []
+    for place, assignment in enumerate(statement.assignments):
+        # In the order in which they were written, so that ? keep theirs.
+        column = find_column(table, assignment.column)
+        said = default_value(column) if assignment.value.text.upper() == "DEFAULT" else context.asked(assignment.value)
+        values += ["(", said, f'\n) AS "snapdb set {place}", ']
+    kept = ", ".join(f'{name}.{quote(c.name)} AS "snapdb was {i}"' for i, c in enumerate(table.columns))
+    new = [
+        f'"snapdb set {places[c.name]}"' if c.name in places else f'"snapdb was {i}"'
+        for i, c in enumerate(table.columns)
+    ]
+    chosen = ", ".join(
+        f"CAST(CAST({value} AS {c.type}) AS {parquet_form(c.type)}) AS {quote(c.name)}"  # in a file meanwhile
+        for value, c in zip(new, table.columns, strict=True)
+    )
+    find = compose(
+        statement.span,
+        f"SELECT row_id, {chosen} FROM (SELECT ",
+        *values,
+        f"{name}.{_ID} AS row_id, {kept} FROM ",
+        *_found(context, table, name, statement),
+        ")",
+    )
+    with context.session(find) as session:
+        session.describe(find.text, find.parameters)
+    return UpdatePlan(table, find, context.catalog.version, statement.message)
+
+
+def _found(context: Context, table: Table, name: str, statement: Delete | Update) -> list[str | Asked]:
+    """FROM and WHERE of the rows that a statement is about."""
+    parts: list[str | Asked] = [f"({context.rows(table, row_ids=True)}) AS {name}"]
+    if statement.others is not None:
+        parts += [", ", context.asked(statement.others)]
+    if statement.where is not None:
+        parts += [" WHERE (", context.asked(statement.where), "\n)"]
+    return parts
+
+
+def bind_alter(statement: AlterTable, context: Context) -> Plan:
+    """The table's columns afterwards; those that a graph reads stay."""
+    if statement.if_exists and statement.table.text.lower() not in context.catalog.tables:
+        return NothingPlan(f'there is no table "{statement.table}"')
+    table = find_table(context, statement.table)
+    match statement.action:
+        case AddColumn() as action:
+            made = _added(context, table, action)
+        case DropColumn() as action:
+            made = _dropped(context, table, action)
+        case RenameColumn() as action:
+            made = _renamed(context, table, action)
+    if isinstance(made, NothingPlan):
+        return made
+    columns, did = made
+    return AlterPlan(table, columns, did, context.catalog.version, statement.message)
+
+
+def _added(context: Context, table: Table, action: AddColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
+    definition = action.definition
+    (column, *more) = defined_columns(context, definition)
+    if more:
+        raise BindError("ADD COLUMN adds one column; write one ALTER TABLE for each", span=definition.span)
+    if (found := table.column(column.name)) is not None:
+        if action.if_not_exists:
+            return NothingPlan(f'table {table.name} has a column "{found.name}" already')
+        raise BindError(f'table {table.name} has a column "{found.name}" already', span=definition.span, code="exists")
+    if not column.nullable and column.default is None and table.next_row:
+        raise BindError(f'column "{column.name}" is NOT NULL, but the rows that are there would have no value in it; '
+                        "give it a DEFAULT", span=definition.span)  # fmt: skip
+    for graph in context.catalog.graphs.values():
+        for edge in graph.edges:
+            if edge.table.lower() == table.name.lower() and column.name.lower() == "e_id":
+                raise BindError(f"graph {graph.name} gives e_id to the edges of {table.name}; choose another name",
+                                span=definition.span)  # fmt: skip
+    # Fields of columns that were dropped are in older files, and must not come back to life.
+    column = replace(column, field=table.fields + 1)
+    columns = (*table.columns, column)
+    try:
+        check_storable(columns)
+    except SnapdbError as error:
+        error.span = definition.span
+        raise
+    return columns, f'column "{column.name}" {column.type} added to {table.name}'
+
+
+def _dropped(context: Context, table: Table, action: DropColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
+    if action.if_exists and table.column(action.column.text) is None:
+        return NothingPlan(f'table {table.name} has no column "{action.column}"')
+    column = find_column(table, action.column)
+    _check_unused(context, table, column, action.column, "drop")
+    if len(table.columns) == 1:
+        raise BindError(f"{column.name} is the only column of {table.name}; write DROP TABLE {table.name}",
+                        span=action.column.span)  # fmt: skip
+    columns = tuple(c for c in table.columns if c.field != column.field)
+    return columns, f'column "{column.name}" dropped from {table.name}'
+
+
+def _renamed(context: Context, table: Table, action: RenameColumn) -> tuple[tuple[Column, ...], str]:
+    column = find_column(table, action.column)
+    other = table.column(action.new.text)
+    if other is not None and other.field != column.field:
+        raise BindError(f'table {table.name} has a column "{other.name}" already', span=action.new.span, code="exists")
+    _check_unused(context, table, column, action.column, "rename")
+    columns = tuple(replace(c, name=action.new.text) if c.field == column.field else c for c in table.columns)
+    try:
+        check_storable(columns)
+    except SnapdbError as error:
+        error.span = action.new.span
+        raise
+    return columns, f'column "{column.name}" of {table.name} renamed to "{action.new}"'
+
+
+def _check_unused(context: Context, table: Table, column: Column, name: Name, verb: str) -> None:
+    """Nothing when no graph names the column; a graph serves every version whose tables fit it."""
+    users = [g.name for g in context.catalog.graphs.values() if _uses(g, table, column)]
+    if users:
+        raise BindError(f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop the graph, '
+                        f"{verb} the column and create the graph again (snapshots stay as they are)",
+                        span=name.span, code="used")  # fmt: skip
+
+
+def _uses(graph: PropertyGraph, table: Table, column: Column) -> bool:
+    used = (named for e in graph.elements if e.table.lower() == table.name.lower() for named in e.columns)
+    return column.name.lower() in {name.lower() for name in used}

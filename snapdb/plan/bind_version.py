@@ -1,0 +1,85 @@
+"""Tags, differences and upkeep: what is said about versions rather than about rows."""
+
+from __future__ import annotations
+
+from snapdb.catalog import tables_at, tags
+from snapdb.errors import BindError
+from snapdb.plan.logical import CreateTagPlan, DiffTablePlan, NothingPlan, Plan, ShowPlan, VacuumPlan
+from snapdb.plan.moments import duration, resolve_version
+from snapdb.plan.names import find_table
+from snapdb.plan.scope import Context
+from snapdb.sql.ast import CreateTag, DiffTable, Name, Show, Vacuum
+from snapdb.types import Table, Tag
+from snapdb.types.suggest import did_you_mean
+
+__all__ = ["bind_create_tag", "bind_diff_table", "bind_show", "bind_vacuum", "find_tag"]
+
+_HOUR = 3_600_000_000
+
+
+def bind_create_tag(statement: CreateTag, context: Context) -> Plan:
+    """A name for a version that is there."""
+    name = statement.name.text
+    found = next((tag for tag in tags(context.ledger) if tag.name.lower() == name.lower()), None)
+    if found is not None and statement.if_not_exists:
+        return NothingPlan(f'there is a tag "{found.name}" already')
+    if found is not None and not statement.or_replace:
+        raise BindError(f'there is a tag "{found.name}" already; choose another name, or write CREATE OR REPLACE TAG',
+                        span=statement.name.span, code="exists")  # fmt: skip
+    version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)
+    if not version:
+        raise BindError("there is no version to name yet; CREATE TABLE publishes the first", span=statement.name.span)
+    return CreateTagPlan(Tag(name, version, 0), found is not None)
+
+
+def find_tag(context: Context, name: Name) -> Tag:
+    """The tag of that name, or BindError at its place."""
+    known = tags(context.ledger)
+    found = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
+    if found is None:
+        near = did_you_mean(name.text, [tag.name for tag in known])
+        raise BindError(f'no tag "{name}"{near}', span=name.span, code="unknown-tag")
+    return found
+
+
+def bind_diff_table(statement: DiffTable, context: Context) -> DiffTablePlan:
+    """The table at two versions."""
+    name = statement.table.text
+    first = resolve_version(context, statement.start)
+    last = context.catalog.version if statement.stop is None else resolve_version(context, statement.stop)
+    before = tables_at(context.home, context.ledger, first).get(name.lower())
+    after = tables_at(context.home, context.ledger, last).get(name.lower())
+    if before is None and after is None:
+        if not context.was_table(name):
+            find_table(context, statement.table)  # says so, and knows the nearest
+        raise BindError(f"neither version {first} nor {last} has a table {name}; SHOW VERSIONS OF {name} tells more",
+                        span=statement.table.span, code="unknown-table")  # fmt: skip
+    shown = after or before
+    assert shown is not None
+    for table in (before, after):
+        if table is not None:
+            context.rows(table)  # its files must be there
+    return DiffTablePlan(shown.name, before, after, statement.rows)
+
+
+def bind_show(statement: Show, context: Context) -> ShowPlan:
+    """What is listed; tables are those of the version that was asked for."""
+    tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
+    if statement.at is not None:
+        tables = tuple(tables_at(context.home, context.ledger, resolve_version(context, statement.at)).values())
+    of = None
+    if statement.of is not None:
+        of = statement.of.text
+        if not context.was_table(of):
+            find_table(context, statement.of)
+    return ShowPlan(statement.what, statement.like, tables, of)
+
+
+def bind_vacuum(statement: Vacuum, context: Context) -> VacuumPlan:
+    """Which tables, and how long what is not needed stays."""
+    table = None if statement.table is None else find_table(context, statement.table)
+    grace = _HOUR if statement.retain is None else duration(context, statement.retain)
+    if grace < 0:
+        assert statement.retain is not None
+        raise BindError("RETAIN takes an interval that is not negative", span=statement.retain.span)
+    return VacuumPlan(table, grace, statement.dry_run)

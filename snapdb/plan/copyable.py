@@ -1,0 +1,31 @@
+"""Which Parquet files hold rows just as a segment would, so that they need only be copied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from snapdb.relational import Session, is_plain, text_literal
+from snapdb.types import Column
+
+__all__ = ["copyable"]
+
+_WORTH = 8 << 20
+"""Bytes from which copying is worth a segment of its own; small files are better rewritten into one."""
+
+
+def copyable(session: Session, path: str, columns: Sequence[Column]) -> tuple[str, ...]:
+    """The files behind a path or glob when each has just these columns in these types, else none of them."""
+    if not all(c.nullable and is_plain(c.type) for c in columns):
+        return ()
+    files = [str(row[0]) for row in session.rows(f"SELECT file FROM glob({text_literal(path)})")]
+    wanted = {c.name.lower(): c.type for c in columns}
+    return tuple(files) if files and all(_fits(session, file, wanted) for file in files) else ()
+
+
+def _fits(session: Session, file: str, wanted: dict[str, str]) -> bool:
+    local = Path(file)
+    if not local.is_file() or local.stat().st_size < _WORTH:
+        return False
+    source = f"read_parquet({text_literal(file)}, hive_partitioning = false)"
+    return {c.name.lower(): c.type for c in session.describe(f"FROM {source}")} == wanted

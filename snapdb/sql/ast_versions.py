@@ -1,0 +1,110 @@
+"""The statements about what there is and what was: SHOW, tags, differences, transactions, upkeep; frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from snapdb.sql.ast_parts import Island, Name, Statement, VersionBound
+
+__all__ = [
+    "Begin",
+    "CheckDatabase",
+    "Commit",
+    "CreateTag",
+    "Describe",
+    "DiffTable",
+    "Drop",
+    "Kind",
+    "Rollback",
+    "Show",
+    "Vacuum",
+]
+
+Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG"]
+"""What DROP takes; a TAG has nothing to describe."""
+
+
+@dataclass(frozen=True, slots=True)
+class Show(Statement):
+    """SHOW TABLES [AT (…)] | GRAPHS | SNAPSHOTS | TAGS | VERSIONS [OF table] [LIKE 'pattern']."""
+
+    what: Literal["TABLES", "GRAPHS", "SNAPSHOTS", "TAGS", "VERSIONS"]
+    like: str | None
+    of: Name | None
+    """The table whose versions are asked for."""
+    at: VersionBound | None
+    """The version whose tables are asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Describe(Statement):
+    """DESCRIBE TABLE name [AT (…)] | [PROPERTY] GRAPH name | SNAPSHOT name."""
+
+    kind: Literal["TABLE", "GRAPH", "SNAPSHOT"]
+    name: Name
+    at: VersionBound | None
+    """The version at which a table is described."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Statement):
+    """DROP TABLE | [PROPERTY] GRAPH | SNAPSHOT | TAG [IF EXISTS] name."""
+
+    kind: Kind
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTag(Statement):
+    """CREATE [OR REPLACE] TAG [IF NOT EXISTS] name [AT (…)]."""
+
+    name: Name
+    at: VersionBound | None
+    """None: the newest version."""
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DiffTable(Statement):
+    """DIFF TABLE name FROM bound [TO bound] [ROWS], a bound being VERSION n, TIMESTAMP '…' or TAG 'name'."""
+
+    table: Name
+    start: VersionBound
+    stop: VersionBound | None
+    """None: the newest version."""
+    rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckDatabase(Statement):
+    """CHECK DATABASE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vacuum(Statement):
+    """VACUUM [table] [RETAIN interval] [DRY RUN]."""
+
+    table: Name | None
+    """None: every table."""
+    retain: Island | None
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Begin(Statement):
+    """BEGIN | START TRANSACTION."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Statement):
+    """COMMIT | END [MESSAGE '…']."""
+
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback(Statement):
+    """ROLLBACK | ABORT."""

@@ -1,0 +1,52 @@
+"""Trees of version.lark as tags, differences, transactions and upkeep."""
+
+from __future__ import annotations
+
+from snapdb.sql.ast import Begin, CheckDatabase, Commit, CreateTag, DiffTable, Rollback, Statement, Vacuum
+from snapdb.sql.build import Place, Tree, bound, first_tree, has, leaves, message, name, part, trees
+
+__all__ = ["build_version"]
+
+
+def build_version(tree: Tree, place: Place) -> Statement:
+    """CREATE TAG, DIFF TABLE, CHECK DATABASE, VACUUM, BEGIN, COMMIT or ROLLBACK."""
+    (statement,) = trees(tree)
+    match statement.data:
+        case "create_tag":
+            return _tag(statement, place)
+        case "diff":
+            return _diff(statement, place)
+        case "check":
+            return CheckDatabase(*place)
+        case "vacuum":
+            table = [name(leaf) for leaf in leaves(statement)]
+            kept, dry_run = part(statement, "retain"), has(statement, "dry_run")
+            return Vacuum(*place, table=table[0] if table else None, retain=kept, dry_run=dry_run)
+        case "begin":
+            return Begin(*place)
+        case "commit":
+            return Commit(*place, message=message(statement))
+        case _:
+            return Rollback(*place)
+
+
+def _tag(tree: Tree, place: Place) -> CreateTag:
+    at = first_tree(tree, "at")
+    return CreateTag(
+        *place,
+        name=name(leaves(tree)[0]),
+        at=None if at is None else bound(at),
+        or_replace=has(tree, "replace"),
+        if_not_exists=has(tree, "guard"),
+    )
+
+
+def _diff(tree: Tree, place: Place) -> DiffTable:
+    start, *stop = (bound(end) for end in trees(tree, "bound"))
+    return DiffTable(
+        *place,
+        table=name(leaves(tree)[0]),
+        start=start,
+        stop=stop[0] if stop else None,
+        rows=has(tree, "rows"),
+    )

@@ -1,0 +1,206 @@
+"""Changes written into the catalog, each after what it requires was found to hold."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass, field
+from typing import Any
+
+from snapdb.errors import BindError, CommitConflict
+from snapdb.storage.changes import AddTable, Allot, AlterTable, Append, Change, DropTable, File, RemoveRows
+from snapdb.storage.shapes import encode_columns
+from snapdb.types import Column
+
+__all__ = ["Applying", "check_free", "require_table"]
+
+_ROWS = ("append", "delete")
+_DEFINITION = ("alter", "drop")
+
+
+@dataclass(slots=True)
+class Applying:
+    """One commit on its way into the catalog, inside its transaction."""
+
+    connection: sqlite3.Connection
+    version: int
+    """The version that it will be."""
+    time: int
+    """Its time."""
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    """What was changed, for the chain."""
+    own: dict[int, int] = field(default_factory=dict)
+    """Negative ids of new tables → the ids they got."""
+
+    def apply(self, change: Change) -> None:
+        """Write one change.
+
+        Raises:
+            CommitConflict: what it requires no longer holds.
+            BindError: a table's name was taken meanwhile.
+        """
+        match change:
+            case AddTable():
+                self._add_table(change)
+            case Append():
+                table = self._live(change.table_id)
+                shape = self._require_shape(table, change.columns)
+                for file in change.files:
+                    self._add_rows(table, file, shape)
+                self._note(table, "append", sum(f.rows for f in change.files), 0)
+            case RemoveRows():
+                self._remove_rows(change)
+            case AlterTable():
+                table = self._live(change.table_id)
+                self._require_unmoved(table, change.base, (*_ROWS, *_DEFINITION))
+                self._set_columns(table, change.columns)
+                self._note(table, "alter", 0, 0)
+            case DropTable():
+                table = self._live(change.table_id)
+                self._require_unmoved(table, change.base, (*_ROWS, *_DEFINITION))
+                self._drop(table)
+            case Allot():
+                self._allot(change)
+
+    def _add_table(self, change: AddTable) -> None:
+        if change.replaces is not None:
+            replaced = self._live(change.replaces)
+            self._require_unmoved(replaced, change.base, (*_ROWS, *_DEFINITION))
+            self._drop(replaced)
+        check_free(self.connection, change.name)
+        table = self.connection.execute(
+            "INSERT INTO tables (name, folded, created) VALUES (?, ?, ?)",
+            (change.name, change.name.lower(), self.version),
+        ).lastrowid
+        assert table is not None
+        self.own[change.table_id] = table
+        columns = json.loads(encode_columns(change.columns))
+        self.facts.append({"change": "create", "table": table, "name": change.name, "columns": columns})
+        shape = self._add_shape(table, change.columns)
+        for file in change.files:
+            self._add_rows(table, file, shape)
+        self._note(table, "create", sum(f.rows for f in change.files), 0)
+
+    def _remove_rows(self, change: RemoveRows) -> None:
+        table = self._live(change.table_id)
+        self._require_unmoved(table, change.base, ("append", *_DEFINITION) if change.own else _DEFINITION)
+        self._require_unmoved(table, change.checked, ("delete",), code="deletes")
+        shape = self._shape(table)["id"]
+        self._add_file(table, "deletes", change.file, self.version, shape)
+        self._note(table, "delete", 0, change.file.rows)
+
+    def _allot(self, change: Allot) -> None:
+        if (file := change.file) is None:
+            return
+        first = change.limit
+        for path in change.merged:
+            row = self.connection.execute("DELETE FROM id_segments WHERE path = ? RETURNING first", (path,)).fetchone()
+            if row is None:  # a VACUUM merged it meanwhile
+                raise CommitConflict("the ids of a table moved: their files were merged; run it again", code="ids")
+            first = min(first, row["first"])
+            self.connection.execute("INSERT INTO garbage VALUES (?, ?)", (path, self.time))
+        self.connection.execute(
+            "INSERT INTO id_segments VALUES (?, ?, ?, ?, ?, ?)",
+            (change.map_id, file.path, file.rows, file.bytes, file.sha256, first),
+        )
+        facts = {"change": "ids", "map": change.map_id, **_facts(file), "first": first}
+        self.facts.append({**facts, "merged": list(change.merged)})
+
+    def _live(self, table_id: int) -> int:
+        """The id of a table that is there."""
+        table = self.own.get(table_id, table_id)
+        require_table(self.connection, table)
+        return table
+
+    def _drop(self, table: int) -> None:
+        self.connection.execute("UPDATE tables SET dropped = ? WHERE id = ?", (self.version, table))
+        self.facts.append({"change": "drop", "table": table})
+        self._note(table, "drop", 0, 0)
+
+    def _shape(self, table: int) -> sqlite3.Row:
+        """The newest columns of a table."""
+        row: sqlite3.Row = self.connection.execute(
+            "SELECT id, since, columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1", (table,)
+        ).fetchone()
+        return row
+
+    def _require_shape(self, table: int, columns: tuple[Column, ...]) -> int:
+        """The id of the newest columns, which must be these."""
+        found = self._shape(table)
+        if found["columns"] != encode_columns(columns):
+            raise _moved(self.connection, table, f"its columns were altered by version {found['since']}")
+        return int(found["id"])
+
+    def _add_shape(self, table: int, columns: tuple[Column, ...]) -> int:
+        row = (table, self.version, encode_columns(columns))
+        shape = self.connection.execute("INSERT INTO shapes (table_id, since, columns) VALUES (?, ?, ?)", row).lastrowid
+        assert shape is not None
+        return shape
+
+    def _set_columns(self, table: int, columns: tuple[Column, ...]) -> None:
+        self._add_shape(table, columns)
+        self.facts.append({"change": "columns", "table": table, "columns": json.loads(encode_columns(columns))})
+
+    def _add_rows(self, table: int, file: File, shape: int) -> None:
+        (first,) = self.connection.execute(
+            "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table,)
+        ).fetchone()
+        self._add_file(table, "rows", file, first, shape)
+
+    def _add_file(self, table: int, kind: str, file: File, first: int, shape: int) -> None:
+        self.connection.execute(
+            "INSERT INTO segments (table_id, kind, path, rows, bytes, sha256, first, added, shape) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (table, kind, file.path, file.rows, file.bytes, file.sha256, first, self.version, shape),
+        )
+        self.facts.append({"change": kind, "table": table, **_facts(file), "first": first})
+
+    def _note(self, table: int, kind: str, added: int, removed: int) -> None:
+        self.connection.execute(
+            "INSERT INTO changes VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET rows_added = rows_added + excluded.rows_added, rows_removed = rows_removed + excluded.rows_removed",
+            (self.version, table, kind, added, removed),
+        )
+
+    def _require_unmoved(self, table: int, base: int, kinds: tuple[str, ...], code: str | None = None) -> None:
+        """Nothing when no version after `base` made such a change; this commit's own do not count."""
+        marks = ", ".join("?" * len(kinds))
+        found = self.connection.execute(
+            f"SELECT version, kind FROM changes WHERE table_id = ? AND version > ? AND version < ? "
+            f"AND kind IN ({marks}) ORDER BY version DESC LIMIT 1",
+            (table, base, self.version, *kinds),
+        ).fetchone()
+        if found is not None:
+            did = {"append": "added rows", "delete": "removed rows", "alter": "altered its columns"}[found["kind"]]
+            raise _moved(self.connection, table, f"expected {base}, found {found['version']}, which {did}", code)
+
+
+def require_table(connection: sqlite3.Connection, table_id: int) -> None:
+    """Nothing when the table is still there; CommitConflict when it was dropped or replaced."""
+    row = connection.execute("SELECT dropped FROM tables WHERE id = ?", (table_id,)).fetchone()
+    if row["dropped"] is not None:
+        raise _moved(connection, table_id, f"it was dropped or replaced by version {row['dropped']}")
+
+
+def check_free(connection: sqlite3.Connection, name: str) -> None:
+    """Tables, graphs and snapshots share one name space.
+
+    Raises:
+        BindError: the name is taken.
+    """
+    for kind, query in (
+        ("table", "SELECT name FROM tables WHERE folded = ? AND dropped IS NULL"),
+        ("graph", "SELECT name FROM graphs WHERE folded = ?"),
+        ("snapshot", "SELECT name FROM snapshots WHERE folded = ?"),
+    ):
+        if row := connection.execute(query, (name.lower(),)).fetchone():
+            raise BindError(f'there is a {kind} "{row[0]}" already; choose another name or drop it', code="exists")
+
+
+def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str | None = None) -> CommitConflict:
+    (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
+    return CommitConflict(f"{name} moved: {how}; run the statement again", code=code)
+
+
+def _facts(file: File) -> dict[str, Any]:
+    return {"path": file.path, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}

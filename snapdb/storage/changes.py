@@ -1,0 +1,105 @@
+"""What a commit changes, as data: each change says what it requires of the head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snapdb.types import Column
+
+__all__ = ["AddTable", "Allot", "AlterTable", "Append", "Change", "DropTable", "File", "RemoveRows", "files_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A Parquet file that is written and synced but not yet part of any version."""
+
+    path: str
+    """Relative to the database directory."""
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddTable:
+    """A new table with its first rows; the name must be free, or be the table it replaces."""
+
+    table_id: int
+    """Negative: by it other changes of the same commit name the table, which gets its own id there."""
+    name: str
+    columns: tuple[Column, ...]
+    files: tuple[File, ...]
+    replaces: int | None = None
+    """Id of the table that goes; requires that nobody changed it since `base`."""
+    base: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """More rows. Appends commute: it only requires that the table is there with the same columns."""
+
+    table_id: int
+    columns: tuple[Column, ...]
+    """The table's columns when the rows were written."""
+    files: tuple[File, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveRows:
+    """Rows that go; requires that nobody removed the same ones since the version they were found at."""
+
+    table_id: int
+    file: File
+    """One column `row_id`."""
+    base: int
+    """The version at which the rows were found."""
+    checked: int
+    """Up to this version, what others removed has been compared: none of these rows."""
+    own: bool = False
+    """Some were added by this same commit, so that their ids hold only if nobody else adds rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """Other columns; requires that nobody changed the table since `base`."""
+
+    table_id: int
+    columns: tuple[Column, ...]
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """The table goes; older versions still have it. Requires that nobody changed it since `base`."""
+
+    table_id: int
+    base: int
+
+
+@dataclass(frozen=True, slots=True)
+class Allot:
+    """New keys of an id map get the dense ids from `limit` on; requires that nobody allotted any meanwhile."""
+
+    map_id: int
+    table_id: int
+    limit: int
+    file: File | None
+    """The new keys, after those of the files that it takes the place of; None: the append brings no new key."""
+    merged: tuple[str, ...] = ()
+    """The map's last files, too small to keep apart."""
+
+
+Change = AddTable | Append | RemoveRows | AlterTable | DropTable | Allot
+
+
+def files_of(change: Change) -> tuple[File, ...]:
+    """The files that a change brings."""
+    match change:
+        case AddTable() | Append():
+            return change.files
+        case RemoveRows():
+            return (change.file,)
+        case Allot():
+            return () if change.file is None else (change.file,)
+        case AlterTable() | DropTable():
+            return ()

@@ -1,0 +1,119 @@
+"""Whether the catalog's rows that no chain tells of make sense, and what they name is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from snapdb.errors import CorruptError
+from snapdb.storage.codec import decode
+from snapdb.storage.contents import Contents, in_catalog
+from snapdb.storage.home import Home
+from snapdb.storage.problem import Problem
+from snapdb.storage.shapes import decode_columns
+from snapdb.types import PropertyGraph, Snapshot
+
+__all__ = ["check_rows"]
+
+_MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)
+
+
+def check_rows(home: Home, contents: Contents) -> Iterator[Problem]:
+    """What is wrong with names, tags, ids, graphs, snapshots and garbage; call it when every table could be read."""
+    for look in (_names, _tags, _id_maps, _ids, _artefacts, _graphs, _snapshots):
+        yield from map(in_catalog, look(contents))
+    yield from map(in_catalog, _garbage(home, contents))
+
+
+def _names(contents: Contents) -> Iterator[str]:
+    facts = {r["name"]: r["value"] for r in contents["facts"]}
+    if not str(facts.get("changes")).isdecimal():
+        yield f"it counts its changes as {facts.get('changes')!r}"
+    for table, kind in (("tables", "table"), ("tags", "tag"), ("graphs", "graph"), ("snapshots", "snapshot")):
+        for row in contents[table]:
+            if row["folded"] != str(row["name"]).lower():
+                yield f"{kind} {row['name']!r} is looked up as {row['folded']!r}"
+
+
+def _tags(contents: Contents) -> Iterator[str]:
+    versions = {r["version"] for r in contents["versions"]}
+    for row in contents["tags"]:
+        if row["version"] not in versions:
+            yield f"tag {row['name']!r} names version {row['version']}, which is not there"
+
+
+def _id_maps(contents: Contents) -> Iterator[str]:
+    """Maps of tables or of columns that never were."""
+    columns: dict[int, set[tuple[Any, Any]]] = {row["id"]: set() for row in contents["tables"]}
+    for row in contents["shapes"]:
+        known = columns.setdefault(row["table_id"], set())
+        known.update((c.field, c.type) for c in _read(decode_columns, row["columns"]) or ())
+    for row in contents["id_maps"]:
+        if row["table_id"] not in columns:
+            yield f"id map {row['id']} is of table {row['table_id']}, which is not there"
+            continue
+        key = _read(lambda text: [(field, type_) for field, type_ in json.loads(text)], row["key"])
+        if not key or any(column not in columns[row["table_id"]] for column in key):
+            yield f"id map {row['id']} is of columns {row['key']!r}, which table {row['table_id']} never had"
+
+
+def _ids(contents: Contents) -> Iterator[str]:
+    """Ids that are in no file of their map, or in two."""
+    limits: dict[int, int] = {r["id"]: 0 for r in contents["id_maps"]}
+    for row in contents["id_segments"]:
+        if row["map_id"] not in limits:
+            yield f"{row['path']} holds ids of map {row['map_id']}, which is not there"
+        elif row["first"] != limits[row["map_id"]]:
+            yield f"ids {limits[row['map_id']]} to {row['first']} of map {row['map_id']} are in no file, or in two"
+        limits[row["map_id"]] = row["first"] + row["rows"]
+
+
+def _artefacts(contents: Contents) -> Iterator[str]:
+    for row in contents["artefacts"]:
+        if row["kind"] != row["path"].partition("/")[0] or not isinstance(row["bytes"], int):
+            yield f"a row of artefacts is damaged: {row['path']!r} is of kind {row['kind']!r}, {row['bytes']!r} bytes"
+
+
+def _graphs(contents: Contents) -> Iterator[str]:
+    for row in contents["graphs"]:
+        graph = _read(lambda text: decode(PropertyGraph, text), row["definition"])
+        if graph is None:
+            yield f"the definition of graph {row['name']!r} cannot be read"
+        elif graph.name != row["name"]:
+            yield f"graph {row['name']!r} is defined as {graph.name!r}"
+
+
+def _snapshots(contents: Contents) -> Iterator[str]:
+    head = max((r["version"] for r in contents["versions"]), default=0)
+    for row in contents["snapshots"]:
+        snapshot = _read(lambda text: decode(Snapshot, text), row["definition"])
+        if snapshot is None or not isinstance(snapshot.version, int):
+            yield f"the definition of snapshot {row['name']!r} cannot be read"
+        elif (snapshot.name, snapshot.id, snapshot.path) != (row["name"], row["id"], row["path"]):
+            yield f"snapshot {row['name']!r} is defined as another one"
+        elif not 0 <= snapshot.version <= head:
+            yield f"snapshot {row['name']!r} is of version {snapshot.version}, which is not there"
+
+
+def _garbage(home: Home, contents: Contents) -> Iterator[str]:
+    named = {r["path"] for t in ("segments", "id_segments", "artefacts", "snapshots") for r in contents[t]}
+    for row in contents["garbage"]:
+        path, since = row["path"], row["since"]
+        try:
+            home.inside(path)
+        except (CorruptError, *_MISREAD):
+            yield f"a row of garbage is damaged: it names {path!r}"
+            continue
+        if path in named:
+            yield f"{path} is named, and as garbage too"
+        if not isinstance(since, int) or not path.startswith(("tables/", "ids/")):
+            yield f"a row of garbage is damaged: {path!r} since {since!r}"
+
+
+def _read(decoded: Callable[[Any], Any], text: Any) -> Any:
+    """What a text says; None when it cannot be read."""
+    try:
+        return decoded(text)
+    except _MISREAD:
+        return None

@@ -1,0 +1,106 @@
+"""Which small files are worth merging into one."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from typing import Literal, NamedTuple
+
+__all__ = ["Member", "Merge", "find_merges", "runs"]
+
+_SMALL = 32 << 20
+"""Only files below so many bytes are merged."""
+_LARGEST = 256 << 20
+"""So many bytes of them at most."""
+
+
+class Member(NamedTuple):
+    """A file as the catalog names it."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+    first: int
+    added: int
+    """0 for ids, which belong to no version."""
+    shape: int
+    """0 for ids."""
+
+
+class Merge(NamedTuple):
+    """Files of one owner that can become one without changing what any version reads."""
+
+    kind: Literal["rows", "deletes", "ids"]
+    owner: int
+    """The table, or for ids the id map."""
+    table: int
+    name: str
+    """The table's, for messages."""
+    members: tuple[Member, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where its files lie."""
+        return f"{'ids' if self.kind == 'ids' else 'tables'}/{self.table}"
+
+    @property
+    def bytes(self) -> int:
+        return sum(member.bytes for member in self.members)
+
+
+def runs(members: Iterable[Member], follows: Callable[[Member, Member], bool]) -> Iterator[tuple[Member, ...]]:
+    """Two or more small members, each of which follows the one before, up to the largest sum.
+
+    >>> small = [Member(name, 1, 1 << 20, "", first, 1, 1) for first, name in enumerate("abc")]
+    >>> big = Member("x", 1, 64 << 20, "", 3, 1, 1)
+    >>> ["".join(m.path for m in run) for run in runs([*small, big, *small], lambda a, b: True)]
+    ['abc', 'abc']
+    """
+    run: list[Member] = []
+    for member in members:
+        small = member.bytes < _SMALL
+        fits = bool(run) and follows(run[-1], member) and sum(m.bytes for m in run) + member.bytes <= _LARGEST
+        if not (small and fits):
+            yield from _worth(run)
+            run = []
+        if small:
+            run.append(member)
+    yield from _worth(run)
+
+
+def find_merges(connection: sqlite3.Connection, table: int | None = None) -> list[Merge]:
+    """What can be merged in a table that is there; None: in all of them."""
+    found: list[Merge] = []
+    for row in connection.execute(
+        "SELECT id, name FROM tables WHERE dropped IS NULL AND ifnull(id = ?, true) ORDER BY id", (table,)
+    ).fetchall():
+        found += _of_table(connection, row["id"], row["name"])
+    return found
+
+
+def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator[Merge]:
+    named = "SELECT path, rows, bytes, sha256, first"
+    # The empty file that an empty table begins with stays: it is all that the table's first version reads.
+    rows = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'rows' AND first + rows > 0"
+    deletes = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'deletes' ORDER BY added, id"
+    ids = f"{named}, 0, 0 FROM id_segments WHERE map_id = ? ORDER BY first"
+    for run in runs(_members(connection, f"{rows} ORDER BY first, id", table), _continues):
+        yield Merge("rows", table, table, name, run)
+    for run in runs(_members(connection, deletes, table), lambda before, after: True):
+        yield Merge("deletes", table, table, name, run)
+    for (map_id,) in connection.execute("SELECT id FROM id_maps WHERE table_id = ? ORDER BY id", (table,)).fetchall():
+        for run in runs(_members(connection, ids, map_id), _continues):
+            yield Merge("ids", map_id, table, name, run)
+
+
+def _continues(before: Member, after: Member) -> bool:
+    return before.first + before.rows == after.first and before.shape == after.shape
+
+
+def _members(connection: sqlite3.Connection, query: str, owner: int) -> list[Member]:
+    return [Member(*row) for row in connection.execute(query, (owner,))]
+
+
+def _worth(run: list[Member]) -> list[tuple[Member, ...]]:
+    return [tuple(run)] if len(run) > 1 else []

@@ -1,0 +1,79 @@
+"""Bringing a database of an older snapdb to this format, after a copy of its catalog was put aside."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+
+from snapdb.errors import DatabaseError, LockedError
+from snapdb.storage.disk import Disk
+from snapdb.storage.home import CATALOG, Home, check_format, open_home
+from snapdb.storage.ledger import connect_catalog, plain
+from snapdb.storage.locks import TablesLock
+from snapdb.storage.migrate import migrate
+from snapdb.storage.schema import FORMAT
+
+__all__ = ["upgrade"]
+
+
+def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
+    """Bring the database at `path` to this snapdb's format, and return a line that says what was done.
+
+    The old catalog is kept beside the new one; table files stay as they are. After a crash the database has the old
+    format or the new one, and it can be done again.
+
+    Raises:
+        DatabaseError: there is no database at `path`, or the disk refused; nothing was changed.
+        FormatError: it is no database of snapdb's, or of a newer snapdb.
+        LockedError: somebody is using it.
+    """
+    if not (Path(path) / CATALOG).exists():
+        raise DatabaseError(f"there is no database at {path} to upgrade")
+    home = open_home(Path(path), read_only=False, disk=disk, older=True)
+    lock = TablesLock(home)
+    try:
+        if not lock.alone():
+            raise LockedError(f"{home.path} is being used by another process; close it there and try again")
+        with closing(connect_catalog(home)) as connection:
+            return _upgrade(home, connection)
+    except sqlite3.DatabaseError as error:
+        raise plain(error, f"cannot upgrade {home.catalog}") from error
+    except OSError as error:
+        raise DatabaseError(f"cannot upgrade {home.catalog}: {error.strerror}; nothing was changed") from error
+    finally:
+        lock.release()
+
+
+def _upgrade(home: Home, connection: sqlite3.Connection) -> str:
+    found = _format(home, connection)
+    if found == FORMAT:
+        return f"nothing to do: {home.path} has format {found}, the newest that this snapdb knows"
+    kept = _back_up(home, connection, found)
+    migrate(connection, home.disk)
+    return f"{home.path}: format {found} → {FORMAT}; the old catalog is kept as {kept.name}"
+
+
+def _format(home: Home, connection: sqlite3.Connection) -> int:
+    """The format that the catalog says, one that can be brought to ours."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if found == 0:
+        raise DatabaseError(f"{home.catalog} is empty, so there is nothing to upgrade; open the database to make it")
+    check_format(home, max(found, FORMAT), application)
+    return int(found)
+
+
+def _back_up(home: Home, connection: sqlite3.Connection, found: int) -> Path:
+    """A copy of the catalog as it is now, whole and synced, under a name that was free."""
+    names = (f"{CATALOG}.format-{found}{'' if n == 1 else f'.{n}'}" for n in count(1))
+    kept = next(home.path / name for name in names if not (home.path / name).exists())
+    staging = home.path / f".{kept.name}.tmp"
+    home.disk.remove(staging)
+    with closing(sqlite3.connect(staging, isolation_level=None)) as copy:
+        connection.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file, to be copied or opened as it stands
+    home.disk.settle(staging)
+    home.disk.rename(staging, kept)
+    return kept
