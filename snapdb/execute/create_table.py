@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapdb.errors import Span
+from snapdb.execute.copied import copied
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.publish import publish
 from snapdb.plan.asked import Asked
 from snapdb.plan.logical import CreateTablePlan
 from snapdb.relational import quote
-from snapdb.storage.changes import AddTable
+from snapdb.storage.changes import AddTable, File
 from snapdb.storage.segments import write_segment
 
 __all__ = ["CreateTable"]
@@ -25,12 +26,17 @@ class CreateTable:
     def run(self, engine: Engine) -> Rows:
         yield from ()
         plan = self.plan
-        query = plan.query or _no_rows(plan)
-        with engine.context.session(query) as session, engine.watching(session, f"writing {plan.name}"):
-            file = write_segment(engine.home, session, "tables", plan.columns, query.text, query.parameters)
+        files = copied(engine, "tables", plan.name, plan.copies) if plan.copies else (_written(engine, plan),)
+        rows = sum(file.rows for file in files)
         replaces = None if plan.replaces is None else plan.replaces.id
-        change = AddTable(engine.work.next_table(), plan.name, plan.columns, (file,), replaces, plan.base)
-        return publish(engine, [change], plan.message, f"table {plan.name} with {file.rows:,} rows", file.rows)
+        change = AddTable(engine.work.next_table(), plan.name, plan.columns, files, replaces, plan.base)
+        return publish(engine, [change], plan.message, f"table {plan.name} with {rows:,} rows", rows)
+
+
+def _written(engine: Engine, plan: CreateTablePlan) -> File:
+    query = plan.query or _no_rows(plan)
+    with engine.context.session(query) as session, engine.watching(session, f"writing {plan.name}"):
+        return write_segment(engine.home, session, "tables", plan.columns, query.text, query.parameters)
 
 
 def _no_rows(plan: CreateTablePlan) -> Asked:

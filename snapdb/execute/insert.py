@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snapdb.execute.copied import copied
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.publish import publish
 from snapdb.plan.logical import InsertPlan
 from snapdb.storage.changes import Append, File
-from snapdb.storage.copies import copy_segment
 from snapdb.storage.segments import write_segment
 
 __all__ = ["Insert"]
@@ -23,7 +23,7 @@ class Insert:
     def run(self, engine: Engine) -> Rows:
         yield from ()
         plan, table = self.plan, self.plan.table
-        files = _copied(engine, plan) if plan.copies else (_written(engine, plan),)
+        files = copied(engine, table.folder, table.name, plan.copies) if plan.copies else (_written(engine, plan),)
         rows = sum(file.rows for file in files)
         change = Append(table.id, table.columns, files)
         return publish(engine, [change], plan.message, f"{rows:,} rows added to {table.name}", rows)
@@ -35,23 +35,3 @@ def _written(engine: Engine, plan: InsertPlan) -> File:
         return write_segment(
             engine.home, session, table.folder, table.columns, query.text, query.parameters, plan.supplied
         )
-
-
-def _copied(engine: Engine, plan: InsertPlan) -> tuple[File, ...]:
-    """Parquet files that are segments already: copied byte for byte and hashed on the way, never linked."""
-    made: list[File] = []
-    with engine.relational.session() as session:
-        try:
-            for number, source in enumerate(plan.copies):
-                engine.check_stopped()
-
-                def report(share: float, number: int = number) -> None:
-                    engine.check_stopped()
-                    engine.report(f"copying into {plan.table.name}", (number + share) / len(plan.copies))
-
-                made.append(copy_segment(engine.home, session, plan.table.folder, source, report))
-        except BaseException:
-            for file in made:
-                engine.home.disk.remove(engine.home.path / file.path)
-            raise
-    return tuple(made)

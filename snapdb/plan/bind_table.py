@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.asked import written
+from snapdb.plan.copyable import copyable, whole_files
 from snapdb.plan.logical import CreateTablePlan, InsertPlan, NothingPlan, Plan
 from snapdb.plan.names import check_new, find_table, named_columns
 from snapdb.plan.repeatable import check_repeatable
@@ -25,11 +26,13 @@ def bind_create_table(statement: CreateTable, context: Context) -> Plan:
     if check_new(context.catalog, statement.name, replacing) and statement.if_not_exists:
         return NothingPlan(f'there is a table "{statement.name}" already')
     replaces = context.catalog.tables.get(statement.name.text.lower())
-    query = None
+    query, copies = None, tuple[str, ...]()
     if statement.query is not None:
         query = context.asked(statement.query)
         with context.session(query) as session:
             columns = session.describe(query.text, query.parameters)
+            if (path := whole_files(query.text)) is not None:
+                copies = copyable(session, path, columns)
         place = statement.query.span
     else:
         assert statement.definition is not None
@@ -41,7 +44,7 @@ def bind_create_table(statement: CreateTable, context: Context) -> Plan:
         error.span = place
         raise
     base = context.catalog.version
-    return CreateTablePlan(statement.name.text, _numbered(columns), query, replaces, base, statement.message)
+    return CreateTablePlan(statement.name.text, _numbered(columns), query, replaces, base, statement.message, copies)
 
 
 def bind_insert(statement: Insert, context: Context) -> Plan:
@@ -51,12 +54,17 @@ def bind_insert(statement: Insert, context: Context) -> Plan:
     query = context.asked(statement.query)
     with context.session(query) as session:
         found = session.describe(query.text, query.parameters, around=("SELECT * FROM (", ") AS q"))
+        path = whole_files(query.text)
+        in_order = [c.name.lower() for c in found] == [c.name.lower() for c in table.columns]
+        copies = (
+            copyable(session, path, table.columns) if path is not None and in_order and not statement.columns else ()
+        )
     if len(found) != len(supplied):
         raise BindError(
             f"{table.name} takes {len(supplied)} columns here ({', '.join(supplied)}), the query gives {len(found)}",
             span=statement.query.span,
         )
-    return InsertPlan(table, supplied, query, statement.message)
+    return InsertPlan(table, supplied, query, statement.message, copies)
 
 
 def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:

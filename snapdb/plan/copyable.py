@@ -6,12 +6,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from snapdb.relational import Session, is_plain, text_literal
+from snapdb.sql.tokens import scan, string_value
 from snapdb.types import Column
 
-__all__ = ["copyable"]
+__all__ = ["copyable", "whole_files"]
 
 _WORTH = 8 << 20
 """Bytes from which copying is worth a segment of its own; small files are better rewritten into one."""
+
+
+def whole_files(query: str) -> str | None:
+    """The path or glob of a query that gives just the rows of Parquet files; None for any other.
+
+    >>> whole_files("SELECT * FROM 'day/*.parquet'"), whole_files("SELECT a FROM 'a.parquet'")
+    ('day/*.parquet', None)
+    """
+    tokens = scan(query)
+    words = [token.word for token in tokens[:-1]]
+    if words not in (["SELECT", "*", "FROM"], ["FROM"]) or tokens[-1].kind != "string":
+        return None
+    path = string_value(tokens[-1])
+    return path if path.lower().endswith(".parquet") else None
 
 
 def copyable(session: Session, path: str, columns: Sequence[Column]) -> tuple[str, ...]:

@@ -57,6 +57,8 @@ class CreateTablePlan:
     base: int
     """The version that the query reads."""
     message: str | None
+    copies: tuple[str, ...] = ()
+    """Parquet files that hold just these rows in the form of a segment: to be copied, not rewritten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class InsertPlan:
     query: Asked
     message: str | None
     copies: tuple[str, ...] = ()
-    """Parquet files that hold just these rows in the form of a segment: to be copied, not rewritten."""
+    """As in CreateTablePlan."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,9 +149,8 @@ def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], home: 
     if known:
         # Few new keys against many known ones: a join that finds the few lets the scan of the many skip.
         same = " AND ".join(f"known.k{i} = fresh.k{i}" for i in range(len(columns)))
-        files = parquet_files(known, home.path)
-        query = (f"WITH fresh AS MATERIALIZED ({query}), found AS MATERIALIZED (SELECT fresh.* FROM {files} AS known "
-                 f"JOIN fresh ON {same}) SELECT * FROM fresh EXCEPT SELECT * FROM found")  # fmt: skip
+        found = f"SELECT fresh.* FROM {parquet_files(known, home.path)} AS known JOIN fresh ON {same}"
+        query = f"WITH fresh AS MATERIALIZED ({query}) SELECT fresh.* FROM fresh ANTI JOIN ({found}) USING ({order})"
     return f"SELECT * FROM ({query}) ORDER BY {order}"
 
 
