@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from snapdb.errors import DataError
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.execute.publish import publish
+from snapdb.execute.publish import counted, publish
 from snapdb.plan.logical import UpdatePlan
 from snapdb.relational import Session, parquet_files, quote_all
 from snapdb.storage.changes import Append, Change, File
@@ -35,7 +35,7 @@ class Update:
             finally:
                 disk.remove(engine.home.path / found.path)
         changes: list[Change] = [engine.work.removal(table, gone, plan.base), Append(table.id, table.columns, (come,))]
-        return publish(engine, changes, plan.message, f"{come.rows:,} rows of {table.name} updated", come.rows)
+        return publish(engine, changes, plan.message, f"{counted(come.rows)} of {table.name} updated", come.rows)
 
 
 def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple[File, File]:
