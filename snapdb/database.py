@@ -24,7 +24,7 @@ from snapdb.execute.standing import damage_explained, once_it_stands
 from snapdb.execute.work import Work
 from snapdb.plan import Context, Plan, bind, optimize
 from snapdb.plan.bind_sample import with_seeds
-from snapdb.plan.logical import READS, TRANSACTIONAL, CommitPlan, DropPlan, RollbackPlan, SamplePlan
+from snapdb.plan.logical import READS, TRANSACTIONAL, DropPlan, SamplePlan, VacuumPlan
 from snapdb.relational import Relational
 from snapdb.relational.sources import as_source
 from snapdb.sql import ast, parse
@@ -117,6 +117,8 @@ class Database:
         self._stopped.clear()
         lock = TablesLock(self._home)
         try:
+            if not isinstance(statement, ast.Commit | ast.Rollback):
+                self._work.check()
             with damage_explained(self._home, self._ledger):
                 engine = self._engine(params, lock)
                 plan = optimize(bind(statement, engine.context))
@@ -268,13 +270,12 @@ class Database:
 
     def _check_allowed(self, plan: Plan, statement: ast.Statement) -> None:
         """Refuse writes to what is opened for reading, and what cannot be part of an open transaction."""
-        if self._home.read_only and not isinstance(plan, READS):
+        looks = isinstance(plan, READS) or (isinstance(plan, VacuumPlan) and plan.dry_run)
+        if self._home.read_only and not looks:
             raise DatabaseError("the database is opened for reading only; open it without read_only (--read-only)",
                                 span=statement.span, text=statement.source)  # fmt: skip
         if self._work.state == "idle":
             return
-        if not isinstance(plan, CommitPlan | RollbackPlan):
-            self._work.check()
         table = not isinstance(plan, DropPlan) or isinstance(plan.target, Table)
         if not isinstance(plan, TRANSACTIONAL) or not table:
             raise BindError("a transaction holds statements about tables, and queries; COMMIT it first, then run this",

@@ -84,11 +84,13 @@ def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
         if rows is not None:
             assert table is not None
             values = ", ".join(f"{_value(c, table, shown)} AS {quote(c.name)}" for c in shown.columns)
-            parts.append(f"SELECT {order} AS part, '{change}' AS change, {_ID}, {values} FROM ({rows})")
+            label = f"""{order} AS "snapdb part", '{change}' AS "snapdb change", {_ID}"""  # no column is called so
+            parts.append(f"SELECT {label}, {values} FROM ({rows})")
     if not parts:
         nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in shown.columns)
         return f"SELECT '' AS change, {nothing} WHERE false"
-    return f"SELECT change, {names} FROM ({' UNION ALL '.join(parts)}) ORDER BY part, {_ID}"
+    return f"""SELECT "snapdb change" AS change, {names} FROM ({" UNION ALL ".join(parts)})
+        ORDER BY "snapdb part", {_ID}"""
 
 
 def _value(column: Column, table: Table, shown: Table) -> str:
@@ -102,8 +104,7 @@ def _value(column: Column, table: Table, shown: Table) -> str:
 
 def _summary(session: Session, plan: DiffTablePlan, gone: str | None, come: str | None) -> pa.RecordBatch:
     removed, added = (_count(session, rows) for rows in (gone, come))
-    before, after = (() if table is None else table.columns for table in (plan.before, plan.after))
-    lost, won = _names_beyond(before, after), _names_beyond(after, before)
+    lost, won = _columns_beyond(plan.before, plan.after), _columns_beyond(plan.after, plan.before)
     fields = [("table", _TEXT), ("added", pa.int64()), ("removed", pa.int64()), ("columns_added", pa.list_(_TEXT)),
               ("columns_removed", pa.list_(_TEXT))]  # fmt: skip
     return listing(fields, [(plan.name, added, removed, won, lost)])
@@ -113,6 +114,10 @@ def _count(session: Session, rows: str | None) -> int:
     return 0 if rows is None else int(session.rows(f"SELECT count({_ID}) FROM ({rows})")[0][0])
 
 
-def _names_beyond(one: tuple[Column, ...], other: tuple[Column, ...]) -> list[str]:
-    known = {c.name.lower() for c in other}
-    return [c.name for c in one if c.name.lower() not in known]
+def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
+    """The columns that one has and the other has not; one that was dropped and added again is another."""
+    if one is None or other is None:
+        return [] if one is None else [c.name for c in one.columns]
+    same_table = one.id == other.id
+    known = {(c.field if same_table else 0, c.name.lower()) for c in other.columns}
+    return [c.name for c in one.columns if (c.field if same_table else 0, c.name.lower()) not in known]

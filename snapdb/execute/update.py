@@ -8,12 +8,14 @@ from snapdb.errors import DataError
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.publish import counted, publish
 from snapdb.plan.logical import UpdatePlan
-from snapdb.relational import Session, parquet_files, quote_all
+from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
 from snapdb.storage.changes import Append, Change, File
 from snapdb.storage.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 
 __all__ = ["Update"]
+
+_ID = quote(ROW_ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +43,14 @@ class Update:
 def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple[File, File]:
     """The ids of the rows that go, and the rows that come, in the order of those that they replace."""
     source = parquet_files([Segment(found.path, found.rows, found.bytes, found.sha256, 0)], engine.home.path)
-    (distinct,) = session.rows(f"SELECT count(DISTINCT row_id) FROM {source}")[0]
+    (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != found.rows:
         raise DataError(f"{found.rows:,} new values for {distinct:,} rows of {table.name}: rows of FROM must meet "
                         "a row at most once; make them distinct, or aggregate them")  # fmt: skip
     columns = quote_all(c.name for c in table.columns)
-    gone = write_query(engine.home, session, table.folder, ("", f"SELECT row_id FROM {source}", ""))
+    gone = write_query(engine.home, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
     try:
-        rows = f"SELECT {columns} FROM {source} ORDER BY row_id"
+        rows = f"SELECT {columns} FROM {source} ORDER BY {_ID}"
         return gone, write_segment(engine.home, session, table.folder, table.columns, rows)
     except BaseException:
         engine.home.disk.remove(engine.home.path / gone.path)

@@ -85,6 +85,9 @@ class Work:
         changes, opened.changes = opened.changes, []
         try:
             return self._publish(changes, said) if changes else None
+        except CommitConflict as conflict:
+            conflict.message = conflict.message.replace("run the statement again", "run the transaction again")
+            raise
         finally:
             self._drop()
 

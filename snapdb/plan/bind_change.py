@@ -24,9 +24,9 @@ def bind_delete(statement: Delete, context: Context) -> DeletePlan:
     table = find_table(context, statement.table)
     name = quote(str(statement.alias or table.name))
     distinct = "DISTINCT " if statement.others else ""  # one row may meet several
-    find = compose(
-        statement.span, f"SELECT {distinct}{name}.{_ID} AS row_id FROM ", *_found(context, table, name, statement)
-    )
+    # An alias would be a name that the user's condition could see; the ids' own name is one that no column may have.
+    before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
+    find = compose(statement.span, before, *_found(context, table, name, statement), ")")
     with context.session(find) as session:
         session.describe(find.text, find.parameters)
     return DeletePlan(table, find, context.catalog.version, statement.message)
@@ -59,9 +59,9 @@ def bind_update(statement: Update, context: Context) -> UpdatePlan:
     )
     find = compose(
         statement.span,
-        f"SELECT row_id, {chosen} FROM (SELECT ",
+        f"SELECT {_ID}, {chosen} FROM (SELECT ",
         *values,
-        f"{name}.{_ID} AS row_id, {kept} FROM ",
+        f"{name}.{_ID}, {kept} FROM ",
         *_found(context, table, name, statement),
         ")",
     )
@@ -157,8 +157,8 @@ def _check_unused(context: Context, table: Table, column: Column, name: Name, ve
     """Nothing when no graph names the column; a graph serves every version whose tables fit it."""
     users = [g.name for g in context.catalog.graphs.values() if _uses(g, table, column)]
     if users:
-        raise BindError(f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop the graph, '
-                        f"{verb} the column and create the graph again (snapshots stay as they are)",
+        raise BindError(f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop it with its '
+                        f"snapshots, {verb} the column and create them again",
                         span=name.span, code="used")  # fmt: skip
 
 

@@ -33,6 +33,8 @@ def bind_copy(statement: CopyFrom, context: Context) -> Plan:
     """A file's columns matched with the table's: by name where the file has names, else by position."""
     table = find_table(context, statement.table)
     wanted = named_columns(table, statement.columns)
+    if not statement.path.strip():
+        raise BindError("COPY FROM needs a path", span=statement.path_span)
     format_, options = _options(statement)
     said = "".join(f", {_THEIRS.get(k, k)} = {_literal(v)}" for k, v in options.items())
     path = text_literal(statement.path)

@@ -12,8 +12,9 @@ from snapdb.plan.logical import CreateTablePlan, InsertPlan, NothingPlan, Plan
 from snapdb.plan.names import check_new, find_table, named_columns
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
-from snapdb.relational import Session, check_storable, text_literal
+from snapdb.relational import Session, check_storable, parquet_form, text_literal
 from snapdb.sql.ast import CreateTable, Insert, Island
+from snapdb.sql.tokens import scan
 from snapdb.sql.travel import bare_ats
 from snapdb.types import Column
 
@@ -74,6 +75,11 @@ def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 def defined_columns(context: Context, definition: Island) -> list[Column]:
     """The columns of `name type [NOT NULL], …`, as DuckDB reads them."""
+    for token in scan(definition.text):
+        if token.word == "COLLATE":
+            at = definition.span.start
+            raise BindError("COLLATE is not kept; write it in the query: WHERE name COLLATE NOCASE = 'x'",
+                            span=Span(at + token.span.start, at + token.span.stop))  # fmt: skip
     asked = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
     with context.session(asked) as session:
         session.wrap("CREATE TABLE defined (", asked.text, "\n)")
@@ -105,8 +111,9 @@ def _default(session: Session, expression: str | None, type_: str) -> str | None
     if expression is None:
         return None
     check_repeatable(session, Island(expression, Span(0, 0)), "a DEFAULT is a constant")
+    form = parquet_form(type_)
     try:
-        value = session.rows(f"SELECT CAST(CAST(({expression}) AS {type_}) AS VARCHAR)")[0][0]
+        value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]
     except BindError as error:
         raise BindError(f"the DEFAULT {expression} is not a constant, and computed columns are not kept; give the "
                         "value when inserting") from error  # fmt: skip

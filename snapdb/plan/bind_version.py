@@ -46,9 +46,12 @@ def bind_diff_table(statement: DiffTable, context: Context) -> DiffTablePlan:
     """The table at two versions."""
     name = statement.table.text
     first = resolve_version(context, statement.start)
-    last = context.catalog.version if statement.stop is None else resolve_version(context, statement.stop)
     before = tables_at(context.home, context.ledger, first).get(name.lower())
-    after = tables_at(context.home, context.ledger, last).get(name.lower())
+    if statement.stop is None:
+        last, after = context.catalog.version, context.catalog.tables.get(name.lower())
+    else:
+        last = resolve_version(context, statement.stop)
+        after = tables_at(context.home, context.ledger, last).get(name.lower())
     if before is None and after is None:
         if not context.was_table(name):
             find_table(context, statement.table)  # says so, and knows the nearest

@@ -91,7 +91,7 @@ class UpdatePlan:
 
     table: Table
     find: Asked
-    """SELECT row_id and the table's columns with their new values."""
+    """SELECT the row id, called ROW_ID, and the table's columns with their new values."""
     base: int
     message: str | None
 

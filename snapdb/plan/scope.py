@@ -55,13 +55,14 @@ class Context:
         taken = {name.lower() for name in (*views, *schemas)}  # a table made since then comes first
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
         replacements = [(span, '"at"') for span in bare_ats(island.text)] if "at" in words else []
+        parameters = self._own_parameters(island, travels)
         for travel in travels:
             schema, table, sql = self._travelled(island, travel)
             schemas[schema] = {**schemas.get(schema, {}), table: sql}
             # The table's own name stays the last part, so that columns may still be qualified by it.
             replacements.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names = Names(views, schemas, sources)
-        return written(island, names, self._own_parameters(island, travels), replacements)
+        return written(island, names, parameters, replacements)
 
     def rows(self, table: Table, *, row_ids: bool = False) -> str:
         """The SELECT of a table, after a look at its files."""
@@ -100,6 +101,9 @@ class Context:
         """A hidden schema for the tables of one version, the table's name, and its SELECT at that version."""
         name, at = identifier(travel.name), island.span.start
         try:
+            if island.text[: travel.span.start].rstrip().endswith("."):
+                raise BindError(f"AT stands after a table's own name, with nothing before it: {name} AT (…); snapshots "
+                                "are pinned to their version")  # fmt: skip
             if name.lower() in self.catalog.snapshots:
                 raise BindError(f"{name} is a snapshot, which is pinned to its version; AT stands after tables")
             version = resolve_version(self, _moved(travel.bound, at))
@@ -135,9 +139,8 @@ class Context:
             return None
         if isinstance(self.parameters, Mapping):
             named = {mark[1:] for mark in marks}
-            missing = sorted(named - set(self.parameters))
-            if missing or "?" in marks:
-                raise BindError(f"no value was given for parameter {missing[0] if missing else '?'}", span=island.span)
+            if missing := sorted(named - set(self.parameters)):
+                raise BindError(f"no value was given for parameter {missing[0] or '?'}", span=island.span)
             return {name: self.parameters[name] for name in named}
         if self.parameters is None:
             raise BindError(f"the statement has parameters ({marks[0]}), but none were given", span=island.span)

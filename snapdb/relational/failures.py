@@ -49,6 +49,8 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
     except (duckdb.Error, RuntimeError, OSError) as error:  # the last two: Arrow's, while it reads from DuckDB
         if isinstance(error, duckdb.InterruptException) or "INTERRUPT" in str(error)[:40]:
             raise QueryError("interrupted", code="interrupted") from error
+        if not isinstance(error, duckdb.Error) and "Query interrupted" in str(error):
+            raise KeyboardInterrupt from None  # DuckDB took the signal while it ran
         if not isinstance(error, duckdb.Error) and "exception_type" not in str(error):
             raise
         made = _translate(error, space, query, offset)
@@ -61,7 +63,9 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
 def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbError:
     detail = _detail(str(error))
     message = re.sub(rf"\b{space}(\.main)?\.", "", str(detail.get("exception_message") or error)).strip()
-    message = message.replace(f'"{space}".', "")
+    message = re.sub(
+        rf'"{space}"\.|"snapdb version \d+"\.| when casting from source column snapdb \w+ \d+', "", message
+    )
     if inner := re.search(r'\{"exception_type".*?"exception_message":"((?:[^"\\]|\\.)*)".*\}', message):
         message = message.replace(inner[0], inner[1])
     type_ = str(detail.get("exception_type", ""))
@@ -85,7 +89,7 @@ def _missing(detail: dict[str, Any], code: str | None) -> str | None:
         return f'no table or snapshot "{detail["name"]}"'
     if code == "unknown-column":
         candidates = [c.strip().strip('"').rsplit(".", 1)[-1] for c in str(detail.get("candidates", "")).split(",")]
-        known = sorted({c for c in candidates if c})
+        known = sorted({c for c in candidates if c and not c.startswith("snapdb ")})
         hint = did_you_mean(detail["name"], known)
         hint = hint or (f"; the nearest: {', '.join(known)}" if known else "")
         return f'no column "{detail["name"]}"{hint}'
@@ -104,8 +108,13 @@ _PLAIN = (
     (re.compile(r'because schema "([^"]*)" does not exist'), 'no table or snapshot "{}"', "unknown-table"),
     (re.compile(r'Values list "([^"]*)" does not have a column named "([^"]*)"'), '{} has no column "{}"',
      "unknown-column"),
-    (re.compile("does not support time travel"), "a table is read as it is now; to read an older version, "
-     "CREATE SNAPSHOT … AT (VERSION => n) and read the snapshot", None),
+    (re.compile("does not support time travel"), "AT (…) stands right after a table's name; files, registered data and "
+     "the names of WITH have no versions", None),
+    (re.compile(r"Could not cast value (\S+) to DECIMAL\(38,0\)"), "{} has 39 digits; a HUGEINT column keeps 38", None),
+    (re.compile('column "snapdb [^"]*" must appear in the GROUP BY'), "an aggregate stands here only in a subquery, "
+     "(SELECT …)", None),
+    (re.compile("TProtocolException|Thrift|[Dd]ecompress|ZSTD|Snappy"), "a Parquet file that this reads is damaged; "
+     "CHECK DATABASE names it if it is the database's", "damaged"),
 )  # fmt: skip
 
 

@@ -65,7 +65,7 @@ def open_home(
     if home.catalog.exists():
         _check_catalog(home, older)
     elif read_only:
-        raise DatabaseError(f"there is no database at {path} to read; leave out read_only to make one")
+        raise DatabaseError(f"there is no database at {path}; look at the path, or open it for writing to make one")
     else:
         _make(home)
     if not read_only and not os.access(path, os.W_OK):
