@@ -9,6 +9,7 @@ from benchmarks.storage_bench import Figures
 from snapdb.execute.graph_data import graph_data
 from snapdb.relational import quote
 from snapdb.storage.ids import ensure_map
+from snapdb.storage.locks import TablesLock
 
 __all__ = ["allot_keys", "map_keys"]
 
@@ -16,7 +17,7 @@ __all__ = ["allot_keys", "map_keys"]
 def allot_keys(database: str, table: str, key: str) -> Figures:
     """The first numbering of a key, as CREATE PROPERTY GRAPH does it, without the graph's checks."""
     with snapdb.connect(database) as db:
-        engine = db._engine(None)
+        engine = db._engine(None, TablesLock(db._home))
         with engine.relational.session() as session:
             found = engine.context.catalog.table(table)
             started = time.perf_counter()
@@ -33,7 +34,7 @@ def map_keys(database: str, graph: str, edge: str, way: str | None) -> Figures:
             the files are.
     """
     with snapdb.connect(database) as db:
-        engine = db._engine(None)
+        engine = db._engine(None, TablesLock(db._home))
         with engine.relational.session() as session:
             tables = engine.context.catalog.tables
             data = graph_data(engine, session, engine.context.catalog.graph(graph), tables).edges[edge]

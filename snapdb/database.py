@@ -140,7 +140,7 @@ class Database:
         try:
             yield self
         except BaseException:
-            self._work.rollback()
+            self._work.close()
             raise
         self._work.commit(message)
 
