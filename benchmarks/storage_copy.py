@@ -34,8 +34,8 @@ def measure_copy(bench: Bench) -> Section:
     text = (
         f"A Parquet file of {bench.count(ROWS):,} rows (src BIGINT, dst BIGINT, ts TIMESTAMP; zstd, row groups of "
         f"122,880; {size / 1e6:,.0f} MB), read once before each run, into a fresh target on the same disk. snapdb "
-        "syncs what it publishes, so the copy is synced too. COPY and SELECT * take the file's bytes as they are; the INSERT "
-        "of named columns writes every row again.\n\n"
+        "syncs what it publishes, so the copy is synced too. COPY and SELECT * take the file's bytes as they are; "
+        "the INSERT of named columns writes every row again.\n\n"
         + table(heads, rows)
         + f"\nOf the copy, `cp` took {cp:.2f} s, the fsync of file and folder {synced:.2f} s, `sha256sum` {hashed:.2f} "
         "s, one after another. `COPY` is measured without opening the database.\n"

@@ -72,7 +72,7 @@ def bind_update(statement: Update, context: Context) -> UpdatePlan:
 
 def _found(context: Context, table: Table, name: str, statement: Delete | Update) -> list[str | Asked]:
     """FROM and WHERE of the rows that a statement is about."""
-    parts: list[str | Asked] = [f"({context.rows(table, row_ids=True)}) AS {name}"]
+    parts: list[str | Asked] = [f"({context.rows(table, row_ids=True, ordered=False)}) AS {name}"]
     if statement.others is not None:
         parts += [", ", context.asked(statement.others)]
     if statement.where is not None:

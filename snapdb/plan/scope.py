@@ -64,10 +64,10 @@ class Context:
         names = Names(views, schemas, sources)
         return written(island, names, parameters, replacements)
 
-    def rows(self, table: Table, *, row_ids: bool = False) -> str:
+    def rows(self, table: Table, *, row_ids: bool = False, ordered: bool = True) -> str:
         """The SELECT of a table, after a look at its files."""
         check_table(self.home, table)
-        return table_rows(table, self.home.path, row_ids=row_ids)
+        return table_rows(table, self.home.path, row_ids=row_ids, ordered=ordered)
 
     def views(self, snapshot: Snapshot) -> dict[str, str]:
         """The SELECT of every element of a snapshot."""
