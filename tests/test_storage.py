@@ -274,6 +274,22 @@ def test_a_temporary_database_goes_when_it_is_closed() -> None:
     assert not path.exists()
 
 
+def test_keys_are_numbered_whatever_a_transaction_does_to_their_column(db: Database) -> None:
+    graph = "CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY ({}))"
+    db.script(f"CREATE TABLE v (k VARCHAR); {graph.format('k')}; INSERT INTO v VALUES ('c'); DROP PROPERTY GRAPH g")
+    db.script("BEGIN; INSERT INTO v VALUES ('b'); ALTER TABLE v RENAME k TO name; INSERT INTO v VALUES ('a'); COMMIT")
+    db.script(f"{graph.format('name')}; CREATE SNAPSHOT s OF g; DROP SNAPSHOT s; DROP PROPERTY GRAPH g")
+    (ids,) = {p for p in (db.path / "ids").rglob("*.parquet") if "c" in str(db.execute(f"FROM '{p}'").fetchall())
+              and len(db.execute(f"FROM '{p}'").fetchall()) == 3}  # fmt: skip
+    assert db.execute(f"FROM '{ids}'").fetchall() == [("c",), ("a",), ("b",)]
+    db.script(
+        "BEGIN; INSERT INTO v VALUES ('d'); ALTER TABLE v ADD n INT; ALTER TABLE v DROP name; INSERT INTO v VALUES (1)"
+    )
+    assert db.execute("COMMIT").message == "version 4: committed"
+    assert db.execute("SELECT count(n), count(*) FROM v").fetchone() == (1, 5)
+    assert db.execute("CHECK DATABASE").fetchall() == []
+
+
 def test_graphs_that_name_a_key_at_the_same_moment_share_its_ids(db: Database) -> None:
     graph = "CREATE PROPERTY GRAPH {} VERTEX TABLES ({} KEY (name))"
     with snapdb.connect(db.path) as other, ThreadPoolExecutor(2) as pool:

@@ -184,14 +184,16 @@ class Work:
                 raise
 
     def _allot(self, table_id: int, appends: Sequence[Append]) -> list[Allot]:
-        maps = maps_of(self._ledger, table_id)
-        columns = appends[-1].columns
         segments = tuple(Segment(f.path, f.rows, f.bytes, f.sha256, 0, a.columns) for a in appends for f in a.files)
         rows = sum(s.rows for s in segments)
-        alone = Table(table_id, "", columns, segments, (), rows, 0, rows, 0)
-        query = table_rows(replace(alone, next_row=2**62), self._home.path)
+        made = []
         with self._relational.session() as session:
-            return [allot(self._home, session, table_id, id_map, query, rows) for id_map in maps]
+            for id_map in maps_of(self._ledger, table_id):
+                # The key's columns by field: the transaction itself may have renamed or dropped them in between.
+                keys = Table(table_id, "", id_map.columns, segments, (), rows, 0, next_row=rows, fields=0)
+                query = table_rows(keys, self._home.path)
+                made.append(allot(self._home, session, table_id, id_map, query, rows))
+        return made
 
     def _compared(self, change: RemoveRows) -> RemoveRows:
         """The change after its rows were compared with those that others have removed meanwhile.

@@ -16,7 +16,7 @@ from snapdb.relational import Names, Relational, Session, quote, table_rows
 from snapdb.relational.sources import Stream
 from snapdb.sql.ast import Island, VersionBound
 from snapdb.sql.tokens import Token, identifier, scan
-from snapdb.sql.travel import TimeTravel, bare_ats, time_travels
+from snapdb.sql.travel import TimeTravel, bare_ats, find_travels
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import check_table
@@ -44,8 +44,9 @@ class Context:
         Args:
             first: Bare names mean this snapshot's elements before they mean tables.
         """
-        travels = time_travels(island.text)
-        words = {identifier(t).lower() for t in _outside(scan(island.text), travels) if t.kind in ("word", "quoted")}
+        tokens = scan(island.text)
+        travels = find_travels(tokens, island.text)
+        words = {identifier(t).lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
         views = {t.name: self.rows(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
             own = {name: sql for name, sql in self.views(first).items() if name.lower() in words}
@@ -55,7 +56,7 @@ class Context:
         taken = {name.lower() for name in (*views, *schemas)}  # a table made since then comes first
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
         replacements = [(span, '"at"') for span in bare_ats(island.text)] if "at" in words else []
-        parameters = self._own_parameters(island, travels)
+        parameters = self._own_parameters(island, [t for t in tokens if t.kind == "parameter"], travels)
         for travel in travels:
             schema, table, sql = self._travelled(island, travel)
             schemas[schema] = {**schemas.get(schema, {}), table: sql}
@@ -127,21 +128,20 @@ class Context:
         with self.relational.session(asked.names, place) as session:
             yield session
 
-    def _own_parameters(self, island: Island, travels: Sequence[TimeTravel]) -> Parameters:
-        """The parameters that this island names. Positional ones belong to the only statement that has any."""
-        tokens = [t for t in scan(island.text) if t.kind == "parameter"]
-        outside = _outside(tokens, travels)
-        if early := [t for t in tokens if t not in outside and t.text.startswith("?")]:
+    def _own_parameters(self, island: Island, named: Sequence[Token], travels: Sequence[TimeTravel]) -> Parameters:
+        """The values of parameters that an island names. Positional ones belong to the only statement that has any."""
+        outside = _outside(named, travels)
+        if early := [t for t in named if t not in outside and t.text.startswith("?")]:
             raise BindError("AT takes $name or a value: ? counts places, and AT is read before the query",
                             span=Span(*(island.span.start + place for place in early[0].span)))  # fmt: skip
         marks = [t.text for t in outside]
         if not marks:
             return None
         if isinstance(self.parameters, Mapping):
-            named = {mark[1:] for mark in marks}
-            if missing := sorted(named - set(self.parameters)):
+            wanted = {mark[1:] for mark in marks}
+            if missing := sorted(wanted - set(self.parameters)):
                 raise BindError(f"no value was given for parameter {missing[0] or '?'}", span=island.span)
-            return {name: self.parameters[name] for name in named}
+            return {name: self.parameters[name] for name in wanted}
         if self.parameters is None:
             raise BindError(f"the statement has parameters ({marks[0]}), but none were given", span=island.span)
         return self.parameters
