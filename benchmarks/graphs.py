@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numba import njit, prange
 
-__all__ = ["DATA", "SIZES", "Graph", "Size", "load_graph", "write_parquet"]
+__all__ = ["DATA", "QUADRANTS", "SIZES", "Graph", "Size", "load_graph", "rmat", "write_parquet"]
 
 DATA = Path(__file__).parent / "data"
 """Graphs are made once and kept here; git ignores it."""
@@ -116,7 +116,7 @@ def _adjacency(size: Size, seed: int, names: Int32s) -> tuple[Int64s, Int32s]:
     target = np.empty(pairs + size.nodes, np.int32)
     bounds = np.cumsum(np.array(QUADRANTS) * 65536).astype(np.int64)
     bits = int(np.ceil(np.log2(size.nodes)))
-    _rmat(size.nodes, bits, pairs, seed, names, bounds, source, target)
+    rmat(size.nodes, bits, pairs, seed, names, bounds, source, target)
     _backbone(size.nodes, seed, pairs, source, target)
     indptr, indices = _both_ways(size.nodes, source, target)
     kept = np.cumsum(_sort_rows(indptr, indices))
@@ -132,7 +132,7 @@ def _mix(z: Any) -> Any:
 
 
 @njit(parallel=True)
-def _rmat(
+def rmat(
     nodes: int, bits: int, pairs: int, seed: int, names: Int32s, bounds: Int64s, source: Int32s, target: Int32s
 ) -> None:
     """Pair e walks `bits` quadrants by 16-bit draws of its own counter, again until it is inside and no self loop."""

@@ -1,4 +1,4 @@
-"""What every measure of storage stands on: fresh processes, turns, medians, sections of the report."""
+"""What every measure of storage and snapshots stands on: fresh processes, turns, medians, sections of the report."""
 
 from __future__ import annotations
 
@@ -68,18 +68,21 @@ class Section:
     goals: tuple[Goal, ...] = ()
 
 
-def fresh(work: str, /, *, warm: Iterable[Path] = (), **arguments: Any) -> Figures:
+def fresh(
+    work: str, /, *, module: str = "benchmarks.storage_work", warm: Iterable[Path] = (), **arguments: Any
+) -> Figures:
     """What a piece of work measured in a process of its own, with the peak memory of that process and those below it.
 
     Args:
-        work: A name in `benchmarks.storage_work`.
+        work: A name in the module's `WORK`.
+        module: Does it by name when it is run.
         warm: Files, or directories of files, that are read once before, so that the page cache holds what it can.
         arguments: Given to the work; they pass through JSON.
     """
     os.sync()  # what was written before must not be written out during the measure
     for path in warm:
         _read(path)
-    command = [sys.executable, "-m", "benchmarks.storage_work", work, json.dumps(arguments, default=str)]
+    command = [sys.executable, "-m", module, work, json.dumps(arguments, default=str)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     with process, TreeMemory(process.pid) as memory:
         output, _ = process.communicate()

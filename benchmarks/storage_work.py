@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -25,7 +25,7 @@ from benchmarks.storage_ids import allot_keys, map_keys
 from benchmarks.storage_writing import write_together
 from snapdb.sql import parse
 
-__all__ = ["WORK"]
+__all__ = ["WORK", "main"]
 
 
 def append(database: str, rows: int) -> Figures:
@@ -125,11 +125,11 @@ def _own_rss() -> int:
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
 
 
-def main() -> None:
+def main(work: Mapping[str, Callable[..., Figures]] = WORK) -> None:
     """Does the work that the command line names."""
     name, given = sys.argv[1:]
     arguments: dict[str, Any] = json.loads(given)
-    figures = WORK[name](**arguments)
+    figures = work[name](**arguments)
     print(json.dumps({**figures, "own_rss": _own_rss()}))
 
 

@@ -85,7 +85,7 @@ class Shell:
                         self.output.write(result.schema, _until(pressed, result), progress.stop)
             finally:
                 self.database.progress = None
-        if not result.is_query and result.message:
+        if result.message:
             self.diagnostics.narrate(result.message)
 
 

@@ -24,7 +24,7 @@ from snapdb.execute.standing import damage_explained, once_it_stands
 from snapdb.execute.work import Work
 from snapdb.plan import Context, Plan, bind, optimize
 from snapdb.plan.bind_sample import with_seeds
-from snapdb.plan.logical import READS, TRANSACTIONAL, DropPlan, SamplePlan, VacuumPlan
+from snapdb.plan.logical import TRANSACTIONAL, DropPlan, SamplePlan, changes_nothing
 from snapdb.relational import Relational
 from snapdb.relational.sources import as_source
 from snapdb.sql import ast, parse
@@ -270,13 +270,12 @@ class Database:
 
     def _check_allowed(self, plan: Plan, statement: ast.Statement) -> None:
         """Refuse writes to what is opened for reading, and what cannot be part of an open transaction."""
-        looks = isinstance(plan, READS) or (isinstance(plan, VacuumPlan) and plan.dry_run)
-        if self._home.read_only and not looks:
+        if self._home.read_only and not changes_nothing(plan):
             raise DatabaseError("the database is opened for reading only; open it without read_only (--read-only)",
                                 span=statement.span, text=statement.source)  # fmt: skip
         if self._work.state == "idle":
             return
-        table = not isinstance(plan, DropPlan) or isinstance(plan.target, Table)
+        table = not isinstance(plan, DropPlan) or (isinstance(plan.target, Table) and not plan.dependants)
         if not isinstance(plan, TRANSACTIONAL) or not table:
             raise BindError("a transaction holds statements about tables, and queries; COMMIT it first, then run this",
                             code="transaction", span=statement.span, text=statement.source)  # fmt: skip

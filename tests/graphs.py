@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, GraphView
-from snapdb.sampling import Seeds
+from snapdb.sampling import Sampler, Seeds, Subgraph
+from snapdb.storage.topology import Rows as StoredRows
 from snapdb.types import Direction, EdgeType, Fanout, Relation, SampleSpec, SeedOrder
 from tests import oracle
 
-__all__ = ["ArrowKeys", "EdgeList", "MemoryGraph", "Rows", "all_seeds", "sample_spec", "ties"]
+__all__ = ["ArrowKeys", "EdgeList", "MemoryGraph", "Rows", "agreed", "all_seeds", "sample_spec", "ties"]
 
 Ints = npt.NDArray[np.int64]
 
@@ -83,19 +85,19 @@ class EdgeList:
         time = np.zeros_like(ids) if self.time is None else self.time[ids]
         order = np.lexsort((ids, time, outward, expanded))
         bounds = np.concatenate([[0], np.cumsum(np.bincount(expanded, minlength=nodes))]).astype(np.int64)
-        ends = bounds[1:]
+        degrees = None
         if before is not None and self.time is not None:
             assert direction != "BOTH", "a BOTH row is not in time order as a whole"
-            ends = bounds[:-1] + np.bincount(expanded[time < before], minlength=nodes)
-        return Adjacency(
-            starts=bounds[:-1],
-            ends=ends,
-            indices=neighbour[order].astype(indices),
-            edge_id=ids[order],
-            time=None if self.time is None else time[order],
-            weight=None if self.weight is None else self.weight[ids[order]],
-            outward=outward[order].astype(np.bool_) if direction == "BOTH" else None,
+            degrees = np.bincount(expanded[time < before], minlength=nodes)
+        rows = StoredRows(
+            bounds,
+            neighbour[order].astype(indices),
+            ids[order],
+            None if self.time is None else time[order],
+            None if self.weight is None else self.weight[ids[order]],
         )
+        both = outward[order].astype(np.bool_) if direction == "BOTH" else None
+        return rows_adjacency(rows, degrees=degrees, outward=both)
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,30 @@ class MemoryGraph:
             kept = [e for e in made if self.before is None or e.time is None or e.time < self.before]
             found[tuple(edge)] = kept
         return oracle.Graph(dict(self.nodes), found)
+
+
+def agreed(view: GraphView, graph: oracle.Graph, spec: SampleSpec, seeds: list[int], batch: int) -> Subgraph:
+    """Samples, and compares nodes, hops and edges with the oracle's."""
+    sampler = Sampler(view, spec)
+    found = sampler.sample(np.array(seeds, np.int64), batch, sampler.scratch())
+    fanouts: list[Any] = [(tuple(f.edge), f.direction, list(f.counts)) for f in spec.fanouts]
+    expected = oracle.sample(graph, seeds, spec.seed_type, fanouts, spec.seed, batch)
+    for name in sampler.node_types:
+        assert found.nodes[name].tolist() == expected.nodes[name]
+        assert list(found.nodes_per_hop[name]) == expected.nodes_per_hop[name]
+    assert len(found.hops) == len(expected.hops)
+    for blocks, wanted in zip(found.hops, expected.hops, strict=True):
+        assert [(tuple(b.relation.edge), b.relation.direction) for b in blocks] == [
+            (w.edge, w.direction) for w in wanted
+        ]
+        for block, want in zip(blocks, wanted, strict=True):
+            rows = view.adjacency(block.relation)
+            assert block.neighbour.tolist() == [e.neighbour for e in want.edges]
+            assert block.seed_side.tolist() == [e.seed_side for e in want.edges]
+            assert rows.edge_id.read(block.position).tolist() == [e.edge_id for e in want.edges]
+            if rows.outward is not None:
+                assert rows.outward[block.position].tolist() == [e.outward for e in want.edges]
+    return found
 
 
 def all_seeds(graph: MemoryGraph, name: str, y: npt.NDArray[Any] | None = None) -> Seeds:

@@ -16,6 +16,7 @@ from snapdb.kernels import buffers
 from snapdb.kernels.gather import gather
 from snapdb.kernels.order import shuffle
 from snapdb.kernels.rng import below, draw, fold, fold_parts, mix
+from snapdb.kernels.rows import row_arrays
 from snapdb.kernels.sample import sample_uniform
 from snapdb.sampling.keys import Domain, pick_prefix, seed_order_key
 from snapdb.types import EdgeType, type_hash
@@ -34,12 +35,12 @@ def u64(value: int) -> np.uint64:
 def floyd(key: int, degree: int, k: int) -> list[int]:
     """The positions that the kernel draws for one node whose pick key is `key`."""
     prefix, node = unfolded(key)
-    starts, ends = np.zeros(node + 1, np.int64), np.full(node + 1, degree, np.int64)
+    rows = row_arrays(np.array([0, degree]), np.arange(degree, dtype=np.int32))
     positions, neighbours, seed_side = (np.empty(k, np.int64) for _ in range(3))
     frontier, nodes = np.array([node]), np.empty(degree + 1, np.int64)
-    indices, stamps = np.arange(degree, dtype=np.int32), np.zeros(degree, np.int32)
+    stamps = np.zeros(degree, np.int32)
     count, edges = sample_uniform(
-        starts, ends, indices, prefix, k, frontier, 0, 1, nodes, 0, stamps, 1, positions, neighbours, seed_side, 0
+        rows, prefix, k, frontier, 0, 1, nodes, 0, stamps, 1, positions, neighbours, seed_side, 0
     )
     assert (count, edges) == (k, k)
     return positions.tolist()

@@ -16,6 +16,10 @@ from snapdb.types import did_you_mean
 
 SAMPLE = "SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [1]) "
 SNAPSHOT = "CREATE SNAPSHOT s OF g "
+EDGES = (
+    "CREATE PROPERTY GRAPH g VERTEX TABLES (a KEY (b)) EDGE TABLES (e SOURCE KEY (s) REFERENCES a"
+    " DESTINATION KEY (d) REFERENCES a"
+)
 VERTICES = "CREATE PROPERTY GRAPH g VERTEX TABLES (a KEY (b)"
 
 
@@ -90,7 +94,31 @@ def shown(error: ParseError) -> str:
         ("CREATE TAG ?", "?", "parameters stand only inside queries"),
         ("CREATE TAG x AT (TAG => y)", "y", "TAG takes a name in single quotes, found y"),
         ("CREATE TAG x AT (VERSION => )", ")", "VERSION => lacks its value"),
-        ("DIFF t FROM VERSION 1", "t", "expected TABLE"),
+        ("DIFF t FROM VERSION 1", "t", "expected GRAPH, PROPERTY, SNAPSHOT or TABLE"),
+        ("DIFF GRAPH g", "", "expected FROM"),
+        ("DIFF SNAPSHOT a b", "b", "expected WITH"),
+        ("DIFF SNAPSHOT a WITH b COLUMNS", "COLUMNS", "expected FEATURES, ROWS or the end of the statement"),
+        ("DIFF TABLE t FROM VERSION 1 TO TAG 'x' FEATURES", "'x' FEATURES", "TAG takes a name in single quotes"),
+        ("REFRESH s", "s", "expected SNAPSHOT"),
+        ("REFRESH SNAPSHOT s FUL", "FUL", 'did you mean "FULL"?'),
+        ("REFRESH SNAPSHOT s DRY", "", "expected RUN"),
+        (
+            "EXPIRE SNAPSHOTS",
+            "",
+            "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, or both",
+        ),
+        ("EXPIRE SNAPSHOTS OF g DRY RUN", "", "lacks which"),
+        ("EXPIRE SNAPSHOTS OLDER INTERVAL '1 day'", "INTERVAL", "expected THAN"),
+        ("EXPIRE SNAPSHOTS OLDER THAN", "", "expected a time (a number"),
+        ("EXPIRE SNAPSHOTS OLDER THAN now()", "now", "expected a time"),
+        ("EXPIRE SNAPSHOTS OLDER THAN $age", "$age", "parameters stand only inside"),
+        ("EXPIRE SNAPSHOTS RETAIN LAST ten", "ten", "expected a number, found ten"),
+        ("EXPIRE SNAPSHOTS RETAIN LAST 1.5", "1.5", "RETAIN LAST takes a whole number"),
+        ("EXPIRE SNAPSHOTS RETAIN LAST 1 RETAIN LAST 2", "RETAIN LAST 2", "RETAIN LAST is given twice"),
+        ("DROP TABLE t CASCADES", "CASCADES", 'did you mean "CASCADE"?'),
+        ("EXPLAIN (FORMAT jsn) REFRESH SNAPSHOT s", "jsn", 'did you mean "JSON"?'),
+        ("EXPLAIN (FORMAT json, FORMAT text) REFRESH SNAPSHOT s", "json", "given twice"),
+        ("EXPLAIN CREATE SNAPSHOT s", "", "expected OF"),
         ("DIFF TABLE t", "", "expected FROM"),
         ("DIFF TABLE t FROM 3 TO 4", "3", "expected TAG, TIMESTAMP or VERSION"),
         ("DIFF TABLE t FROM VERSION TO VERSION 4", "TO", "expected an expression"),
@@ -109,14 +137,34 @@ def shown(error: ParseError) -> str:
         (SNAPSHOT + "AT (TAGS => 'x')", "TAGS", 'did you mean "TAG"?'),
         (SNAPSHOT + "ELEMENTS (a) ELEMENTS (b)", "ELEMENTS (b)", "ELEMENTS is given twice"),
         (SNAPSHOT + "FOR EVENT_TIME AS OF 1 FOR EVENT_TIME AS OF 2", "FOR EVENT_TIME AS OF 2", "given twice"),
+        (SNAPSHOT + "FOR EVENT_TIME WINDOW", "", "expected a number or INTERVAL"),
+        (SNAPSHOT + "FOR EVENT_TIME WINDOW INTERVAL 7", "", "expected a name"),
+        (SNAPSHOT + "FOR EVENT_TIME WINDOW INTERVAL '7 days' ENDNG 5", "5", 'did you mean "ENDING"?'),
+        (SNAPSHOT + "FOR EVENT_TIME WINDOW 7 ENDING", "", "expected a time"),
+        (SNAPSHOT + "WITH (layout 'full')", "'full'", 'expected "="'),
+        (SNAPSHOT + "WITH (layuot = 'full')", "layuot", 'no option layuot in WITH; did you mean "layout"?'),
+        (SNAPSHOT + "WITH (colour = 'full')", "colour", "it takes layout"),
+        (SNAPSHOT + "WITH (layout = 'bitmp')", "'bitmp'", 'no layout "bitmp"; did you mean "bitmap"?'),
+        (SNAPSHOT + "WITH (layout = zip)", "zip", "layout is one of full, ends, bitmap, materialized"),
+        (SNAPSHOT + "WITH (layout = full, layout = ends)", "layout = ends", "layout is given twice"),
+        (SNAPSHOT + "WITH (layout = full) WITH (layout = full)", "WITH (layout = full)", "WITH is given twice"),
         (SNAPSHOT + "WHERE", "", "expected a condition"),
         (VERTICES + " FEATURES (x) TARGET (y) FEATURES (z))", "FEATURES (z)", "FEATURES is given twice"),
-        (VERTICES + " FEATURES ((x, y)))", ")", "expected AS"),
+        (VERTICES + " FEATURES ((x, y)))", "(x, y)", "expected AS and a name for the feature after (x, y)"),
+        (VERTICES + " FEATURES (x AS a AS b))", "AS b", "AS is given twice"),
+        (VERTICES + " FEATURES (x TYPE int8 TYPE int8))", "TYPE int8", "TYPE is given twice"),
+        (VERTICES + " FEATURES ((x, y) AS a SPARSE [0]))", "0", "SPARSE takes a width from 1 to 2147483647, found 0"),
+        (VERTICES + " FEATURES ((x, y) AS a SPARSE [1.5]))", "1.5", "SPARSE takes a whole number"),
+        (VERTICES + " FEATURES (x FROM h KEY (k)))", ")", "expected EVENT"),
+        (VERTICES + " FEATURES (x FROM h KEY (k) EVENT TIME (a, b)))", "b", "a history has one EVENT TIME"),
+        (VERTICES + " EVENT TIME (t, u))", "u", "EVENT TIME takes one column here: a vertex is born once; leave u out"),
+        (VERTICES + " EVENT TIME (t) NULLS STATC)", "STATC", 'did you mean "STATIC"?'),
+        (EDGES + " EVENT TIME (t, u, v))", "v", "EVENT TIME takes one column or two here"),
         (VERTICES + " FEATURES (x DEFAULT 1e999))", "1e999", "not a number that can be held"),
         (VERTICES + " TARGET (c AS z))", "z", "write AS y"),
         (VERTICES + ", c)", ")", "expected AS or KEY"),
         (VERTICES + ") EDGE TABLES (e SOURCE KEY (a) REFERENCES a)", ")", "expected"),
-        ("DROP TABLE a, b", ",", "expected the end of the statement"),
+        ("DROP TABLE a, b", ",", "expected CASCADE, RESTRICT or the end of the statement"),
         ('DROP TABLE ""', '""', "a name cannot be empty"),
         ("SELECT (1", "(", "never closed"),
         ("SELECT 1)", ")", "closes nothing"),
@@ -141,7 +189,8 @@ def test_no_error_uses_the_names_of_the_parser() -> None:
 
 def test_an_error_in_a_script_shows_its_line() -> None:
     assert str(failure("SELECT 1;\nDROP TABLE x y;\nSELECT 2")) == (
-        "ParseError: expected the end of the statement, found y\n  line 2:\n  DROP TABLE x y;\n               ^"
+        "ParseError: expected CASCADE, RESTRICT or the end of the statement, found y\n"
+        "  line 2:\n  DROP TABLE x y;\n               ^"
     )
 
 
@@ -196,11 +245,7 @@ def test_an_error_in_a_script_shows_its_line() -> None:
         ("SAVEPOINT a", "SAVEPOINT", "ROLLBACK and begin again"),
         ("RELEASE SAVEPOINT a", "RELEASE", "ROLLBACK and begin again"),
         ("ROLLBACK TO SAVEPOINT a", "TO", "ROLLBACK and begin again"),
-        ("DIFF SNAPSHOT a WITH b", "SNAPSHOT", "EXCEPT"),
-        ("DIFF PROPERTY GRAPH g FROM VERSION 1", "PROPERTY", "DIFF TABLE"),
         ("DESCRIBE TAG june", "TAG", "SHOW TAGS"),
-        ("EXPIRE SNAPSHOTS", "EXPIRE", "DROP SNAPSHOT"),
-        ("REFRESH SNAPSHOT s", "REFRESH", "CREATE OR REPLACE SNAPSHOT"),
         ("WITH a AS (SELECT 1) UPDATE t SET b = 1", "UPDATE", "start with UPDATE"),
         ("EXPORT DATABASE 'x'", "EXPORT", "copy the directory"),
         ("IMPORT DATABASE 'x'", "IMPORT", "COPY t FROM"),
@@ -209,6 +254,10 @@ def test_an_error_in_a_script_shows_its_line() -> None:
         ("SHOW TABELS", "TABELS", 'did you mean "TABLES"?'),
         ("EXPLAIN SAMPLE FROM s", "SAMPLE", "EXPLAIN SELECT"),
         ("EXPLAIN ANALYZE DELETE FROM t", "DELETE", "EXPLAIN SELECT"),
+        ("EXPLAIN CREATE TABLE t (a INT)", "CREATE", "EXPLAIN SELECT"),
+        ("EXPLAIN (CREATE SNAPSHOT s OF g)", "CREATE", "EXPLAIN SELECT"),
+        ("EXPLAIN EXPIRE SNAPSHOTS RETAIN LAST 1", "EXPIRE", "CREATE SNAPSHOT or REFRESH SNAPSHOT runs"),
+        ("EXPLAIN CREATE SNAPSHOT s OF g WHERE a = $x", "$x", "write the value itself"),
         ("WITH a AS (SELECT 1) INSERT INTO t FROM a", "INSERT", "INSERT INTO t WITH"),
         ("WITH a(x) AS NOT MATERIALIZED (SELECT 1), b AS (SELECT 2) DELETE FROM t", "DELETE", "start with DELETE"),
         ("(DELETE FROM t)", "DELETE", "start with DELETE"),
@@ -255,6 +304,14 @@ STATEMENTS = [
     "SHOW TABLES AT (VERSION => 2); DESCRIBE TABLE t AT (VERSION => 2)",
     "COPY t (a) FROM 'x' WITH (FORMAT csv, HEADER true, SKIP -1)",
     "SHOW PROPERTY GRAPHS LIKE 'a%'; DESCRIBE GRAPH g; DROP SNAPSHOT IF EXISTS s",
+    SNAPSHOT
+    + "FOR EVENT_TIME WINDOW INTERVAL (1 + 2) DAYS ENDING DATE '2026-01-01' WITH (layout = 'ends') WHERE a > 0",
+    SNAPSHOT + "FOR EVENT_TIME WINDOW INTERVAL '7 days' WITH (layout = bitmap); REFRESH SNAPSHOT s FULL DRY RUN",
+    "EXPIRE SNAPSHOTS OF g OLDER THAN INTERVAL 3 DAYS RETAIN LAST 3 DRY RUN; SHOW SNAPSHOTS OF g; DROP TAG t RESTRICT",
+    "DIFF SNAPSHOT a WITH b ROWS; DIFF PROPERTY GRAPH g FROM VERSION 1 TO TAG 'x' FEATURES; DROP GRAPH g CASCADE",
+    "EXPLAIN ANALYZE (FORMAT json) REFRESH SNAPSHOT s; EXPLAIN (ANALYZE, FORMAT text) CREATE SNAPSHOT s OF g",
+    VERTICES
+    + " EVENT TIME (t) NULLS STATIC FEATURES (x FROM h KEY (b) EVENT TIME (t) TYPE int8, (i, v) AS w SPARSE [9]))",
     "EXPLAIN ANALYZE WITH a AS (SELECT ?) SELECT * FROM a -- end",
 ]
 WORDS = sorted({token.text for statement in STATEMENTS for token in scan(statement)})

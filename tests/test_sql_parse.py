@@ -21,21 +21,28 @@ from snapdb.sql import (
     CreateTag,
     Delete,
     Describe,
+    DiffGraph,
+    DiffSnapshot,
     DiffTable,
     Drop,
     DropColumn,
+    ExpireSnapshots,
+    Explain,
     Insert,
     Island,
     Name,
     Query,
+    RefreshSnapshot,
     RenameColumn,
     Rollback,
     Sample,
     Show,
     Statement,
+    TimeBound,
     Update,
     Vacuum,
     VersionBound,
+    WindowBound,
     parse,
 )
 
@@ -270,8 +277,36 @@ def test_a_property_graph_keeps_every_clause() -> None:
     )
     assert (texts(bought.destination_key), str(bought.destination)) == (["pid", "shop"], "item")
     assert bought.destination_columns == ()
-    assert (str(bought.event_time), str(bought.weight), bought.on_dangling) == ("ts", "qty", "SKIP")
+    assert bought.event_time is not None
+    assert (texts(bought.event_time.columns), bought.event_time.nulls_static) == (["ts"], False)
+    assert (str(bought.weight), bought.on_dangling) == ("qty", "SKIP")
     assert bought.features[0].default == 0
+
+
+def test_elements_have_event_times_and_features_have_types_and_histories() -> None:
+    statement = one(
+        "CREATE PROPERTY GRAPH g VERTEX TABLES (p KEY (a, b) EVENT TIME (born) NULLS STATIC FEATURES ("
+        "emb TYPE fp16 AS x, (i, v) SPARSE [8189] AS w, (i, v) AS u SPARSE, "
+        "pay DEFAULT -1 FROM h KEY (c, d) EVENT TIME (since) TYPE int8)) "
+        "EDGE TABLES (e SOURCE KEY (s) REFERENCES p DESTINATION KEY (t) REFERENCES p EVENT TIME (t0, t1) NULLS ERROR)"
+    )
+    assert isinstance(statement, CreateGraph)
+    (p,), (e,) = statement.vertices, statement.edges
+    assert p.event_time is not None
+    assert e.event_time is not None
+    assert (texts(p.event_time.columns), p.event_time.nulls_static) == (["born"], True)
+    assert (texts(e.event_time.columns), e.event_time.nulls_static) == (["t0", "t1"], False)
+    x, w, u, pay = p.features
+    assert (str(x.dtype), x.sparse, x.history) == ("fp16", None, None)
+    assert w.sparse is not None
+    assert u.sparse is not None
+    assert (texts(w.columns), str(w.name), w.sparse.width, u.sparse.width) == (["i", "v"], "w", 8189, None)
+    assert statement.source[slice(*w.sparse.span)] == "SPARSE [8189]"
+    assert pay.history is not None
+    assert pay.default_span is not None
+    assert (str(pay.history.table), texts(pay.history.key), str(pay.history.event_time)) == ("h", ["c", "d"], "since")
+    assert (pay.default, str(pay.dtype)) == (-1, "int8")
+    assert statement.source[slice(*pay.default_span)] == "DEFAULT -1"
 
 
 def test_node_and_relationship_tables_are_the_same() -> None:
@@ -288,7 +323,7 @@ def test_a_snapshot_keeps_its_bounds() -> None:
     assert statement.at is not None
     assert (statement.at.kind, statement.at.value.text) == ("VERSION", "40 + 1")
     assert statement.source[slice(*statement.at.span)] == "AT (version => 40 + 1)"
-    assert statement.event_time is not None
+    assert isinstance(statement.event_time, TimeBound)
     assert statement.event_time.start is not None
     assert (statement.event_time.kind, statement.event_time.start.text) == ("FROM", "DATE '2026-07-01'")
     assert statement.event_time.stop.text == "now() - x"
@@ -314,9 +349,109 @@ def test_a_window_is_a_point_a_half_open_or_a_closed_range(
     statement = one(f"CREATE SNAPSHOT s OF g FOR EVENT_TIME {clause}")
     assert isinstance(statement, CreateSnapshot)
     bound = statement.event_time
-    assert bound is not None
+    assert isinstance(bound, TimeBound)
     assert (bound.kind, bound.start and bound.start.text) == (kind, start)
     assert stop is None or bound.stop.text == stop
+
+
+@pytest.mark.parametrize(
+    ("clause", "length", "ending"),
+    [
+        ("WINDOW 100", "100", None),
+        ("WINDOW INTERVAL '7 days' ENDING 5", "INTERVAL '7 days'", "5"),
+        ("WINDOW INTERVAL 7 DAYS AT (VERSION => 1)", "INTERVAL 7 DAYS", None),
+        ("WINDOW interval '7' days ELEMENTS (a)", "interval '7' days", None),
+        ("window INTERVAL (f(2) + 1) MONTH ending (now() - x) WITH (layout = 'full')", None, "now() - x"),
+    ],
+)
+def test_a_window_has_a_length_and_may_end_at_a_time(clause: str, length: str | None, ending: str | None) -> None:
+    statement = one(f"CREATE SNAPSHOT s OF g FOR EVENT_TIME {clause} WHERE a.b > 0")
+    assert isinstance(statement, CreateSnapshot)
+    bound = statement.event_time
+    assert isinstance(bound, WindowBound)
+    assert bound.length.text == (length or "INTERVAL (f(2) + 1) MONTH")
+    assert (bound.ending and bound.ending.text) == ending
+
+
+@pytest.mark.parametrize("value", ["'ends'", "ENDS", "'Ends'"])
+def test_a_layout_is_asked_for_by_name(value: str) -> None:
+    statement = one(f"CREATE SNAPSHOT s OF g WITH (Layout = {value}) AT (VERSION => 1)")
+    assert isinstance(statement, CreateSnapshot)
+    assert statement.layout is not None
+    assert statement.layout.form == "ends"
+    assert statement.source[slice(*statement.layout.span)] == value
+
+
+def test_a_refresh_may_be_full_or_dry() -> None:
+    for text, full, dry_run in [("", False, False), ("FULL", True, False), ("full dry run", True, True)]:
+        statement = one(f"REFRESH SNAPSHOT full {text}")
+        assert isinstance(statement, RefreshSnapshot)
+        assert (str(statement.name), statement.full, statement.dry_run) == ("full", full, dry_run)
+
+
+@pytest.mark.parametrize(
+    ("text", "graph", "older", "last", "dry_run"),
+    [
+        ("OLDER THAN INTERVAL '30 days'", None, "INTERVAL '30 days'", None, False),
+        ("OF g RETAIN LAST 3 DRY RUN", "g", None, 3, True),
+        ("OF of RETAIN LAST 3 OLDER THAN INTERVAL 30 DAYS DRY RUN", "of", "INTERVAL 30 DAYS", 3, True),
+        ("OLDER THAN TIMESTAMP '2026-01-01' RETAIN LAST 0", None, "TIMESTAMP '2026-01-01'", 0, False),
+        ("OLDER THAN (now() - $age)", None, "now() - $age", None, False),
+    ],
+)
+def test_snapshots_expire_by_age_and_by_number(
+    text: str, graph: str | None, older: str | None, last: int | None, dry_run: bool
+) -> None:
+    statement = one(f"EXPIRE SNAPSHOTS {text}")
+    assert isinstance(statement, ExpireSnapshots)
+    assert (statement.graph and statement.graph.text, statement.older and statement.older.text) == (graph, older)
+    assert (statement.last, statement.dry_run) == (last, dry_run)
+
+
+@pytest.mark.parametrize(
+    ("before", "inner", "analyze", "json"),
+    [
+        ("EXPLAIN", "CREATE SNAPSHOT s OF g", False, False),
+        ("EXPLAIN ANALYZE", "CREATE OR REPLACE SNAPSHOT s OF g WHERE a.b > 0", True, False),
+        ("EXPLAIN (FORMAT json)", "REFRESH SNAPSHOT s FULL", False, True),
+        ("explain analyze (format text)", "refresh snapshot s", True, False),
+        ("EXPLAIN (ANALYZE, FORMAT JSON)", "CREATE SNAPSHOT IF NOT EXISTS s OF g", True, True),
+    ],
+)
+def test_an_explain_holds_its_statement(before: str, inner: str, analyze: bool, json: bool) -> None:
+    statement = one(f"  {before} {inner} ;")
+    assert isinstance(statement, Explain)
+    assert (statement.statement.text, statement.analyze, statement.json) == (inner, analyze, json)
+    assert isinstance(statement.statement, RefreshSnapshot if "REFRESH" in inner.upper() else CreateSnapshot)
+
+
+def test_graphs_and_snapshots_are_compared() -> None:
+    first, second, third, fourth = parse(
+        "DIFF GRAPH from FROM VERSION 1 TO TAG 'x' ROWS; DIFF PROPERTY GRAPH g FROM TIMESTAMP now() - b FEATURES;"
+        "DIFF SNAPSHOT from WITH rows; DIFF SNAPSHOT b WITH a FEATURES"
+    )
+    assert isinstance(first, DiffGraph)
+    assert isinstance(second, DiffGraph)
+    assert (str(first.graph), bound(first.start), bound(first.stop)) == ("from", ("VERSION", "1"), ("TAG", "'x'"))
+    assert (bound(second.start), second.stop, second.detail) == (("TIMESTAMP", "now() - b"), None, "FEATURES")
+    assert first.detail == "ROWS"
+    assert isinstance(third, DiffSnapshot)
+    assert isinstance(fourth, DiffSnapshot)
+    assert (str(third.after), str(third.before), third.detail) == ("from", "rows", "SUMMARY")
+    assert fourth.detail == "FEATURES"
+
+
+def test_a_drop_may_take_what_depends_on_it() -> None:
+    for text, name, cascade in [("t CASCADE", "t", True), ("cascade", "cascade", False), ("t restrict", "t", False)]:
+        statement = one(f"DROP TABLE {text}")
+        assert isinstance(statement, Drop)
+        assert (str(statement.name), statement.cascade) == (name, cascade)
+
+
+def test_the_snapshots_of_a_graph_can_be_shown() -> None:
+    statement = one("SHOW SNAPSHOTS OF g LIKE 'a%'")
+    assert isinstance(statement, Show)
+    assert (statement.what, str(statement.of), statement.like) == ("SNAPSHOTS", "g", "a%")
 
 
 def test_the_clauses_of_a_sample_come_in_any_order() -> None:

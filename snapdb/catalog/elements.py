@@ -9,7 +9,7 @@ from pathlib import Path
 from snapdb.relational import ROW_ID, quote, quote_all, table_rows
 from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Snapshot, Table, VertexElement, Window
 
-__all__ = ["EdgeRows", "VertexRows", "snapshot_views", "time_expression"]
+__all__ = ["EdgeRows", "VertexRows", "snapshot_rows", "snapshot_views", "time_expression"]
 
 _ID = quote(ROW_ID)
 
@@ -31,16 +31,27 @@ class VertexRows:
     root: Path
     """The database directory."""
     filters: tuple[Filter, ...] = ()
+    window: Window = ALL_TIME
+    """Of event time: vertices that come after it are not there yet."""
+    given: str | None = None
+    """SELECT of the rows, with `ROW_ID`, to look at; None: all of the table's."""
 
     @property
     def sql(self) -> str:
-        """SELECT of the table's columns: filtered, and one row a key where the graph says which one counts."""
-        columns = quote_all(c.name for c in self.table.columns)
-        plain = not self.filters and self.element.on_duplicate == "ERROR"
-        source = table_rows(self.table, self.root, row_ids=not plain)
+        """SELECT of the table's columns: there by then, filtered, one row a key where the graph says which counts."""
+        return self._select(quote_all(c.name for c in self.table.columns), plain=not self.given)
+
+    @property
+    def numbered(self) -> str:
+        """The same with the row ids, called `ROW_ID`."""
+        return self._select(f"{quote_all(c.name for c in self.table.columns)}, {_ID}", plain=False)
+
+    def _select(self, columns: str, *, plain: bool) -> str:
+        plain = plain and not self.selective and self.element.on_duplicate == "ERROR"
+        source = self.given or table_rows(self.table, self.root, row_ids=not plain)
         if plain:
             return source
-        where = _where([f.condition for f in self.filters])
+        where = _where([*self._born(), *(f.condition for f in self.filters)])
         chosen = ""
         if self.element.on_duplicate != "ERROR":
             order = "" if self.element.on_duplicate == "FIRST" else " DESC"
@@ -49,6 +60,22 @@ class VertexRows:
         # The choice among duplicates comes first: a filter may then drop the row that was chosen.
         inner = f"SELECT * FROM ({source}){chosen}"
         return f"SELECT {columns} FROM ({inner}) AS {quote(self.element.name)}{where}"
+
+    @property
+    def selective(self) -> bool:
+        """Whether rows of the table may be left out."""
+        return bool(self.filters) or bool(self._born())
+
+    @property
+    def time(self) -> Column | None:
+        """The event-time column."""
+        return self.table.column(self.element.event_time) if self.element.event_time else None
+
+    def _born(self) -> list[str]:
+        if self.time is None or self.window.stop is None:
+            return []
+        time = time_expression(self.time)
+        return [_or_static(self.element, time, f"{time} < {self.window.stop}")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,47 +89,69 @@ class EdgeRows:
     destination: VertexRows
     window: Window = ALL_TIME
     filters: tuple[Filter, ...] = ()
+    given: str | None = None
+    """As in VertexRows."""
 
     @property
     def sql(self) -> str:
         """SELECT of the table's columns and e_id: within the window, filtered, both ends in the snapshot."""
         columns = f"{quote_all(c.name for c in self.table.columns)}, e_id"
         conditions = [*self._within(), *(f.condition for f in self.filters)]
-        if self.source.filters or self.element.on_dangling == "SKIP":
+        if self.source.selective or self.element.on_dangling == "SKIP":
             conditions.append(_end_exists(self.element.source_key, self.source))
-        if self.destination.filters or self.element.on_dangling == "SKIP":
+        if self.destination.selective or self.element.on_dangling == "SKIP":
             conditions.append(_end_exists(self.element.destination_key, self.destination))
-        rows = table_rows(self.table, self.root, row_ids=True)
+        rows = self.given or table_rows(self.table, self.root, row_ids=True)
         source = f"SELECT * EXCLUDE ({_ID}), {_ID} AS e_id FROM ({rows})"
         return f"SELECT {columns} FROM ({source}) AS {quote(self.element.name)}{_where(conditions)}"
 
     @property
     def whole(self) -> EdgeRows:
         """The same without window and filters."""
-        source, destination = replace(self.source, filters=()), replace(self.destination, filters=())
+        source, destination = (replace(end, filters=(), window=ALL_TIME) for end in (self.source, self.destination))
         return replace(self, window=ALL_TIME, filters=(), source=source, destination=destination)
 
     @property
     def time(self) -> Column | None:
-        """The event-time column."""
+        """The column of the event's moment, or of its beginning."""
         return self.table.column(self.element.event_time) if self.element.event_time else None
+
+    @property
+    def end(self) -> Column | None:
+        """The column of the event's end; None for events that are moments."""
+        return self.table.column(self.element.event_end) if self.element.event_end else None
 
     def _within(self) -> list[str]:
         if self.time is None:
             return []
-        time = time_expression(self.time)
-        bounds = (("<=", self.window.start), (">", self.window.stop))
-        return [f"{bound} {sign} {time}" for sign, bound in bounds if bound is not None]
+        time, window = time_expression(self.time), self.window
+        conditions = [] if window.stop is None else [f"{time} < {window.stop}"]
+        if self.end is None and window.start is not None:
+            conditions.append(f"{time} >= {window.start}")
+        found = [_or_static(self.element, time, " AND ".join(conditions))] if conditions else []
+        if self.end is not None and window.until_after is not None:
+            end = time_expression(self.end)
+            found.append(f"{end} IS NULL OR {end} > {window.until_after}")
+        return found
+
+
+def _or_static(element: VertexElement | EdgeElement, time: str, condition: str) -> str:
+    return f"{time} IS NULL OR ({condition})" if element.nulls_static else condition
 
 
 def snapshot_views(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) -> dict[str, str]:
-    """Element name → SELECT, for every element of a snapshot.
+    """Element name → SELECT, for every element of a snapshot; `tables` as in `snapshot_rows`."""
+    return {name: rows.sql for name, rows in snapshot_rows(snapshot, tables, root).items()}
+
+
+def snapshot_rows(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) -> dict[str, VertexRows | EdgeRows]:
+    """Element name → its rows, for every element of a snapshot.
 
     Args:
         tables: The tables at the snapshot's version, by case-folded name.
     """
     vertices = {
-        v.name: VertexRows(v, tables[v.table.lower()], root, _filters(snapshot, v.name))
+        v.name: VertexRows(v, tables[v.table.lower()], root, _filters(snapshot, v.name), snapshot.window)
         for v in snapshot.graph.vertices
     }
     edges = {
@@ -117,8 +166,7 @@ def snapshot_views(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) 
         )
         for e in snapshot.graph.edges
     }
-    views = {name: rows.sql for name, rows in vertices.items()}
-    return views | {name: rows.sql for name, rows in edges.items()}
+    return {**vertices, **edges}
 
 
 def _filters(snapshot: Snapshot, element: str) -> tuple[Filter, ...]:

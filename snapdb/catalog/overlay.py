@@ -6,7 +6,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from snapdb.catalog.state import Catalog
-from snapdb.storage.changes import AddTable, Allot, AlterTable, Append, Change, DropTable, File, RemoveRows
+from snapdb.storage.changes import (
+    AddTable,
+    Allot,
+    AlterTable,
+    Append,
+    Change,
+    DropNames,
+    DropTable,
+    File,
+    RemoveRows,
+)
 from snapdb.types import Column, Segment, Table
 
 __all__ = ["with_changes"]
@@ -37,6 +47,8 @@ def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
                 tables[change.table_id] = replace(table, columns=change.columns, segments=kept, fields=fields)
             case DropTable():
                 del tables[change.table_id]
+            case DropNames():
+                pass  # graphs and snapshots stand outside transactions
             case Allot():
                 pass  # ids are allotted when the transaction commits
     return replace(catalog, tables={table.name.lower(): table for table in tables.values()})

@@ -13,12 +13,17 @@ from snapdb.execute.create_table import CreateTable
 from snapdb.execute.create_tag import CreateTag
 from snapdb.execute.delete import Delete
 from snapdb.execute.describe import Describe
+from snapdb.execute.diff_graph import DiffGraph
+from snapdb.execute.diff_snapshot import DiffSnapshot
 from snapdb.execute.diff_table import DiffTable
 from snapdb.execute.drop import Drop
+from snapdb.execute.expire import Expire
+from snapdb.execute.explain import Explain
 from snapdb.execute.insert import Insert
 from snapdb.execute.nothing import Nothing
 from snapdb.execute.operator import Operator
 from snapdb.execute.query import Query
+from snapdb.execute.refresh import Refresh
 from snapdb.execute.sample import Sample
 from snapdb.execute.show import Show
 from snapdb.execute.transaction import Transaction
@@ -43,6 +48,11 @@ _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.DropPlan: Drop,
     logical.CreateTagPlan: CreateTag,
     logical.DiffTablePlan: DiffTable,
+    logical.DiffSnapshotPlan: DiffSnapshot,
+    logical.DiffGraphPlan: DiffGraph,
+    logical.RefreshPlan: Refresh,
+    logical.ExpirePlan: Expire,
+    logical.ExplainPlan: Explain,
     logical.BeginPlan: Transaction,
     logical.CommitPlan: Transaction,
     logical.RollbackPlan: Transaction,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.execute.graph_data import check_edges, check_vertices, graph_data
+from snapdb.execute.dense_edges import DenseEdges, edge_rows
+from snapdb.execute.graph_data import check_vertices, graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import CreateGraphPlan
 from snapdb.storage.apply import check_free, require_table
 from snapdb.storage.codec import encode
 from snapdb.storage.commit import now
+from snapdb.storage.features import check_features
 
 __all__ = ["CreateGraph"]
 
@@ -30,12 +32,14 @@ class CreateGraph:
                 check_vertices(session, vertex)
             for edge in data.edges.values():
                 engine.report(f"checking {edge.rows.element.name}", None)
-                check_edges(session, edge)
+                for _ in DenseEdges(session, edge, edge_rows(edge)):
+                    engine.check_stopped()
+                check_features(session, edge.features, edge.rows.element.features)
         with engine.ledger.writing() as connection:
             if self.plan.replaces:
                 connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.name.lower(),))
             check_free(connection, graph.name)
-            for table in (engine.context.catalog.table(e.table) for e in graph.elements):
+            for table in (engine.context.catalog.table(name) for name in graph.tables):
                 require_table(connection, table.id)
             connection.execute(
                 "INSERT INTO graphs VALUES (?, ?, ?, ?)", (graph.name, graph.name.lower(), encode(graph), now())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,14 @@ from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.show import window_text
 from snapdb.plan.logical import DescribePlan
 from snapdb.storage.disk import read_manifest
-from snapdb.types import FeatureSpec, PropertyGraph, Snapshot, Table
+from snapdb.types import EdgeElement, FeatureSpec, PropertyGraph, Snapshot, Table, VertexElement
 
 __all__ = ["Describe"]
 
 _TEXT = pa.string()
+
+_DIRECTORIES = {"vertex": (("features", "patch"),), "edge": (("topology", "patch"), ("features", "feature_patch"))}
+"""Which directories a kind of element is read from: each with a patch, which follows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +48,72 @@ def _table(table: Table) -> pa.RecordBatch:
 def _graph(graph: PropertyGraph) -> pa.RecordBatch:
     names = ("element", "kind", "table", "key", "connects", "event_time", "weight", "features", "target")
     vertices = [
-        (v.name, "vertex", v.table, ", ".join(v.key), None, None, None, _features(v.features), v.target)
+        (v.name, "vertex", v.table, ", ".join(v.key), None, _event_time(v), None, _features(v.features), v.target)
         for v in graph.vertices
     ]
     edges = [
         (e.name, "edge", e.table, f"{', '.join(e.source_key)} → {', '.join(e.destination_key)}",
-         f"{e.source} → {e.destination}", e.event_time, e.weight, _features(e.features), None)
+         f"{e.source} → {e.destination}", _event_time(e), e.weight, _features(e.features), None)
         for e in graph.edges
     ]  # fmt: skip
     return listing([(name, _TEXT) for name in names], [*vertices, *edges])
 
 
+def _event_time(element: VertexElement | EdgeElement) -> str | None:
+    if element.event_time is None:
+        return None
+    end = element.event_end if isinstance(element, EdgeElement) else None
+    columns = element.event_time if end is None else f"{element.event_time} → {end}"
+    return f"{columns}, nulls static" if element.nulls_static else columns
+
+
 def _features(specs: tuple[FeatureSpec, ...]) -> str | None:
-    return "; ".join(f"{spec.name} = {', '.join(spec.columns)}" for spec in specs) or None
+    return "; ".join(map(_feature, specs)) or None
+
+
+def _feature(spec: FeatureSpec) -> str:
+    """A feature as its graph says it: what differs from float32 numbers of the element's own table."""
+    parts = [f"{spec.name} = {', '.join(spec.columns)}"]
+    if spec.history is not None:
+        parts.append(f"from {spec.history.table} ({', '.join(spec.history.key)}; since {spec.history.event_time})")
+    if spec.sparse:
+        parts.append("sparse" if spec.width is None else f"sparse [{spec.width}]")
+    if spec.dtype != "float32":
+        parts.append(spec.dtype)
+    return " ".join(parts)
 
 
 def _snapshot(engine: Engine, snapshot: Snapshot) -> pa.RecordBatch:
     """The snapshot in its first row, then its elements."""
-    names = ("name", "kind", "count", "form", "version", "event_time", "filter")
-    types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT)
+    names = (
+        "name",
+        "kind",
+        "count",
+        "form",
+        "version",
+        "event_time",
+        "filter",
+        "bytes",
+        "reason",
+        "features",
+        "stored",
+    )
+    types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT, pa.int64(), _TEXT, _TEXT, _TEXT)
     layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
     head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.form, snapshot.version)
-    rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None)]
+    rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None, snapshot.bytes, None, None, None)]
+    specs = {element.name: element.features for element in snapshot.graph.elements}
     for kind, elements, count in (("vertex", layout["vertices"], "nodes"), ("edge", layout["edges"], "edges")):
         for e in elements:
-            rows.append((e["name"], kind, e[count], e.get("form"), None, None, _filter(snapshot, e["name"])))
+            how = (e.get("bytes"), e.get("reason") or None, _features(specs.get(e["name"], ())), _stored(kind, e))
+            rows.append((e["name"], kind, e[count], e.get("form"), None, None, _filter(snapshot, e["name"]), *how))
     return listing(list(zip(names, types, strict=True)), rows)
+
+
+def _stored(kind: str, layout: Mapping[str, Any]) -> str | None:
+    """The shared directories that an element is read from."""
+    parts = [" + ".join(layout[name] for name in names if layout.get(name)) for names in _DIRECTORIES[kind]]
+    return "; ".join([part for part in parts if part] + list(layout.get("history") or ())) or None
 
 
 def _filter(snapshot: Snapshot, element: str) -> str | None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
+from snapdb.catalog.differences import rows_beyond
+from snapdb.execute.diff_rows import column_value
 from snapdb.execute.listing import listing
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import DiffTablePlan
-from snapdb.relational import ROW_ID, Session, deleted_rows, quote, table_rows
+from snapdb.relational import ROW_ID, Session, quote
 from snapdb.types import Column, Table
 
 __all__ = ["DiffTable"]
@@ -29,49 +29,13 @@ class DiffTable:
     def run(self, engine: Engine) -> Rows:
         plan = self.plan
         with engine.relational.session() as session:
-            gone = _without(session, engine.home.path, plan.before, plan.after)
-            come = _without(session, engine.home.path, plan.after, plan.before)
+            gone = rows_beyond(session, engine.home.path, plan.before, plan.after)
+            come = rows_beyond(session, engine.home.path, plan.after, plan.before)
             if plan.rows:
                 yield from session.reader(_changes(plan, gone, come))
             else:
                 yield _summary(session, plan, gone, come)
         return None
-
-
-def _without(session: Session, root: Path, one: Table | None, other: Table | None) -> str | None:
-    """SELECT the rows, with their ids, that `one` has and `other` has not; None when there are none."""
-    if one is None:
-        return None
-    if other is None or one.id != other.id:  # another table of the same name
-        return table_rows(one, root, row_ids=True)
-    parts = [part for part in (_newer(root, one, other), _removed(session, root, one, other)) if part is not None]
-    return " UNION ALL ".join(f"({part})" for part in parts) or None
-
-
-def _newer(root: Path, one: Table, other: Table) -> str | None:
-    """Those that were added after `other`."""
-    files = tuple(s for s in one.segments if s.first + s.rows > other.next_row)
-    if one.next_row <= other.next_row or not files:
-        return None
-    rows = table_rows(replace(one, segments=files), root, row_ids=True)
-    return f"SELECT * FROM ({rows}) WHERE {_ID} >= {other.next_row}"
-
-
-def _removed(session: Session, root: Path, one: Table, other: Table) -> str | None:
-    """Those that are deleted in `other` only, out of the files that hold any of them."""
-    theirs = [s for s in other.deletes if s not in one.deletes]
-    if not theirs:
-        return None
-    ids = f"SELECT row_id FROM ({deleted_rows(theirs, root)}) WHERE row_id < {one.next_row}"
-    if mine := [s for s in one.deletes if s not in other.deletes]:
-        ids += f" EXCEPT ({deleted_rows(mine, root)})"
-    found = session.table(ids).column(0).to_numpy()
-    firsts = np.array([s.first for s in one.segments], np.int64)
-    hit = np.unique(np.searchsorted(firsts, found, side="right") - 1)
-    if not hit.size:
-        return None
-    rows = table_rows(replace(one, segments=tuple(one.segments[i] for i in hit), deletes=()), root, row_ids=True)
-    return f"SELECT * FROM ({rows}) WHERE {_ID} IN ({ids})"
 
 
 def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
@@ -95,11 +59,7 @@ def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
 
 def _value(column: Column, table: Table, shown: Table) -> str:
     """A column of the shown table out of another state of it, or of the table that it replaced."""
-    same_table = table.id == shown.id
-    for c in table.columns:
-        if c.type == column.type and (c.field == column.field if same_table else c.name == column.name):
-            return quote(c.name)
-    return f"CAST(NULL AS {column.type})"
+    return column_value(column, table, shown) or f"CAST(NULL AS {column.type})"
 
 
 def _summary(session: Session, plan: DiffTablePlan, gone: str | None, come: str | None) -> pa.RecordBatch:

@@ -1,15 +1,17 @@
-"""DROP: a name goes; binding has made sure that nothing depends on it."""
+"""DROP: a name goes, and with CASCADE what depends on it: all of it at once, or nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.publish import publish
 from snapdb.plan.logical import DropPlan
-from snapdb.storage.changes import DropTable
+from snapdb.storage.changes import Change, DropNames, DropTable
 from snapdb.storage.locks import remove_unless_held
+from snapdb.storage.names import drop_names
 from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
 __all__ = ["Drop"]
@@ -17,7 +19,7 @@ __all__ = ["Drop"]
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Removes a table (as a version), a graph, a snapshot or a tag."""
+    """Removes a table (as a version), a graph, a snapshot or a tag; binding has found all that depends on it."""
 
     plan: DropPlan
 
@@ -25,33 +27,29 @@ class Drop:
         yield from ()
         match self.plan.target:
             case Table() as table:
-                return _drop_table(engine, table, self.plan.base)
-            case PropertyGraph() as graph:
-                return _drop_graph(engine, graph)
-            case Snapshot() as snapshot:
-                return _drop_snapshot(engine, snapshot)
+                return _drop_table(engine, table, self.plan)
+            case PropertyGraph() | Snapshot() as target:
+                return _drop_names(engine, target, self.plan)
             case Tag() as tag:
                 return _drop_tag(engine, tag)
 
 
-def _drop_table(engine: Engine, table: Table, base: int) -> Outcome:
-    return publish(engine, [DropTable(table.id, base)], None, f"table {table.name} dropped", 0)
+def _drop_table(engine: Engine, table: Table, plan: DropPlan) -> Outcome:
+    names = _names(plan.dependants)
+    drop = DropTable(table.id, plan.base)
+    changes: list[Change] = [names, drop] if plan.dependants else [drop]
+    outcome = publish(engine, changes, None, f"table {table.name} dropped{_with(plan)}", 0)
+    _remove(engine, names.snapshots)
+    return outcome
 
 
-def _drop_graph(engine: Engine, graph: PropertyGraph) -> Outcome:
+def _drop_names(engine: Engine, target: PropertyGraph | Snapshot, plan: DropPlan) -> Outcome:
+    names = _names((*plan.dependants, target))
     with engine.ledger.writing() as connection:
-        connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.name.lower(),))
-    return Outcome(f"graph {graph.name} dropped")
-
-
-def _drop_snapshot(engine: Engine, snapshot: Snapshot) -> Outcome:
-    with engine.ledger.writing() as connection:
-        if not connection.execute("DELETE FROM snapshots WHERE id = ?", (snapshot.id,)).rowcount:
-            raise CommitConflict(
-                f"{snapshot.name} moved: it was replaced or dropped meanwhile; run the statement again"
-            )
-    remove_unless_held(engine.home, engine.home.inside(snapshot.path))
-    return Outcome(f"snapshot {snapshot.name} dropped")
+        drop_names(connection, names)
+    _remove(engine, names.snapshots)
+    kind = "graph" if isinstance(target, PropertyGraph) else "snapshot"
+    return Outcome(f"{kind} {target.name} dropped{_with(plan)}")
 
 
 def _drop_tag(engine: Engine, tag: Tag) -> Outcome:
@@ -60,3 +58,20 @@ def _drop_tag(engine: Engine, tag: Tag) -> Outcome:
         if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
             raise CommitConflict(f"tag {tag.name} moved: it was replaced or dropped meanwhile; run the statement again")
     return Outcome(f"tag {tag.name} dropped; version {tag.version} stays")
+
+
+def _names(things: Sequence[PropertyGraph | Snapshot]) -> DropNames:
+    graphs = tuple(thing.name for thing in things if isinstance(thing, PropertyGraph))
+    return DropNames(graphs, tuple(thing for thing in things if isinstance(thing, Snapshot)))
+
+
+def _with(plan: DropPlan) -> str:
+    """What goes too, for a person."""
+    named = [f"{'graph' if isinstance(d, PropertyGraph) else 'snapshot'} {d.name}" for d in plan.dependants]
+    return f", and with it {', '.join(named)}" if named else ""
+
+
+def _remove(engine: Engine, snapshots: Sequence[Snapshot]) -> None:
+    """The files go once the catalog names them no more, unless somebody reads them."""
+    for snapshot in snapshots:
+        remove_unless_held(engine.home, engine.home.inside(snapshot.path))

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from snapdb.catalog import EdgeRows, VertexRows
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CommitConflict, DataError
 from snapdb.execute.operator import Engine
-from snapdb.relational import ROW_ID, Session, quote, quote_all
+from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
 from snapdb.storage.features import FeatureSource, check_features
 from snapdb.storage.ids import IdMap, ensure_map
 from snapdb.storage.segments import check_files, check_table
-from snapdb.types import PropertyGraph, Table
+from snapdb.types import FeatureSpec, PropertyGraph, Table, VertexElement
 
 __all__ = ["EdgeData", "GraphData", "VertexData", "check_edges", "check_vertices", "graph_data"]
 
@@ -36,7 +39,7 @@ class VertexData:
     @property
     def keyed(self) -> str:
         """SELECT of the rows' columns and their dense id, called ROW_ID."""
-        return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({self.rows.sql}) v JOIN ({self.known}) m ON {self._same}"
+        return self.numbered(self.rows.sql)
 
     @property
     def dense(self) -> str:
@@ -46,8 +49,31 @@ class VertexData:
 
     @property
     def features(self) -> FeatureSource:
+        return self.features_of(self.keyed)
+
+    def features_of(self, rows: str) -> FeatureSource:
+        """Of some rows only: a SELECT of the columns and the dense id, called ROW_ID."""
         table, element = self.rows.table, self.rows.element
-        return FeatureSource(element.name, self.keyed, table.columns, self.id_map.limit, element.key)
+        return FeatureSource(element.name, rows, table.columns, self.id_map.limit, element.key)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every dense id is a vertex of this version; keys must have passed `check_vertices`."""
+        plain = not self.rows.selective and self.rows.element.on_duplicate == "ERROR"
+        return plain and self.rows.table.rows == self.id_map.limit
+
+    def numbered(self, rows: str) -> str:
+        """SELECT of some rows' columns and their dense id, called ROW_ID."""
+        return f"SELECT v.*, m.dense AS {quote(ROW_ID)} FROM ({rows}) v JOIN ({self.known}) m ON {self._same}"
+
+    def alive(self, session: Session) -> npt.NDArray[np.bool_] | None:
+        """[dense ids] which are vertices; None when all are."""
+        if self.complete:
+            return None
+        alive = np.zeros(self.id_map.limit, np.bool_)
+        for batch in session.reader(f"SELECT {quote(ROW_ID)} FROM ({self.keyed})"):
+            alive[batch.column(0).to_numpy()] = True
+        return None if alive.all() else alive
 
     @property
     def _same(self) -> str:
@@ -56,27 +82,18 @@ class VertexData:
 
 @dataclass(frozen=True, slots=True)
 class EdgeData:
-    """One edge type: its rows between two vertex types."""
+    """One edge type: its rows, dangling ones too, between two vertex types."""
 
     rows: EdgeRows
     source: VertexData
     destination: VertexData
 
     @property
-    def dense(self) -> str:
-        """SELECT source, destination (dense ids), e_id, and time and weight where there are."""
-        element = self.rows.element
-        more = f", {time_expression(self.rows.time, 'e.')} AS time" if self.rows.time else ""
-        if element.weight:
-            more += f", CAST(e.{quote(element.weight)} AS DOUBLE) AS weight"
-        source = _join("s", self.source.dense, element.source_key)
-        destination = _join("d", self.destination.dense, element.destination_key)
-        return (f"SELECT s.dense AS source, d.dense AS destination, e.e_id{more} "
-                f"FROM ({self.rows.sql}) e JOIN {source} JOIN {destination}")  # fmt: skip
-
-    @property
     def features(self) -> FeatureSource:
-        rows = f"SELECT * EXCLUDE (e_id), e_id AS {quote(ROW_ID)} FROM ({self.rows.sql})"
+        return self.features_of(table_rows(self.rows.table, self.rows.root, row_ids=True, ordered=False))
+
+    def features_of(self, rows: str) -> FeatureSource:
+        """Of some rows only: a SELECT of the columns and the edge id, called ROW_ID."""
         table = self.rows.table
         return FeatureSource(self.rows.element.name, rows, table.columns, table.next_row, (ROW_ID,))
 
@@ -110,61 +127,97 @@ def graph_data(engine: Engine, session: Session, graph: PropertyGraph, tables: M
     return GraphData(vertices, edges)
 
 
-def check_vertices(session: Session, data: VertexData) -> None:
-    """Nothing when keys are there and unique, and features complete.
+def check_vertices(session: Session, data: VertexData, new: str | None = None) -> None:
+    """Nothing when keys are there and unique, times are there, and features complete.
+
+    Args:
+        new: SELECT of the rows to look at, when all the others have been looked at before.
 
     Raises:
         DataError: it counts the rows that break the rule and shows three.
     """
-    element, rows = data.rows.element, data.rows.sql
-    keys = quote_all(element.key)
+    element, rows = data.rows.element, new or data.rows.sql
     missing = " OR ".join(f"{quote(name)} IS NULL" for name in element.key)
     (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {missing}")[0]
     if nulls:
         raise DataError(f"{nulls} rows of {element.name} have NULL as key ({', '.join(element.key)}); "
                         f"delete them: DELETE FROM {element.table} WHERE {element.key[0]} IS NULL")  # fmt: skip
     if element.on_duplicate == "ERROR":
-        twice = f"SELECT {keys} FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
-        (count,) = session.rows(f"SELECT count(*) FROM ({twice})")[0]
-        if count:
-            shown = _shown(session, element.key, f"FROM ({twice}) ORDER BY {keys} LIMIT 3")
-            raise DataError(f"{count} keys of {element.name} occur more than once ({shown}); make them unique, or say "
-                            "ON DUPLICATE KEY FIRST or LAST in the graph")  # fmt: skip
-    check_features(session, data.features, element.features)
+        _check_unique(session, data, new)
+    if data.rows.time is not None:
+        _check_times(session, data.rows, rows)
+    check_features(session, data.features if new is None else data.features_of(data.numbered(new)), _own(element))
 
 
-def check_edges(session: Session, data: EdgeData) -> None:
-    """Nothing when both ends of every edge are vertices, times are there, and features complete.
+def _own(element: VertexElement) -> tuple[FeatureSpec, ...]:
+    """The features that come from the element's own table."""
+    return tuple(spec for spec in element.features if spec.history is None)
+
+
+def _check_unique(session: Session, data: VertexData, new: str | None) -> None:
+    element, rows = data.rows.element, data.rows.sql
+    keys = quote_all(element.key)
+    if new is not None:
+        rows = f"SELECT {keys} FROM ({rows}) SEMI JOIN (SELECT {keys} FROM ({new})) USING ({keys})"
+    twice = f"SELECT {keys} FROM ({rows}) GROUP BY {keys} HAVING count(*) > 1"
+    (count,) = session.rows(f"SELECT count(*) FROM ({twice})")[0]
+    if count:
+        shown = _shown(session, element.key, f"FROM ({twice}) ORDER BY {keys} LIMIT 3")
+        raise DataError(f"{count} keys of {element.name} occur more than once ({shown}); make them unique, or say "
+                        "ON DUPLICATE KEY FIRST or LAST in the graph")  # fmt: skip
+
+
+def check_edges(session: Session, data: EdgeData, rows: str) -> None:
+    """Nothing when both ends of every edge are vertices, and times and weights are there.
+
+    Args:
+        rows: SELECT of the edges to look at.
 
     Raises:
         DataError: it counts the edges that break the rule and shows three.
     """
-    element, rows = data.rows.element, data.rows.sql
+    element = data.rows.element
     if element.on_dangling == "ERROR":
         for side, key, vertices in (
             ("source", element.source_key, data.source),
             ("destination", element.destination_key, data.destination),
         ):
-            _check_ends(session, data, side, key, vertices)
+            _check_ends(session, data, rows, side, key, vertices)
     if data.rows.time is not None:
-        time = time_expression(data.rows.time)  # infinite times have no number either
-        (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {time} IS NULL")[0]
-        if nulls:
-            raise DataError(f"{nulls} rows of {element.name} have NULL or infinity as event time "
-                            f"({data.rows.time.name}); delete them or give them a time")  # fmt: skip
+        _check_times(session, data.rows, rows)
     if element.weight is not None:
         weight = f"CAST({quote(element.weight)} AS DOUBLE)"
         (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {weight} IS NULL OR isnan({weight})")[0]
         if nulls:
             raise DataError(f"{nulls} rows of {element.name} have NULL or NaN as weight ({element.weight}); "
                             "delete them or give them a weight")  # fmt: skip
-    check_features(session, data.features, element.features)
 
 
-def _check_ends(session: Session, data: EdgeData, side: str, key: Sequence[str], vertices: VertexData) -> None:
+def _check_times(session: Session, rows: VertexRows | EdgeRows, query: str) -> None:
+    column, element = rows.time, rows.element
+    assert column is not None
+    time = time_expression(column)  # infinite times have no number either
+    static = f" AND {quote(column.name)} IS NOT NULL" if element.nulls_static else ""
+    (nulls,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {time} IS NULL{static}")[0]
+    if nulls:
+        what = "infinity" if element.nulls_static else "NULL or infinity"
+        more = "" if element.nulls_static else ", or say NULLS STATIC in the graph"
+        raise DataError(f"{nulls} rows of {element.name} have {what} as event time ({column.name}); "
+                        f"delete them or give them a time{more}")  # fmt: skip
+    end = rows.end if isinstance(rows, EdgeRows) else None
+    if end is not None:
+        (wrong,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {time_expression(end)} < {time}")[0]
+        if wrong:
+            raise DataError(f"{wrong} rows of {element.name} end before they begin ({end.name} < {column.name}); "
+                            "swap or delete them")  # fmt: skip
+
+
+def _check_ends(
+    session: Session, data: EdgeData, rows: str, side: str, key: Sequence[str], vertices: VertexData
+) -> None:
     element = data.rows.element
     same = " AND ".join(f"e.{quote(k)} = v.{quote(there)}" for k, there in zip(key, vertices.key, strict=True))
-    dangling = f"FROM ({data.rows.sql}) e ANTI JOIN ({vertices.rows.sql}) v ON {same}"
+    dangling = f"FROM ({rows}) e ANTI JOIN ({vertices.rows.sql}) v ON {same}"
     (count,) = session.rows(f"SELECT count(*) {dangling}")[0]
     if count:
         shown = _shown(session, key, f"FROM (SELECT DISTINCT {quote_all(key)} {dangling} ORDER BY ALL LIMIT 3)")
@@ -181,11 +234,6 @@ def _ensure(engine: Engine, session: Session, table: Table, key: Sequence[str]) 
             if attempt == _TRIES - 1:
                 raise
     raise AssertionError("unreachable: the last try returns or raises")
-
-
-def _join(alias: str, rows: str, key: Sequence[str]) -> str:
-    same = " AND ".join(f"e.{quote(name)} = {alias}.k{i}" for i, name in enumerate(key))
-    return f"({rows}) {alias} ON {same}"
 
 
 def _shown(session: Session, key: Sequence[str], rows: str) -> str:

@@ -59,6 +59,11 @@ class Engine:
         if self.progress is not None:
             self.progress(what, share)
 
+    def step(self, what: str, share: float | None) -> None:
+        """Report, and stop where that was asked for: between two steps of long work of our own."""
+        self.check_stopped()
+        self.report(what, share)
+
     def watching(self, session: Session, what: str) -> AbstractContextManager[None]:
         """Report how far the session's query has come while the block runs, where somebody listens."""
         if self.progress is None:

@@ -33,11 +33,11 @@ class Result:
     @property
     def is_query(self) -> bool:
         """Whether this is a table, if an empty one, rather than what a statement did."""
-        return self._outcome is None
+        return self._outcome is None or bool(self._schema.names)
 
     @property
     def message(self) -> str | None:
-        """What a statement that is not a query did, in one line."""
+        """What a statement did, in one line; None for a query that only looked."""
         return None if self._outcome is None else self._outcome.message
 
     @property
@@ -51,7 +51,7 @@ class Result:
     @property
     def rowcount(self) -> int:
         """Rows of the query, or rows that the statement added or removed."""
-        return self._outcome.rows if self._outcome is not None else self.arrow().num_rows
+        return self.arrow().num_rows if self._outcome is None or self.is_query else self._outcome.rows
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """The record batches, at least one for a query.

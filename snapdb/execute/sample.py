@@ -93,6 +93,6 @@ def _rows(
         pa.array(np.where(outward, "out", "in")),
         source.cast(schema.field("source").type),
         destination.cast(schema.field("destination").type),
-        pa.array(adjacency.edge_id[block.position]),
+        pa.array(adjacency.edge_id.read(block.position).astype(np.int64, copy=False)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

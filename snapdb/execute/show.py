@@ -14,6 +14,7 @@ from snapdb.catalog import tags, versions
 from snapdb.execute.listing import MOMENT, listing
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import ShowPlan
+from snapdb.storage.commit import now
 from snapdb.types import Snapshot
 
 __all__ = ["Show", "window_text"]
@@ -25,7 +26,8 @@ _TABLES = [("name", pa.string()), ("rows", pa.int64()), ("columns", pa.int64()),
 _GRAPHS = [("name", pa.string()), ("vertex_types", pa.list_(pa.string())), ("edge_types", pa.list_(pa.string()))]
 _SNAPSHOTS = [("name", pa.string()), ("graph", pa.string()), ("version", pa.int64()), ("from_time", pa.string()),
               ("to_time", pa.string()), ("form", pa.string()), ("nodes", pa.int64()), ("edges", pa.int64()),
-              ("bytes", pa.int64()), ("created", MOMENT)]  # fmt: skip
+              ("bytes", pa.int64()), ("created", MOMENT), ("age", pa.string()), ("tag", pa.string()),
+              ("moves", pa.string())]  # fmt: skip
 _TAGS = [("name", pa.string()), ("version", pa.int64()), ("time", MOMENT)]
 _VERSIONS = [("version", pa.int64()), ("time", MOMENT), ("message", pa.string()), ("tag", pa.string()),
              ("author", pa.string()), ("table", pa.string()), ("rows_added", pa.int64()),
@@ -46,7 +48,12 @@ class Show:
 
 
 def window_text(snapshot: Snapshot) -> str:
-    """A snapshot's window as its statement said it."""
+    """A snapshot's window as its statement said it; of one that moves, where it is now too."""
+    said = f"WINDOW {_length(snapshot.pin.window)}: " if snapshot.pin.window is not None else ""
+    return said + _window_now(snapshot)
+
+
+def _window_now(snapshot: Snapshot) -> str:
     start, stop = _bounds(snapshot)
     if stop is None:
         return "all time"
@@ -86,12 +93,55 @@ def _graphs(engine: Engine, plan: ShowPlan) -> Listed:
 
 
 def _snapshots(engine: Engine, plan: ShowPlan) -> Listed:
-    return _SNAPSHOTS, [_snapshot(s) for s in engine.context.catalog.snapshots.values()]
+    named: dict[int, list[str]] = {}
+    for tag in tags(engine.ledger):
+        named.setdefault(tag.version, []).append(tag.name)
+    moment = now()
+    return _SNAPSHOTS, [
+        (
+            *_snapshot(s),
+            _age(moment - (s.refreshed or s.created)),
+            ", ".join(named.get(s.version, [])) or None,
+            _moves(s),
+        )
+        for s in engine.context.catalog.snapshots.values()
+        if plan.of is None or s.graph.name.lower() == plan.of.lower()
+    ]
 
 
 def _snapshot(s: Snapshot) -> Sequence[Any]:
     created = _EPOCH + timedelta(microseconds=s.created)
     return (s.name, s.graph.name, s.version, *_bounds(s), s.form, s.nodes, s.edges, s.bytes, created)
+
+
+def _age(microseconds: int) -> str:
+    """A span of time for a person.
+
+    >>> _age(0), _age(86_400_000_000 * 3 + 7_500_000_000)
+    ('00:00', '3 days 02:05')
+    """
+    minutes = max(microseconds, 0) // 60_000_000
+    days, minutes = divmod(minutes, 1440)
+    clock = f"{minutes // 60:02}:{minutes % 60:02}"
+    return f"{days} day{'' if days == 1 else 's'} {clock}" if days else clock
+
+
+def _moves(snapshot: Snapshot) -> str | None:
+    """What REFRESH resolves again; None when nothing moves."""
+    pin = snapshot.pin
+    parts = ["head"] if pin.head else []
+    parts += [f"tag {pin.tag}"] if pin.tag is not None else []
+    parts += [f"window {_length(pin.window)}"] if pin.window is not None else []
+    return " + ".join(parts) or None
+
+
+def _length(window: str | None) -> str:
+    """The length of a window without the signs that SQL needs.
+
+    >>> _length("INTERVAL '7 days'"), _length("interval (36) HOUR"), _length("400")
+    ('7 days', '36 hour', '400')
+    """
+    return " ".join(re.sub(r"(?i)\binterval\b|['()]", " ", window or "").split()).lower()
 
 
 def _tags(engine: Engine, plan: ShowPlan) -> Listed:

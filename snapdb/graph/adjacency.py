@@ -5,17 +5,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.graph.view import Adjacency
+from snapdb.graph.view import Adjacency, Column
+from snapdb.kernels.rows import LiveArrays, PatchArrays, patch_arrays, row_arrays
 from snapdb.kernels.topology import merge_rows
-from snapdb.storage.topology import EdgeArrays, Rows, check_rows, sort_edges
+from snapdb.storage.patches import Patch, read_patch
+from snapdb.storage.topology import EdgeArrays, Rows, check_rows, read_rows, rows_of, sort_edges
 from snapdb.types import EdgeType, Relation
 
-__all__ = ["AdjacencyShelf", "rows_adjacency"]
+__all__ = ["AdjacencyShelf", "open_topology", "rows_adjacency"]
 
 
 @dataclass(frozen=True)
@@ -49,53 +52,72 @@ class AdjacencyShelf:
             return self.incoming[relation.edge]()
         incoming = self._open(Relation(relation.edge, "IN"))
         if relation.direction == "OUT":
-            far = self.node_counts[relation.expands]
-            check_rows(incoming.starts, incoming.ends, incoming.indices, far, relation.edge.edge)
-            return _outgoing(incoming, self.node_counts[relation.expands], self.node_counts[relation.reaches])
+            expands, reaches = (self.node_counts[name] for name in (relation.expands, relation.reaches))
+            return _outgoing(incoming, expands, reaches, relation.edge.edge)
         return _both(incoming, self._open(Relation(relation.edge, "OUT")))
 
 
-def _outgoing(incoming: Adjacency, nodes: int, far_nodes: int) -> Adjacency:
+def open_topology(root: Path, patch: Path | None, nodes: int) -> Adjacency:
+    """The rows of a topology, whole, over a patch where there is one; arrays are memory-mapped.
+
+    Raises:
+        CorruptError: an array is missing, or of another type or length than the others need.
+    """
+    rows = read_rows(root)
+    return rows_adjacency(rows, None if patch is None else read_patch(patch, rows), nodes=nodes)
+
+
+def rows_adjacency(
+    rows: Rows,
+    patch: Patch | None = None,
+    *,
+    nodes: int | None = None,
+    degrees: npt.NDArray[Any] | None = None,
+    live: LiveArrays | None = None,
+    outward: npt.NDArray[np.bool_] | None = None,
+) -> Adjacency:
+    """Rows as a sampler reads them, in any form.
+
+    Args:
+        patch: What some rows are instead.
+        nodes: How many nodes have a row; None: those of `rows`.
+        degrees: [nodes] how many edges of each logical row count; None: all.
+        live: Which physical positions count; None: all.
+        outward: For BOTH: by position, whether the edge is walked from its source.
+
+    Raises:
+        CorruptError: there is not a degree for each node or a bit for each position, or the patch is of other nodes.
+    """
+    count = rows.indptr.size - 1 if nodes is None else nodes
+    tails = None if patch is None else _tails(patch, count, rows)
+    arrays = row_arrays(rows.indptr, rows.indices, nodes=count, degrees=degrees, live=live, patch=tails)
+    behind = {} if patch is None else patch.rows.columns
+    columns = {name: Column(values, behind.get(name)) for name, values in rows.columns.items() if name != "indices"}
+    return Adjacency(arrays, outward=outward, **columns)
+
+
+def _tails(patch: Patch, nodes: int, root: Rows) -> PatchArrays:
+    rows = patch.rows
+    return patch_arrays(patch.nodes, patch.kept, rows.indptr, rows.indices, nodes, root.indices.dtype)
+
+
+def _outgoing(incoming: Adjacency, nodes: int, far_nodes: int, what: str) -> Adjacency:
     """The same edges as rows of their sources, by (time, edge id)."""
-    degrees = incoming.ends - incoming.starts
-    held = _positions(incoming)
-    edges = EdgeArrays(
-        source=incoming.indices[held].astype(np.int64),
-        destination=np.repeat(np.arange(degrees.size), degrees),
-        edge_id=np.asarray(incoming.edge_id)[held],
-        time=None if incoming.time is None else incoming.time[held],
-        weight=None if incoming.weight is None else incoming.weight[held],
-    )
+    flat = incoming.flat()
+    check_rows(flat.indptr[:-1], flat.indptr[1:], flat.indices, nodes, what)
+    destination = np.repeat(np.arange(far_nodes, dtype=flat.indices.dtype), np.diff(flat.indptr))
+    edges = EdgeArrays(flat.indices, destination, flat.edge_id, flat.time, flat.weight, flat.until)
     return rows_adjacency(sort_edges(edges, nodes, far_nodes, outgoing=True))
 
 
 def _both(incoming: Adjacency, outgoing: Adjacency) -> Adjacency:
     """Each node's IN row, then its OUT row."""
-    indptr, origin, outward = merge_rows(incoming.starts, incoming.ends, outgoing.starts, outgoing.ends)
-
-    def joined(name: str) -> Any:
-        ins, outs = getattr(incoming, name), getattr(outgoing, name)
-        if ins is None:
-            return None
-        values = np.empty(origin.size, ins.dtype)
-        values[~outward] = ins[origin[~outward]]
-        values[outward] = outs[origin[outward]]
-        return values
-
-    columns = {name: joined(name) for name in ("indices", "edge_id", "time", "weight")}
-    return Adjacency(starts=indptr[:-1], ends=indptr[1:], outward=outward, **columns)
-
-
-def _positions(adjacency: Adjacency) -> npt.NDArray[np.int64]:
-    """Every position that the rows hold, row after row."""
-    degrees = adjacency.ends - adjacency.starts
-    firsts = np.cumsum(degrees) - degrees
-    held: npt.NDArray[np.int64] = np.arange(int(degrees.sum())) + np.repeat(adjacency.starts - firsts, degrees)
-    return held
-
-
-def rows_adjacency(rows: Rows, ends: npt.NDArray[np.int64] | None = None) -> Adjacency:
-    """Rows, cut at `ends` where given, as a sampler reads them."""
-    return Adjacency(
-        rows.indptr[:-1], rows.indptr[1:] if ends is None else ends, rows.indices, rows.edge_id, rows.time, rows.weight
-    )
+    inward, outs = incoming.flat(), outgoing.flat()
+    bounds = [bound for rows in (inward, outs) for bound in (rows.indptr[:-1], rows.indptr[1:])]
+    indptr, origin, outward = merge_rows(*bounds)
+    columns = {}
+    for name, ins in inward.columns.items():
+        columns[name] = np.empty(origin.size, ins.dtype)
+        columns[name][~outward] = ins[origin[~outward]]
+        columns[name][outward] = outs.columns[name][origin[outward]]
+    return rows_adjacency(rows_of(indptr, columns), outward=outward)

@@ -22,6 +22,11 @@ class VertexLayout:
     feature_names: tuple[str, ...]
     target: bool
     """`target.npy` stands beside the features."""
+    patch: str | None = None
+    """A directory with the features and targets of those that changed since `features` was made."""
+    history: tuple[str, ...] = ()
+    """Directories of features that change in time, in the order of `history_names`."""
+    history_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +35,19 @@ class EdgeLayout:
 
     name: str
     form: str
-    """'full', 'ends' (`ends-<index>.npy`) or 'materialized' (`rows-<index>-*.npy`)."""
+    """A `Form`; its files are `ends-<index>.npy`, `live-<index>.npy` or `rows-<index>-*.npy`, and none for 'full'."""
     edges: int
     topology: str
     features: str | None
     feature_names: tuple[str, ...]
+    patch: str | None = None
+    """A directory with the rows that differ from those of `topology`."""
+    feature_patch: str | None = None
+    """A directory with the features of edges that came after `features` was made."""
+    reason: str = ""
+    """Why it has this form, for a person."""
+    bytes: int = 0
+    """Of its own files in the snapshot's directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +60,9 @@ class SnapshotLayout:
     @property
     def directories(self) -> tuple[str, ...]:
         """The shared directories that it stands on."""
-        named = [v.features for v in self.vertices] + [e.features for e in self.edges]
-        return tuple(dict.fromkeys([e.topology for e in self.edges] + [f for f in named if f is not None]))
+        named: list[str | None] = []
+        for vertex in self.vertices:
+            named += [vertex.features, vertex.patch, *vertex.history]
+        for edge in self.edges:
+            named += [edge.topology, edge.patch, edge.features, edge.feature_patch]
+        return tuple(dict.fromkeys(path for path in named if path is not None))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.errors import CommitConflict, CorruptError
-from snapdb.graph.adjacency import AdjacencyShelf, rows_adjacency
-from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
-from snapdb.graph.view import Adjacency, Feature, GraphView
-from snapdb.kernels.gather import gather
+from snapdb.graph.adjacency import AdjacencyShelf
+from snapdb.graph.incoming import open_incoming
+from snapdb.graph.layout import SnapshotLayout, VertexLayout
+from snapdb.graph.open_features import open_features, open_history, open_target
+from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.relational import Relational, key_rows
 from snapdb.storage.artefacts import digest_of
 from snapdb.storage.codec import decode, encode
@@ -27,10 +27,9 @@ from snapdb.storage.ids import IdMap, read_map
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import Lease
 from snapdb.storage.segments import check_files
-from snapdb.storage.topology import read_rows
 from snapdb.types import Snapshot
 
-__all__ = ["ArrayFeature", "OpenSnapshot", "TableKeys", "open_snapshot"]
+__all__ = ["OpenSnapshot", "TableKeys", "open_snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +40,6 @@ class OpenSnapshot:
     id_maps: Mapping[str, IdMap]
     """By vertex type."""
     lease: Lease
-
-
-@dataclass(frozen=True, slots=True)
-class ArrayFeature:
-    """Rows of one array, often memory-mapped."""
-
-    array: npt.NDArray[Any]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.array.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
-
-    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A fresh array of the rows of these ids."""
-        return gather(self.array, ids)
 
 
 @dataclass(frozen=True)
@@ -124,22 +104,26 @@ def _view(
     home: Home, snapshot: Snapshot, directory: Path, layout: SnapshotLayout, maps: Mapping[str, IdMap]
 ) -> GraphView:
     counts = {v.name: v.count for v in layout.vertices}
+    keys = {v.name: TableKeys(maps[v.name], home.path) for v in layout.vertices}
     types = {e.name: e.type for e in snapshot.graph.edges}
-    openers = {types[e.name]: partial(_incoming, home.path, directory, i, e) for i, e in enumerate(layout.edges)}
+    openers = {}
+    for i, edge in enumerate(layout.edges):
+        count = counts[types[edge.name].destination]
+        openers[types[edge.name]] = partial(open_incoming, home.path, directory, i, edge, count)
     window = snapshot.window
     return GraphView(
         node_counts=counts,
         alive={v.name: _alive(directory, i, v) for i, v in enumerate(layout.vertices)},
         edge_types=tuple(types.values()),
         adjacency=AdjacencyShelf(openers, counts),
-        node_features={v.name: _features(home.path, v) for v in layout.vertices},
-        edge_features={e.name: _features(home.path, e) for e in layout.edges},
+        node_features={v.name: _vertex_features(home, snapshot, v, keys[v.name]) for v in layout.vertices},
+        edge_features={e.name: _features(home, e.features, e.feature_patch, e.feature_names) for e in layout.edges},
         targets={
-            v.name: ArrayFeature(map_array(home.path / v.features / "target.npy"))
+            v.name: open_target(home.path / v.features, _path(home, v.patch))
             for v in layout.vertices
             if v.target and v.features
         },
-        keys={v.name: TableKeys(maps[v.name], home.path) for v in layout.vertices},
+        keys=keys,
         lineage={
             "snapshot": snapshot.name,
             "graph": snapshot.graph.name,
@@ -151,22 +135,38 @@ def _view(
     )
 
 
-def _incoming(root: Path, directory: Path, index: int, edge: EdgeLayout) -> Adjacency:
-    if edge.form == "materialized":
-        return rows_adjacency(read_rows(directory, f"rows-{index}-"))
-    ends = map_array(directory / f"ends-{index}.npy") if edge.form == "ends" else None
-    return rows_adjacency(read_rows(root / edge.topology), ends)
-
-
 def _alive(directory: Path, index: int, vertex: VertexLayout) -> npt.NDArray[np.bool_] | None:
     return None if vertex.nodes == vertex.count else map_array(directory / f"alive-{index}.npy")
 
 
-def _features(root: Path, element: VertexLayout | EdgeLayout) -> dict[str, Feature]:
-    if element.features is None:
-        return {}
-    if odd := [name for name in element.feature_names if "/" in name]:
+def _vertex_features(home: Home, snapshot: Snapshot, vertex: VertexLayout, keys: KeyReader) -> dict[str, Feature]:
+    """The features by name, in the graph's order; those that change in time as of the window's end."""
+    element = snapshot.graph.vertex(vertex.name)
+    specs = {spec.name: spec for spec in element.features} if element is not None else {}
+    own = [name for name in vertex.feature_names if name not in vertex.history_names]
+    found = _features(home, vertex.features, vertex.patch, own)
+    _check_names(vertex.history_names)
+    for name, directory in zip(vertex.history_names, vertex.history, strict=True):
+        default, stop = specs[name].default if name in specs else None, snapshot.window.stop
+        found[name] = open_history(home.path / directory, name, stop, default, vertex.name, keys)
+    order = [*specs, *found]
+    return {name: found[name] for name in sorted(found, key=order.index)}
+
+
+def _features(home: Home, base: str | None, patch: str | None, names: Sequence[str]) -> dict[str, Feature]:
+    _check_names(names)
+    return {} if base is None else open_features(home.path / base, _path(home, patch), names)
+
+
+def _path(home: Home, directory: str | None) -> Path | None:
+    return None if directory is None else home.path / directory
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Names become parts of paths.
+
+    Raises:
+        CorruptError: one leads elsewhere.
+    """
+    if odd := [name for name in names if "/" in name]:
         raise CorruptError(f"the manifest of a snapshot is damaged: it names a feature {odd[0]!r}; create it again")
-    return {
-        name: ArrayFeature(map_array(root / element.features / f"feature-{name}.npy")) for name in element.feature_names
-    }

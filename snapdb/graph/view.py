@@ -4,42 +4,86 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.kernels.rows import RowArrays, degrees_of, logical_parts, read_parts
+from snapdb.kernels.spans import is_plain
+from snapdb.storage.topology import Rows, rows_of
 from snapdb.types import EdgeType, Relation
 
-__all__ = ["Adjacency", "EdgeReader", "Feature", "GraphView", "KeyReader"]
+__all__ = ["Adjacency", "Column", "EdgeReader", "Feature", "GraphView", "KeyReader"]
 
 Int64s = npt.NDArray[np.int64]
 
 
+class Column(NamedTuple):
+    """Values of edges by physical position: those of a root, then those of its patch, if any."""
+
+    root: npt.NDArray[Any]
+    patch: npt.NDArray[Any] | None = None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.root.dtype if self.patch is None else np.result_type(self.root, self.patch)
+
+    def read(self, positions: Int64s) -> npt.NDArray[Any]:
+        """A fresh array: the values at these positions."""
+        return read_parts(self.root, self.patch, positions).astype(self.dtype, copy=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Adjacency:
-    """The rows of one relation: node v's edges are positions starts[v] up to ends[v], by (event time, edge id).
+    """The rows of one relation, each by (event time, edge id), whatever form they lie in.
 
-    Read-only arrays, often memory-mapped; `starts` and `ends` have one entry for each node expanded from.
+    Columns are read by physical position, which is what sampling gives; they hold other edges too.
     """
 
-    starts: Int64s
-    ends: Int64s
-    indices: npt.NDArray[Any]
-    """int32 or int64 dense ids of the neighbours, by position."""
-    edge_id: Int64s
-    """By position."""
-    time: Int64s | None
-    """Event time by position; None when the edge type has none."""
-    weight: npt.NDArray[np.float64] | None
+    rows: RowArrays
+    edge_id: Column
+    """int32 or int64."""
+    time: Column | None = None
+    """Event time; None when the edge type has none."""
+    weight: Column | None = None
+    until: Column | None = None
+    """When an edge ends; None when the edge type has no ends."""
     outward: npt.NDArray[np.bool_] | None = None
     """By position, for BOTH only: this entry walks from source to destination (a row holds IN edges, then OUT)."""
 
     @property
+    def nodes(self) -> int:
+        """How many nodes have a row."""
+        return self.rows.nodes
+
+    @property
     def edges(self) -> int:
         """Edges that the rows hold."""
-        return int((self.ends - self.starts).sum())
+        return int(self.degrees().sum())
+
+    def degrees(self) -> Int64s:
+        """[nodes] How many edges each node has. Raises CorruptError when a row leads out of its arrays."""
+        return degrees_of(self.rows)
+
+    def flat(self) -> Rows:
+        """The logical rows as plain arrays, one after another; views where they lie so already.
+
+        Raises:
+            CorruptError: a row leads out of its arrays.
+        """
+        named = {"edge_id": self.edge_id, "time": self.time, "weight": self.weight, "until": self.until}
+        columns = {name: column for name, column in named.items() if column is not None}
+        columns["indices"] = Column(self.rows.indices, self.rows.patch.indices)
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.degrees())])
+        if is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr):
+            return rows_of(indptr, {name: column.root[: indptr[-1]] for name, column in columns.items()})
+        values = {name: np.empty(int(indptr[-1]), column.dtype) for name, column in columns.items()}
+        for part in logical_parts(self.rows):
+            for name, column in columns.items():
+                values[name][part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
+        return rows_of(indptr, values)
 
 
 class Feature(Protocol):

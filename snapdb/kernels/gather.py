@@ -10,7 +10,7 @@ import numpy.typing as npt
 from snapdb.kernels import buffers
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["gather"]
+__all__ = ["as_words", "gather"]
 
 _WORDS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -31,12 +31,20 @@ def gather(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if word is None or rows.dtype.hasobject or rows.ndim > 2 or not rows.flags.c_contiguous or not rows.flags.aligned:
         return np.take(rows, numbers, axis=0)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
-    source = np.asarray(rows).view(word)
-    source.flags.writeable = False  # numba compiles read-only arrays apart: let all be of that kind
-    bad = (_gather_values if rows.ndim == 1 else _gather_rows)(source, numbers, out.view(word))
+    bad = (_gather_values if rows.ndim == 1 else _gather_rows)(as_words(rows), numbers, out.view(word))
     if bad >= 0:
         raise IndexError(f"row {numbers[bad]} was asked, but there are {rows.shape[0]} rows (ids count from 0)")
     return out
+
+
+def as_words(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same memory, copied if it must be, as unsigned numbers of its items' size, read-only.
+
+    Kernels that only copy are compiled once for a size then, not once for a type.
+    """
+    words = np.ascontiguousarray(array).view(_WORDS[array.dtype.itemsize]).view(np.ndarray)
+    words.flags.writeable = False  # numba compiles read-only arrays apart: let all be of that kind
+    return words
 
 
 @kernel

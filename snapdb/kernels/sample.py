@@ -1,8 +1,10 @@
 """Uniform sampling without replacement over one relation, with the neighbours renumbered as they appear.
 
 A hop runs in blocks of frontier nodes that stay in the cache: draw positions (prefetching the adjacency), load the
-neighbours there (prefetching their stamps), then renumber. A stamp map holds base + local id for each node seen in
-this batch and something below base for the others, so that it is never cleared between batches.
+neighbours there (prefetching their stamps), then renumber. What is drawn is ranks in logical rows, so that every form
+of the rows gives the same edges; a row in one piece is drawn as physical positions at once. A stamp map holds base +
+local id for each node seen in this batch and something below base for the others, so that it is never cleared between
+batches.
 """
 
 from __future__ import annotations
@@ -12,48 +14,74 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.kernels.bits import select_between, select_bit
 from snapdb.kernels.compiled import kernel
+from snapdb.kernels.floyd import floyd_mask, floyd_scan, floyd_table, table_for, take_all
+from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
-from snapdb.kernels.rng import below, draw, fold
+from snapdb.kernels.rng import fold
+from snapdb.kernels.spans import (
+    AHEAD,
+    ALIVE,
+    BLOCK,
+    DEGREE,
+    FIELDS,
+    FIRST,
+    KEPT,
+    MASK,
+    REST,
+    SECOND,
+    is_plain,
+    locate,
+)  # fmt: skip
 
 __all__ = ["EVERY", "count_edges", "number", "restamp", "sample_uniform"]
 
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 Int32s = npt.NDArray[np.int32]
 
 EVERY = 2**63 - 1
 """The fanout that takes every edge."""
 
-BLOCK = 128
-"""Frontier nodes whose edges go through the three loops together."""
-AHEAD = 16
-"""How many frontier nodes ahead the row bounds are prefetched."""
 SCANNED = 128
 """Up to so many picks, looking through the earlier ones beats a hash table."""
 
 
 @kernel
-def count_edges(starts: Int64s, ends: Int64s, held: int, fanout: int, frontier: Int64s, low: int, high: int) -> int:
-    """How many edges `sample_uniform` emits for frontier[low:high]; -1 when a row is not within `held` positions."""
-    total = 0
-    outside: bool | np.bool_ = False
-    for i in range(low, high):
-        node = frontier[i]
-        ahead = frontier[min(i + AHEAD, high - 1)]
-        prefetch(starts, ahead)
-        prefetch(ends, ahead)
-        start, end = starts[node], ends[node]
-        outside |= (start < 0) | (end < start) | (end > held)
-        total += int(min(end - start, fanout))
-    return -1 if outside else total
+def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int) -> int:
+    """How many edges `sample_uniform` emits for frontier[low:high]; -1 when a row leads out of its arrays."""
+    if is_plain(rows):
+        return _count_plain(rows.indptr, rows.indices.size, fanout, frontier, low, high)
+    spans = np.empty((BLOCK, FIELDS), np.int64)
+    total = np.int64(0)
+    for first in range(low, high, BLOCK):
+        last = min(first + BLOCK, high)
+        if not locate(rows, frontier, first, last, high, spans):
+            return -1
+        for span in range(last - first):
+            total += min(spans[span, DEGREE], fanout)
+    return int(total)
 
 
 @kernel
-def sample_uniform(
-    starts: Int64s,
-    ends: Int64s,
-    indices: npt.NDArray[Any],
+def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: int, high: int) -> int:
+    total = np.int64(0)
+    outside: bool | np.bool_ = False
+    for i in range(low, high):
+        node = frontier[i]
+        prefetch(indptr, frontier[min(i + AHEAD, high - 1)])
+        if node < indptr.size - 1:
+            start, end = indptr[node], indptr[node + 1]
+            outside |= (start < 0) | (end < start) | (end > held)
+            total += min(end - start, fanout)
+    return -1 if outside else int(total)
+
+
+@kernel
+def sample_uniform(  # noqa: PLR0912 -- calls cost more than the cases, which a row's form and length tell apart
+    rows: RowArrays,
     prefix: np.uint64,
     fanout: int,
     frontier: Int64s,
@@ -72,38 +100,61 @@ def sample_uniform(
 
     -1 nodes: an index is not a node, one of 0 ≤ id < stamps.size. The rows must have passed `count_edges`.
 
-    Edge e ≥ `edges` gets positions[e] in the relation's rows, neighbours[e] as a local id and seed_side[e], its
-    frontier index. New neighbours go to nodes[count:], which needs one spare slot; the frontier may be `nodes`.
+    Edge e ≥ `edges` gets positions[e], physical, neighbours[e] as a local id and seed_side[e], its frontier index.
+    New neighbours go to nodes[count:], which needs one spare slot; the frontier may be `nodes`.
     The pick key of a node is fold(prefix, node); base + nodes.size must fit into int32.
     """
     table = np.empty(0, np.int64)
+    spans = np.empty((BLOCK, FIELDS), np.int64)
+    indices, tail, words, before = rows.indices, rows.patch.indices, rows.live.words, rows.live.before
+    indptr, plain = rows.indptr, is_plain(rows)
+    pieces = words.size > 0 or tail.size > 0
     for first in range(low, high, BLOCK):
-        begin = edges
-        for i in range(first, min(first + BLOCK, high)):
-            ahead = frontier[min(i + AHEAD, high - 1)]
-            prefetch(starts, ahead)
-            prefetch(ends, ahead)
-            node = frontier[i]
-            start = starts[node]
-            degree = ends[node] - start
+        begin, last = edges, min(first + BLOCK, high)
+        if not plain:
+            locate(rows, frontier, first, last, high, spans)
+        for i in range(first, last):
+            whole = True
+            if plain:  # as the others, in one step less
+                prefetch(indptr, frontier[min(i + AHEAD, high - 1)])
+                start, degree = _row(indptr, frontier[i])
+            else:
+                start, degree = spans[i - first, FIRST], spans[i - first, DEGREE]
+            if pieces:
+                whole = (degree == spans[i - first, KEPT]) & (degree == spans[i - first, ALIVE])
+                start = start if whole else 0
             picks = min(degree, fanout)
             for j in range(edges, edges + picks):
                 seed_side[j] = i
             if degree <= fanout:
-                _take_all(start, degree, indices, positions, edges)
+                take_all(start, degree, indices, positions, edges)
             elif degree <= 64:
-                _floyd_mask(fold(prefix, np.uint64(node)), start, degree, fanout, indices, positions, edges)
+                floyd_mask(fold(prefix, np.uint64(frontier[i])), start, degree, fanout, indices, positions, edges)
             elif fanout <= SCANNED:
-                _floyd_scan(fold(prefix, np.uint64(node)), start, degree, fanout, indices, positions, edges)
+                floyd_scan(fold(prefix, np.uint64(frontier[i])), start, degree, fanout, indices, positions, edges)
             else:
-                if table.size == 0:
-                    table = np.empty(_table_size(fanout), np.int64)
-                _floyd_table(fold(prefix, np.uint64(node)), start, degree, fanout, table, positions, edges)
+                table = table_for(table, fanout)
+                floyd_table(fold(prefix, np.uint64(frontier[i])), start, degree, fanout, table, positions, edges)
+            if not whole and spans[i - first, MASK] != 0:
+                mask, origin = np.uint64(spans[i - first, MASK]), spans[i - first, FIRST]
+                for j in range(edges, edges + picks):
+                    positions[j] = origin + select_bit(mask, positions[j])
+                    prefetch(indices, positions[j])
+            elif not whole:
+                _place(words, before, indices, tail, spans, i - first, positions, edges, edges + picks)
             edges += picks
-        if not _load(indices, stamps, positions, neighbours, begin, edges):
+        if not _load(rows, stamps, positions, neighbours, begin, edges):
             return -1, edges
         count = number(neighbours, begin, edges, nodes, count, stamps, base)
     return count, edges
+
+
+@kernel
+def _row(indptr: Int64s, node: int) -> tuple[int, int]:
+    """Where a row of the root starts, and how many edges it has."""
+    if node >= indptr.size - 1:
+        return 0, 0
+    return indptr[node], indptr[node + 1] - indptr[node]
 
 
 @kernel
@@ -134,88 +185,68 @@ def restamp(nodes: Int64s, count: int, stamps: Int32s, base: int) -> None:
 
 
 @kernel
-def _take_all(start: int, degree: int, indices: npt.NDArray[Any], positions: Int64s, edges: int) -> None:
-    """All positions of a row, ascending."""
-    if degree > 0:
-        prefetch(indices, start)
-        prefetch(indices, start + degree - 1)
-    for j in range(degree):
-        positions[edges + j] = start + j
-
-
-@kernel
-def _floyd_mask(
-    key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: Int64s, edges: int
+def _place(
+    words: Words,
+    before: Int64s,
+    indices: npt.NDArray[Any],
+    tail: npt.NDArray[Any],
+    spans: Int64s,
+    span: int,
+    positions: Int64s,
+    begin: int,
+    end: int,
 ) -> None:
-    """Floyd's k of at most 64 positions, in draw order; the chosen ones are bits of one word."""
-    chosen = np.uint64(0)
-    one = np.uint64(1)
-    for j in range(k):
-        top = np.uint64(degree - k + j + 1)
-        pick = below(draw(key, np.uint64(j)), top)
-        pick = top - one if (chosen >> pick) & one else pick
-        chosen |= one << pick
-        position = start + np.int64(pick)
-        prefetch(indices, position)
-        positions[edges + j] = position
+    """Turns the ranks at positions[begin:end], of a row that is long or in two parts, into physical positions."""
+    first = spans[span, FIRST]
+    for e in range(begin, end):
+        beyond = positions[e] - spans[span, ALIVE]
+        if beyond < 0:
+            positions[e] = _select(words, before, first, spans[span, KEPT], positions[e])
+            prefetch(indices, positions[e])
+        else:
+            positions[e] = _select(words, before, spans[span, SECOND], spans[span, REST], beyond)
+            prefetch(tail, positions[e] - indices.size)
 
 
 @kernel
-def _floyd_scan(
-    key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: Int64s, edges: int
-) -> None:
-    """Floyd's k positions in draw order; the chosen ones are looked for among those emitted."""
-    for j in range(k):
-        top = degree - k + j + 1
-        position: Number = start + np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
-        chosen = False
-        for q in range(edges, edges + j):
-            chosen |= positions[q] == position
-        position = start + top - 1 if chosen else position
-        prefetch(indices, position)
-        positions[edges + j] = position
+def _select(words: Words, before: Int64s, start: Number, count: Number, rank: Number) -> Number:
+    """The physical position of the live edge number `rank` of a stretch."""
+    return start + rank if words.size == 0 else select_between(words, before, start, start + count, rank)
 
 
 @kernel
-def _floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, positions: Int64s, edges: int) -> None:
-    """Floyd's k positions in draw order; the chosen ones are in an open-addressing hash table."""
-    table[:] = -1
-    for j in range(k):
-        top = degree - k + j + 1
-        pick: Number = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
-        if not _insert(table, pick):
-            pick = top - 1  # never chosen before, as earlier draws were below it
-            _insert(table, pick)
-        positions[edges + j] = start + pick
+def _load(rows: RowArrays, stamps: Int32s, positions: Int64s, neighbours: Int64s, begin: int, end: int) -> bool:
+    """The ids at positions[begin:end]; whether all of them have a stamp."""
+    if rows.patch.indices.size == 0:
+        return _load_root(rows.indices, stamps, positions, neighbours, begin, end)
+    return _load_either(rows.indices, rows.patch.indices, stamps, positions, neighbours, begin, end)
 
 
 @kernel
-def _table_size(k: int) -> int:
-    """The power of two that keeps a table of k entries at most half full."""
-    size = 1
-    while size < 2 * k:
-        size *= 2
-    return size
+def _load_either(
+    indices: npt.NDArray[Any],
+    tail: npt.NDArray[Any],
+    stamps: Int32s,
+    positions: Int64s,
+    neighbours: Int64s,
+    begin: int,
+    end: int,
+) -> bool:
+    outside: bool | np.bool_ = False
+    held = indices.size
+    for e in range(begin, end):
+        p = positions[e]
+        node = np.int64(indices[p]) if p < held else np.int64(tail[p - held])
+        outside |= (node < 0) | (node >= stamps.size)
+        prefetch(stamps, node)
+        neighbours[e] = node
+    return not outside
 
 
 @kernel
-def _insert(table: Int64s, value: Number) -> bool:
-    """Whether the value was not yet in the table, where it now is."""
-    last = table.size - 1
-    slot = np.int64((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last
-    while table[slot] >= 0:
-        if table[slot] == value:
-            return False
-        slot = (slot + 1) & last
-    table[slot] = value
-    return True
-
-
-@kernel
-def _load(
+def _load_root(
     indices: npt.NDArray[Any], stamps: Int32s, positions: Int64s, neighbours: Int64s, begin: int, end: int
 ) -> bool:
-    """The ids at positions[begin:end]; whether all of them have a stamp."""
     outside: bool | np.bool_ = False
     for e in range(begin, end):
         node = np.int64(indices[positions[e]])

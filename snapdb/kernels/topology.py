@@ -1,4 +1,4 @@
-"""Building adjacency: edges in (node, time, edge id) order, ends by time, selection, the merge of two directions."""
+"""Adjacency made from adjacency: ends by time, selection, the merge of two directions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["are_rows", "ends_before", "merge_rows", "row_order", "select_rows"]
+__all__ = ["are_rows", "ends_before", "merge_rows", "select_rows"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -27,26 +27,6 @@ def are_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], nodes: int
                 return False
         before = end
     return True
-
-
-def row_order(nodes: npt.NDArray[Any], time: Int64s | None, edge_id: Int64s, count: int) -> tuple[Int64s, Int64s]:
-    """Where each row starts, and which edge stands at each position.
-
-    Args:
-        nodes: [edges] the node whose row an edge belongs to, 0 ≤ node < count.
-        time: [edges] event times, or None.
-        edge_id: [edges], unique.
-        count: Number of rows.
-
-    Returns:
-        `indptr` [count + 1] and `order` [edges]: position p holds edge order[p]. Rows are sorted by (time, edge id),
-        whatever the order of the input.
-    """
-    order = _by_time(time, edge_id)
-    indptr = np.zeros(count + 1, np.int64)
-    placed = np.empty(nodes.size, np.int64)
-    _place(nodes, order, indptr, placed)
-    return indptr, placed
 
 
 def ends_before(starts: Int64s, ends: Int64s, time: Int64s, stop: int) -> Int64s:
@@ -79,36 +59,6 @@ def merge_rows(
     outward = np.empty(origin.size, np.bool_)
     _merge(in_starts, in_ends, out_starts, out_ends, indptr, origin, outward)
     return indptr, origin, outward
-
-
-def _by_time(time: Int64s | None, edge_id: Int64s) -> Int64s:
-    """The order by (time, edge id); most inputs have it already, and finding that out is cheap."""
-    if not bool(np.all(edge_id[1:] > edge_id[:-1])):
-        order = np.argsort(edge_id, kind="stable")
-    else:
-        order = np.arange(edge_id.size, dtype=np.int64)
-    if time is None:
-        return order
-    ordered = time[order]
-    if bool(np.all(ordered[1:] >= ordered[:-1])):
-        return order
-    by_time: Int64s = order[np.argsort(ordered, kind="stable")]
-    return by_time
-
-
-@kernel
-def _place(nodes: npt.NDArray[Any], order: Int64s, indptr: Int64s, placed: Int64s) -> None:
-    """A counting sort by node, stable in `order`."""
-    for e in range(nodes.size):
-        indptr[nodes[e] + 1] += 1
-    for v in range(indptr.size - 1):
-        indptr[v + 1] += indptr[v]
-    cursor = indptr[:-1].copy()
-    for i in range(order.size):
-        e = order[i]
-        v = nodes[e]
-        placed[cursor[v]] = e
-        cursor[v] += 1
 
 
 @kernel

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 from torch import Tensor
 
 from snapdb.errors import SnapdbError
@@ -127,7 +128,11 @@ def _edge_columns(batch: Batch, key: EdgeType) -> dict[str, pa.Array]:
 
 
 def _column(values: Tensor) -> pa.Array:
-    """A tensor as Arrow: a fixed-size list for each row when it has two dimensions."""
+    """A tensor as Arrow: for each row of two dimensions a fixed-size list, or lists of indices and values if sparse."""
+    if values.layout == torch.sparse_csr:
+        pairs = (values.col_indices(), values.values())
+        lists = [pa.LargeListArray.from_arrays(_column(values.crow_indices()), _column(part)) for part in pairs]
+        return pa.StructArray.from_arrays(lists, ["indices", "values"])
     array = values.cpu().numpy()
     if array.ndim == 1:
         return pa.array(array)

@@ -12,10 +12,10 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from snapdb.graph.view import Feature, GraphView, KeyReader
-from snapdb.kernels.gather import gather
+from snapdb.graph.view import Column, Feature, GraphView, KeyReader
 from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Lazy
+from snapdb.loading.rows import rows_of, tensor_of
 from snapdb.sampling import Sampler, Seeds, Subgraph
 
 __all__ = ["assemble"]
@@ -44,18 +44,18 @@ def assemble(
     arrays of the view, so they outlive the stream.
     """
     edges = {walk.relation.key: (walk, subgraph.edges[walk.relation].position) for walk in sampler.walks}
-    ids = {key: partial(_column, walk.adjacency.edge_id, where) for key, (walk, where) in edges.items()}
+    ids = {key: partial(_ids, walk.adjacency.edge_id, where) for key, (walk, where) in edges.items()}
     timed = ((key, walk.adjacency.time, where) for key, (walk, where) in edges.items())
     weighted = ((key, walk.adjacency.weight, where) for key, (walk, where) in edges.items())
     e_id = Lazy(ids, NO_TYPE)
     return Batch(
         seed_type=seeds.type,
         batch_size=ordinals.size,
-        input_id=_tensor(np.array(ordinals, np.int64)),
+        input_id=tensor_of(np.array(ordinals, np.int64)),
         y=_targets(view, seeds, ordinals),
         n_id={name: torch.from_numpy(nodes) for name, nodes in subgraph.nodes.items()},
         features={
-            name: {label: _tensor(feature.read(nodes)) for label, feature in view.node_features.get(name, {}).items()}
+            name: {label: rows_of(feature, nodes) for label, feature in view.node_features.get(name, {}).items()}
             for name, nodes in subgraph.nodes.items()
         },
         edge_index={walk.relation.key: torch.from_numpy(subgraph.edges[walk.relation].index) for walk in sampler.walks},
@@ -87,9 +87,9 @@ def assemble(
 def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
     """What the seed query gave, else the graph's own target."""
     if seeds.y is not None:
-        return _tensor(seeds.y[ordinals])
+        return tensor_of(seeds.y[ordinals])
     target = view.targets.get(seeds.type)
-    return None if target is None else _tensor(target.read(seeds.ids[ordinals]))
+    return None if target is None else tensor_of(target.read(seeds.ids[ordinals]))
 
 
 def _edge_features(view: GraphView, edge: str, e_id: Callable[[], Tensor]) -> dict[str, Callable[[], Tensor]]:
@@ -97,17 +97,16 @@ def _edge_features(view: GraphView, edge: str, e_id: Callable[[], Tensor]) -> di
 
 
 def _by_edge(feature: Feature, e_id: Callable[[], Tensor]) -> Tensor:
-    return _tensor(feature.read(e_id().numpy()))
+    return rows_of(feature, e_id().numpy())
 
 
-def _column(values: npt.NDArray[Any], position: Int64s) -> Tensor:
-    return _tensor(gather(values, position))
+def _column(column: Column, position: Int64s) -> Tensor:
+    return tensor_of(column.read(position))
+
+
+def _ids(column: Column, position: Int64s) -> Tensor:
+    return tensor_of(column.read(position).astype(np.int64, copy=False))
 
 
 def _keys(reader: KeyReader, nodes: Int64s) -> pa.Array:
     return reader.read(nodes)
-
-
-def _tensor(values: npt.NDArray[Any]) -> Tensor:
-    """The array as a tensor in the same memory; copied when it may not be written."""
-    return torch.from_numpy(values if values.flags.writeable else values.copy())

@@ -13,6 +13,7 @@ from torch import Tensor
 from snapdb.errors import BindError
 from snapdb.loading import adapters
 from snapdb.loading.lazy import Lazy
+from snapdb.loading.rows import pinned
 from snapdb.types import EdgeType
 
 __all__ = ["Batch", "Only"]
@@ -40,7 +41,7 @@ class Batch:
     n_id: Mapping[str, Tensor]
     """[nodes] int64 dense ids; see `ids` for the user's."""
     features: Mapping[str, Mapping[str, Tensor]]
-    """Node type → name → [nodes] or [nodes, width]."""
+    """Node type → name → [nodes, width] in the feature's type; sparse features are CSR tensors."""
     edge_index: Mapping[EdgeType, Tensor]
     """[2, edges] int64 local ids [neighbour; seed side], hop after hop: messages flow toward the seeds."""
     num_sampled_nodes: Mapping[str, list[int]]
@@ -54,7 +55,7 @@ class Batch:
     e_id: Mapping[EdgeType, Tensor]
     """[edges] int64 ids of the rows in the edge table. Read at first access, as all edge columns below."""
     edge_features: Mapping[EdgeType, Mapping[str, Tensor]]
-    """Edge type → name → [edges] or [edges, width]."""
+    """Edge type → name → [edges, width] in the feature's type."""
     edge_time: Mapping[EdgeType, Tensor]
     """[edges] int64 event times, of the edge types that have them."""
     edge_weight: Mapping[EdgeType, Tensor]
@@ -92,7 +93,7 @@ class Batch:
 
     def pin_memory(self) -> Batch:
         """The batch in page-locked memory, from where copies to a GPU can overlap with work."""
-        return self._moved(lambda tensor: tensor.pin_memory())
+        return self._moved(pinned)
 
     def to_pyg(self) -> Any:
         """PyG's `Data` for one node type and one edge type, else `HeteroData`, as its NeighborLoader gives."""

@@ -5,30 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from snapdb.errors import BindError, SnapdbError
+from snapdb.errors import SnapdbError
 from snapdb.plan.bind_change import bind_alter, bind_delete, bind_update
 from snapdb.plan.bind_copy import bind_copy
+from snapdb.plan.bind_diff import bind_diff_graph, bind_diff_snapshot, bind_diff_table
+from snapdb.plan.bind_drop import bind_describe, bind_drop
+from snapdb.plan.bind_expire import bind_expire
 from snapdb.plan.bind_graph import bind_create_graph
+from snapdb.plan.bind_refresh import bind_refresh
 from snapdb.plan.bind_sample import bind_sample
 from snapdb.plan.bind_snapshot import bind_create_snapshot
 from snapdb.plan.bind_table import bind_create_table, bind_insert
-from snapdb.plan.bind_version import bind_create_tag, bind_diff_table, bind_show, bind_vacuum, find_tag
-from snapdb.plan.logical import (
-    BeginPlan,
-    CheckPlan,
-    CommitPlan,
-    DescribePlan,
-    DropPlan,
-    NothingPlan,
-    Plan,
-    QueryPlan,
-    RollbackPlan,
-)
-from snapdb.plan.moments import resolve_version
-from snapdb.plan.names import find_graph, find_snapshot, find_table
+from snapdb.plan.bind_version import bind_create_tag, bind_show, bind_vacuum
+from snapdb.plan.logical import BeginPlan, CheckPlan, CommitPlan, ExplainPlan, Plan, QueryPlan, RollbackPlan
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
-from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
 __all__ = ["bind"]
 
@@ -45,57 +36,10 @@ def bind(statement: ast.Statement, context: Context) -> Plan:
         raise error.located(statement.source) from error.__cause__
 
 
-def _bind_describe(statement: ast.Describe, context: Context) -> DescribePlan:
-    kind, name = statement.kind, statement.name
-    if statement.at is None:
-        target = _find(context, kind, name)
-        assert not isinstance(target, Tag)
-        return DescribePlan(target)
-    version = resolve_version(context, statement.at)
-    try:
-        return DescribePlan(context.table_at(name.text, version))
-    except SnapdbError as error:
-        error.span = name.span
-        raise
-
-
-def _bind_drop(statement: ast.Drop, context: Context) -> Plan:
-    kind, name = statement.kind.lower(), statement.name
-    try:
-        target = _find(context, statement.kind, name)
-    except BindError as error:
-        if statement.if_exists and error.code == f"unknown-{kind}":
-            return NothingPlan(f'there is no {kind} "{name}"')
-        raise
-    if users := _users(context, target):
-        raise BindError(f"{kind} {target.name} is used by {', '.join(users)}; drop what uses it first",
-                        span=name.span, code="used")  # fmt: skip
-    return DropPlan(target, context.catalog.version)
-
-
-def _users(context: Context, target: Table | PropertyGraph | Snapshot | Tag) -> list[str]:
-    """What depends on a thing, each by its kind and name."""
-    graphs, snapshots = context.catalog.graphs.values(), context.catalog.snapshots.values()
-    match target:
-        case Table():
-            tables = {g.name: {e.table.lower() for e in g.elements} for g in graphs}
-            return [f"graph {name}" for name, used in tables.items() if target.name.lower() in used]
-        case PropertyGraph():
-            return [f"snapshot {s.name}" for s in snapshots if s.graph.name == target.name]
-        case Snapshot() | Tag():
-            return []
-
-
-def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyGraph | Snapshot | Tag:
-    match kind:
-        case "TABLE":
-            return find_table(context, name)
-        case "GRAPH":
-            return find_graph(context, name)
-        case "SNAPSHOT":
-            return find_snapshot(context, name)
-        case "TAG":
-            return find_tag(context, name)
+def _bind_explain(statement: ast.Explain, context: Context) -> ExplainPlan:
+    """The plan that is told of."""
+    inner = statement.statement
+    return ExplainPlan(_BINDERS[type(inner)](inner, context), inner.text, statement.analyze, statement.json)
 
 
 _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
@@ -108,12 +52,17 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.AlterTable: bind_alter,
     ast.CreateGraph: bind_create_graph,
     ast.CreateSnapshot: bind_create_snapshot,
+    ast.RefreshSnapshot: bind_refresh,
+    ast.ExpireSnapshots: bind_expire,
+    ast.Explain: _bind_explain,
     ast.Sample: bind_sample,
     ast.Show: bind_show,
-    ast.Describe: _bind_describe,
-    ast.Drop: _bind_drop,
+    ast.Describe: bind_describe,
+    ast.Drop: bind_drop,
     ast.CreateTag: bind_create_tag,
     ast.DiffTable: bind_diff_table,
+    ast.DiffGraph: bind_diff_graph,
+    ast.DiffSnapshot: bind_diff_snapshot,
     ast.Begin: lambda statement, context: BeginPlan(),
     ast.Commit: lambda statement, context: CommitPlan(statement.message),
     ast.Rollback: lambda statement, context: RollbackPlan(),

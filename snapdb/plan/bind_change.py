@@ -8,7 +8,7 @@ from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.asked import Asked, compose
 from snapdb.plan.bind_table import defined_columns
 from snapdb.plan.logical import AlterPlan, DeletePlan, NothingPlan, Plan, UpdatePlan
-from snapdb.plan.names import find_column, find_table
+from snapdb.plan.names import find_column, find_table, tables_of
 from snapdb.plan.scope import Context
 from snapdb.relational import ROW_ID, check_storable, default_value, parquet_form, quote
 from snapdb.sql.ast import AddColumn, AlterTable, Delete, DropColumn, Name, RenameColumn, Update
@@ -163,5 +163,4 @@ def _check_unused(context: Context, table: Table, column: Column, name: Name, ve
 
 
 def _uses(graph: PropertyGraph, table: Table, column: Column) -> bool:
-    used = (named for e in graph.elements if e.table.lower() == table.name.lower() for named in e.columns)
-    return column.name.lower() in {name.lower() for name in used}
+    return column.name.lower() in tables_of(graph).get(table.name.lower(), ())

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from snapdb.errors import BindError
-from snapdb.plan.fits import is_event_time, is_key, is_target, is_weight, key_family
+from snapdb.plan.bind_features import bind_features
+from snapdb.plan.fits import graph_times, is_key, is_target, is_weight, key_family, time_unit
 from snapdb.plan.logical import CreateGraphPlan, NothingPlan, Plan
-from snapdb.plan.names import check_new, find_column, find_table
+from snapdb.plan.names import check_new, find_column, find_event_time, find_table
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import CreateGraph, EdgeClause, FeatureClause, Name, VertexClause
-from snapdb.storage.features import is_feature_type
-from snapdb.types import Column, EdgeElement, FeatureSpec, PropertyGraph, Table, VertexElement
+from snapdb.sql.ast import CreateGraph, EdgeClause, EventTime, Name, VertexClause
+from snapdb.types import Column, EdgeElement, PropertyGraph, Table, VertexElement
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["bind_create_graph"]
-
-_RESERVED_FEATURES = frozenset(
-    ("batch", "batch_size", "e_id", "edge_index", "edge_time", "edge_weight", "input_id", "n_id", "num_nodes",
-     "num_sampled_edges", "num_sampled_nodes", "y")
-)  # fmt: skip
-"""Names that a batch gives to other things."""
 
 
 def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
@@ -35,7 +28,9 @@ def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
     edges = tuple(_edge(context, graph, clause) for clause in statement.edges)
     aliases = [v.alias or v.table for v in statement.vertices] + [e.alias or e.table for e in statement.edges]
     _check_unique(aliases, "the graph has two elements called {}; give one another name with AS")
-    return CreateGraphPlan(PropertyGraph(statement.name.text, vertices, edges), replaces=exists)
+    graph = PropertyGraph(statement.name.text, vertices, edges)
+    _check_histories(context, statement, graph)
+    return CreateGraphPlan(graph, replaces=exists)
 
 
 def _vertex(context: Context, clause: VertexClause) -> VertexElement:
@@ -47,9 +42,11 @@ def _vertex(context: Context, clause: VertexClause) -> VertexElement:
         name=str(clause.alias or table.name),
         table=table.name,
         key=tuple(c.name for c in key),
-        features=_features(table, clause.features, "x"),
+        features=bind_features(context, table, clause.features, "x", key),
         target=target,
         on_duplicate=clause.on_duplicate,
+        event_time=time[0] if (time := _event_time(table, clause.event_time)) else None,
+        nulls_static=clause.event_time is not None and clause.event_time.nulls_static,
     )
 
 
@@ -62,6 +59,7 @@ def _edge(context: Context, graph: PropertyGraph, clause: EdgeClause) -> EdgeEle
     destination, destination_key = _end(
         context, graph, table, clause.destination_key, clause.destination, clause.destination_columns
     )
+    start, end = (*_event_time(table, clause.event_time), None, None)[:2]
     return EdgeElement(
         name=str(clause.alias or table.name),
         table=table.name,
@@ -69,10 +67,12 @@ def _edge(context: Context, graph: PropertyGraph, clause: EdgeClause) -> EdgeEle
         source=source,
         destination_key=destination_key,
         destination=destination,
-        event_time=_event_time(table, clause.event_time),
+        event_time=start,
         weight=_weight(table, clause.weight),
-        features=_features(table, clause.features, "edge_attr"),
+        features=bind_features(context, table, clause.features, "edge_attr", None),
         on_dangling=clause.on_dangling,
+        event_end=end,
+        nulls_static=clause.event_time is not None and clause.event_time.nulls_static,
     )
 
 
@@ -120,17 +120,33 @@ def _target(table: Table, name: Name | None) -> str | None:
     return column.name
 
 
-def _event_time(table: Table, name: Name | None) -> str | None:
-    if name is None:
-        return None
-    column = find_column(table, name)
-    if not is_event_time(column.type):
-        wanted = f"CAST({column.name} AS TIMESTAMP)"
-        if column.type in ("DOUBLE", "FLOAT"):
-            wanted = f"to_timestamp({column.name})"
-        raise BindError(f'column "{column.name}" of type {column.type} cannot be EVENT TIME, which is a timestamp, '
-                        f"a date or an integer; load it as {wanted}", span=name.span)  # fmt: skip
-    return column.name
+def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
+    """The column of event times, and of ends; of one kind, so that they can be compared."""
+    if clause is None:
+        return ()
+    columns = [find_event_time(table, name) for name in clause.columns]
+    if len(columns) == 2:
+        start, end = columns
+        place = clause.columns[1].span
+        if start == end:
+            raise BindError(f'column "{end.name}" is named twice: an edge would end when it begins', span=place)
+        if time_unit(start.type) != time_unit(end.type):
+            raise BindError(f'"{start.name}" is {start.type}, but "{end.name}" is {end.type}: an edge begins and ends '
+                            "in times of one kind; cast one of them when loading", span=place)  # fmt: skip
+    return tuple(column.name for column in columns)
+
+
+def _check_histories(context: Context, statement: CreateGraph, graph: PropertyGraph) -> None:
+    """Nothing when the times of histories can be compared with the graph's, and with each other's."""
+    known = {unit: name for name, _, unit in graph_times(graph, context.catalog.tables, histories=False)}
+    for vertex in statement.vertices:
+        for history in (clause.history for clause in vertex.features if clause.history is not None):
+            unit = time_unit(find_event_time(find_table(context, history.table), history.event_time).type)
+            if known and unit not in known:
+                other, owner = next(iter(known.items()))
+                raise BindError(f"event times differ in kind: {owner} has {other}s, the history {history.table} has "
+                                f"{unit}s; load one in the other's kind", span=history.event_time.span)  # fmt: skip
+            known.setdefault(unit, history.table.text)
 
 
 def _weight(table: Table, name: Name | None) -> str | None:
@@ -141,38 +157,6 @@ def _weight(table: Table, name: Name | None) -> str | None:
         raise BindError(
             f'column "{column.name}" of type {column.type} cannot be WEIGHT, which is a number', span=name.span
         )
-    return column.name
-
-
-def _features(table: Table, clauses: Sequence[FeatureClause], standard: str) -> tuple[FeatureSpec, ...]:
-    """The features in order; columns of one name, `standard` where none is said, are laid side by side."""
-    found: dict[str, FeatureSpec] = {}
-    for clause in clauses:
-        columns = tuple(_feature_column(table, name) for name in clause.columns)
-        name = clause.name.text if clause.name else standard
-        if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-            assert clause.name is not None
-            raise BindError(f'a feature is named with letters, digits and _, not "{name}"', span=clause.name.span)
-        if name in _RESERVED_FEATURES:
-            assert clause.name is not None
-            raise BindError(
-                f'a batch gives "{name}" to something else; name the feature otherwise', span=clause.name.span
-            )
-        before = found.get(name)
-        if before is not None:
-            if before.default != clause.default:
-                raise BindError(f'feature "{name}" is built from columns with different DEFAULTs; give them one',
-                                span=clause.columns[0].span)  # fmt: skip
-            columns = before.columns + columns
-        found[name] = FeatureSpec(name, columns, clause.default)
-    return tuple(found.values())
-
-
-def _feature_column(table: Table, name: Name) -> str:
-    column = find_column(table, name)
-    if not is_feature_type(column.type):
-        raise BindError(f'column "{column.name}" of type {column.type} cannot be a feature, which is a number or a '
-                        "list of numbers; encode it when loading", span=name.span)  # fmt: skip
     return column.name
 
 

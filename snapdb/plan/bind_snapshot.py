@@ -9,23 +9,25 @@ from snapdb.catalog import tables_at
 from snapdb.catalog.elements import EdgeRows, VertexRows
 from snapdb.errors import BindError, Span
 from snapdb.plan.asked import written
+from snapdb.plan.bind_window import bind_window, event_unit
 from snapdb.plan.fits import misfits
 from snapdb.plan.logical import CreateSnapshotPlan, NothingPlan, Plan
-from snapdb.plan.moments import INTEGERS, LAST, resolve_version, time_value
+from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import check_new, find_graph
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.relational import Names, Session, conjuncts, quote, references
-from snapdb.sql.ast import CreateSnapshot, Island, Name, TimeBound
+from snapdb.sql.ast import CreateSnapshot, Island, LayoutClause, Name, WindowBound
+from snapdb.sql.tokens import scan, string_value
 from snapdb.sql.travel import bare_ats
-from snapdb.types import ALL_TIME, Filter, PropertyGraph, Table, TimeUnit, Window
+from snapdb.types import ALL_TIME, Filter, Pin, PropertyGraph, Table, Window
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_create_snapshot"]
+__all__ = ["bind_create_snapshot", "check_filter", "element_views"]
 
 
 def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
-    """A pinned snapshot: nothing in it is relative to now any more."""
+    """A pinned snapshot: nothing in it is relative to now any more, but its pin tells what was."""
     replacing = ("snapshot",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
@@ -33,11 +35,24 @@ def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
     graph = _reduced(find_graph(context, statement.graph), statement.elements)
     version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)
     tables = _check_tables(context, graph, version, statement)
-    unit = _unit(graph, tables, statement.event_time)
-    window = ALL_TIME if statement.event_time is None else _window(context, statement.event_time, unit)
+    bound = statement.event_time
+    unit = event_unit(graph, tables, None if bound is None else bound.span)
+    window = ALL_TIME if bound is None else bind_window(context, bound, unit, graph, tables)
     filters = _filters(context, graph, tables, statement.where) if statement.where else ()
-    replaces = context.catalog.snapshots.get(statement.name.text.lower())
-    return CreateSnapshotPlan(statement.name.text, graph, version, tables, window, unit, filters, replaces)
+    if statement.layout is not None:
+        _check_layout(statement.layout, graph, window, filters)
+    return CreateSnapshotPlan(
+        name=statement.name.text,
+        graph=graph,
+        version=version,
+        tables=tables,
+        window=window,
+        unit=unit,
+        filters=filters,
+        replaces=context.catalog.snapshots.get(statement.name.text.lower()),
+        pin=_pin(statement),
+        layout=None if statement.layout is None else statement.layout.form,
+    )
 
 
 def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
@@ -69,43 +84,47 @@ def _check_tables(context: Context, graph: PropertyGraph, version: int, statemen
     return tables
 
 
-def _unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: TimeBound | None) -> TimeUnit | None:
-    """What the event times of the graph's edges count in."""
-    units: dict[TimeUnit, str] = {}
-    for edge in graph.edges:
-        if edge.event_time and (column := tables[edge.table.lower()].column(edge.event_time)):
-            units["integer" if column.type in INTEGERS else "timestamp"] = edge.name
-    if bound is not None and len(units) > 1:
-        raise BindError(
-            f"event times differ in kind: {units['integer']} has integers, {units['timestamp']} has timestamps; choose "
-            "with ELEMENTS, or load one of them in the other's kind",
-            span=bound.span,
-        )
-    if bound is not None and not units:
-        raise BindError(f"no edge type of graph {graph.name} has an EVENT TIME, so there is none to choose by",
-                        span=bound.span)  # fmt: skip
-    return next(iter(units), None)
+def _pin(statement: CreateSnapshot) -> Pin:
+    """What REFRESH resolves again: the version without AT or by a tag, a window that ends at the latest event."""
+    at, bound = statement.at, statement.event_time
+    tag = string_value(scan(at.value.text)[0]) if at is not None and at.kind == "TAG" else None
+    trails = isinstance(bound, WindowBound) and bound.ending is None
+    length = bound.length.text if isinstance(bound, WindowBound) and trails else None
+    return Pin(at is None, tag, length)
 
 
-def _window(context: Context, bound: TimeBound, unit: TimeUnit | None) -> Window:
-    """The bounds as integers, half-open."""
-    start = None if bound.start is None else time_value(context, bound.start, unit)
-    stop = time_value(context, bound.stop, unit)
-    if start is not None and stop < start:
-        raise BindError("the window ends before it begins; write the earlier time first", span=bound.span)
-    closed = bound.kind != "FROM"
-    if closed and stop == LAST:  # nothing is later
-        return Window(start, None, closed)
-    return Window(start, stop + 1 if closed else stop, closed)
+def _check_layout(layout: LayoutClause, graph: PropertyGraph, window: Window, filters: Sequence[Filter]) -> None:
+    """Nothing unless the form surely cannot hold the snapshot."""
+    if layout.form not in ("full", "ends"):
+        return
+    if filters:
+        what = "a filter leaves out edges anywhere in a row"
+    elif layout.form == "full" and window != ALL_TIME and any(e.event_time for e in graph.edges):
+        what = "a window leaves edges out"
+    else:
+        return
+    raise BindError(f"layout '{layout.form}' cannot hold this snapshot: {what}; write 'bitmap' or 'materialized', "
+                    "or leave it out", span=layout.span)  # fmt: skip
 
 
-def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: Island) -> tuple[Filter, ...]:
-    """The parts of a condition, each given to the one element whose columns it names."""
+def element_views(context: Context, graph: PropertyGraph, tables: Mapping[str, Table]) -> dict[str, str]:
+    """The SELECT of every element of a graph, without window and filters."""
     vertices = {v.name: VertexRows(v, tables[v.table.lower()], context.home.path) for v in graph.vertices}
     views = {name: rows.sql for name, rows in vertices.items()}
     for e in graph.edges:
         table = tables[e.table.lower()]
         views[e.name] = EdgeRows(e, table, context.home.path, vertices[e.source], vertices[e.destination]).sql
+    return views
+
+
+def check_filter(session: Session, view: str, condition: Filter) -> None:
+    """Nothing when the condition can be read in the form in which it is kept."""
+    session.describe(f"SELECT 1 FROM ({view}) AS {quote(condition.element)} WHERE {condition.condition}")
+
+
+def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: Island) -> tuple[Filter, ...]:
+    """The parts of a condition, each given to the one element whose columns it names."""
+    views = element_views(context, graph, tables)
     asked = written(where, Names(views), replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(asked) as session:
         check_repeatable(session, where, "what a snapshot holds must not change")
@@ -114,7 +133,7 @@ def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table]
         columns = {name: {c.name.lower() for c in session.describe(f"FROM {quote(name)}")} for name in views}
         found = tuple(_filter(session, part, columns, where.span) for part in conjuncts(session, asked.text))
         for f in found:  # in the form in which it will be read ever after
-            session.describe(f"SELECT 1 FROM ({views[f.element]}) AS {quote(f.element)} WHERE {f.condition}")
+            check_filter(session, views[f.element], f)
         return found
 
 

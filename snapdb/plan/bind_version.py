@@ -1,18 +1,18 @@
-"""Tags, differences and upkeep: what is said about versions rather than about rows."""
+"""Tags, lists and upkeep: what is said about versions rather than about rows."""
 
 from __future__ import annotations
 
 from snapdb.catalog import tables_at, tags
 from snapdb.errors import BindError
-from snapdb.plan.logical import CreateTagPlan, DiffTablePlan, NothingPlan, Plan, ShowPlan, VacuumPlan
+from snapdb.plan.logical import CreateTagPlan, NothingPlan, Plan, ShowPlan, VacuumPlan
 from snapdb.plan.moments import duration, resolve_version
-from snapdb.plan.names import find_table
+from snapdb.plan.names import find_graph, find_table
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import CreateTag, DiffTable, Name, Show, Vacuum
+from snapdb.sql.ast import CreateTag, Name, Show, Vacuum
 from snapdb.types import Table, Tag
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_create_tag", "bind_diff_table", "bind_show", "bind_vacuum", "find_tag"]
+__all__ = ["bind_create_tag", "bind_show", "bind_vacuum", "find_tag"]
 
 _HOUR = 3_600_000_000
 
@@ -42,29 +42,6 @@ def find_tag(context: Context, name: Name) -> Tag:
     return found
 
 
-def bind_diff_table(statement: DiffTable, context: Context) -> DiffTablePlan:
-    """The table at two versions."""
-    name = statement.table.text
-    first = resolve_version(context, statement.start)
-    before = tables_at(context.home, context.ledger, first).get(name.lower())
-    if statement.stop is None:
-        last, after = context.catalog.version, context.catalog.tables.get(name.lower())
-    else:
-        last = resolve_version(context, statement.stop)
-        after = tables_at(context.home, context.ledger, last).get(name.lower())
-    if before is None and after is None:
-        if not context.was_table(name):
-            find_table(context, statement.table)  # says so, and knows the nearest
-        raise BindError(f"neither version {first} nor {last} has a table {name}; SHOW VERSIONS OF {name} tells more",
-                        span=statement.table.span, code="unknown-table")  # fmt: skip
-    shown = after or before
-    assert shown is not None
-    for table in (before, after):
-        if table is not None:
-            context.rows(table)  # its files must be there
-    return DiffTablePlan(shown.name, before, after, statement.rows)
-
-
 def bind_show(statement: Show, context: Context) -> ShowPlan:
     """What is listed; tables are those of the version that was asked for."""
     tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
@@ -73,7 +50,9 @@ def bind_show(statement: Show, context: Context) -> ShowPlan:
     of = None
     if statement.of is not None:
         of = statement.of.text
-        if not context.was_table(of):
+        if statement.what == "SNAPSHOTS":
+            of = find_graph(context, statement.of).name
+        elif not context.was_table(of):
             find_table(context, statement.of)
     return ShowPlan(statement.what, statement.like, tables, of)
 

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from snapdb.storage.features import is_feature_type
-from snapdb.types import Column, EdgeElement, PropertyGraph, Table, VertexElement
+from snapdb.types import Column, EdgeElement, FeatureSpec, History, PropertyGraph, Table, TimeUnit, VertexElement
 
-__all__ = ["is_event_time", "is_key", "is_target", "is_weight", "key_family", "misfits"]
+__all__ = [
+    "graph_times",
+    "is_event_time",
+    "is_indices",
+    "is_key",
+    "is_target",
+    "is_values",
+    "is_weight",
+    "key_family",
+    "misfits",
+    "time_unit",
+]
+
+Role = tuple[str, str, Callable[[str], bool]]
+"""A column's name, what it is for the graph, and whether a type can be that."""
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 _KEYS = ("integer", "TIMESTAMP", "VARCHAR", "UUID", "DATE", "BOOLEAN", "BLOB")
@@ -41,6 +55,29 @@ def is_event_time(type_: str) -> bool:
     return family in ("integer", "DATE") or (family == "TIMESTAMP" and type_ != "TIMESTAMP_NS")
 
 
+def time_unit(type_: str) -> TimeUnit:
+    """What event times of that type count in.
+
+    >>> time_unit("DATE"), time_unit("UINTEGER")
+    ('timestamp', 'integer')
+    """
+    return "integer" if key_family(type_) == "integer" else "timestamp"
+
+
+def is_indices(type_: str) -> bool:
+    """Lists and arrays of integers: where the values of a sparse feature stand.
+
+    >>> is_indices("INTEGER[]"), is_indices("INTEGER"), is_indices("FLOAT[3]")
+    (True, False, False)
+    """
+    return is_values(type_) and key_family(type_.partition("[")[0]) == "integer"
+
+
+def is_values(type_: str) -> bool:
+    """Lists and arrays of numbers."""
+    return "[" in type_ and is_feature_type(type_)
+
+
 def is_weight(type_: str) -> bool:
     """Numbers."""
     return type_ in _NUMBERS or (type_.startswith("DECIMAL") and "[" not in type_)
@@ -49,6 +86,24 @@ def is_weight(type_: str) -> bool:
 def is_target(type_: str) -> bool:
     """Numbers, booleans and strings."""
     return is_weight(type_) or key_family(type_) in ("VARCHAR", "BOOLEAN")
+
+
+def graph_times(
+    graph: PropertyGraph, tables: Mapping[str, Table], *, elements: bool = True, histories: bool = True
+) -> list[tuple[str, str, TimeUnit]]:
+    """Every event time of a graph: whose it is, its table, and what it counts in; edges first, histories last."""
+    times = [(e.name, e.table, e.event_time) for e in graph.edges if elements]
+    times += [(v.name, v.table, v.event_time) for v in graph.vertices if elements]
+    for element in graph.elements if histories else ():
+        changing = [(spec.name, spec.history) for spec in element.features if spec.history is not None]
+        times += [(f"{element.name}.{name}", h.table, h.event_time) for name, h in changing]
+    found = []
+    for name, table_name, time in times:
+        table = tables.get(table_name.lower())
+        column = table.column(time) if table is not None and time is not None else None
+        if table is not None and column is not None:
+            found.append((name, table.name, time_unit(column.type)))
+    return found
 
 
 def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
@@ -64,6 +119,10 @@ def misfits(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
         if not missing:
             found = {name: column for name, column in columns.items() if column is not None}
             yield from _wrong_types(graph, element, table, found, tables)
+        for spec in element.features:
+            if spec.history is not None and isinstance(element, VertexElement):
+                yield from _wrong_history(element, table, spec, spec.history, tables)
+    yield from _wrong_units(graph, tables)
 
 
 def _wrong_types(
@@ -73,20 +132,64 @@ def _wrong_types(
     columns: Mapping[str, Column],
     tables: Mapping[str, Table],
 ) -> Iterator[str]:
-    roles = [(name, "a feature", is_feature_type) for spec in element.features for name in spec.columns]
+    roles = [role for spec in element.features if spec.history is None for role in _feature_roles(spec)]
     if isinstance(element, VertexElement):
         roles += [(name, "a key", is_key) for name in element.key]
         roles += [(element.target, "a target", is_target)] if element.target else []
+        times = [element.event_time]
     else:
         if table.column("e_id") is not None:
             yield f"edge table {table.name} has a column e_id, a name that snapshots need"
-        roles += [(element.event_time, "an event time", is_event_time)] if element.event_time else []
         roles += [(element.weight, "a weight", is_weight)] if element.weight else []
         for key, end in ((element.source_key, element.source), (element.destination_key, element.destination)):
             yield from _wrong_keys(graph, table, key, end, tables)
+        times = [element.event_time, element.event_end]
+    roles += [(name, "an event time", is_event_time) for name in times if name is not None]
+    yield from _wrong_roles(table, columns, roles)
+    if len({time_unit(columns[name].type) for name in times if name is not None}) > 1:
+        yield f"the event times of {element.name} differ in kind: integers and timestamps"
+
+
+def _feature_roles(spec: FeatureSpec) -> list[Role]:
+    if spec.sparse:
+        return [(spec.columns[0], "the indices of a sparse feature", is_indices),
+                (spec.columns[1], "the values of a sparse feature", is_values)]  # fmt: skip
+    return [(name, "a feature", is_feature_type) for name in spec.columns]
+
+
+def _wrong_roles(table: Table, columns: Mapping[str, Column], roles: Sequence[Role]) -> Iterator[str]:
     for name, role, fits in roles:
         if not fits(columns[name].type):
             yield f'column "{name}" of table {table.name} has type {columns[name].type}, which cannot be {role}'
+
+
+def _wrong_history(
+    element: VertexElement, own: Table, spec: FeatureSpec, history: History, tables: Mapping[str, Table]
+) -> Iterator[str]:
+    table = tables.get(history.table.lower())
+    if table is None:
+        yield f'there is no table "{history.table}", where {element.name}.{spec.name} has its history'
+        return
+    named = {name: table.column(name) for name in (*history.key, history.event_time, *spec.columns)}
+    yield from (f'table {table.name} has no column "{name}"' for name, column in named.items() if column is None)
+    if any(column is None for column in named.values()):
+        return
+    columns = {name: column for name, column in named.items() if column is not None}
+    yield from _wrong_roles(
+        table, columns, [*_feature_roles(spec), (history.event_time, "an event time", is_event_time)]
+    )
+    for name, referred in zip(history.key, element.key, strict=True):
+        there = own.column(referred)
+        if there is not None and key_family(columns[name].type) != key_family(there.type):
+            yield f"{table.name}.{name} is {columns[name].type}, but {there.name} of {element.name} is {there.type}"
+
+
+def _wrong_units(graph: PropertyGraph, tables: Mapping[str, Table]) -> Iterator[str]:
+    """Histories whose times cannot be compared with the graph's."""
+    known = {unit for _, _, unit in graph_times(graph, tables, histories=False)}
+    for name, table, unit in graph_times(graph, tables, elements=False):
+        if known and unit not in known:
+            yield f"{name} has a history in table {table} whose event times differ in kind from the graph's"
 
 
 def _wrong_keys(

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from snapdb.plan.asked import Asked
-from snapdb.types import Column, Filter, PropertyGraph, SampleSpec, Snapshot, Table, Tag, TimeUnit, Window
+from snapdb.types import (
+    PINNED,
+    Column,
+    Filter,
+    Form,
+    Pin,
+    PropertyGraph,
+    SampleSpec,
+    Snapshot,
+    Table,
+    Tag,
+    TimeUnit,
+    Window,
+)
 
 __all__ = [
     "READS",
@@ -22,21 +35,24 @@ __all__ = [
     "CreateTagPlan",
     "DeletePlan",
     "DescribePlan",
+    "DiffGraphPlan",
+    "DiffSnapshotPlan",
     "DiffTablePlan",
     "DropPlan",
-    "Form",
+    "ExpirePlan",
+    "ExplainPlan",
     "InsertPlan",
     "NothingPlan",
     "Plan",
     "QueryPlan",
+    "RefreshPlan",
     "RollbackPlan",
     "SamplePlan",
     "ShowPlan",
     "UpdatePlan",
     "VacuumPlan",
+    "changes_nothing",
 ]
-
-Form = Literal["full", "ends", "materialized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +134,7 @@ class CreateGraphPlan:
 
 @dataclass(frozen=True, slots=True)
 class CreateSnapshotPlan:
-    """A graph, reduced to its elements and pinned; `forms` says how each edge type will lie on the disk."""
+    """A graph, reduced to its elements and pinned."""
 
     name: str
     graph: PropertyGraph
@@ -129,8 +145,66 @@ class CreateSnapshotPlan:
     unit: TimeUnit | None
     filters: tuple[Filter, ...]
     replaces: Snapshot | None
-    forms: Mapping[str, Form] = field(default_factory=dict)
-    """Edge type's name → form; chosen by a rule."""
+    pin: Pin = PINNED
+    layout: Form | None = None
+    """The form that WITH (layout = …) asks for; None: the cheapest, for each edge type."""
+    refreshes: bool = False
+    """It is what `replaces` moved to, and not another one of its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPlan:
+    """A snapshot, pinned anew in the place of what it was."""
+
+    create: CreateSnapshotPlan
+    before: Snapshot
+    full: bool
+    """Build everything again from the tables, instead of from what is there."""
+    dry_run: bool
+    """Only tell what would happen."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSnapshotPlan:
+    """What one snapshot has and another has not: added is in `after` and not in `before`."""
+
+    after: Snapshot
+    before: Snapshot
+    detail: Literal["SUMMARY", "ROWS", "FEATURES"]
+
+
+@dataclass(frozen=True, slots=True)
+class DiffGraphPlan:
+    """What a whole graph has at one version and has not at another."""
+
+    graph: PropertyGraph
+    before: int
+    after: int
+    tables_before: Mapping[str, Table]
+    """By case-folded name."""
+    tables_after: Mapping[str, Table]
+    detail: Literal["SUMMARY", "ROWS", "FEATURES"]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpirePlan:
+    """Snapshots that go because they are old."""
+
+    snapshots: tuple[tuple[Snapshot, str | None], ...]
+    """Each that was asked about, oldest first, and why it stays; None: it goes."""
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainPlan:
+    """What a plan would do, told instead of done."""
+
+    plan: Plan
+    text: str
+    """The statement."""
+    analyze: bool
+    """Do it too, and tell what it took."""
+    json: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +242,8 @@ class DropPlan:
 
     target: Table | PropertyGraph | Snapshot | Tag
     base: int
+    dependants: tuple[PropertyGraph | Snapshot, ...] = ()
+    """What goes with it (CASCADE), what depends on others first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +304,15 @@ class NothingPlan:
     why: str
 
 
-READS = (QueryPlan, SamplePlan, ShowPlan, DescribePlan, DiffTablePlan, CheckPlan, NothingPlan)
+READS = (
+    QueryPlan, SamplePlan, ShowPlan, DescribePlan, DiffTablePlan, DiffSnapshotPlan, DiffGraphPlan, CheckPlan,
+    NothingPlan,
+)  # fmt: skip
 """Plans that change nothing."""
 
 TRANSACTIONAL = (
     QueryPlan, CreateTablePlan, InsertPlan, DeletePlan, UpdatePlan, AlterPlan, DropPlan, ShowPlan, DescribePlan,
-    DiffTablePlan, NothingPlan, BeginPlan, CommitPlan, RollbackPlan,
+    DiffTablePlan, DiffSnapshotPlan, NothingPlan, BeginPlan, CommitPlan, RollbackPlan,
 )  # fmt: skip
 """Plans that may stand between BEGIN and COMMIT; of DropPlan, those of tables."""
 
@@ -252,6 +331,11 @@ Plan = (
     | DropPlan
     | CreateTagPlan
     | DiffTablePlan
+    | RefreshPlan
+    | DiffSnapshotPlan
+    | DiffGraphPlan
+    | ExpirePlan
+    | ExplainPlan
     | BeginPlan
     | CommitPlan
     | RollbackPlan
@@ -259,3 +343,14 @@ Plan = (
     | VacuumPlan
     | NothingPlan
 )
+
+
+def changes_nothing(plan: Plan) -> bool:
+    """Whether a plan only looks."""
+    match plan:
+        case VacuumPlan() | ExpirePlan() | RefreshPlan():
+            return plan.dry_run
+        case ExplainPlan():
+            return not plan.analyze
+        case _:
+            return isinstance(plan, READS)

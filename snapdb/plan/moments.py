@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 from snapdb.catalog import version_at, version_of_tag
 from snapdb.errors import BindError, SnapdbError
@@ -10,9 +11,20 @@ from snapdb.sql.ast import Island, VersionBound
 from snapdb.types import TimeUnit
 
 if TYPE_CHECKING:
+    from snapdb.plan.asked import Asked
     from snapdb.plan.scope import Context
 
-__all__ = ["INTEGERS", "LAST", "duration", "resolve_version", "time_value"]
+__all__ = [
+    "INTEGERS",
+    "LAST",
+    "duration",
+    "number",
+    "resolve_version",
+    "spelled",
+    "time_value",
+    "type_of",
+    "whole",
+]
 
 LAST = 2**63 - 1
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
@@ -27,7 +39,7 @@ def resolve_version(context: Context, at: VersionBound) -> int:
     try:
         match at.kind:
             case "TIMESTAMP":
-                return version_at(context.ledger, _moment(context, at.value))
+                return version_at(context.ledger, _moment(context, context.asked(at.value)))
             case "TAG":
                 return version_of_tag(context.ledger, _text(context, at.value))
     except SnapdbError as error:
@@ -44,48 +56,71 @@ def resolve_version(context: Context, at: VersionBound) -> int:
 def time_value(context: Context, island: Island, unit: TimeUnit | None, why: str | None = None) -> int:
     """A bound of a window as an integer in the graph's unit."""
     asked = context.asked(island)
-    with context.session(asked) as session:
-        type_ = session.describe(asked.text, asked.parameters, around=("SELECT (", ")"))[0].type
-    is_integer = type_ in INTEGERS
+    is_integer = type_of(context, asked) in INTEGERS
     if unit == "integer" and not is_integer:
         why = why or "this graph's event times are integers"
-        raise BindError(f"{why}: write a bare number, not {type_}", span=island.span)
+        raise BindError(f"{why}: write a bare number, not {type_of(context, asked)}", span=island.span)
     if unit == "timestamp" and is_integer:
-        wanted = "TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'"
-        raise BindError(f"this graph's event times are timestamps: write {wanted}", span=island.span)
-    return _whole(context, island) if is_integer else _moment(context, island)
+        why = why or "this graph's event times are timestamps"
+        raise BindError(f"{why}: write TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'", span=island.span)
+    return whole(context, asked) if is_integer else _moment(context, asked)
 
 
 def duration(context: Context, island: Island) -> int:
     """An INTERVAL as microseconds; months count 30 days."""
-    return _number(context, island, "SELECT epoch_us(CAST((", ") AS INTERVAL))")
+    return number(context, context.asked(island), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
 
 
-def _whole(context: Context, island: Island) -> int:
+def type_of(context: Context, asked: Asked) -> str:
+    """The type of an expression, which is not evaluated."""
+    with context.session(asked) as session:
+        return session.describe(asked.text, asked.parameters, around=("SELECT (", ")"))[0].type
+
+
+def whole(context: Context, asked: Asked) -> int:
     """An integer expression. It may read tables; it is read once, here."""
-    return _number(context, island, "SELECT CAST((", ") AS HUGEINT)")
+    return number(context, asked, "SELECT CAST((", ") AS HUGEINT)")
 
 
-def _moment(context: Context, island: Island) -> int:
+def number(context: Context, asked: Asked, before: str, after: str) -> int:
+    """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
+    value = _value(context, asked, before, after)
+    if value is None:
+        raise BindError("a finite value is needed here, found NULL or infinity", span=asked.span)
+    if not -(2**63) <= value <= LAST:
+        raise BindError("this is out of range; event times and versions are 64-bit integers", span=asked.span)
+    return int(value)
+
+
+def spelled(time: int) -> str:
+    """A moment for a person, in UTC.
+
+    >>> spelled(1_790_000_000_000_000)
+    '2026-09-21 14:13:20+00:00'
+    """
+    try:
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time)).isoformat(sep=" ")
+    except OverflowError:
+        return str(time)
+
+
+def _moment(context: Context, asked: Asked) -> int:
     """An expression as microseconds since 1970; what has no zone is UTC."""
-    return _number(context, island, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
+    return number(context, asked, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
 
 
 def _text(context: Context, island: Island) -> str:
-    asked = context.asked(island)
-    with context.session(asked) as session:
-        value = session.wrap("SELECT CAST((", asked.text, ") AS VARCHAR)", asked.parameters)[0][0]
+    value = _value(context, context.asked(island), "SELECT CAST((", ") AS VARCHAR)")
     if value is None:
         raise BindError("a name is needed here, found NULL", span=island.span)
     return str(value)
 
 
-def _number(context: Context, island: Island, before: str, after: str) -> int:
-    asked = context.asked(island)
-    with context.session(asked) as session:
-        value = session.wrap(before, asked.text, after, asked.parameters)[0][0]
-    if value is None:
-        raise BindError("a finite value is needed here, found NULL or infinity", span=island.span)
-    if not -(2**63) <= value <= LAST:
-        raise BindError("this is out of range; event times and versions are 64-bit integers", span=island.span)
-    return int(value)
+def _value(context: Context, asked: Asked, before: str, after: str) -> Any:
+    """What a query gives; what DuckDB finds only while it runs is shown at the expression too."""
+    try:
+        with context.session(asked) as session:
+            return session.wrap(before, asked.text, after, asked.parameters)[0][0]
+    except SnapdbError as error:
+        error.span = error.span or asked.span
+        raise

@@ -6,12 +6,22 @@ from collections.abc import Iterable, Sequence
 
 from snapdb.catalog import Catalog
 from snapdb.errors import BindError, SnapdbError
+from snapdb.plan.fits import is_event_time
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import Name
 from snapdb.types import Column, PropertyGraph, Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["check_new", "find_column", "find_graph", "find_snapshot", "find_table", "named_columns"]
+__all__ = [
+    "check_new",
+    "find_column",
+    "find_event_time",
+    "find_graph",
+    "find_snapshot",
+    "find_table",
+    "named_columns",
+    "tables_of",
+]
 
 _RESERVED = frozenset(("main", "temp", "system", "memory", "snapdb", "information_schema", "pg_catalog"))
 
@@ -50,6 +60,30 @@ def find_column(table: Table, name: Name) -> Column:
         hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
         raise BindError(f'no column "{name}" in table {table.name}{hint}', span=name.span, code="unknown-column")
     return column
+
+
+def find_event_time(table: Table, name: Name) -> Column:
+    """The column of that name when it can be an event time, or BindError at its place."""
+    column = find_column(table, name)
+    if not is_event_time(column.type):
+        wanted = f"CAST({column.name} AS TIMESTAMP)"
+        if column.type in ("DOUBLE", "FLOAT"):
+            wanted = f"to_timestamp({column.name})"
+        raise BindError(f'column "{column.name}" of type {column.type} cannot be EVENT TIME, which is a timestamp, '
+                        f"a date or an integer; load it as {wanted}", span=name.span)  # fmt: skip
+    return column
+
+
+def tables_of(graph: PropertyGraph) -> dict[str, set[str]]:
+    """The tables that a graph reads, histories too, and their columns that it names; all case-folded."""
+    found: dict[str, set[str]] = {}
+    for element in graph.elements:
+        found.setdefault(element.table.lower(), set()).update(name.lower() for name in element.columns)
+        for spec in element.features:
+            if (history := spec.history) is not None:
+                named = (*history.key, history.event_time, *spec.columns)
+                found.setdefault(history.table.lower(), set()).update(name.lower() for name in named)
+    return found
 
 
 def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from snapdb.plan.choose_form import choose_form
 from snapdb.plan.logical import Plan
 
 __all__ = ["RULES", "Rule", "optimize"]
@@ -12,7 +11,7 @@ __all__ = ["RULES", "Rule", "optimize"]
 Rule = Callable[[Plan], Plan]
 """Takes a plan and gives an equivalent one: no rule changes a result."""
 
-RULES: tuple[Rule, ...] = (choose_form,)
+RULES: tuple[Rule, ...] = ()
 
 
 def optimize(plan: Plan, rules: Sequence[Rule] = RULES) -> Plan:

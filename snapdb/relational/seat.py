@@ -6,7 +6,7 @@ import itertools
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,7 +139,9 @@ class Session:
         with self._reading("", query):
             return self._relation(query, parameters).to_arrow_table()
 
-    def reader(self, query: str, parameters: Parameters = None, *, rows: int = 100_000) -> Iterator[pa.RecordBatch]:
+    def reader(
+        self, query: str, parameters: Parameters = None, *, rows: int = 100_000
+    ) -> Generator[pa.RecordBatch, None, None]:
         """The rows as Arrow batches of at most `rows`, at least one batch, while the session lives."""
         with self._reading("", query):
             reader = self._relation(query, parameters).to_arrow_reader(rows)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,15 +46,19 @@ class Sampler:
 
         Raises:
             BindError: two fanouts lead to the same key of a batch.
+            CorruptError: a relation's rows are not those of its nodes.
             ValueError: a fanout is negative and not FULL, or the seed type is not in the snapshot.
         """
         _check(view, spec)
         self.spec = spec
         self.walks = tuple(
-            Walk(relation, fanout, _contiguous(view.adjacency(relation)))
+            Walk(relation, fanout, view.adjacency(relation))
             for fanout in sorted(spec.fanouts, key=lambda fanout: fanout.sort_key)
             for relation in fanout.relations
         )
+        for walk in self.walks:
+            if walk.adjacency.nodes != view.node_counts[walk.relation.expands]:
+                raise _damaged(walk)
         reached = [name for walk in self.walks for name in (walk.relation.expands, walk.relation.reaches)]
         self.node_types = tuple(dict.fromkeys([spec.seed_type, *reached]))
         """The seed type, then the others in the order in which the walks name them."""
@@ -93,9 +96,9 @@ class Sampler:
 
 def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scratch: Scratch, before: Edges) -> Edges:
     """The edges of the hops before, and those of one hop more, drawn into arrays of just the right size."""
-    rows = walk.adjacency
+    rows = walk.adjacency.rows
     frontier, near = scratch.nodes[walk.relation.expands].nodes, scratch.nodes[walk.relation.reaches]
-    new = count_edges(rows.starts, rows.ends, rows.indices.size, fanout, frontier, low, high)
+    new = count_edges(rows, fanout, frontier, low, high)
     if new < 0:
         raise _damaged(walk)
     near.reserve(new)
@@ -104,9 +107,7 @@ def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scr
     found.index[:, :old] = before.index
     found.position[:old] = before.position
     near.count, _ = sample_uniform(
-        rows.starts,
-        rows.ends,
-        rows.indices,
+        rows,
         prefix,
         fanout,
         frontier,
@@ -172,19 +173,3 @@ def _check(view: GraphView, spec: SampleSpec) -> None:
 
 def _name(fanout: Fanout) -> str:
     return f"{fanout.edge.edge} {fanout.direction}"
-
-
-def _contiguous(rows: Adjacency) -> Adjacency:
-    """The same rows with the arrays that kernels read as one kind: plain, contiguous, read-only."""
-    return replace(
-        rows,
-        starts=_plain(rows.starts, np.int64),
-        ends=_plain(rows.ends, np.int64),
-        indices=_plain(rows.indices, rows.indices.dtype),
-    )
-
-
-def _plain(values: npt.NDArray[Any], kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    plain = np.ascontiguousarray(values, dtype=kind).view()
-    plain.flags.writeable = False
-    return plain

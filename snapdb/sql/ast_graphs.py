@@ -1,4 +1,4 @@
-"""The statements of graphs, snapshots and samples, as frozen values."""
+"""The statements of graphs and samples, as frozen values."""
 
 from __future__ import annotations
 
@@ -6,28 +6,71 @@ from dataclasses import dataclass
 from typing import Literal
 
 from snapdb.errors import Span
-from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement, TimeBound, VersionBound
+from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement
 
-__all__ = ["CreateGraph", "CreateSnapshot", "EdgeClause", "FanoutClause", "FeatureClause", "Sample", "VertexClause"]
+__all__ = [
+    "CreateGraph",
+    "EdgeClause",
+    "EventTime",
+    "FanoutClause",
+    "FeatureClause",
+    "HistoryClause",
+    "Sample",
+    "SparseClause",
+    "VertexClause",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """EVENT TIME (column [, column]) [NULLS STATIC | NULLS ERROR]."""
+
+    columns: ColumnList
+    """One or two."""
+    nulls_static: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SparseClause:
+    """SPARSE [n] of a feature."""
+
+    width: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryClause:
+    """FROM table KEY (columns) EVENT TIME (column) of a feature."""
+
+    table: Name
+    key: ColumnList
+    event_time: Name
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureClause:
-    """One item of FEATURES: column, or (column, …), [AS name] [DEFAULT number]."""
+    """One item of FEATURES: column or (column, …), then in any order AS name, TYPE t, SPARSE, FROM …, DEFAULT n."""
 
     columns: ColumnList
     name: Name | None
     default: float | None
+    default_span: Span | None
+    dtype: Name | None
+    sparse: SparseClause | None
+    history: HistoryClause | None
 
 
 @dataclass(frozen=True, slots=True)
 class VertexClause:
-    """table [AS alias] KEY (columns) [FEATURES (…)] [TARGET (column [AS y])] [ON DUPLICATE KEY FIRST|LAST|ERROR]."""
+    """table [AS alias] KEY (…) [EVENT TIME (…)] [FEATURES (…)] [TARGET (…)] [ON DUPLICATE KEY FIRST|LAST|ERROR]."""
 
     table: Name
     alias: Name | None
     key: ColumnList
     features: tuple[FeatureClause, ...]
+    event_time: EventTime | None
+    """Of one column."""
     target: Name | None
     on_duplicate: Literal["ERROR", "FIRST", "LAST"]
 
@@ -45,7 +88,7 @@ class EdgeClause:
     destination_key: ColumnList
     destination: Name
     destination_columns: ColumnList
-    event_time: Name | None
+    event_time: EventTime | None
     weight: Name | None
     features: tuple[FeatureClause, ...]
     on_dangling: Literal["ERROR", "SKIP"]
@@ -58,21 +101,6 @@ class CreateGraph(Statement):
     name: Name
     vertices: tuple[VertexClause, ...]
     edges: tuple[EdgeClause, ...]
-    or_replace: bool
-    if_not_exists: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CreateSnapshot(Statement):
-    """CREATE [OR REPLACE] SNAPSHOT [IF NOT EXISTS] name OF graph [AT …] [FOR EVENT_TIME …] [ELEMENTS (…)] [WHERE …]."""
-
-    name: Name
-    graph: Name
-    at: VersionBound | None
-    event_time: TimeBound | None
-    elements: ColumnList
-    """Empty: all elements of the graph."""
-    where: Island | None
     or_replace: bool
     if_not_exists: bool
 

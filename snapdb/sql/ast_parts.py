@@ -7,7 +7,7 @@ from typing import Literal
 
 from snapdb.errors import Span
 
-__all__ = ["ColumnList", "Island", "Name", "Query", "Statement", "TimeBound", "VersionBound"]
+__all__ = ["ColumnList", "Island", "Name", "Query", "Statement", "TimeBound", "VersionBound", "WindowBound"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,4 +72,15 @@ class TimeBound:
     start: Island | None
     stop: Island
     """Each a bare integer, a string, DATE '…', TIMESTAMP '…', TIMESTAMPTZ '…' or a parenthesised expression."""
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class WindowBound:
+    """FOR EVENT_TIME WINDOW length [ENDING t]."""
+
+    length: Island
+    """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
+    ending: Island | None
+    """As TimeBound's; None: the latest event."""
     span: Span

@@ -13,6 +13,9 @@ __all__ = [
     "Commit",
     "CreateTag",
     "Describe",
+    "Detail",
+    "DiffGraph",
+    "DiffSnapshot",
     "DiffTable",
     "Drop",
     "Kind",
@@ -24,15 +27,18 @@ __all__ = [
 Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG"]
 """What DROP takes; a TAG has nothing to describe."""
 
+Detail = Literal["SUMMARY", "ROWS", "FEATURES"]
+"""What a difference between graphs lists: elements, rows, or parts of features."""
+
 
 @dataclass(frozen=True, slots=True)
 class Show(Statement):
-    """SHOW TABLES [AT (…)] | GRAPHS | SNAPSHOTS | TAGS | VERSIONS [OF table] [LIKE 'pattern']."""
+    """SHOW TABLES [AT (…)] | GRAPHS | SNAPSHOTS [OF graph] | TAGS | VERSIONS [OF table] [LIKE 'pattern']."""
 
     what: Literal["TABLES", "GRAPHS", "SNAPSHOTS", "TAGS", "VERSIONS"]
     like: str | None
     of: Name | None
-    """The table whose versions are asked for."""
+    """The table whose versions, or the graph whose snapshots, are asked for."""
     at: VersionBound | None
     """The version whose tables are asked for."""
 
@@ -49,11 +55,12 @@ class Describe(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Drop(Statement):
-    """DROP TABLE | [PROPERTY] GRAPH | SNAPSHOT | TAG [IF EXISTS] name."""
+    """DROP TABLE | [PROPERTY] GRAPH | SNAPSHOT | TAG [IF EXISTS] name [CASCADE | RESTRICT]."""
 
     kind: Kind
     name: Name
     if_exists: bool
+    cascade: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +83,26 @@ class DiffTable(Statement):
     stop: VersionBound | None
     """None: the newest version."""
     rows: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DiffGraph(Statement):
+    """DIFF [PROPERTY] GRAPH name FROM bound [TO bound] [ROWS | FEATURES]."""
+
+    graph: Name
+    start: VersionBound
+    stop: VersionBound | None
+    """None: the newest version."""
+    detail: Detail
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSnapshot(Statement):
+    """DIFF SNAPSHOT after WITH before [ROWS | FEATURES]."""
+
+    after: Name
+    before: Name
+    detail: Detail
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,16 @@ def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
     return given
 
 
-_LABELS = {"event_time": "the event time", "order": "the order of the seeds", "on_duplicate": "ON DUPLICATE KEY"}
+_LABELS = {
+    "alias": "AS",
+    "event_time": "the event time",
+    "history": "FROM",
+    "last": "RETAIN LAST",
+    "older": "OLDER THAN",
+    "on_duplicate": "ON DUPLICATE KEY",
+    "options": "WITH",
+    "order": "the order of the seeds",
+}
 
 
 def _token(leaf: Leaf, kind: TokenKind) -> Token:

@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from snapdb.errors import ParseError
-from snapdb.sql.ast import ColumnList, CreateGraph, EdgeClause, FeatureClause, Name, VertexClause
-from snapdb.sql.build import Place, Tree, columns, first_tree, has, leaves, name, number, once, trees
+from snapdb.sql.ast import (
+    ColumnList,
+    CreateGraph,
+    EdgeClause,
+    EventTime,
+    FeatureClause,
+    HistoryClause,
+    Name,
+    SparseClause,
+    VertexClause,
+)
+from snapdb.sql.build import Place, Tree, columns, first_tree, has, integer, leaves, name, number, once, span_of, trees
 
 __all__ = ["build_graph"]
 
@@ -33,6 +43,7 @@ def _vertex(tree: Tree) -> VertexClause:
         alias=_alias(tree),
         key=columns(clauses["columns"]),
         features=_features(clauses.get("features")),
+        event_time=_event_time(clauses.get("event_time"), 1, "a vertex is born once"),
         target=_target(clauses.get("target")),
         on_duplicate="ERROR" if duplicate is None else policies[leaves(duplicate)[0].type],
     )
@@ -52,7 +63,7 @@ def _edge(tree: Tree) -> EdgeClause:
         destination_key=destination.key,
         destination=destination.vertex,
         destination_columns=destination.columns,
-        event_time=_event_time(clauses.get("event_time")),
+        event_time=_event_time(clauses.get("event_time"), 2, "when an edge begins, and when it ends"),
         weight=None if weight is None else name(leaves(weight)[0]),
         features=_features(clauses.get("features")),
         on_dangling="SKIP" if skips else "ERROR",
@@ -77,14 +88,14 @@ def _alias(tree: Tree) -> Name | None:
     return None if alias is None else name(leaves(alias)[0])
 
 
-def _event_time(tree: Tree | None) -> Name | None:
+def _event_time(tree: Tree | None, most: int, why: str) -> EventTime | None:
     if tree is None:
         return None
-    first, *more = columns(first_tree(tree, "columns"))
-    if more:
-        message = "EVENT TIME takes one column; edges that end are not in this version, use two edge tables"
-        raise ParseError(message, span=more[0].span)
-    return first
+    found, nulls = columns(first_tree(tree, "columns")), first_tree(tree, "nulls")
+    if len(found) > most:
+        takes = "one column" if most == 1 else "one column or two"
+        raise ParseError(f"EVENT TIME takes {takes} here: {why}; leave {found[most]} out", span=found[most].span)
+    return EventTime(found, nulls is not None and leaves(nulls)[0].type == "STATIC")
 
 
 def _target(tree: Tree | None) -> Name | None:
@@ -102,9 +113,43 @@ def _features(tree: Tree | None) -> tuple[FeatureClause, ...]:
 
 
 def _feature(tree: Tree) -> FeatureClause:
-    default, group = first_tree(tree, "default"), first_tree(tree, "columns")
+    """An item of FEATURES; several columns are one feature only under a name."""
+    group = first_tree(tree, "columns")
+    parts = once(part for part in trees(tree) if part is not group)
+    default, dtype = parts.get("default"), parts.get("type")
+    if group is not None and "alias" not in parts:
+        raise ParseError(f"expected AS and a name for the feature after {_written(group)}", span=span_of(group))
     return FeatureClause(
         columns=(name(leaves(tree)[0]),) if group is None else columns(group),
         name=_alias(tree),
         default=None if default is None else number(trees(default)[0]),
+        default_span=None if default is None else span_of(default),
+        dtype=None if dtype is None else name(leaves(dtype)[0]),
+        sparse=_sparse(parts.get("sparse")),
+        history=_history(parts.get("history")),
     )
+
+
+def _written(group: Tree) -> str:
+    return f"({', '.join(map(str, columns(group)))})"
+
+
+def _sparse(tree: Tree | None) -> SparseClause | None:
+    if tree is None:
+        return None
+    said = first_tree(tree, "number")
+    width = None if said is None else integer(said, "SPARSE")
+    if width is not None and not 1 <= width < 2**31:
+        raise ParseError(f"SPARSE takes a width from 1 to 2147483647, found {width}", span=span_of(said or tree))
+    return SparseClause(width, span_of(tree))
+
+
+def _history(tree: Tree | None) -> HistoryClause | None:
+    """Where a feature's values in time are: the first list is the key, the second the event time."""
+    if tree is None:
+        return None
+    key, time = (columns(found) for found in trees(tree, "columns"))
+    if len(time) > 1:
+        message = "a history has one EVENT TIME, since when a row's values hold; leave the other column out"
+        raise ParseError(message, span=time[1].span)
+    return HistoryClause(name(leaves(tree)[0]), key, time[0], span_of(tree))

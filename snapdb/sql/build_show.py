@@ -43,4 +43,10 @@ def build_show(tree: Tree, place: Place) -> Statement:
         case "describe":
             return Describe(*place, kind=_DESCRIBED[first.type], name=name(rest[0]), at=moment)
         case _:
-            return Drop(*place, kind=_DROPPED[first.type], name=name(rest[0]), if_exists=has(statement, "guard"))
+            return Drop(
+                *place,
+                kind=_DROPPED[first.type],
+                name=name(rest[0]),
+                if_exists=has(statement, "guard"),
+                cascade=any(leaf.type == "CASCADE" for leaf in rest[1:]),
+            )

@@ -1,17 +1,58 @@
-"""Trees of snapshot.lark as CREATE SNAPSHOT."""
+"""Trees of snapshot.lark as CREATE, REFRESH, EXPIRE and EXPLAIN."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from snapdb.sql.ast import CreateSnapshot, Island, TimeBound
-from snapdb.sql.build import Place, Tree, bound, columns, has, island, leaves, name, once, span_of, trees
+from snapdb.errors import ParseError, Span
+from snapdb.sql.ast import (
+    CreateSnapshot,
+    ExpireSnapshots,
+    Explain,
+    Island,
+    LayoutClause,
+    RefreshSnapshot,
+    Statement,
+    TimeBound,
+    WindowBound,
+)
+from snapdb.sql.build import (
+    Leaf,
+    Place,
+    Tree,
+    bound,
+    columns,
+    has,
+    integer,
+    island,
+    leaves,
+    name,
+    once,
+    span_of,
+    string,
+    trees,
+)
+from snapdb.types import FORMS, did_you_mean
 
 __all__ = ["build_snapshot"]
 
 
-def build_snapshot(tree: Tree, place: Place) -> CreateSnapshot:
-    """CREATE SNAPSHOT."""
+def build_snapshot(tree: Tree, place: Place) -> Statement:
+    """CREATE SNAPSHOT, REFRESH SNAPSHOT, EXPIRE SNAPSHOTS, or EXPLAIN of the first two."""
+    (statement,) = trees(tree)
+    match statement.data:
+        case "expire":
+            return _expire(statement, place)
+        case "explain":
+            return _explain(statement, place)
+        case _:
+            return _made(statement, place)
+
+
+def _made(tree: Tree, place: Place) -> CreateSnapshot | RefreshSnapshot:
+    """What makes a snapshot's files: CREATE or REFRESH."""
+    if tree.data == "refresh":
+        return RefreshSnapshot(*place, name=name(leaves(tree)[0]), full=has(tree, "full"), dry_run=has(tree, "dry_run"))
     snapshot, graph = leaves(tree)
     clauses = once(trees(tree))
     at, event_time, where = clauses.get("at"), clauses.get("event_time"), clauses.get("where")
@@ -22,25 +63,84 @@ def build_snapshot(tree: Tree, place: Place) -> CreateSnapshot:
         at=None if at is None else bound(at),
         event_time=None if event_time is None else _time(event_time, place.source),
         elements=columns(clauses.get("elements")),
+        layout=_layout(clauses.get("options")),
         where=None if where is None else island(leaves(where)[0]),
         or_replace=has(tree, "replace"),
         if_not_exists=has(tree, "guard"),
     )
 
 
+def _explain(tree: Tree, place: Place) -> Explain:
+    *before, inner = trees(tree)
+    settings = [leaf for part in before for setting in trees(part, "setting") for leaf in leaves(setting)]
+    for index, leaf in enumerate(settings):
+        if leaf.type in [other.type for other in settings[:index]] or {s.type for s in settings} >= {"TEXT", "JSON"}:
+            raise ParseError(f"{leaf.upper()} is given twice, or beside another FORMAT; keep one", span=span_of(leaf))
+    return Explain(
+        *place,
+        statement=_made(inner, Place(place.source, span_of(inner))),
+        analyze=has(tree, "analyze") or any(leaf.type == "ANALYZE" for leaf in settings),
+        json=any(leaf.type == "JSON" for leaf in settings),
+    )
+
+
+def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
+    clauses = once(trees(tree))
+    graph, older, last = clauses.get("of"), clauses.get("older"), clauses.get("last")
+    if older is None and last is None:
+        message = "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, or both"
+        raise ParseError(message, span=Span(place.span.stop, place.span.stop))
+    return ExpireSnapshots(
+        *place,
+        graph=None if graph is None else name(leaves(graph)[0]),
+        older=None if older is None else _moment(trees(older)[0], place.source),
+        last=None if last is None else integer(trees(last)[0], "RETAIN LAST"),
+        last_span=None if last is None else span_of(last),
+        dry_run=has(tree, "dry_run"),
+    )
+
+
 _BOUNDS: dict[str, Literal["AS OF", "FROM", "BETWEEN"]] = {"as_of": "AS OF", "from_to": "FROM", "between": "BETWEEN"}
 
 
-def _time(tree: Tree, source: str) -> TimeBound:
+def _time(tree: Tree, source: str) -> TimeBound | WindowBound:
     (window,) = trees(tree)
-    *start, stop = (_moment(time, source) for time in trees(window))
+    moments = [_moment(time, source) for time in trees(window)]
+    if window.data == "window":
+        return WindowBound(moments[0], moments[1] if len(moments) > 1 else None, span_of(tree))
+    *start, stop = moments
     return TimeBound(_BOUNDS[str(window.data)], start[0] if start else None, stop, span_of(tree))
 
 
 def _moment(tree: Tree, source: str) -> Island:
-    """A time as it was written, without the parentheses around an expression."""
+    """A time or a length as it was written, without the parentheses around an expression that is all of it."""
     inside = leaves(tree)[-1]
     if inside.type == "EXPRESSION":
         return island(inside)
     span = span_of(tree)
     return Island(source[span.start : span.stop], span)
+
+
+def _layout(tree: Tree | None) -> LayoutClause | None:
+    """The form that WITH names."""
+    if tree is None:
+        return None
+    found: LayoutClause | None = None
+    for option in trees(tree):
+        key, value = leaves(option)
+        if key.lower() != "layout":
+            near = did_you_mean(key, ["layout"]) or "; it takes layout"
+            raise ParseError(f"no option {key[:40]} in WITH{near}", span=span_of(key))
+        if found is not None:
+            raise ParseError("layout is given twice; keep one", span=span_of(option))
+        found = _form(value)
+    return found
+
+
+def _form(value: Leaf) -> LayoutClause:
+    said = string(value) if value.type == "STRING" else name(value).text
+    form = next((form for form in FORMS if form == said.lower()), None)
+    if form is None:
+        near = did_you_mean(said, FORMS) or f"; layout is one of {', '.join(FORMS)}"
+        raise ParseError(f'no layout "{said[:40]}"{near}', span=span_of(value))
+    return LayoutClause(form, span_of(value))

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-from snapdb.sql.ast import Begin, CheckDatabase, Commit, CreateTag, DiffTable, Rollback, Statement, Vacuum
+from snapdb.sql.ast import (
+    Begin,
+    CheckDatabase,
+    Commit,
+    CreateTag,
+    Detail,
+    DiffGraph,
+    DiffSnapshot,
+    DiffTable,
+    Rollback,
+    Statement,
+    Vacuum,
+)
 from snapdb.sql.build import Place, Tree, bound, first_tree, has, leaves, message, name, part, trees
 
 __all__ = ["build_version"]
 
 
 def build_version(tree: Tree, place: Place) -> Statement:
-    """CREATE TAG, DIFF TABLE, CHECK DATABASE, VACUUM, BEGIN, COMMIT or ROLLBACK."""
+    """CREATE TAG, DIFF, CHECK DATABASE, VACUUM, BEGIN, COMMIT or ROLLBACK."""
     (statement,) = trees(tree)
     match statement.data:
         case "create_tag":
             return _tag(statement, place)
         case "diff":
             return _diff(statement, place)
+        case "diff_graph":
+            return _diff_graph(statement, place)
+        case "diff_snapshot":
+            after, before = leaves(statement)
+            return DiffSnapshot(*place, after=name(after), before=name(before), detail=_detail(statement))
         case "check":
             return CheckDatabase(*place)
         case "vacuum":
@@ -50,3 +67,13 @@ def _diff(tree: Tree, place: Place) -> DiffTable:
         stop=stop[0] if stop else None,
         rows=has(tree, "rows"),
     )
+
+
+def _diff_graph(tree: Tree, place: Place) -> DiffGraph:
+    start, *stop = (bound(end) for end in trees(tree, "bound"))
+    graph = name(leaves(tree)[0])
+    return DiffGraph(*place, graph=graph, start=start, stop=stop[0] if stop else None, detail=_detail(tree))
+
+
+def _detail(tree: Tree) -> Detail:
+    return "ROWS" if has(tree, "rows") else "FEATURES" if has(tree, "features") else "SUMMARY"

@@ -171,19 +171,22 @@ def _at(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
             yield Run("EXPRESSION", index + 3, pairs[index])
 
 
+_BEFORE_TIME = frozenset({"OF", "FROM", "TO", "BETWEEN", "AND", "INTERVAL", "ENDING", "THAN"})
+
+
 def _snapshot(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """The value of AT, a parenthesised time, the condition after WHERE."""
+    """The value of AT, a parenthesised time or length, the condition after WHERE."""
     yield from _tail(tokens, pairs)
     yield from _at(tokens, pairs)
     for index in top_level(tokens, pairs):
-        if index in pairs and index and tokens[index - 1].word in {"OF", "FROM", "TO", "BETWEEN", "AND"}:
+        if index in pairs and index and tokens[index - 1].word in _BEFORE_TIME:
             yield Run("EXPRESSION", index + 1, pairs[index])
 
 
 def _version(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """The value of AT, the two ends of DIFF, the interval of RETAIN."""
     yield from _at(tokens, pairs)
-    if tokens[0].word == "DIFF":
+    if tokens[0].word == "DIFF" and not says(tokens, 1, "SNAPSHOT"):
         yield from _ends(tokens, pairs)
     elif tokens[0].word == "VACUUM":
         first = 2 if says(tokens, 1, "RETAIN") else 3
@@ -194,9 +197,11 @@ def _version(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _ends(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """What follows VERSION, TIMESTAMP or TAG after DIFF TABLE t FROM, and after TO."""
-    stop = len(tokens) - 1 if tokens[-1].word == "ROWS" else len(tokens)
-    starts = [index for index in top_level(tokens[:stop], pairs, 3) if tokens[index].word in {"FROM", "TO"}]
+    """What follows VERSION, TIMESTAMP or TAG after DIFF TABLE t FROM or DIFF [PROPERTY] GRAPH g FROM, and after TO."""
+    last = {"ROWS"} if says(tokens, 1, "TABLE") else {"ROWS", "FEATURES"}
+    stop = len(tokens) - 1 if tokens[-1].word in last else len(tokens)
+    named = 4 if says(tokens, 1, "PROPERTY", "GRAPH") else 3
+    starts = [index for index in top_level(tokens[:stop], pairs, named) if tokens[index].word in {"FROM", "TO"}]
     for start, end in zip(starts, [*starts, stop][1:], strict=True):
         yield Run("EXPRESSION", start + 2, end)
 

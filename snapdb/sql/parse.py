@@ -20,7 +20,6 @@ from snapdb.sql.grammars import parser
 from snapdb.sql.islands import Family, fold
 from snapdb.sql.refuse import (
     described_tag,
-    refuse_diff,
     refuse_parameters,
     refuse_savepoint,
     unknown_altered,
@@ -56,7 +55,9 @@ _FAMILIES: dict[str, Family] = {
     "DIFF": "version",
     "DROP": "show",
     "END": "version",
+    "EXPIRE": "snapshot",
     "INSERT": "table",
+    "REFRESH": "snapshot",
     "ROLLBACK": "version",
     "SAMPLE": "sample",
     "SHOW": "show",
@@ -109,6 +110,9 @@ def _family(tokens: Sequence[Token]) -> Family | None:
     if leading in _FAMILIES:
         _check(tokens)
         return _FAMILIES[leading]
+    if leading == "EXPLAIN" and queries.explains_snapshot(tokens):
+        refuse_parameters(tokens, _STORED["SNAPSHOT"])
+        return "snapshot"
     if leading in {"DESCRIBE", "DESC"} and len(tokens) > 2:
         if tokens[1].word == "TAG" and tokens[2].kind in ("word", "quoted") and len(tokens) == 3:
             raise described_tag(tokens[1])
@@ -147,7 +151,5 @@ def _check(tokens: Sequence[Token]) -> None:
         raise unknown_kind("DROP", second)
     elif leading == "SHOW" and second.word not in {"PROPERTY", *_SHOWN}:
         raise unknown_show(second, _SHOWN)
-    elif leading == "DIFF":
-        refuse_diff(second)
     elif leading in {"ABORT", "ROLLBACK"}:
         refuse_savepoint(second)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapdb.sql.brackets import partners
-from snapdb.sql.islands import READS
+from snapdb.sql.islands import READS, says
 from snapdb.sql.refuse import refused
 from snapdb.sql.tokens import Token
 
-__all__ = ["LEADING", "check_query"]
+__all__ = ["LEADING", "check_query", "explains_snapshot"]
 
 LEADING = (*READS, "DESC", "EXPLAIN")
 """First words of statements that only read."""
@@ -26,8 +26,9 @@ def check_query(tokens: Sequence[Token]) -> None:
         return
     token, leading = tokens[index], tokens[0].word
     if leading == "EXPLAIN" and token.word not in (*LEADING, "("):
+        reason = "in this version EXPLAIN shows how a query, CREATE SNAPSHOT or REFRESH SNAPSHOT runs"
         way = "write EXPLAIN SELECT …, or run the statement"
-        raise refused(f"EXPLAIN {token.text[:40]}", "in this version EXPLAIN shows how a query runs", way, token.span)
+        raise refused(f"EXPLAIN {token.text[:40]}", reason, way, token.span)
     if leading == "SUMMARIZE" and token.word in {"SNAPSHOT", "GRAPH"} and index + 1 < len(tokens):
         way = "write SUMMARIZE snapshot.element"
         raise refused(f"SUMMARIZE {token.word}", "it is not in this version", way, token.span)
@@ -41,12 +42,21 @@ def check_query(tokens: Sequence[Token]) -> None:
         raise refused(f"{tokens[0].word} … {word}", reason, way, tokens[main].span)
 
 
+def explains_snapshot(tokens: Sequence[Token]) -> bool:
+    """Whether an EXPLAIN, its options passed over, is about CREATE SNAPSHOT or REFRESH SNAPSHOT."""
+    index = _inner(tokens, partners(tokens))
+    if index is None or tokens[index - 1].word == "(":
+        return False
+    kinds = (("CREATE", "SNAPSHOT"), ("CREATE", "OR", "REPLACE", "SNAPSHOT"), ("REFRESH", "SNAPSHOT"))
+    return any(says(tokens, index, *words) for words in kinds)
+
+
 def _inner(tokens: Sequence[Token], pairs: dict[int, int]) -> int | None:
     """The index of the word that says what is read, after EXPLAIN, its options and opening parentheses."""
     index = 0
     while index < len(tokens):
         word = tokens[index].word
-        if word == "EXPLAIN" and index + 1 in pairs and _is_option(tokens[index + 2].word):
+        if word in {"EXPLAIN", "ANALYZE"} and index + 1 in pairs and _is_option(tokens[index + 2].word):
             index = pairs[index + 1] + 1
         elif word in _PREFIXES or word in {"(", "ANALYZE"}:
             index += 1

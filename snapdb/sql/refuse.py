@@ -11,7 +11,6 @@ from snapdb.types import did_you_mean
 __all__ = [
     "LATER",
     "described_tag",
-    "refuse_diff",
     "refuse_parameters",
     "refuse_savepoint",
     "refused",
@@ -38,7 +37,6 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "DEALLOCATE": ("there are no prepared statements", "give parameters to execute"),
     "DETACH": (_ONE_DATABASE, "close the database instead"),
     "EXECUTE": ("there are no prepared statements or tasks in this version", "run the statement itself"),
-    "EXPIRE": (_NOT_YET, "write DROP SNAPSHOT s"),
     "EXPORT": (_ONE_DATABASE, "copy the directory, or SELECT with the command line's --format"),
     "IMPORT": (_ONE_DATABASE, "use COPY t FROM 'path' or CREATE TABLE t AS SELECT * FROM 'path'"),
     "INSTALL": ("extensions are not loaded: they run code from outside", "convert the data to Parquet or CSV first"),
@@ -46,7 +44,6 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "MERGE": (_NOT_YET, _UPSERT),
     "PRAGMA": (_ENGINE, "use SHOW and DESCRIBE to look around"),
     "PREPARE": ("there are no prepared statements", "give parameters to execute"),
-    "REFRESH": (_NOT_YET, "write CREATE OR REPLACE SNAPSHOT s OF g …"),
     "RELEASE": _SAVEPOINT,
     "REPLACE": (_NOT_YET, _UPSERT),
     "RESET": (_ENGINE, "leave it out"),
@@ -77,8 +74,7 @@ _KINDS: Mapping[str, tuple[str, str]] = {
 }
 
 LATER = frozenset(
-    {"EXCLUDE", "LABEL", "METHOD", "NEGATIVES", "ON", "PROPERTIES", "REFRESH", "SUBSET", "TEMPORAL"}
-    | {"WEIGHT", "WINDOW", "WITH", "WITHIN", "WITHOUT"}
+    {"EXCLUDE", "LABEL", "METHOD", "NEGATIVES", "ON", "PROPERTIES", "SUBSET", "TEMPORAL", "WEIGHT", "WITHIN", "WITHOUT"}
 )
 """Words of the language that no statement of this version takes where they were found."""
 
@@ -116,14 +112,6 @@ def unknown_altered(token: Token) -> ParseError:
         return refused(f"ALTER {kind}", reason, f"write CREATE OR REPLACE {kind} …", token.span)
     hint = did_you_mean(token.text, ["TABLE"]) if token.kind == "word" else ""
     return ParseError(f"ALTER knows TABLE, found {token.text[:40]}{hint}", span=token.span)
-
-
-def refuse_diff(token: Token) -> None:
-    """Raise when the word after DIFF is a kind that is not compared."""
-    if token.word == "SNAPSHOT":
-        raise refused("DIFF SNAPSHOT", _NOT_YET, "compare the two with SELECT … EXCEPT SELECT …", token.span)
-    if token.word in {"GRAPH", "PROPERTY"}:
-        raise refused("DIFF GRAPH", _NOT_YET, "write DIFF TABLE … for each of its tables", token.span)
 
 
 def refuse_savepoint(token: Token) -> None:

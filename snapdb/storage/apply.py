@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapdb.errors import BindError, CommitConflict
-from snapdb.storage.changes import AddTable, Allot, AlterTable, Append, Change, DropTable, File, RemoveRows
+from snapdb.storage.changes import AddTable, Allot, AlterTable, Append, Change, DropNames, DropTable, File, RemoveRows
+from snapdb.storage.names import check_unused, drop_names
 from snapdb.storage.shapes import encode_columns
 from snapdb.types import Column
 
@@ -59,6 +60,10 @@ class Applying:
                 table = self._live(change.table_id)
                 self._require_unmoved(table, change.base, (*_ROWS, *_DEFINITION))
                 self._drop(table)
+                (name,) = self.connection.execute("SELECT name FROM tables WHERE id = ?", (table,)).fetchone()
+                check_unused(self.connection, name)
+            case DropNames():
+                drop_names(self.connection, change)
             case Allot():
                 self._allot(change)
 

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.types import Column
+from snapdb.types import Column, Snapshot
 
-__all__ = ["AddTable", "Allot", "AlterTable", "Append", "Change", "DropTable", "File", "RemoveRows", "files_of"]
+__all__ = [
+    "AddTable",
+    "Allot",
+    "AlterTable",
+    "Append",
+    "Change",
+    "DropNames",
+    "DropTable",
+    "File",
+    "RemoveRows",
+    "files_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,17 @@ class DropTable:
 
 
 @dataclass(frozen=True, slots=True)
+class DropNames:
+    """Graphs and snapshots go, with the files that are the snapshots' own. They belong to no version.
+
+    Requires that they are as they were found, and that no other snapshot of the graphs was made meanwhile.
+    """
+
+    graphs: tuple[str, ...]
+    snapshots: tuple[Snapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Allot:
     """New keys of an id map get the dense ids from `limit` on; requires that nobody allotted any meanwhile."""
 
@@ -89,7 +111,7 @@ class Allot:
     """The map's last files, too small to keep apart."""
 
 
-Change = AddTable | Append | RemoveRows | AlterTable | DropTable | Allot
+Change = AddTable | Append | RemoveRows | AlterTable | DropTable | DropNames | Allot
 
 
 def files_of(change: Change) -> tuple[File, ...]:
@@ -101,5 +123,5 @@ def files_of(change: Change) -> tuple[File, ...]:
             return (change.file,)
         case Allot():
             return () if change.file is None else (change.file,)
-        case AlterTable() | DropTable():
+        case AlterTable() | DropTable() | DropNames():
             return ()

@@ -14,6 +14,8 @@ from snapdb.storage.home import Home
 
 __all__ = ["Listed", "parse_manifest", "stood_on"]
 
+_PARTS = ("topology", "patch", "features", "feature_patch")
+"""What in an element's layout names a shared directory; `history` names several."""
 _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -62,5 +64,7 @@ def stood_on(home: Home, snapshots: Iterable[Row]) -> tuple[set[str], str | None
 
 
 def _directories(layout: dict[str, Any]) -> tuple[str, ...]:
-    parts = [part.get(key) for part in (*layout["vertices"], *layout["edges"]) for key in ("topology", "features")]
+    elements = (*layout["vertices"], *layout["edges"])
+    parts = [element.get(key) for element in elements for key in _PARTS]
+    parts += [path for element in layout["vertices"] for path in element.get("history", ())]
     return tuple(dict.fromkeys(str(part) for part in parts if part is not None))

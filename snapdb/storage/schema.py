@@ -154,6 +154,20 @@ _VERSIONED = """
     ) WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(_FIRST), Migration(_VERSIONED, (add_fields, rechain)))
+_PATCHED = """
+    -- what all share that differ only by version
+    ALTER TABLE artefacts ADD COLUMN family TEXT;
+    -- of the tables that it was made from
+    ALTER TABLE artefacts ADD COLUMN version INTEGER;
+    -- the path of what it is a patch of; NULL: it is whole
+    ALTER TABLE artefacts ADD COLUMN base TEXT;
+    CREATE INDEX artefacts_of_family ON artefacts (family, version);
+"""
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(_FIRST),
+    Migration(_VERSIONED, (add_fields, rechain)),
+    Migration(_PATCHED),
+)
 
 FORMAT = len(MIGRATIONS)

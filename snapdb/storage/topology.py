@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +14,30 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.errors import CorruptError
-from snapdb.kernels.topology import are_rows, row_order
-from snapdb.relational import Session
+from snapdb.kernels.topology import are_rows
+from snapdb.storage.arrays import ArrayFile, TimeSpan
 from snapdb.storage.disk import map_array
+from snapdb.storage.radix import CHUNK, OPTIONAL, RowShape, RowSort, row_shape
 
-__all__ = ["EdgeArrays", "Rows", "check_rows", "read_edges", "read_rows", "sort_edges", "write_rows"]
+__all__ = [
+    "EdgeArrays",
+    "Rows",
+    "build_rows",
+    "check_rows",
+    "read_rows",
+    "rows_of",
+    "sort_edges",
+    "write_rows",
+]
 
 Int64s = npt.NDArray[np.int64]
+EdgeIds = npt.NDArray[Any]
+"""int32, or int64 from 2^31 edges on and in databases of old."""
 
-_ARRAYS = ("indptr", "indices", "edge_id", "time", "weight")
+_ARRAYS = ("indptr", "indices", "edge_id", *OPTIONAL)
+_KINDS = {"indptr": ("int64",), "indices": ("int32", "int64"), "edge_id": ("int32", "int64"),
+          **{name: (dtype.name,) for name, dtype in OPTIONAL.items()}}  # fmt: skip
+_BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +46,10 @@ class EdgeArrays:
 
     source: Int64s
     destination: Int64s
-    edge_id: Int64s
+    edge_id: EdgeIds
     time: Int64s | None
     weight: npt.NDArray[np.float64] | None
+    until: Int64s | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,61 +60,166 @@ class Rows:
     """[nodes + 1]"""
     indices: npt.NDArray[Any]
     """[edges] dense ids of the far ends: int32, or int64 past 2^31 nodes."""
-    edge_id: Int64s
+    edge_id: EdgeIds
     time: Int64s | None
     weight: npt.NDArray[np.float64] | None
+    until: Int64s | None = None
+    """When an edge ends; 2^63 - 1 where it does not."""
+
+    @property
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that there are by position, by name."""
+        named = {name: getattr(self, name) for name in _ARRAYS[1:]}
+        return {name: values for name, values in named.items() if values is not None}
 
     def take(self, indptr: Int64s, positions: Int64s) -> Rows:
         """Other rows made of these positions."""
-        return Rows(
-            indptr,
-            self.indices[positions],
-            self.edge_id[positions],
-            None if self.time is None else self.time[positions],
-            None if self.weight is None else self.weight[positions],
-        )
+        return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
 
 
-def read_edges(session: Session, query: str) -> EdgeArrays:
-    """The edges of a SELECT of `source, destination, e_id` and, where there are, `time`, `weight`."""
-    table = session.table(query)
-    names = table.column_names
-    return EdgeArrays(
-        _numpy(table["source"]),
-        _numpy(table["destination"]),
-        _numpy(table["e_id"]),
-        _numpy(table["time"]) if "time" in names else None,
-        table["weight"].to_numpy() if "weight" in names else None,
-    )
+def rows_of(indptr: Int64s, columns: Mapping[str, npt.NDArray[Any]]) -> Rows:
+    """Rows of columns by name, of which the optional ones may be missing."""
+    return Rows(indptr, **{name: columns.get(name) for name in _ARRAYS[1:]})  # type: ignore[arg-type]
+
+
+def build_rows(
+    batches: Iterable[pa.RecordBatch],
+    nodes: int,
+    far_nodes: int,
+    rows: int,
+    last_id: int,
+    directory: Path,
+    *,
+    prefix: str = "",
+    outgoing: bool = False,
+    memory: int = 2 << 30,
+    report: Callable[[float], None] | None = None,
+) -> dict[str, Any]:
+    """Write edges, which may come in any order, as rows by (time, edge id), and return the facts for a manifest.
+
+    Args:
+        batches: `source`, `destination`, `e_id` and, where there are, `time`, `until`, `weight`; ids are dense.
+        nodes: How many nodes have a row.
+        far_nodes: How many the neighbours' type has; decides the width of `indices`.
+        rows: About how many edges will come.
+        last_id: Edge ids are below it; decides their width.
+        directory: Where the .npy files go; their names begin with `prefix`.
+        outgoing: Rows of the sources instead of the destinations.
+        memory: Bytes of edges to hold; more of them wait in a nameless file in `directory`.
+        report: Told the fraction done.
+
+    Raises:
+        CorruptError: an id is out of its range or missing.
+    """
+    coming = iter(batches)
+    first = next(coming, None)
+    names = [] if first is None else first.schema.names
+    shape = row_shape(nodes, far_nodes, last_id, rows, names)
+    tell = report or (lambda _: None)
+    with RowSort(shape, memory, directory) as sort:
+        seen = 0
+        for size in sort.take(_chunks(chain([first] if first is not None else [], coming), shape, outgoing)):
+            seen += size
+            tell(0.6 * min(1.0, seen / max(rows, 1)))
+        return _write_sorted(sort, shape, directory, prefix, tell)
+
+
+def _write_sorted(
+    sort: RowSort, shape: RowShape, directory: Path, prefix: str, tell: Callable[[float], None]
+) -> dict[str, Any]:
+    """Append bucket after bucket to the files, and return their facts."""
+    edges, span, position = sort.edges, TimeSpan(), 0
+    dtypes = {name: dtype for name, dtype in shape.columns.items() if name != "node"}
+    with ExitStack() as stack:
+        indptr = stack.enter_context(ArrayFile(directory / f"{prefix}indptr.npy", np.int64, shape.nodes + 1))
+        files = {
+            name: stack.enter_context(ArrayFile(directory / f"{prefix}{name}.npy", dtype, edges))
+            for name, dtype in dtypes.items()
+        }
+        indptr.append(np.zeros(1, np.int64))
+        for number, bucket in enumerate(sort.buckets(), 1):
+            indptr.append(bucket.ends + position)
+            for name, values in bucket.columns.items():
+                files[name].append(values)
+            position += bucket.columns["edge_id"].size
+            if "time" in bucket.columns:
+                span.see(bucket.columns["time"])
+            tell(0.6 + 0.4 * number / shape.buckets)
+    return {"edges": edges, "nodes": shape.nodes, **span.facts()}
+
+
+def _chunks(
+    batches: Iterable[pa.RecordBatch], shape: RowShape, outgoing: bool
+) -> Iterator[list[dict[str, npt.NDArray[Any]]]]:
+    """The batches' columns, gathered into chunks of about CHUNK edges."""
+    sources = {name: _BATCHED.get(name, name) for name in shape.columns}
+    if outgoing:
+        sources |= {"node": "source", "indices": "destination"}
+    chunk: list[dict[str, npt.NDArray[Any]]] = []
+    held = 0
+    for whole in batches:
+        for start in range(0, whole.num_rows, CHUNK):
+            batch = whole.slice(start, CHUNK)
+            chunk.append({name: _numpy(batch, column) for name, column in sources.items()})
+            held += batch.num_rows
+            if held >= CHUNK:
+                yield chunk
+                chunk, held = [], 0
+    if chunk:
+        yield chunk
+
+
+def _numpy(batch: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
+    """A column's values; nothing is copied when they have their type already."""
+    column = batch.column(name)
+    if column.null_count:
+        raise CorruptError(f"{column.null_count} edges have no {name}; CHECK DATABASE names the file")
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values.astype(OPTIONAL.get(name, np.dtype(np.int64)), copy=False)
 
 
 def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool = False) -> Rows:
-    """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id).
+    """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id), in memory.
 
     Args:
+        edges: Edge ids keep their type.
         nodes: How many nodes have a row.
         far_nodes: How many the neighbours' type has; decides the width of `indices`.
     """
+    count = edges.edge_id.size
     near, far = (edges.source, edges.destination) if outgoing else (edges.destination, edges.source)
-    indptr, order = row_order(near, edges.time, edges.edge_id, nodes)
-    width = np.int32 if far_nodes < 2**31 else np.int64
-    unsorted = Rows(indptr, far.astype(width), edges.edge_id, edges.time, edges.weight)
-    return unsorted.take(indptr, order)
+    given = {name: values for name in OPTIONAL if (values := getattr(edges, name)) is not None}
+    parts = {"node": near, "indices": far, "edge_id": edges.edge_id, **given}
+    last_id = int(np.iinfo(edges.edge_id.dtype).max)
+    shape = row_shape(nodes, far_nodes, last_id, count, given)
+    indptr = np.zeros(nodes + 1, np.int64)
+    out = {name: np.empty(count, dtype) for name, dtype in shape.columns.items() if name != "node"}
+    chunks = ([{name: v[start : start + CHUNK] for name, v in parts.items()}] for start in range(0, count, CHUNK))
+    with RowSort(shape, 0) as sort:
+        for _ in sort.take(chunks):
+            pass
+        node = position = 0
+        for bucket in sort.buckets():
+            stop = position + bucket.columns["edge_id"].size
+            indptr[node + 1 : node + 1 + bucket.ends.size] = bucket.ends + position
+            for name, values in bucket.columns.items():
+                out[name][position:stop] = values
+            node, position = node + bucket.ends.size, stop
+    return rows_of(indptr, out)
 
 
 def write_rows(rows: Rows, directory: Path, prefix: str = "") -> dict[str, Any]:
     """Write the arrays as .npy files, whose names begin with `prefix`, and return their facts for a manifest."""
-    for name in _ARRAYS:
-        if (array := getattr(rows, name)) is not None:
-            np.save(directory / f"{prefix}{name}.npy", array)
-    facts: dict[str, Any] = {"edges": int(rows.indices.size), "nodes": int(rows.indptr.size - 1)}
-    if rows.time is not None and rows.time.size:
-        facts |= {"first_time": int(rows.time.min()), "last_time": int(rows.time.max())}
-    return facts
+    for name, array in {"indptr": rows.indptr, **rows.columns}.items():
+        np.save(directory / f"{prefix}{name}.npy", array)
+    span = TimeSpan()
+    if rows.time is not None:
+        span.see(rows.time)
+    return {"edges": int(rows.indices.size), "nodes": int(rows.indptr.size - 1), **span.facts()}
 
 
 def read_rows(directory: Path, prefix: str = "") -> Rows:
-    """The arrays that `write_rows` wrote, memory-mapped.
+    """The arrays that `write_rows` or `build_rows` wrote, memory-mapped.
 
     Raises:
         CorruptError: one is missing, or of another type or length than the others need. Values are not looked at.
@@ -104,11 +228,10 @@ def read_rows(directory: Path, prefix: str = "") -> Rows:
     arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in found.items()}
     edges = 0 if arrays["indices"] is None else arrays["indices"].size
     for name, array in arrays.items():
-        if array is None and name in ("time", "weight"):
+        if array is None and name in OPTIONAL:
             continue
-        kinds = {"indices": ("int32", "int64"), "weight": ("float64",)}.get(name, ("int64",))
-        length = array.size if name == "indptr" and array is not None and array.size else edges
-        if array is None or array.ndim != 1 or array.dtype.name not in kinds or array.size != length:
+        length = max(array.size, 1) if name == "indptr" and array is not None else edges
+        if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
             raise CorruptError(f"{found[name]} is missing or damaged; restore it from a backup")
     return Rows(**arrays)
 
@@ -123,9 +246,3 @@ def check_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], far_node
         raise CorruptError(
             f"the adjacency of {what} is damaged: it leads out of its arrays; CHECK DATABASE names the file"
         )
-
-
-def _numpy(column: pa.ChunkedArray) -> Int64s:
-    assert column.null_count == 0, "checked by check_edges"
-    values: Int64s = column.to_numpy()
-    return np.ascontiguousarray(values, dtype=np.int64)

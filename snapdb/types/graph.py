@@ -11,6 +11,7 @@ __all__ = [
     "EdgeElement",
     "EdgeType",
     "FeatureSpec",
+    "History",
     "PropertyGraph",
     "VertexElement",
     "type_hash",
@@ -43,17 +44,37 @@ def type_text(edge: EdgeType, direction: Direction) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
+class History:
+    """Where the values of a feature that changes in time are: a table with a row for each change."""
+
+    table: str
+    key: tuple[str, ...]
+    """Its columns that hold the element's key, in the key's order."""
+    event_time: str
+    """Since when a row's values hold."""
+
+
+@dataclass(frozen=True, slots=True)
 class FeatureSpec:
     """A feature built from columns, concatenated in order."""
 
     name: str
     columns: tuple[str, ...]
+    """Of the element's table, or of the history's. When sparse: a list of indices and a list of values."""
     default: float | None = None
     """What stands for NULL, NaN and missing rows; None makes them an error."""
+    dtype: str = "float32"
+    """numpy's name of the type it is kept and delivered in."""
+    sparse: bool = False
+    """Rows are kept as (index, value) pairs and delivered as a torch CSR tensor."""
+    width: int | None = None
+    """Of sparse rows, where it was said; None: one more than the greatest index."""
+    history: History | None = None
 
 
 def _featured(specs: tuple[FeatureSpec, ...]) -> list[str]:
-    return [column for spec in specs for column in spec.columns]
+    """The columns of the element's own table that features come from."""
+    return [column for spec in specs if spec.history is None for column in spec.columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +88,16 @@ class VertexElement:
     target: str | None = None
     """The column that a batch delivers as `y` for its seeds."""
     on_duplicate: Literal["ERROR", "FIRST", "LAST"] = "ERROR"
+    event_time: str | None = None
+    """Since when a vertex is there; None: always."""
+    nulls_static: bool = False
+    """NULL as event time means always; otherwise it is an error."""
 
     @property
     def columns(self) -> list[str]:
         """Every column of the table that the element names."""
-        target = [] if self.target is None else [self.target]
-        return [*self.key, *target, *_featured(self.features)]
+        more = [name for name in (self.target, self.event_time) if name is not None]
+        return [*self.key, *more, *_featured(self.features)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +113,14 @@ class EdgeElement:
     destination: str
     """Vertex type."""
     event_time: str | None = None
+    """When an edge happened, or since when it holds."""
     weight: str | None = None
     features: tuple[FeatureSpec, ...] = ()
     on_dangling: Literal["ERROR", "SKIP"] = "ERROR"
+    event_end: str | None = None
+    """Until when an edge holds, itself excluded; NULL there means for ever. None: edges are moments."""
+    nulls_static: bool = False
+    """NULL as event time means always; otherwise it is an error."""
 
     @property
     def type(self) -> EdgeType:
@@ -99,7 +129,7 @@ class EdgeElement:
     @property
     def columns(self) -> list[str]:
         """Every column of the table that the element names."""
-        more = [name for name in (self.event_time, self.weight) if name is not None]
+        more = [name for name in (self.event_time, self.event_end, self.weight) if name is not None]
         return [*self.source_key, *self.destination_key, *more, *_featured(self.features)]
 
 
@@ -115,6 +145,13 @@ class PropertyGraph:
     def elements(self) -> tuple[VertexElement | EdgeElement, ...]:
         """Vertex types, then edge types."""
         return (*self.vertices, *self.edges)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Every table that it stands on, once: those of its elements and of features that change in time."""
+        named = [e.table for e in self.elements]
+        named += [spec.history.table for v in self.vertices for spec in v.features if spec.history is not None]
+        return tuple({name.lower(): name for name in named}.values())
 
     def vertex(self, name: str) -> VertexElement | None:
         """The vertex type of that name, whatever its case."""

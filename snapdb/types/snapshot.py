@@ -7,9 +7,16 @@ from typing import Literal
 
 from snapdb.types.graph import PropertyGraph
 
-__all__ = ["ALL_TIME", "Filter", "Snapshot", "TimeUnit", "Window"]
+__all__ = ["ALL_TIME", "FORMS", "PINNED", "Filter", "Form", "Pin", "Snapshot", "TimeUnit", "Window"]
 
 TimeUnit = Literal["timestamp", "integer"]
+
+Form = Literal["full", "ends", "bitmap", "materialized"]
+"""How an edge type of a snapshot lies on the disk: nothing of its own; one degree a node; one bit an edge; rows of its
+own. Each delivers the same samples."""
+
+FORMS: tuple[Form, ...] = ("full", "ends", "bitmap", "materialized")
+"""From the cheapest to the dearest on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +27,14 @@ class Window:
     """Microseconds since 1970 UTC for timestamps and dates, else the user's integer."""
     stop: int | None = None
     closed: bool = False
-    """The last moment was said as included (AS OF, BETWEEN): it is stop - 1."""
+    """The last moment was said as included (AS OF, BETWEEN, WINDOW): it is stop - 1."""
+
+    @property
+    def until_after(self) -> int | None:
+        """Edges with an end are in the window when it is after this moment: AS OF t, like [t, b), asks for end > t."""
+        if self.start is None and self.stop is not None:
+            return self.stop - 1
+        return self.start
 
 
 ALL_TIME = Window()
@@ -36,8 +50,29 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
+class Pin:
+    """What of a snapshot REFRESH resolves again; what is not said here stays as it was."""
+
+    head: bool = False
+    """The version: the newest one."""
+    tag: str | None = None
+    """The version: that of this tag."""
+    window: str | None = None
+    """The length of a window that ends at the latest event: an INTERVAL, or a whole number, as SQL."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether anything is resolved again."""
+        return self.head or self.tag is not None or self.window is not None
+
+
+PINNED = Pin()
+"""Nothing is resolved again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A pinned graph: what `CREATE SNAPSHOT` recorded. It never changes."""
+    """A pinned graph: what `CREATE SNAPSHOT` or `REFRESH SNAPSHOT` recorded. It never changes."""
 
     id: int
     name: str
@@ -49,7 +84,7 @@ class Snapshot:
     """What the window counts in; None when no element has event time."""
     filters: tuple[Filter, ...]
     form: str
-    """'full': the whole topology; 'ends': one end offset a node; 'materialized': its own adjacency."""
+    """How its edge types lie on the disk (`Form`), the dearest of theirs."""
     nodes: int
     edges: int
     bytes: int
@@ -58,3 +93,8 @@ class Snapshot:
     """Microseconds since 1970, UTC."""
     path: str
     """Its directory, relative to the database directory."""
+    pin: Pin = PINNED
+    layout: str | None = None
+    """The form that WITH (layout = …) asked for."""
+    refreshed: int | None = None
+    """When it was last refreshed: microseconds since 1970, UTC."""

@@ -1,0 +1,160 @@
+"""A graph's edges as a stream of dense ids, in one pass over their table: what topologies are built from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapdb.catalog.elements import time_expression
+from snapdb.execute.graph_data import EdgeData, VertexData, check_edges
+from snapdb.kernels.lookup import look_up
+from snapdb.relational import ROW_ID, Session, quote, table_rows
+from snapdb.storage.arrays import STATIC
+from snapdb.types import Column
+
+__all__ = ["DenseEdges", "edge_rows"]
+
+FOREVER = 2**63 - 1
+"""The end of an edge that has none."""
+
+_BATCH = 500_000
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_SPARSE = 8
+"""How many times as wide as there are keys their range may be for a table of all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """The dense id of every integer from `first` on, -1 where there is none."""
+
+    first: int
+    dense: npt.NDArray[np.int64]
+
+
+def edge_rows(data: EdgeData) -> str:
+    """SELECT of every edge of the version, in any order, with its id, called ROW_ID."""
+    return table_rows(data.rows.table, data.rows.root, row_ids=True, ordered=False)
+
+
+class DenseEdges:
+    """Edges as record batches of source, destination, e_id and, where there are, time, until and weight (int64s,
+    weights float64), in the order of the table where that is cheap.
+
+    Reading them raises DataError at the first edge that breaks a rule; dangling ones are left out and counted where
+    the graph says SKIP.
+    """
+
+    def __init__(self, session: Session, data: EdgeData, rows: str, *, gone: bool = False) -> None:
+        """Of `rows`, a SELECT like `edge_rows`.
+
+        Args:
+            gone: These edges were checked when they came; ends may be any key that there ever was.
+        """
+        self.skipped = 0
+        self._session, self._data, self._rows, self._gone = session, data, rows, gone
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        element = self._data.rows.element
+        ends = ((element.source_key, self._data.source), (element.destination_key, self._data.destination))
+        tables = [_table(self._session, self._data, key, end, self._gone) for key, end in ends]
+        query = _query(self._data, self._rows, [t is not None for t in tables], self._gone)
+        seen = 0
+        reader = self._session.reader(query, rows=_BATCH)
+        for batch in reader:
+            dense = self._dense(batch, tables)
+            if dense is None:
+                reader.close()  # for a look that needs the session
+                del batch
+                self._refuse()
+            seen += batch.num_rows
+            self.skipped += batch.num_rows - dense.num_rows
+            yield dense
+        if not all(tables):  # a join leaves dangling edges out by itself
+            (rows,) = self._session.rows(f"SELECT count(*) FROM ({self._rows})")[0]
+            self.skipped += rows - seen
+        if self.skipped and element.on_dangling == "ERROR" and not self._gone:
+            self._refuse()
+
+    def table(self) -> pa.Table:
+        """All of them at once."""
+        return pa.Table.from_batches(list(self))
+
+    def _dense(self, batch: pa.RecordBatch, tables: Sequence[_Keys | None]) -> pa.RecordBatch | None:
+        """A batch with dense ends, those that dangle left out; None when an edge breaks another rule."""
+        columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+        if any(columns[name].null_count for name in ("time", "weight") if name in columns):
+            return None
+        for name, table in zip(("source", "destination"), tables, strict=True):
+            if table is not None:
+                keys = columns[name].fill_null(FOREVER).to_numpy(zero_copy_only=False)
+                columns[name] = look_up(table.dense, table.first, keys)
+        arrays = {name: _numpy(column) for name, column in columns.items()}
+        if "weight" in arrays and bool(np.isnan(arrays["weight"]).any()):
+            return None
+        if "until" in arrays and bool((arrays["until"] < arrays["time"]).any()):
+            return None
+        dangling = (arrays["source"] < 0) | (arrays["destination"] < 0)
+        if dangling.any():
+            arrays = {name: values[~dangling] for name, values in arrays.items()}
+        return pa.RecordBatch.from_pydict(arrays)
+
+    def _refuse(self) -> NoReturn:
+        """Say what is wrong, which takes another look."""
+        check_edges(self._session, self._data, self._rows)
+        raise AssertionError("unreachable: edges that break a rule in one pass break it in the next")
+
+
+def _numpy(column: Any) -> npt.NDArray[Any]:
+    return column if isinstance(column, np.ndarray) else column.to_numpy(zero_copy_only=False)
+
+
+def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> str:
+    """SELECT source, destination, e_id, …; an end is its key where it is `looked_up`, else its dense id by a join."""
+    element = data.rows.element
+    chosen, joins = [], []
+    sides = (
+        ("source", "s", element.source_key, data.source),
+        ("destination", "d", element.destination_key, data.destination),
+    )
+    for (name, alias, key, vertices), simple in zip(sides, looked_up, strict=True):
+        if simple:
+            chosen.append(f"TRY_CAST(e.{quote(key[0])} AS BIGINT) AS {name}")
+        else:
+            chosen.append(f"{alias}.dense AS {name}")
+            same = " AND ".join(f"e.{quote(column)} = {alias}.k{i}" for i, column in enumerate(key))
+            joins.append(f"JOIN ({vertices.known if gone else vertices.dense}) {alias} ON {same}")
+    chosen.append(f"e.{quote(ROW_ID)} AS e_id")
+    if data.rows.time is not None:
+        chosen.append(f"{_time(data.rows.time, static=element.nulls_static)} AS time")
+    if data.rows.end is not None:
+        chosen.append(f"coalesce({time_expression(data.rows.end, 'e.')}, {FOREVER}) AS until")
+    if element.weight:
+        chosen.append(f"CAST(e.{quote(element.weight)} AS DOUBLE) AS weight")
+    return f"SELECT {', '.join(chosen)} FROM ({rows}) e {' '.join(joins)}"
+
+
+def _time(column: Column, *, static: bool) -> str:
+    time = time_expression(column, "e.")
+    return f"CASE WHEN e.{quote(column.name)} IS NULL THEN {STATIC} ELSE {time} END" if static else time
+
+
+def _table(session: Session, data: EdgeData, key: Sequence[str], vertices: VertexData, gone: bool) -> _Keys | None:
+    """The dense ids of one end by its key, when that is one integer out of a range that is not too wide."""
+    column = data.rows.table.column(key[0])
+    assert column is not None
+    map_ = vertices.id_map
+    if len(key) > 1 or column.type not in _INTEGERS or map_.columns[0].type not in _INTEGERS or not map_.limit:
+        return None
+    first, last = session.rows(f"SELECT min(k0)::HUGEINT, max(k0)::HUGEINT FROM ({vertices.known})")[0]
+    if last >= FOREVER or last - first >= _SPARSE * map_.limit + 1_000_000:
+        return None
+    source = vertices.known if gone or vertices.complete else vertices.dense
+    dense = np.full(last - first + 1, -1, np.int64)
+    for batch in session.reader(f"SELECT CAST(k0 AS BIGINT) AS k0, dense FROM ({source})", rows=_BATCH):
+        dense[batch.column(0).to_numpy() - first] = batch.column(1).to_numpy()
+    return _Keys(first, dense)

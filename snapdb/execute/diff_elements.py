@@ -1,0 +1,193 @@
+"""The rows of an element that one snapshot has and another has not, at a cost that follows from the difference.
+
+Rows are told apart by their ids. Where both snapshots choose rows alike and only their tables or windows differ, the
+rows that differ are looked for in the files and times that differ; otherwise both are read and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from snapdb.catalog import EdgeRows, VertexRows
+from snapdb.catalog.differences import rows_beyond
+from snapdb.catalog.elements import time_expression
+from snapdb.relational import ROW_ID, Session, quote, quote_all
+from snapdb.types import Column, Window
+
+__all__ = ["Difference", "ElementRows", "Key", "difference", "id_of", "replaced", "row_count", "tally"]
+
+ElementRows = EdgeRows | VertexRows
+
+
+class Key(NamedTuple):
+    """What an element of one snapshot is found by in another."""
+
+    kind: Literal["vertex", "edge"]
+    name: str
+    """Case-folded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """SELECTs of rows with their ids; no row is in two of them."""
+
+    came: tuple[str, ...]
+    """Rows of `after` that `before` has not."""
+    went: tuple[str, ...]
+    """Rows of `before` that `after` has not."""
+    key: tuple[str, ...]
+    """Columns by which a row that came takes the place of one that went; none for edges, and for other tables."""
+
+
+def difference(session: Session, before: ElementRows | None, after: ElementRows | None) -> Difference:
+    """What came and went between an element's rows; None where it was not there."""
+    came, went = _beyond(session, after, before), _beyond(session, before, after)
+    same = isinstance(after, VertexRows) and before is not None and _same_thing(after, before)
+    return Difference(came, went, after.element.key if same and isinstance(after, VertexRows) else ())
+
+
+def row_count(session: Session, parts: Sequence[str]) -> int:
+    """How many rows the SELECTs have together."""
+    return sum(int(session.rows(f"SELECT count(*) FROM ({part})")[0][0]) for part in parts)
+
+
+def replaced(session: Session, found: Difference) -> int:
+    """How many of the rows that came take the place of one that went: the same vertex, in another row."""
+    if not (found.came and found.went and found.key):
+        return 0
+    keys = quote_all(found.key)
+    new, old = (
+        " UNION ALL ".join(f"SELECT {keys} FROM ({part})" for part in parts) for parts in (found.came, found.went)
+    )
+    return row_count(session, [f"SELECT * FROM ({new}) SEMI JOIN ({old}) USING ({keys})"])
+
+
+def tally(session: Session, found: Difference) -> tuple[int, int, int]:
+    """How many rows came, how many went, and how many of both are vertices that changed."""
+    return row_count(session, found.came), row_count(session, found.went), replaced(session, found)
+
+
+def id_of(rows: ElementRows) -> str:
+    """The column that holds row ids in the SELECTs of a difference, quoted."""
+    return "e_id" if isinstance(rows, EdgeRows) else quote(ROW_ID)
+
+
+def _beyond(session: Session, one: ElementRows | None, other: ElementRows | None) -> tuple[str, ...]:
+    """SELECTs of the rows that `one` has and `other` has not."""
+    if one is None or one == other:
+        return ()
+    if other is None or not _same_thing(one, other):
+        return (_numbered(one),)
+    if not _alike(session, one, other):
+        if _within(session, one, other):
+            return ()
+        name = id_of(one)
+        return (
+            f"SELECT o.* FROM ({_numbered(one)}) o ANTI JOIN (SELECT {name} FROM ({_numbered(other)})) USING ({name})",
+        )
+    new = rows_beyond(session, one.root, one.table, other.table)
+    old = f" AND {id_of(one)} NOT IN (SELECT {quote(ROW_ID)} FROM ({new}))" if new else ""
+    parts = [_numbered(replace(one, given=new))] if new else []
+    outside = [f"SELECT * FROM ({_numbered(one)}) WHERE {left_out}{old}" for left_out in _left_out(one, other.window)]
+    return (*parts, *outside)
+
+
+def _numbered(rows: ElementRows) -> str:
+    return rows.sql if isinstance(rows, EdgeRows) else rows.numbered
+
+
+def _same_thing(one: ElementRows, other: ElementRows) -> bool:
+    """Whether rows of the two can be the same: a table that was replaced is another, and so is another key."""
+    if isinstance(one, VertexRows) and isinstance(other, VertexRows):
+        return one.table.id == other.table.id and one.element.key == other.element.key
+    return type(one) is type(other) and one.table.id == other.table.id
+
+
+def _alike(session: Session, one: ElementRows, other: ElementRows) -> bool:
+    """Whether a row of both tables is chosen by both or by neither, but for their windows."""
+    if isinstance(one, VertexRows) and isinstance(other, VertexRows):
+        return _chosen_by_row(one) and _chosen_by_row(other) and _same_conditions(one, other)
+    assert isinstance(one, EdgeRows)
+    assert isinstance(other, EdgeRows)
+    ends = ((one.source, other.source), (one.destination, other.destination))
+    same = _same_rules(one, other) and _same_conditions(one, other)
+    return same and all(_same_end(session, one, *end) for end in ends)
+
+
+def _within(session: Session, one: ElementRows, other: ElementRows) -> bool:
+    """Whether it is plain without reading rows that `other` has all those of `one`: as AS OF has, of a later moment."""
+    if not _same_thing(one, other) or not _same_conditions(one, other) or any(_left_out(one, other.window)):
+        return False
+    if rows_beyond(session, one.root, one.table, other.table) is not None:
+        return False
+    if isinstance(one, VertexRows) and isinstance(other, VertexRows):
+        return _chosen_by_row(one) and _chosen_by_row(other)
+    assert isinstance(one, EdgeRows)
+    assert isinstance(other, EdgeRows)
+    ends = ((one.source, other.source), (one.destination, other.destination))
+    return _same_rules(one, other) and all(_within(session, *end) for end in ends)
+
+
+def _same_rules(one: EdgeRows, other: EdgeRows) -> bool:
+    """Whether an edge has the same ends and the same time in both."""
+    mine, theirs = one.element, other.element
+    keys = (mine.source_key, mine.destination_key, mine.on_dangling)
+    return keys == (theirs.source_key, theirs.destination_key, theirs.on_dangling) and one.end == other.end
+
+
+def _chosen_by_row(rows: VertexRows) -> bool:
+    """Whether a row alone tells that it counts: among duplicates, others tell too."""
+    return rows.element.on_duplicate == "ERROR"
+
+
+def _same_conditions(one: ElementRows, other: ElementRows) -> bool:
+    """Whether filters and the meaning of event time are the same; a filter's text means what the columns are."""
+    if [f.condition for f in one.filters] != [f.condition for f in other.filters]:
+        return False
+    if one.filters and (one.table.columns != other.table.columns or one.element.name != other.element.name):
+        return False
+    return one.time == other.time and one.element.nulls_static == other.element.nulls_static
+
+
+def _same_end(session: Session, edges: EdgeRows, one: VertexRows, other: VertexRows) -> bool:
+    """Whether an edge of both tables has this end in both snapshots or in neither."""
+    skips = edges.element.on_dangling == "SKIP"
+    if one == other or not (skips or one.selective or other.selective):
+        return True
+    if skips or one.window != other.window or not (_same_thing(one, other) and _alike(session, one, other)):
+        return False
+    # Both ends of the edge are in both tables. Where one table only has more rows, they are the same rows.
+    pairs = ((one.table, other.table), (other.table, one.table))
+    return any(rows_beyond(session, one.root, *pair) is None for pair in pairs)
+
+
+def _left_out(rows: ElementRows, window: Window) -> Iterator[str]:
+    """Conditions on rows that their own window holds and another does not; none holds together with another."""
+    time, own = rows.time, rows.window
+    if time is None:
+        return
+    end = rows.end if isinstance(rows, EdgeRows) else None
+    late = window.stop is not None and (own.stop is None or own.stop > window.stop)
+    if late:
+        yield " AND ".join([_is(time, ">=", window.stop), _is(time, "<", own.stop)])
+    if isinstance(rows, VertexRows):
+        return
+    if end is None:
+        if window.start is not None and (own.start is None or own.start < window.start):
+            yield " AND ".join([_is(time, "<", window.start), _is(time, ">=", own.start)])
+    elif window.until_after is not None and (own.until_after is None or own.until_after < window.until_after):
+        early = [_is(end, "<=", window.until_after), _is(end, ">", own.until_after)]
+        begun = f"({time_expression(time)} IS NULL OR {_is(time, '<', window.stop)})"  # what is static had begun
+        yield " AND ".join([*early, begun])
+
+
+def _is(column: Column, sign: str, moment: int | None) -> str:
+    """A comparison of event times; said twice where that lets a scan skip what cannot fit by its statistics."""
+    if moment is None:
+        return "true"
+    name = quote(column.name)
+    plain = {"TIMESTAMP": f"make_timestamp({moment})", "TIMESTAMP WITH TIME ZONE": f"make_timestamptz({moment})"}
+    exact = f"{time_expression(column)} {sign} {moment}"
+    return f"{exact} AND {name} {sign} {plain[column.type]}" if column.type in plain else exact

@@ -1,0 +1,219 @@
+"""The features of a snapshot's elements: found, patched from the nearest ones, or built from the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from snapdb.catalog.differences import rows_beyond
+from snapdb.catalog.elements import time_expression
+from snapdb.execute.earlier import edges_at, fields, newest, vertex_facts, vertices_at
+from snapdb.execute.graph_data import EdgeData, VertexData, check_vertices
+from snapdb.execute.operator import Engine
+from snapdb.relational import ROW_ID, Session, quote, table_rows
+from snapdb.storage.artefacts import Artefact, Found, digest_of, find, find_or_build, nearest
+from snapdb.storage.features import (
+    FeatureSource,
+    check_features,
+    write_features,
+    write_patch,
+    write_target,
+)
+from snapdb.storage.histories import write_history
+from snapdb.types import FeatureSpec, Table
+
+__all__ = ["Features", "edge_features", "histories", "vertex_features"]
+
+_MERGE_SHARE = 0.1
+"""Of the rows: a patch that holds more is merged into whole arrays."""
+
+
+class _UnfitError(Exception):
+    """Changed rows do not fit into arrays as they are: they are wider, or have classes of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Where the features of one element are."""
+
+    base: Path
+    patch: Path | None
+    work: str
+    """What it took, for a person."""
+
+
+def vertex_features(engine: Engine, session: Session, data: VertexData, *, full: bool = False) -> Features:
+    """The features and target of one vertex type, after its rows were checked; empty when it has neither.
+
+    Raises:
+        DataError: a key is NULL or there twice, a time or a value is missing; it counts them and shows three.
+    """
+    element = data.rows.element
+    specs = _own(element.features)
+    names = [name for spec in specs for name in spec.columns]
+    kept = [_plain(specs), fields(data.rows.table, [*names, element.target, element.event_time]), element.nulls_static]
+    wanted = Artefact(
+        "features",
+        digest_of("vertex features", 2, vertex_facts(data, state=True), kept),
+        f"features/{data.rows.table.id}",
+        digest_of("vertex features", 2, vertex_facts(data, state=False), kept),
+        newest(data),
+    )
+
+    def build(directory: Path) -> dict[str, Any]:
+        engine.report(f"building the features of {element.name}", None)
+        check_vertices(session, data)
+        return _written(session, data.features, specs, element.target, directory)
+
+    def changed(version: int) -> FeatureSource | None:
+        before = vertices_at(engine, data, version)
+        if before is None or element.on_duplicate != "ERROR":
+            return None
+        rows = rows_beyond(session, data.rows.root, data.rows.table, before.rows.table)
+        nothing = f"SELECT * FROM ({data.rows.sql}) WHERE false"
+        new = nothing if rows is None else f"SELECT * EXCLUDE ({quote(ROW_ID)}) FROM ({rows})"
+        check_vertices(session, data, new)
+        return data.features_of(data.numbered(new))
+
+    return _features(engine, session, wanted, specs, element.target, build, changed, full)
+
+
+def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: bool = False) -> Features | None:
+    """The features of one edge type by edge id; None when the graph names none."""
+    element, table = data.rows.element, data.rows.table
+    if not element.features:
+        return None
+    kept = [_plain(element.features), fields(table, [name for spec in element.features for name in spec.columns])]
+    wanted = Artefact(
+        "features",
+        digest_of("edge features", 2, table.id, table.state, kept),
+        f"features/{table.id}",
+        digest_of("edge features", 2, table.id, kept),
+        newest(data),
+    )
+
+    def build(directory: Path) -> dict[str, Any]:
+        engine.report(f"building the features of {element.name}", None)
+        check_features(session, data.features, element.features)
+        return _written(session, data.features, element.features, None, directory)
+
+    def changed(version: int) -> FeatureSource | None:
+        before = edges_at(engine, data, version)
+        if before is None:
+            return None
+        rows = rows_beyond(session, data.rows.root, table, before.rows.table)
+        nothing = f"SELECT * FROM ({table_rows(table, data.rows.root, row_ids=True, ordered=False)}) WHERE false"
+        source = data.features_of(rows or nothing)
+        check_features(session, source, element.features)
+        return source
+
+    return _features(engine, session, wanted, element.features, None, build, changed, full)
+
+
+def histories(engine: Engine, session: Session, data: VertexData, tables: Mapping[str, Table]) -> dict[str, Path]:
+    """By feature, the values that change in time; always built whole when their table changed."""
+    found = {}
+    for spec in data.rows.element.features:
+        if spec.history is not None:
+            found[spec.name] = _history(engine, session, data, spec, tables[spec.history.table.lower()])
+    return found
+
+
+def _history(engine: Engine, session: Session, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
+    assert spec.history is not None
+    named = [*spec.history.key, spec.history.event_time, *spec.columns]
+    facts = [data.id_map.id, data.rows.table.id, table.id, fields(table, named), _plain([spec])]
+    wanted = Artefact(
+        "features",
+        digest_of("history", 1, facts, table.state, data.id_map.limit),
+        f"features/{table.id}",
+        digest_of("history", 1, facts),
+        max(table.state, newest(data)),
+    )
+    time = table.column(spec.history.event_time)
+    assert time is not None
+    same = " AND ".join(f"h.{quote(name)} = m.k{i}" for i, name in enumerate(spec.history.key))
+    columns = ", ".join(f"h.{quote(name)}" for name in dict.fromkeys([*spec.history.key, *spec.columns]))
+    source = table_rows(table, data.rows.root, row_ids=True, ordered=False)
+    rows = (f'SELECT {columns}, m.dense AS {quote(ROW_ID)}, {time_expression(time, "h.")} AS "snapdb time", '
+            f'h.{quote(ROW_ID)} AS "snapdb order" FROM ({source}) h JOIN ({data.known}) m ON {same}')  # fmt: skip
+
+    def build(directory: Path) -> dict[str, Any]:
+        engine.report(f"building the history of {spec.name}", None)
+        described = FeatureSource(table.name, rows, table.columns, data.id_map.limit, spec.history.key)  # type: ignore[union-attr]
+        return write_history(session, described, spec, directory)
+
+    return find_or_build(engine.home, engine.ledger, wanted, build).path
+
+
+def _features(
+    engine: Engine,
+    session: Session,
+    wanted: Artefact,
+    specs: tuple[FeatureSpec, ...],
+    target: str | None,
+    build: Callable[[Path], dict[str, Any]],
+    changed: Callable[[int], FeatureSource | None],
+    full: bool,
+) -> Features:
+    """Those of the digest; else the nearest ones with the rows that changed since; else what `build` builds."""
+    home, ledger = engine.home, engine.ledger
+    if found := find(home, ledger, wanted.digest):
+        if not full:
+            return _told(found, "found")
+    elif not full and (base := nearest(home, ledger, wanted)) and (source := changed(base.version)):
+        made = _patched(engine, session, wanted, specs, target, source, base)
+        if made is not None:
+            return made
+    if full:
+        wanted = wanted.anew()
+    return _told(find_or_build(home, ledger, wanted, build), "built")
+
+
+def _patched(
+    engine: Engine,
+    session: Session,
+    wanted: Artefact,
+    specs: tuple[FeatureSpec, ...],
+    target: str | None,
+    source: FeatureSource,
+    base: Found,
+) -> Features | None:
+    """The base with the rows of `source` in the place of its own; None when they do not fit into it."""
+    home, ledger = engine.home, engine.ledger
+    (rows,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
+    if rows > _MERGE_SHARE * max(base.facts.get("rows", 0), 1) and rows > 1000:
+        return None
+
+    def patch(directory: Path) -> dict[str, Any]:
+        facts = write_patch(session, source, specs, target, base.facts, directory)
+        if facts is None:
+            raise _UnfitError
+        return facts
+
+    try:
+        return _told(find_or_build(home, ledger, wanted, patch, base.path), f"patched: {rows:,} rows")
+    except _UnfitError:
+        return None
+
+
+def _written(
+    session: Session, source: FeatureSource, specs: tuple[FeatureSpec, ...], target: str | None, directory: Path
+) -> dict[str, Any]:
+    facts = write_features(session, source, specs, directory) | {"rows": source.count}
+    return facts if target is None else facts | write_target(session, source, target, directory)
+
+
+def _told(found: Found, work: str) -> Features:
+    return Features(found.base or found.path, found.path if found.base else None, work)
+
+
+def _own(specs: tuple[FeatureSpec, ...]) -> tuple[FeatureSpec, ...]:
+    """Those that come from the element's own table."""
+    return tuple(spec for spec in specs if spec.history is None)
+
+
+def _plain(specs: Any) -> list[Any]:
+    return [[s.name, list(s.columns), s.default, s.dtype, s.sparse, s.width] for s in specs]

@@ -1,0 +1,126 @@
+"""What a snapshot would be, element by element, without making it: counts by SQL, forms by their costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from snapdb.catalog.differences import rows_beyond
+from snapdb.execute.earlier import edges_at
+from snapdb.execute.graph_data import EdgeData, GraphData
+from snapdb.execute.operator import Engine
+from snapdb.execute.topologies import wanted_topology
+from snapdb.plan.forms import Shape, choose_form
+from snapdb.plan.logical import CreateSnapshotPlan
+from snapdb.relational import Session
+from snapdb.storage.artefacts import find, nearest
+from snapdb.types import Filter
+
+__all__ = ["Sketch", "edge_width", "restricted", "sketched"]
+
+_SORTED = 5_000_000
+"""Edges a second that are read and sorted, roughly."""
+_PATCHED = 1_000_000
+"""Edges a second that are found and put in their place, roughly."""
+_WRITTEN = 500_000_000
+"""Bytes a second that are written and synced, roughly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """One element of a snapshot that is not there yet."""
+
+    element: str
+    kind: str
+    """'vertex' or 'edge'."""
+    rows: int
+    """In the snapshot."""
+    form: str | None
+    bytes: int
+    """Of its own, beside what is shared."""
+    reason: str
+    topology: str
+    """Where the edges come from."""
+    topology_bytes: int
+    """That would be written for what is shared."""
+    seconds: float
+
+
+def sketched(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool) -> list[Sketch]:
+    """Every element; nothing is written."""
+    return [*_vertices(session, plan, data), *_edges(engine, session, plan, data, full)]
+
+
+def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
+    """The elements with the snapshot's window and filters."""
+    vertices = {
+        name: replace(vertex, rows=replace(vertex.rows, window=plan.window, filters=_filters(plan, name)))
+        for name, vertex in data.vertices.items()
+    }
+    edges = {}
+    for name, edge in data.edges.items():
+        source, destination = vertices[edge.rows.element.source], vertices[edge.rows.element.destination]
+        rows = replace(
+            edge.rows,
+            window=plan.window,
+            filters=_filters(plan, name),
+            source=source.rows,
+            destination=destination.rows,
+        )
+        edges[name] = EdgeData(rows, source, destination)
+    return GraphData(vertices, edges)
+
+
+def _filters(plan: CreateSnapshotPlan, element: str) -> tuple[Filter, ...]:
+    return tuple(f for f in plan.filters if f.element == element)
+
+
+def _vertices(session: Session, plan: CreateSnapshotPlan, data: GraphData) -> Iterator[Sketch]:
+    for name, vertex in restricted(plan, data).vertices.items():
+        (rows,) = session.rows(f"SELECT count(*) FROM ({vertex.rows.sql})")[0]
+        bytes_ = 0 if rows == vertex.id_map.limit else vertex.id_map.limit
+        yield Sketch(name, "vertex", rows, None, bytes_, "", "", 0, bytes_ / _WRITTEN)
+
+
+def _edges(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool) -> Iterator[Sketch]:
+    for name, edge in restricted(plan, data).edges.items():
+        element, whole = edge.rows.element, data.edges[name]
+        (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
+        held = whole.rows.table.rows
+        width = edge_width(whole)
+        selective = bool(edge.rows.filters) or edge.source.rows.selective or edge.destination.rows.selective
+        prefix = not selective and element.event_end is None and plan.window.start is None
+        shape = Shape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix)
+        choice = choose_form(shape, plan.layout)
+        where, shared, seconds = _topology(engine, session, whole, full)
+        seconds += choice.bytes / _WRITTEN
+        yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
+
+
+def edge_width(data: EdgeData) -> int:
+    """Bytes of one edge in rows: neighbour, edge id, times, weight."""
+    element = data.rows.element
+    wide = 4 if data.source.id_map.limit < 2**31 else 8
+    ids = 4 if data.rows.table.next_row < 2**31 else 8
+    return wide + ids + 8 * sum(name is not None for name in (element.event_time, element.event_end, element.weight))
+
+
+def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float]:
+    """Where the edges would come from, the bytes that would be written for it, and about how long it takes."""
+    wanted = wanted_topology(data)
+    rows = data.rows.table.rows
+    whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
+    if not full and find(engine.home, engine.ledger, wanted.digest):
+        return "a topology that is there", 0, 0.0
+    base = None if full else nearest(engine.home, engine.ledger, wanted)
+    before = None if base is None else edges_at(engine, data, base.version)
+    if base is not None and before is not None:
+        parts = [
+            rows_beyond(session, data.rows.root, one.rows.table, other.rows.table)
+            for one, other in ((data, before), (before, data))
+        ]
+        come, gone = (0 if p is None else int(session.rows(f"SELECT count(*) FROM ({p})")[0][0]) for p in parts)
+        patch = (come + gone) * edge_width(data)
+        what = f"a patch of the topology of version {base.version}: {come:,} edges came, {gone:,} went"
+        return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN
+    return f"a new topology, sorted from {rows:,} rows", whole, rows / _SORTED + whole / _WRITTEN

@@ -1,0 +1,246 @@
+"""The files of a snapshot: which vertices are in it, and its edges in the form that costs least."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.execute.feature_parts import Features, edge_features, histories, vertex_features
+from snapdb.execute.graph_data import EdgeData, VertexData, graph_data
+from snapdb.execute.operator import Engine
+from snapdb.execute.sketch import edge_width, restricted
+from snapdb.execute.topologies import Topology, topology
+from snapdb.graph.adjacency import open_topology
+from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
+from snapdb.graph.view import Adjacency
+from snapdb.kernels.admit import Admission, admitted, full_bitmap, prefix_degrees
+from snapdb.kernels.forms import live_arrays, plain_array
+from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
+from snapdb.plan.forms import Choice, Shape, choose_form
+from snapdb.plan.logical import CreateSnapshotPlan
+from snapdb.relational import Session
+from snapdb.storage.arrays import ArrayFile
+from snapdb.storage.disk import directory_bytes, fresh_name, publishing
+from snapdb.storage.histories import check_history
+
+__all__ = ["Made", "make_files"]
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A snapshot's directory, which nothing names yet."""
+
+    path: Path
+    layout: SnapshotLayout
+    bytes: int
+    works: Mapping[str, str]
+    """By edge type, what its topology took."""
+    skipped: Mapping[str, int]
+    """By edge type, how many dangling edges were left out."""
+
+
+def make_files(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = False) -> Made:
+    """Write the directory of a snapshot, and before it what it shares with others.
+
+    Args:
+        full: Build what is shared from the tables, whatever is there.
+    """
+    final = engine.home.path / "snapshots" / fresh_name()
+    with engine.relational.session() as session:
+        data = graph_data(engine, session, plan.graph, plan.tables)
+        chosen = restricted(plan, data)
+        features = {name: vertex_features(engine, session, v, full=full) for name, v in data.vertices.items()}
+        paths = {name: histories(engine, session, v, plan.tables) for name, v in data.vertices.items()}
+        found = {name: topology(engine, session, edge, full=full) for name, edge in data.edges.items()}
+        facts: dict[str, object] = {"kind": "snapshot"}
+        with publishing(engine.home.disk, final, facts) as staging:
+            alive = {name: _alive(session, vertex) for name, vertex in chosen.vertices.items()}
+            vertices = []
+            for i, (name, vertex) in enumerate(chosen.vertices.items()):
+                _check_histories(session, plan, vertex, alive[name], paths[name])
+                if (mask := alive[name]) is not None:
+                    np.save(staging / f"alive-{i}.npy", mask)
+                vertices.append(_vertices(engine, vertex, mask, features[name], paths[name]))
+            edges = [
+                _edges(engine, session, plan, edge, alive, found[name], staging, i, full)
+                for i, (name, edge) in enumerate(chosen.edges.items())
+            ]
+            layout = SnapshotLayout(tuple(vertices), tuple(edges))
+            facts["layout"] = dataclasses.asdict(layout)
+    works = {name: each.work for name, each in found.items()}
+    skipped = {n: t.skipped for n, t in found.items() if data.edges[n].rows.element.on_dangling == "SKIP"}
+    return Made(final, layout, directory_bytes(final), works, skipped)
+
+
+def _alive(session: Session, vertices: VertexData) -> Bools | None:
+    """[dense ids] which vertices are in the snapshot; None when all are."""
+    return vertices.alive(session)
+
+
+def _check_histories(
+    session: Session, plan: CreateSnapshotPlan, vertices: VertexData, alive: Bools | None, paths: Mapping[str, Path]
+) -> None:
+    """Raises DataError when a feature that changes in time has no value yet for a vertex of the snapshot."""
+    element = vertices.rows.element
+
+    def keys(ids: npt.NDArray[np.int64]) -> list[object]:
+        rows = session.rows(f"SELECT * EXCLUDE (dense) FROM ({vertices.known}) WHERE dense IN ({_listed(ids)})")
+        return [row[0] if len(row) == 1 else row for row in rows]
+
+    for spec in element.features:
+        if spec.history is not None and spec.default is None:
+            check_history(paths[spec.name], alive, plan.window.stop, element.name, spec.name, keys)
+
+
+def _listed(ids: npt.NDArray[np.int64]) -> str:
+    return ", ".join(map(str, ids.tolist()))
+
+
+def _vertices(
+    engine: Engine, data: VertexData, alive: Bools | None, features: Features, paths: Mapping[str, Path]
+) -> VertexLayout:
+    """Which dense ids are in the snapshot, and where the features of all of them are."""
+    element = data.rows.element
+    return VertexLayout(
+        name=element.name,
+        count=data.id_map.limit,
+        nodes=data.id_map.limit if alive is None else int(alive.sum()),
+        map_id=data.id_map.id,
+        key=element.key,
+        features=_relative(engine, features.base),
+        feature_names=tuple(f.name for f in element.features if f.history is None),
+        target=element.target is not None,
+        patch=_relative(engine, features.patch),
+        history=tuple(str(path.relative_to(engine.home.path)) for path in paths.values()),
+        history_names=tuple(paths),
+    )
+
+
+def _edges(
+    engine: Engine,
+    session: Session,
+    plan: CreateSnapshotPlan,
+    data: EdgeData,
+    alive: Mapping[str, Bools | None],
+    found: Topology,
+    staging: Path,
+    index: int,
+    full: bool,
+) -> EdgeLayout:
+    """One edge type in the form that was chosen for it."""
+    element = data.rows.element
+    adjacency = open_topology(found.root, found.patch, data.destination.id_map.limit)
+    admission = _admission(session, plan, data, adjacency, alive)
+    kept = found.edges if admission is None else admission.edges
+    prefix = admission is None or admission.prefix
+    shape = Shape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix)
+    choice = choose_form(shape, plan.layout)
+    _write_form(choice, adjacency, admission, staging, index)
+    features = edge_features(engine, session, data, full=full)
+    return EdgeLayout(
+        name=element.name,
+        form=choice.form,
+        edges=kept,
+        topology=str(found.root.relative_to(engine.home.path)),
+        features=None if features is None else _relative(engine, features.base),
+        feature_names=tuple(f.name for f in element.features),
+        patch=_relative(engine, found.patch),
+        feature_patch=None if features is None else _relative(engine, features.patch),
+        reason=choice.reason,
+        bytes=choice.bytes,
+    )
+
+
+def _admission(
+    session: Session,
+    plan: CreateSnapshotPlan,
+    data: EdgeData,
+    adjacency: Adjacency,
+    alive: Mapping[str, Bools | None],
+) -> Admission | None:
+    """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
+    element, window = data.rows.element, plan.window
+    timed = element.event_time is not None and (window.start is not None or window.stop is not None)
+    ends = (data.destination, data.source)
+    near, far = (alive[e.rows.element.name] if e.rows.selective else None for e in ends)
+    kept = _passing(session, data) if data.rows.filters else None
+    if near is None and far is None and kept is None:
+        if not timed:
+            return None
+        if window.start is None and adjacency.until is None:
+            assert adjacency.time is not None
+            assert window.stop is not None
+            degrees = prefix_degrees(adjacency.rows, adjacency.time, window.stop)
+            return Admission(np.empty(0, np.uint64), degrees, int(degrees.sum(dtype=np.int64)), True)
+    return admitted(
+        adjacency.rows,
+        time=adjacency.time if timed else None,
+        until=adjacency.until if timed else None,
+        edge_id=adjacency.edge_id,
+        start=window.start,
+        stop=window.stop,
+        until_after=window.until_after,
+        near_alive=near,
+        far_alive=far,
+        kept_edges=kept,
+    )
+
+
+def _passing(session: Session, data: EdgeData) -> Bools:
+    """[edge ids] Which edges pass the filters of their own type."""
+    whole = data.rows.whole
+    element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out
+    rows = dataclasses.replace(whole, filters=data.rows.filters, element=element)
+    passing = np.zeros(data.rows.table.next_row, np.bool_)
+    for batch in session.reader(f"SELECT e_id FROM ({rows.sql})"):
+        passing[batch.column(0).to_numpy()] = True
+    return passing
+
+
+def _write_form(choice: Choice, adjacency: Adjacency, admission: Admission | None, staging: Path, index: int) -> None:
+    if choice.form == "full":
+        return
+    rows = adjacency.rows
+    if admission is not None and admission.prefix:
+        rows = rows._replace(degrees=plain_array(admission.degrees, np.uint32))
+    elif admission is not None:
+        rows = rows._replace(live=live_arrays(admission.words))
+    if choice.form == "ends":
+        np.save(staging / f"ends-{index}.npy", degrees_of(rows).astype(np.uint32))
+    elif choice.form == "bitmap":
+        np.save(staging / f"live-{index}.npy", full_bitmap(rows))
+    else:
+        _write_rows(dataclasses.replace(adjacency, rows=rows), staging, f"rows-{index}-")
+
+
+def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
+    """Rows of one's own, written part by part, so that they need not fit into memory."""
+    named = {name: getattr(adjacency, name) for name in ("edge_id", "time", "until", "weight")}
+    columns = {name: column for name, column in named.items() if column is not None}
+    edges = adjacency.edges
+    with ExitStack() as stack:
+
+        def file(name: str, dtype: npt.DTypeLike, length: int) -> ArrayFile:
+            return stack.enter_context(ArrayFile(staging / f"{prefix}{name}.npy", dtype, length))
+
+        indptr = file("indptr", np.int64, adjacency.rows.nodes + 1)
+        indptr.append(np.zeros(1, np.int64))
+        files = {name: file(name, column.dtype, edges) for name, column in columns.items()}
+        indices = file("indices", adjacency.rows.indices.dtype, edges)
+        for part in logical_parts(adjacency.rows):
+            indptr.append(part.indptr[1:])
+            indices.append(neighbours_of(adjacency.rows, part.positions))
+            for name, column in columns.items():
+                files[name].append(column.read(part.positions))
+
+
+def _relative(engine: Engine, directory: Path | None) -> str | None:
+    return None if directory is None else str(directory.relative_to(engine.home.path))

@@ -1,0 +1,121 @@
+"""Looking things up by dense tables: ids of integer keys, edges of given vertices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.compiled import kernel
+
+__all__ = ["ending_in", "find_edges", "look_up"]
+
+Int64s = npt.NDArray[np.int64]
+
+
+def look_up(table: Int64s, first: int, keys: Int64s) -> Int64s:
+    """[keys] table[key - first], -1 for a key that is beyond the table.
+
+    >>> look_up(np.array([7, -1, 9]), 100, np.array([102, 100, 99, 103])).tolist()
+    [9, 7, -1, -1]
+    """
+    out = np.empty(keys.size, np.int64)
+    _look_up(table, np.int64(first), keys, out)
+    return out
+
+
+@kernel
+def _look_up(table: Int64s, first: np.int64, keys: Int64s, out: Int64s) -> None:
+    for i in range(keys.size):
+        key = keys[i]
+        out[i] = table[key - first] if key >= first and key - first < table.size else -1
+
+
+def ending_in(
+    indptr: Int64s, indices: npt.NDArray[Any], near: npt.NDArray[np.bool_], far: npt.NDArray[np.bool_]
+) -> Int64s:
+    """The positions of edges whose row's node is one of `near`, or whose neighbour is one of `far`, ascending."""
+    found = np.empty(_count_ending(indptr, indices, near, far), np.int64)
+    _list_ending(indptr, indices, near, far, found)
+    return found
+
+
+@kernel
+def _count_ending(
+    indptr: Int64s, indices: npt.NDArray[Any], near: npt.NDArray[np.bool_], far: npt.NDArray[np.bool_]
+) -> int:
+    count = 0
+    for v in range(indptr.size - 1):
+        if near[v]:
+            count += indptr[v + 1] - indptr[v]
+        else:
+            for p in range(indptr[v], indptr[v + 1]):
+                count += int(far[indices[p]])
+    return count
+
+
+@kernel
+def _list_ending(
+    indptr: Int64s,
+    indices: npt.NDArray[Any],
+    near: npt.NDArray[np.bool_],
+    far: npt.NDArray[np.bool_],
+    found: Int64s,
+) -> None:
+    at = 0
+    for v in range(indptr.size - 1):
+        for p in range(indptr[v], indptr[v + 1]):
+            if near[v] or far[indices[p]]:
+                found[at] = p
+                at += 1
+
+
+def find_edges(
+    indptr: Int64s,
+    time: Int64s | None,
+    edge_id: npt.NDArray[Any],
+    nodes: Int64s,
+    times: Int64s | None,
+    ids: Int64s,
+) -> Int64s:
+    """[edges] the position of each edge in its node's row, which is sorted by (time, edge id); -1 when not there."""
+    out = np.empty(nodes.size, np.int64)
+    none = np.empty(0, np.int64)
+    if time is None or times is None:
+        time = times = none
+    _find_edges(indptr, time, edge_id, nodes, times, ids, out)
+    return out
+
+
+@kernel
+def _find_edges(
+    indptr: Int64s,
+    time: Int64s,
+    edge_id: npt.NDArray[Any],
+    nodes: Int64s,
+    times: Int64s,
+    ids: Int64s,
+    out: Int64s,
+) -> None:
+    timed = time.size > 0
+    for i in range(nodes.size):
+        out[i] = -1
+        if nodes[i] >= indptr.size - 1:
+            continue
+        low, high = indptr[nodes[i]], indptr[nodes[i] + 1]
+        stop = high
+        if low < 0 or high > edge_id.size:  # damaged
+            continue
+        while low < high:
+            middle = (low + high) // 2
+            if timed and time[middle] != times[i]:
+                before = time[middle] < times[i]
+            else:
+                before = edge_id[middle] < ids[i]
+            if before:
+                low = middle + 1
+            else:
+                high = middle
+        if low < stop and edge_id[low] == ids[i]:
+            out[i] = low

@@ -1,0 +1,57 @@
+"""How far rows go before a moment, found without reading them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.errors import CorruptError
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.forms import DAMAGED, ByPosition, RowArrays, by_part
+from snapdb.kernels.spans import BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
+
+__all__ = ["prefix_degrees"]
+
+Int64s = npt.NDArray[np.int64]
+
+
+def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[np.uint32]:
+    """[nodes] how many edges of each row are before `stop`, by binary search: times ascend in every row.
+
+    `rows` has no bitmap.
+
+    Raises:
+        CorruptError: a row leads out of its arrays.
+    """
+    degrees = np.zeros(rows.nodes, np.uint32)
+    times = (by_part(time, 0, np.int64, rows.indices.size), by_part(time, 1, np.int64, rows.patch.indices.size))
+    if not _search(rows, *times, stop, degrees):
+        raise CorruptError(DAMAGED)
+    return degrees
+
+
+@kernel
+def _search(rows: RowArrays, root: Int64s, patch: Int64s, stop: int, degrees: npt.NDArray[np.uint32]) -> bool:
+    nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
+    held = rows.indices.size
+    for low in range(0, rows.nodes, BLOCK):
+        count = min(BLOCK, rows.nodes - low)
+        if not locate_range(rows, low, count, nodes, spans):
+            return False
+        for i in range(count):
+            early = _before(root, spans[i, FIRST], spans[i, KEPT], stop)
+            if early == spans[i, KEPT] and spans[i, REST] > 0:
+                early += _before(patch, spans[i, SECOND] - held, spans[i, REST], stop)
+            degrees[low + i] = early
+    return True
+
+
+@kernel
+def _before(time: Int64s, first: int, count: int, stop: int) -> int:
+    """How many of `count` ascending times from `first` are before stop; its branches depend on `count` alone."""
+    low = first
+    while count > 1:
+        half = count >> 1
+        low += half if time[low + half - 1] < stop else 0
+        count -= half
+    return low - first + int(count == 1 and time[low] < stop)

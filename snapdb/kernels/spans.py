@@ -1,0 +1,218 @@
+"""Where logical rows lie, whatever their form: some nodes at a time, as numbers that stay in the cache.
+
+A loop works on arrays, not on `rows`: numba counts references at every access to a tuple's array, which would cost
+more than the loop's own work.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.bits import count_between, count_bits, last_zeros, mask_between
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.forms import RowArrays
+from snapdb.kernels.intrinsics import prefetch
+
+__all__ = [
+    "AHEAD", "ALIVE", "BLOCK", "DEGREE", "FIELDS", "FIRST", "KEPT", "MASK", "REST", "SECOND",
+    "is_plain", "list_spans", "locate", "locate_range",
+]  # fmt: skip
+
+Int64s = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Number = int | np.int64
+
+AHEAD = 16
+"""How many nodes ahead the bounds of rows are prefetched."""
+BLOCK = 128
+"""Nodes whose rows are located together: what is known of them stays in the cache."""
+FIRST, KEPT, SECOND, REST, ALIVE, DEGREE, MASK = range(7)
+"""What is known of a row: `KEPT` positions from `FIRST` in the root, `REST` from `SECOND` in the patch; how many of
+those in the root are live, and how many in all. Where there is `live`, MASK has a short row's bits, else 0."""
+FIELDS = 7
+
+
+@kernel
+def is_plain(rows: RowArrays) -> bool:
+    """Whether there is nothing but a root, all of which counts."""
+    return rows.degrees.size == 0 and rows.live.words.size == 0 and rows.patch.touched.size == 0
+
+
+@kernel
+def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
+    """Writes where the rows of nodes[low:high] lie to spans[0:]; returns whether all are within their arrays.
+
+    Nodes up to nodes[last - 1] are asked for ahead of their time.
+    """
+    patch, held = rows.patch, rows.indices.size
+    if is_plain(rows):
+        return _plain_rows(rows.indptr, held, nodes, low, high, last, spans)
+    _of_root(rows.indptr, rows.degrees, rows.live.words, patch.touched, nodes, low, high, last, spans)
+    if patch.touched.size > 0:
+        _of_patch(patch.touched, patch.ranks, patch.kept, patch.indptr, nodes, low, high, held, spans)
+    if rows.degrees.size > 0:
+        _cut(rows.degrees, nodes, low, high, spans)
+    if not _within(held, patch.indices.size, high - low, spans):
+        return False
+    if rows.live.words.size > 0:
+        _count_live(rows.live.words, rows.live.before, high - low, spans)
+    return True
+
+
+@kernel
+def _plain_rows(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
+    """All that `locate` writes where there is only a root."""
+    outside: bool | np.bool_ = False
+    for i in range(low, high):
+        prefetch(indptr, nodes[min(i + AHEAD, last - 1)])
+        node, span = nodes[i], i - low
+        first, kept = np.int64(0), np.int64(0)
+        if node < indptr.size - 1:
+            first = indptr[node]
+            kept = indptr[node + 1] - first
+        outside |= (first < 0) | (kept < 0) | (kept > held - first)
+        spans[span, FIRST] = first
+        spans[span, KEPT] = kept
+        spans[span, SECOND] = held
+        spans[span, REST] = 0
+        spans[span, MASK] = 0
+        spans[span, ALIVE] = kept
+        spans[span, DEGREE] = kept
+    return not outside
+
+
+@kernel
+def _of_root(
+    indptr: Int64s,
+    degrees: npt.NDArray[np.uint32],
+    words: Words,
+    touched: Words,
+    nodes: Int64s,
+    low: int,
+    high: int,
+    last: int,
+    spans: Int64s,
+) -> None:
+    """The rows of the root; what the later steps read is asked for."""
+    for i in range(low, high):
+        prefetch(indptr, nodes[min(i + AHEAD, last - 1)])
+        node, span = nodes[i], i - low
+        first, kept = np.int64(0), np.int64(0)
+        if node < indptr.size - 1:
+            first = indptr[node]
+            kept = indptr[node + 1] - first
+        spans[span, FIRST] = first
+        spans[span, KEPT] = kept
+        spans[span, REST] = 0
+        spans[span, MASK] = 0
+        if degrees.size > 0:
+            prefetch(degrees, node)
+        if touched.size > 0:
+            prefetch(touched, node >> 6)
+        if words.size > 0:
+            prefetch(words, first >> 6)
+
+
+@kernel
+def _of_patch(
+    touched: Words,
+    ranks: Int64s,
+    kept: Int64s,
+    indptr: Int64s,
+    nodes: Int64s,
+    low: int,
+    high: int,
+    held: int,
+    spans: Int64s,
+) -> None:
+    """Where the patch takes over; a row of the root that is shorter than what the patch keeps of it is damaged."""
+    for i in range(low, high):
+        word, span = nodes[i] >> 6, i - low
+        bits = touched[word] >> np.uint64(nodes[i] & 63)
+        if bits & np.uint64(1):
+            rank = ranks[word] + count_bits(touched[word]) - count_bits(bits)
+            spans[span, KEPT] = kept[rank] if kept[rank] <= spans[span, KEPT] else -1
+            spans[span, SECOND] = indptr[rank]
+            spans[span, REST] = indptr[rank + 1] - indptr[rank]
+
+
+@kernel
+def _cut(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
+    """Rows that end early; one that would have to grow is damaged."""
+    for i in range(low, high):
+        span, degree = i - low, np.int64(degrees[nodes[i]])
+        kept, rest = spans[span, KEPT], spans[span, REST]
+        spans[span, KEPT] = min(kept, degree) if degree <= kept + rest else np.int64(-1)
+        spans[span, REST] = max(degree - kept, np.int64(0))
+
+
+@kernel
+def _within(held: int, patched: int, count: int, spans: Int64s) -> bool:
+    """Whether rows are within their arrays; those of the patch then begin after the root's, and all edges are live."""
+    for span in range(count):
+        first, kept, rest = spans[span, FIRST], spans[span, KEPT], spans[span, REST]
+        if first < 0 or kept < 0 or kept > held - first:
+            return False
+        second = np.int64(0)
+        if rest != 0:
+            second = spans[span, SECOND]
+            if second < 0 or rest < 0 or rest > patched - second:
+                return False
+        spans[span, SECOND] = held + second
+        spans[span, ALIVE] = kept
+        spans[span, DEGREE] = kept + rest
+    return True
+
+
+@kernel
+def _count_live(words: Words, before: Int64s, count: int, spans: Int64s) -> None:
+    """How many positions of each row are live."""
+    for span in range(count):
+        first, kept, rest = spans[span, FIRST], spans[span, KEPT], spans[span, REST]
+        alive: Number = np.int64(0)
+        mask = np.uint64(0)
+        if 0 < kept <= 64:
+            mask = mask_between(words, first, first + kept)
+            alive = count_bits(mask)
+        elif kept > 0:
+            alive = count_between(words, before, first, first + kept)
+        spans[span, ALIVE] = alive
+        spans[span, DEGREE] = alive
+        spans[span, MASK] = np.int64(mask) if rest == 0 else np.int64(0)
+        if rest > 0:
+            spans[span, DEGREE] += count_between(words, before, spans[span, SECOND], spans[span, SECOND] + rest)
+
+
+@kernel
+def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: Int64s) -> bool:
+    """The same for nodes low, low + 1, …, at most BLOCK of them, which `nodes` [BLOCK] holds afterwards."""
+    for i in range(count):
+        nodes[i] = low + i
+    return bool(locate(rows, nodes, 0, count, count, spans))
+
+
+@kernel
+def list_spans(words: Words, spans: Int64s, count: int, positions: Int64s, at: Number) -> Number:
+    """Writes the positions of located rows to positions[at:]; returns where they end."""
+    for span in range(count):
+        at = _list_stretch(words, spans[span, FIRST], spans[span, KEPT], positions, at)
+        at = _list_stretch(words, spans[span, SECOND], spans[span, REST], positions, at)
+    return at
+
+
+@kernel
+def _list_stretch(words: Words, start: Number, count: Number, positions: Int64s, at: Number) -> Number:
+    """Writes the positions of a stretch that are in the snapshot to positions[at:]; returns where they end."""
+    if words.size == 0:
+        for p in range(count):
+            positions[at + p] = start + p
+        return at + count
+    stop = start + count
+    for begin in range(start, stop, 64):
+        word = mask_between(words, begin, min(begin + 64, stop))
+        while word != np.uint64(0):
+            positions[at] = begin + last_zeros(word)
+            word &= word - np.uint64(1)
+            at += 1
+    return at

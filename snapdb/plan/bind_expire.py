@@ -1,0 +1,74 @@
+"""EXPIRE SNAPSHOTS: which snapshots are old enough to go, and why the others stay."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from snapdb.catalog import tags
+from snapdb.errors import BindError
+from snapdb.plan.logical import ExpirePlan
+from snapdb.plan.moments import number, spelled, time_value, type_of
+from snapdb.plan.names import find_graph
+from snapdb.plan.scope import Context
+from snapdb.sql.ast import ExpireSnapshots, Island
+from snapdb.types import Snapshot
+
+__all__ = ["bind_expire"]
+
+
+def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan:
+    """Every snapshot that was asked about, oldest first, each with why it stays if it does."""
+    asked = list(context.catalog.snapshots.values())
+    if statement.graph is not None:
+        graph = find_graph(context, statement.graph)
+        asked = [s for s in asked if s.graph.name.lower() == graph.name.lower()]
+    before = None if statement.older is None else _moment(context, statement.older)
+    if statement.last is not None and statement.last < 1:
+        raise BindError("RETAIN LAST takes a number greater than zero; DROP SNAPSHOT drops one by its name",
+                        span=statement.last_span)  # fmt: skip
+    asked.sort(key=lambda s: (_made(s), s.id))
+    names: dict[int, str] = {}
+    for tag in tags(context.ledger):
+        names.setdefault(tag.version, tag.name)
+    newest = _newest(asked, statement.last or 0)
+    found = []
+    for snapshot in asked:
+        reason = None
+        if before is not None and _made(snapshot) >= before:
+            reason = f"not older than {spelled(before)}"
+        elif snapshot.id in newest:
+            reason = f"among the last {statement.last} of graph {snapshot.graph.name}"
+        elif snapshot.version in names:
+            reason = f"version {snapshot.version} is tagged {names[snapshot.version]}"
+        found.append((snapshot, reason))
+    return ExpirePlan(tuple(found), statement.dry_run)
+
+
+def _made(snapshot: Snapshot) -> int:
+    """When it was brought up to date last."""
+    return snapshot.created if snapshot.refreshed is None else snapshot.refreshed
+
+
+def _newest(snapshots: Sequence[Snapshot], last: int) -> set[int]:
+    """The ids of the last so many of each graph, of snapshots with the oldest first."""
+    seen: Counter[str] = Counter()
+    kept = set()
+    for snapshot in reversed(snapshots):
+        graph = snapshot.graph.name.lower()
+        seen[graph] += 1
+        if seen[graph] <= last:
+            kept.add(snapshot.id)
+    return kept
+
+
+def _moment(context: Context, older: Island) -> int:
+    """The moment before which a snapshot is old; an interval counts back from now."""
+    asked = context.asked(older)
+    if type_of(context, asked) != "INTERVAL":
+        return time_value(context, older, "timestamp", "OLDER THAN takes INTERVAL '30 days' or a moment")
+    now = number(context, context.asked(Island("now()", older.span)), "SELECT epoch_us(", ")")
+    before = number(context, asked, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
+    if before > now:
+        raise BindError("OLDER THAN takes an interval that is not negative", span=older.span)
+    return before

@@ -1,0 +1,67 @@
+"""The statements that make, refresh, explain and let go of snapshots, as frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snapdb.errors import Span
+from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement, TimeBound, VersionBound, WindowBound
+from snapdb.types import Form
+
+__all__ = ["CreateSnapshot", "ExpireSnapshots", "Explain", "LayoutClause", "RefreshSnapshot"]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutClause:
+    """WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
+
+    form: Form
+    span: Span
+    """Of the form."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSnapshot(Statement):
+    """CREATE [OR REPLACE] SNAPSHOT [IF NOT EXISTS] name OF graph [AT …] [FOR EVENT_TIME …] [ELEMENTS (…)] [WITH …] …"""
+
+    name: Name
+    graph: Name
+    at: VersionBound | None
+    event_time: TimeBound | WindowBound | None
+    elements: ColumnList
+    """Empty: all elements of the graph."""
+    layout: LayoutClause | None
+    where: Island | None
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshSnapshot(Statement):
+    """REFRESH SNAPSHOT name [FULL] [DRY RUN]."""
+
+    name: Name
+    full: bool
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Explain(Statement):
+    """EXPLAIN [ANALYZE] [(FORMAT text | json)] CREATE SNAPSHOT … | REFRESH SNAPSHOT …."""
+
+    statement: CreateSnapshot | RefreshSnapshot
+    analyze: bool
+    json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireSnapshots(Statement):
+    """EXPIRE SNAPSHOTS [OF graph] [OLDER THAN t] [RETAIN LAST n] [DRY RUN]; one of the two clauses is there."""
+
+    graph: Name | None
+    """None: the snapshots of every graph."""
+    older: Island | None
+    """INTERVAL …, or a moment as TimeBound's."""
+    last: int | None
+    last_span: Span | None
+    dry_run: bool

@@ -1,0 +1,64 @@
+"""Arrays written piece by piece: .npy files of a known length, and the span of the times that went into them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["STATIC", "ArrayFile", "TimeSpan"]
+
+STATIC = -(2**63)
+"""The time of edges that are always there: it sorts before every other."""
+
+
+class ArrayFile:
+    """A .npy file that grows by plain writes, so that what was written need not stay in this process's memory."""
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike, length: int) -> None:
+        self._file = open(path, "wb")  # noqa: SIM115 -- closed by __exit__
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (length,)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def append(self, values: npt.NDArray[Any]) -> None:
+        """Write the next values, which must be of the file's type."""
+        self._file.write(np.ascontiguousarray(values).data)
+
+    def __enter__(self) -> ArrayFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+class TimeSpan:
+    """The first and last of the times seen, leaving out those that are static.
+
+    >>> span = TimeSpan()
+    >>> span.see(np.array([STATIC, 7, 3]))
+    >>> span.facts()
+    {'first_time': 3, 'last_time': 7}
+    """
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+        self._last = STATIC
+
+    def see(self, time: npt.NDArray[np.int64]) -> None:
+        """Take in some times."""
+        if not time.size or (last := int(time.max())) == STATIC:
+            return
+        first = int(time.min())
+        if first == STATIC:
+            first = int(time[time != STATIC].min())
+        self._first = first if self._first is None else min(first, self._first)
+        self._last = max(last, self._last)
+
+    def facts(self) -> dict[str, int]:
+        """For a manifest: `first_time` and `last_time`; nothing where no time was seen."""
+        return {} if self._first is None else {"first_time": self._first, "last_time": self._last}

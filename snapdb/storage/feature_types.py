@@ -1,0 +1,211 @@
+"""Columns on their way into features: how SQL reads them in the feature's type, and what does not fit it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapdb.relational import quote
+from snapdb.types import Column, FeatureSpec
+
+__all__ = ["DTYPES", "FeatureSource", "Part", "Slots", "filling", "is_feature_type", "numbers_of", "parts_of"]
+
+Int64s = npt.NDArray[np.int64]
+
+_FLOATS = ("FLOAT", "DOUBLE")
+_NUMBERS = (*_FLOATS, "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
+            "HUGEINT", "UHUGEINT", "BOOLEAN")  # fmt: skip
+
+DTYPES = {
+    "float16": "DOUBLE",  # numpy rounds it once
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "uint8": "UTINYINT",
+    "bool": "BOOLEAN",
+}
+"""numpy's name of a feature's type → the type in which SQL reads it."""
+
+_HALF = 65520
+"""The least number that float16 rounds to infinity."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSource:
+    """Where the features of one element come from."""
+
+    element: str
+    """For messages."""
+    rows: str
+    """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, the edge id of an edge."""
+    columns: tuple[Column, ...]
+    count: int
+    """Ids are 0 ≤ id < count; ids without a row become the feature's DEFAULT, or zeros."""
+    key: tuple[str, ...]
+    """The columns by which a person knows a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One column of a feature."""
+
+    name: str
+    """As the user knows it."""
+    sql: str
+    """How SQL names it."""
+    type: str
+    """DuckDB's."""
+    dtype: str
+    """The feature's."""
+
+    @property
+    def is_list(self) -> bool:
+        return "[" in self.type
+
+    @property
+    def base(self) -> str:
+        """The type of the numbers themselves."""
+        return self.type.partition("[")[0]
+
+    @property
+    def fixed(self) -> int | None:
+        """The numbers in a row, where the type says it."""
+        if not self.is_list:
+            return 1
+        found = re.search(r"\[(\d+)\]$", self.type)
+        return int(found[1]) if found else None
+
+    @property
+    def plain(self) -> str:
+        """The column as a number, or as a list of numbers."""
+        return f"CAST({self.sql} AS {self.base}[])" if self.is_list else self.sql
+
+    @property
+    def read(self) -> str:
+        """The type in which SQL reads the numbers."""
+        # What float32 holds exactly takes half the way.
+        small = self.base in ("FLOAT", "BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT", "USMALLINT")
+        return "FLOAT" if self.dtype == "float16" and small else DTYPES[self.dtype]
+
+    @property
+    def missing(self) -> str:
+        """SQL: whether a row has NULL or NaN there."""
+        return self._any(f"v IS NULL OR {_nan(self.base, 'v')}", f"{self.sql} IS NULL OR ")
+
+    @property
+    def misfit(self) -> str | None:
+        """SQL: whether a row has a number that the feature's type cannot hold; None when that cannot be."""
+        condition = _misfit(self.base, self.dtype)
+        return None if condition is None else self._any(condition, "")
+
+    @property
+    def value(self) -> str:
+        """SQL: the column in the type `read`, where NaN that has no such form is NULL."""
+        holey = self.base in _FLOATS and np.dtype(self.dtype).kind != "f"
+        known = "CASE WHEN isnan(v) THEN NULL ELSE v END" if holey else "v"
+        cast = f"CAST({known} AS DOUBLE) <> 0" if self.dtype == "bool" else f"CAST({known} AS {self.read})"
+        if not self.is_list:
+            return _over(cast, self.sql)
+        if self.dtype != "bool" and not holey:
+            return f"CAST({self.sql} AS {self.read}[])"  # faster than a lambda
+        return f"list_transform({self.plain}, lambda v: {cast})"
+
+    def _any(self, condition: str, before: str) -> str:
+        if self.is_list:
+            return f"{before}len(list_filter({self.plain}, lambda v: {condition})) > 0"
+        return f"({_over(condition, self.sql)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where the rows of ids go in the arrays that are written."""
+
+    count: int
+    """Rows of the arrays."""
+    ids: Int64s | None = None
+    """Sorted: row i is that of ids[i]. None: row i is that of id i."""
+
+    def at(self, ids: Int64s) -> Int64s:
+        """The rows of some ids."""
+        return ids if self.ids is None else np.searchsorted(self.ids, ids).astype(np.int64, copy=False)
+
+
+def is_feature_type(type_: str) -> bool:
+    """Whether a column can be (part of) a feature: a number, or a list or array of numbers.
+
+    >>> is_feature_type("FLOAT[128]"), is_feature_type("DECIMAL(9,2)"), is_feature_type("VARCHAR")
+    (True, True, False)
+    """
+    base = type_.partition("[")[0]
+    return (base in _NUMBERS or base.startswith("DECIMAL")) and type_.count("[") <= 1
+
+
+def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[Part, ...]:
+    """A feature's columns in order."""
+    found = [next(c for c in source.columns if c.name.lower() == name.lower()) for name in spec.columns]
+    return tuple(Part(c.name, quote(c.name), c.type, spec.dtype) for c in found)
+
+
+def filling(dtype: str, default: float | None) -> Any:
+    """What stands for no value, as numpy's scalar of the type: the DEFAULT, or zero.
+
+    >>> filling("int8", 3.0), filling("bool", None)
+    (np.int8(3), np.False_)
+    """
+    return np.dtype(dtype).type(0 if default is None else default)
+
+
+def numbers_of(values: pa.Array, part: Part, default: float | None) -> npt.NDArray[Any]:
+    """The numbers of an Arrow array of `Part.value`, one after another, in the part's type; DEFAULT for NULL and NaN.
+
+    Rows that are NULL as a whole list are left out.
+    """
+    flat = values.flatten() if part.is_list else values
+    fill = filling(part.dtype, default)
+    if flat.null_count:
+        flat = flat.fill_null(pa.scalar(fill.item(), flat.type))
+    numbers: npt.NDArray[Any] = flat.to_numpy(zero_copy_only=False).astype(part.dtype, copy=False)
+    if default is not None and numbers.dtype.kind == "f":
+        numbers = np.where(np.isnan(numbers), fill, numbers)
+    return numbers
+
+
+def _over(expression: str, column: str) -> str:
+    """An expression of v, said of a column."""
+    return re.sub(r"\bv\b", lambda _: column, expression)
+
+
+def _nan(base: str, value: str) -> str:
+    return f"isnan({value})" if base in _FLOATS else "false"
+
+
+def _misfit(base: str, dtype: str) -> str | None:
+    """SQL about v, of type `base`: it has no form in `dtype`."""
+    rule = _overflow(base, dtype)
+    there = "v IS NOT NULL" + (" AND NOT isnan(v)" if base in _FLOATS else "")
+    return None if rule is None else f"{there} AND ({rule})"
+
+
+def _overflow(base: str, dtype: str) -> str | None:
+    """The same about a v that is a number."""
+    read = DTYPES[dtype]
+    if dtype == "float16":
+        small = base in ("BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT")
+        size = "abs(CAST(v AS DOUBLE))"
+        return None if small else f"{size} >= {_HALF} AND {size} < CAST('inf' AS DOUBLE)"
+    if base in ("BOOLEAN", read) or dtype == "float64":
+        return None
+    if dtype == "float32":
+        return "TRY_CAST(v AS FLOAT) IS NULL" if base in ("DOUBLE", "UHUGEINT") else None
+    if dtype == "bool":
+        return "CAST(v AS DOUBLE) NOT IN (0, 1)"
+    whole = base not in _FLOATS and not base.startswith("DECIMAL")
+    return f"TRY_CAST(v AS {read}) IS NULL" + ("" if whole else " OR v <> trunc(v)")
