@@ -1,141 +1,112 @@
-"""Adjacency from Parquet: snapdb's rows against DuckDB's ORDER BY, each in a process of its own.
-
-    python -m benchmarks.snapshots_topology --edges 20000000
-
-Edges have dense ids, an R-MAT-like degree distribution and ascending times, as a table that grew holds them; `shuffled`
-is the same file in no order.
-"""
+"""Adjacency from Parquet: snapdb's rows against DuckDB's ORDER BY, and the whole of CREATE SNAPSHOT."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import subprocess
-import sys
-import tempfile
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.memory import TreeMemory
 from benchmarks.report import table
+from benchmarks.snapshots_data import Setting
+from benchmarks.storage_bench import Goal, Section, memory_cells, turns
 from snapdb.storage.topology import build_rows
 
-__all__ = ["METHODS"]
+__all__ = ["METHODS", "Edges", "measure_topology", "warm_up_rows"]
 
 THREADS = 2
-_ROWS = 1_000_000
-_NODES_PER_EDGE = 0.1
-_WARM = 1000
+CREATE = "CREATE SNAPSHOT whole OF phone"
+OURS, IN_MEMORY, AS_FILE = "snapdb's rows, as .npy", "DuckDB CREATE TABLE … ORDER BY", "DuckDB COPY … ORDER BY"
 
 
-def write_edges(path: Path, edges: int, nodes: int, *, shuffled: bool, seed: int = 1) -> None:
-    """A Parquet file of `source, destination, e_id, time`; nothing when it is there."""
-    if path.exists():
-        return
-    part = path.with_suffix(".part")
-    columns = ("source", "destination", "e_id", "time")
-    with pq.ParquetWriter(part, pa.schema([(name, pa.int64()) for name in columns]), compression="snappy") as writer:
-        for start in range(0, edges, _ROWS):
-            rng = np.random.default_rng((seed, start))
-            count = min(_ROWS, edges - start)
-            near, far = (_skewed(rng, count, nodes) for _ in range(2))
-            ids = np.arange(start, start + count)
-            # A chunk shuffled by a stride that is prime to most counts: every row far from its neighbours in time.
-            times = (ids * 7_368_787 % edges if shuffled else ids) * 10 + 1_600_000_000_000_000
-            writer.write_table(pa.table([far, near, ids, times], names=columns))
-    part.rename(path)
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """A Parquet file of source, destination and ts, whose ids are dense."""
+
+    file: Path
+    edges: int
+    nodes: int
+
+    @property
+    def query(self) -> str:
+        """The scan that every method starts from; an edge's id is its number in the file."""
+        return (
+            "SELECT source, destination, file_row_number AS e_id, epoch_us(ts) AS time "
+            f"FROM read_parquet('{self.file}', file_row_number = true)"
+        )
 
 
-def _skewed(rng: np.random.Generator, count: int, nodes: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Nodes whose popularity falls off as a power, spread over all ids."""
-    drawn = (rng.random(count) ** 3 * nodes).astype(np.int64)
-    return drawn * 2_654_435_761 % nodes
-
-
-def snapdb_rows(file: Path, edges: int, nodes: int, folder: Path) -> dict[str, Any]:
+def snapdb_rows(found: Edges, folder: Path) -> None:
     """DuckDB's scan as Arrow batches, into the arrays of a topology."""
-    connection = _connection(folder)
-    reader = connection.sql(f"SELECT source, destination, e_id, time FROM '{file}'").to_arrow_reader(100_000)
-    return build_rows(reader, nodes, nodes, edges, edges, folder)
+    reader = _connection(folder).sql(found.query).to_arrow_reader(100_000)
+    build_rows(reader, found.nodes, found.nodes, found.edges, found.edges, folder)
 
 
-def duckdb_table(file: Path, edges: int, nodes: int, folder: Path) -> dict[str, Any]:
+def duckdb_table(found: Edges, folder: Path) -> None:
     """A sorted table in DuckDB's memory: no file is written."""
-    _connection(folder).execute(f"CREATE TABLE sorted AS SELECT * FROM '{file}' ORDER BY destination, time, e_id")
-    return {}
+    _connection(folder).execute(f"CREATE TABLE sorted AS {found.query} ORDER BY destination, time, e_id")
 
 
-def duckdb_copy(file: Path, edges: int, nodes: int, folder: Path) -> dict[str, Any]:
+def duckdb_copy(found: Edges, folder: Path) -> None:
     """A sorted Parquet file."""
-    ordered = f"SELECT * FROM '{file}' ORDER BY destination, time, e_id"
+    ordered = f"{found.query} ORDER BY destination, time, e_id"
     _connection(folder).execute(f"COPY ({ordered}) TO '{folder}/sorted.parquet'")
-    return {}
 
 
-METHODS = {"snapdb": snapdb_rows, "DuckDB CREATE … ORDER BY": duckdb_table, "DuckDB COPY … ORDER BY": duckdb_copy}
-"""What each process may run: with a file, its number of edges, that of nodes, and a folder to write to."""
+METHODS: dict[str, Callable[[Edges, Path], None]] = {
+    OURS: snapdb_rows,
+    IN_MEMORY: duckdb_table,
+    AS_FILE: duckdb_copy,
+}
+"""What each process may run: with its edges, and a folder to write to."""
+
+
+def warm_up_rows(method: str, folder: Path) -> None:
+    """Compilers are done after a few edges."""
+    if method == OURS:
+        small = folder / "warm"
+        small.mkdir()
+        times = pa.array(range(1000), pa.timestamp("us"))
+        pq.write_table(pa.table({"source": range(1000), "destination": range(1000), "ts": times}), small / "e.parquet")
+        snapdb_rows(Edges(small / "e.parquet", 1000, 1000), small)
+
+
+def measure_topology(setting: Setting) -> Section:
+    """Seconds and peak memory of each method, and of the statement."""
+    file = setting.file("base")
+    asked = {"file": file, "edges": setting.edges, "nodes": setting.nodes}
+    cases = {name: partial(setting.run, "rows", warm=(file,), method=name, **asked) for name in METHODS}
+    whole = f"`{CREATE}`"
+
+    def create() -> dict[str, object]:
+        database = setting.copy("bare")
+        return setting.run("statements", warm=(database,), database=database, statements=[CREATE], ready=True)
+
+    seen = turns(setting.bench, {**cases, whole: create})
+    ours = seen[OURS]["seconds"]
+    heads = ("what", "seconds", "rounds", "time against snapdb's rows", "peak RSS, MiB", "peak PSS, MiB")
+    lines = [
+        (name, f"{row['seconds']:.2f}", row["spread"], f"{row['seconds'] / ours:.2f}x", *memory_cells(row))
+        for name, row in seen.items()
+    ]
+    text = (
+        f"A Parquet file of {setting.edges:,} edges in time order ({file.stat().st_size / 1e6:,.0f} MB) between "
+        f"{setting.nodes:,} nodes, read once before each run, by destination, time and number in the file. "
+        f"All on {THREADS} threads; none of the first three syncs. The statement also looks up the vertices' keys, "
+        "checks the table, and hashes and syncs what it publishes.\n\n" + table(heads, lines)
+    )
+    peer = min(seen[IN_MEMORY]["seconds"], seen[AS_FILE]["seconds"])
+    peak = max(seen[name]["peak_rss"] for name in (OURS, whole)) / 2**30
+    return Section("Topology from Parquet", text, (
+        Goal("topology against the faster of DuckDB's ORDER BYs", "≥ 2.5x faster", f"{peer / ours:.2f}x",
+             peer >= 2.5 * ours),
+        Goal("peak RSS, the statement included", "≤ 4 GiB", f"{peak:.2f} GiB", peak <= 4),
+    ))  # fmt: skip
 
 
 def _connection(folder: Path) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": THREADS, "temp_directory": str(folder / "spill")})
-
-
-def _work(method: str, file: Path, edges: int, nodes: int) -> None:
-    """Runs one method and prints its figures as JSON; compilers warm up on a few edges first."""
-    with tempfile.TemporaryDirectory(dir=file.parent) as folder:
-        if method == "snapdb":
-            small = Path(folder) / "warm"
-            small.mkdir()
-            write_edges(small / "edges.parquet", _WARM, _WARM, shuffled=False)
-            snapdb_rows(small / "edges.parquet", _WARM, _WARM, small)
-        clock, cpu = time.perf_counter(), time.process_time()
-        METHODS[method](file, edges, nodes, Path(folder))
-        print(json.dumps({"seconds": time.perf_counter() - clock, "cpu": time.process_time() - cpu}))
-
-
-def _measure(method: str, file: Path, edges: int, nodes: int) -> tuple[str, ...]:
-    """Seconds by the clock and of CPU, and peak memory, of a fresh process."""
-    with open(file, "rb") as content:  # into the page cache
-        while content.read(1 << 24):
-            pass
-    call = [sys.executable, "-m", "benchmarks.snapshots_topology", "--work", method, "--file", str(file)]
-    process = subprocess.Popen([*call, "--edges", str(edges), "--nodes", str(nodes)], stdout=subprocess.PIPE)
-    with process, TreeMemory(process.pid) as memory:
-        out, _ = process.communicate()
-    if process.returncode:
-        raise SystemExit(f"{method} failed")
-    spent = json.loads(out)
-    return f"{spent['seconds']:.1f} s", f"{spent['cpu']:.1f} s", f"{memory.rss / 2**30:.2f} GiB"
-
-
-def main() -> None:
-    """Prints one table: a row a method and order."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--edges", type=int, default=20_000_000)
-    parser.add_argument("--nodes", type=int, help="a tenth of the edges when not given")
-    parser.add_argument("--folder", type=Path, default=Path(__file__).parent / "data")
-    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--orders", nargs="*", choices=("ordered", "shuffled"), default=("ordered", "shuffled"))
-    parser.add_argument("--work", help=argparse.SUPPRESS)
-    parser.add_argument("--file", type=Path, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    nodes = asked.nodes or int(asked.edges * _NODES_PER_EDGE)
-    if asked.work:
-        _work(asked.work, asked.file, asked.edges, nodes)
-        return
-    lines = []
-    for order in asked.orders:
-        file = asked.folder / f"edges-{asked.edges}-{nodes}-{order}.parquet"
-        write_edges(file, asked.edges, nodes, shuffled=order == "shuffled")
-        lines += [(name, order, *_measure(name, file, asked.edges, nodes)) for name in asked.methods]
-    print(table(("method", "times", "clock", "CPU", "peak RSS"), lines))
-
-
-if __name__ == "__main__":
-    main()

@@ -80,15 +80,27 @@ def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
             return known
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
         graphs = connection.execute("SELECT folded, definition FROM graphs ORDER BY folded").fetchall()
-        snapshots = connection.execute("SELECT folded, definition FROM snapshots ORDER BY id").fetchall()
         start = known if known is not None and known.stamp[1] == stamp[1] else Catalog(0, {}, {}, {})
         return Catalog(
             version=head,
             tables=read_tables(connection, head, start.tables, start.version),
             graphs={row["folded"]: decode(PropertyGraph, row["definition"]) for row in graphs},
-            snapshots={row["folded"]: decode(Snapshot, row["definition"]) for row in snapshots},
+            snapshots=_snapshots(connection, known),
             stamp=stamp,
         )
+
+
+def _snapshots(connection: sqlite3.Connection, known: Catalog | None) -> dict[str, Snapshot]:
+    """The snapshots; one keeps its id as long as it says the same, so that only new ones are read."""
+    read = {} if known is None else {s.id: s for s in known.snapshots.values()}
+    rows = connection.execute("SELECT id, folded FROM snapshots ORDER BY id").fetchall()
+    found = {}
+    for row in rows:
+        if row["id"] not in read:
+            query = "SELECT definition FROM snapshots WHERE id = ?"
+            read[row["id"]] = decode(Snapshot, connection.execute(query, (row["id"],)).fetchone()["definition"])
+        found[row["folded"]] = read[row["id"]]
+    return found
 
 
 def _stamp(connection: sqlite3.Connection) -> tuple[int, int]:
