@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+from calendar import monthrange
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -94,8 +95,7 @@ class Setting:
 
 def months() -> list[str]:
     """The last moment of each month of the year."""
-    starts = [f"2025-{month:02}-01" for month in range(2, 13)] + ["2026-01-01"]
-    return [f"TIMESTAMP '{start}' - INTERVAL 1 MICROSECOND" for start in starts]
+    return [f"TIMESTAMP '2025-{month:02}-{monthrange(2025, month)[1]} 23:59:59.999999'" for month in range(1, 13)]
 
 
 def write_calls(edges: int, nodes: int, folder: Path) -> dict[str, Any]:
