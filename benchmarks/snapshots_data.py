@@ -1,4 +1,7 @@
-"""The graph that snapshots are measured on: R-MAT edges in time order, in Parquet, and databases that hold them."""
+"""The graph that snapshots are measured on, in Parquet in time order, and databases that hold it.
+
+It is drawn as that of `benchmarks.graphs`: R-MAT pairs and one partner a node, both ways; parallel edges stay.
+"""
 
 from __future__ import annotations
 
@@ -124,11 +127,16 @@ def _chunk(
     number: int, names: npt.NDArray[np.int32], edges: int, starts: int, late: bool, start: int, count: int
 ) -> pa.Table:
     """Edges `start` and on of one file; `starts` counts how many time steps came before it."""
-    rng = np.random.default_rng((number, start))
+    rng, nodes, pairs = np.random.default_rng((number, start)), names.size, (count + 1) // 2
     bounds = np.cumsum(np.array(QUADRANTS) * 65536).astype(np.int64)
-    source, target = (np.empty(count, np.int32) for _ in range(2))
-    draw = int(rng.integers(1 << 62))
-    rmat(names.size, int(np.ceil(np.log2(names.size))), count, draw, names, bounds, source, target)
+    ends = np.empty((2, pairs), np.int32)
+    rmat(nodes, int(np.ceil(np.log2(nodes))), pairs, int(rng.integers(1 << 62)), names, bounds, ends[0], ends[1])
+    if not number:  # in the first file, every so many pairs one is of the next node with any other: none is alone
+        every = max(edges // 2 // nodes, 1)
+        mine = np.arange(-(start // 2) % every, pairs, every)
+        ends[0, mine] = (start // 2 + mine) // every % nodes
+        ends[1, mine] = (ends[0, mine] + rng.integers(1, nodes, mine.size)) % nodes
+    source, target = (np.stack([ends[i], ends[1 - i]], axis=1).reshape(-1)[:count] for i in (0, 1))
     steps = rng.integers(0, edges, count) if late else starts + start + np.arange(count)
     return pa.table(
         {

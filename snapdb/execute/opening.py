@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from snapdb.execute.operator import Engine
 from snapdb.execute.seeds import read_seeds
 from snapdb.graph import GraphView, open_snapshot
+from snapdb.graph.open import read_layout
+from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
 from snapdb.plan.logical import SamplePlan
 from snapdb.sampling import Seeds
+from snapdb.storage.artefacts import find_or_build
 from snapdb.storage.locks import Lease
 
 __all__ = ["Opened", "open_sample"]
+
+_WORTH = 1_000_000
+"""Edges from which out-neighbours are kept on the disk; fewer are sorted in memory when they are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,7 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
         CorruptError: a file of the snapshot is missing or damaged.
         DataError: the seeds do not fit.
     """
+    _reverse(engine, plan)
     engine.report(f"opening {plan.snapshot.name}", None)
     opened = open_snapshot(engine.home, engine.ledger, plan.snapshot)
     try:
@@ -39,3 +47,23 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
         raise
     lineage = {**opened.view.lineage, "tables_version": engine.context.catalog.version}
     return Opened(replace(opened.view, lineage=lineage), seeds, opened.lease)
+
+
+def _reverse(engine: Engine, plan: SamplePlan) -> None:
+    """Sort what the sampler walks against its direction, where that is worth keeping and can be kept."""
+    if engine.home.read_only:
+        return
+    layout = read_layout(engine.home, plan.snapshot)
+    counts = {v.name: v.count for v in layout.vertices}
+    walked = {fanout.edge.edge: fanout.edge for fanout in plan.spec.fanouts if fanout.direction != "IN"}
+    for edge in layout.edges:
+        if edge.name in walked and edge.edges >= _WORTH and serves_outgoing(edge):
+            type_, what = walked[edge.name], f"sorting {edge.name} by source"
+            build = partial(
+                write_outgoing,
+                engine.home.path,
+                edge,
+                (counts[type_.source], counts[type_.destination]),
+                report=partial(engine.step, what),
+            )
+            find_or_build(engine.home, engine.ledger, outgoing_artefact(edge), build)

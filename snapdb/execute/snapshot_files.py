@@ -156,7 +156,15 @@ def _edges(
         feature_patch=None if features is None else _relative(engine, features.patch),
         reason=choice.reason,
         bytes=choice.bytes,
+        before=plan.window.stop if choice.form == "ends" and _is_plain(plan, data) else None,
     )
+
+
+def _is_plain(plan: CreateSnapshotPlan, data: EdgeData) -> bool:
+    """Whether nothing but the end of the window leaves edges out."""
+    ends = (data.source.rows, data.destination.rows)
+    chosen = bool(data.rows.filters) or any(rows.selective for rows in ends)
+    return plan.window.start is None and data.rows.element.event_end is None and not chosen
 
 
 def _admission(

@@ -28,6 +28,8 @@ class AdjacencyShelf:
     incoming: Mapping[EdgeType, Callable[[], Adjacency]]
     """Opens an edge type's in-neighbours."""
     node_counts: Mapping[str, int]
+    outgoing: Mapping[EdgeType, Callable[[], Adjacency]] = field(default_factory=dict)
+    """Opens an edge type's out-neighbours, where they lie on the disk too."""
     _made: dict[Relation, Adjacency] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -37,7 +39,7 @@ class AdjacencyShelf:
 
     def __getstate__(self) -> dict[str, object]:
         """For DataLoader workers that are spawned: a lock does not travel, and rows are made again."""
-        return {"incoming": self.incoming, "node_counts": self.node_counts}
+        return {"incoming": self.incoming, "node_counts": self.node_counts, "outgoing": self.outgoing}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state, _made={}, _guard=threading.Lock())
@@ -50,6 +52,8 @@ class AdjacencyShelf:
     def _make(self, relation: Relation) -> Adjacency:
         if relation.direction == "IN":
             return self.incoming[relation.edge]()
+        if relation.direction == "OUT" and (opened := self.outgoing.get(relation.edge)):
+            return opened()
         incoming = self._open(Relation(relation.edge, "IN"))
         if relation.direction == "OUT":
             expands, reaches = (self.node_counts[name] for name in (relation.expands, relation.reaches))

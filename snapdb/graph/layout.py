@@ -48,6 +48,8 @@ class EdgeLayout:
     """Why it has this form, for a person."""
     bytes: int = 0
     """Of its own files in the snapshot's directory."""
+    before: int | None = None
+    """Of 'ends': the edges before this moment are in it, and no others are out; None: something else decided."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,10 @@ from snapdb.graph.adjacency import AdjacencyShelf
 from snapdb.graph.incoming import open_incoming
 from snapdb.graph.layout import SnapshotLayout, VertexLayout
 from snapdb.graph.open_features import open_features, open_history, open_target
+from snapdb.graph.outgoing import open_outgoing, outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.relational import Relational, key_rows
-from snapdb.storage.artefacts import digest_of
+from snapdb.storage.artefacts import digest_of, find
 from snapdb.storage.codec import decode, encode
 from snapdb.storage.disk import map_array, read_manifest
 from snapdb.storage.home import Home
@@ -29,7 +30,7 @@ from snapdb.storage.locks import Lease
 from snapdb.storage.segments import check_files
 from snapdb.types import Snapshot
 
-__all__ = ["OpenSnapshot", "TableKeys", "open_snapshot"]
+__all__ = ["OpenSnapshot", "TableKeys", "open_snapshot", "read_layout"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +83,20 @@ def open_snapshot(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapsho
         raise CommitConflict(moved, code="moved") from None
 
 
+def read_layout(home: Home, snapshot: Snapshot) -> SnapshotLayout:
+    """What a snapshot's directory says of itself.
+
+    Raises:
+        CorruptError: it cannot be read.
+    """
+    return decode(SnapshotLayout, json.dumps(read_manifest(home.inside(snapshot.path))["layout"]))
+
+
 def _opened(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapshot:
     directory = home.inside(snapshot.path)
-    layout = decode(SnapshotLayout, json.dumps(read_manifest(directory)["layout"]))
-    parts = [directory, *(home.inside(d) for d in layout.directories)]
+    layout = read_layout(home, snapshot)
+    reverse = _reversed(home, ledger, layout)
+    parts = [directory, *(home.inside(d) for d in layout.directories), *reverse.values()]
     maps = {v.name: read_map(ledger, v.map_id) for v in layout.vertices}
     # Keys are read on first need, which may be long after; meanwhile a VACUUM may have merged their files.
     lease = Lease(parts, {home.inside(s.path).parent for m in maps.values() for s in m.segments})
@@ -94,28 +105,42 @@ def _opened(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapshot:
             read_manifest(path)
         for name, id_map in maps.items():
             check_files(home, f"the ids of {name}", id_map.segments)
-        return OpenSnapshot(_view(home, snapshot, directory, layout, maps), maps, lease)
+        return OpenSnapshot(_view(home, snapshot, directory, layout, maps, reverse), maps, lease)
     except BaseException:
         lease.release()
         raise
 
 
+def _reversed(home: Home, ledger: Ledger, layout: SnapshotLayout) -> dict[str, Path]:
+    """By edge type, the directory of its out-neighbours, where somebody needed them before."""
+    wanted = {e.name: outgoing_artefact(e).digest for e in layout.edges if serves_outgoing(e)}
+    found = {name: find(home, ledger, digest) for name, digest in wanted.items()}
+    return {name: there.path for name, there in found.items() if there is not None}
+
+
 def _view(
-    home: Home, snapshot: Snapshot, directory: Path, layout: SnapshotLayout, maps: Mapping[str, IdMap]
+    home: Home,
+    snapshot: Snapshot,
+    directory: Path,
+    layout: SnapshotLayout,
+    maps: Mapping[str, IdMap],
+    reverse: Mapping[str, Path],
 ) -> GraphView:
     counts = {v.name: v.count for v in layout.vertices}
     keys = {v.name: TableKeys(maps[v.name], home.path) for v in layout.vertices}
     types = {e.name: e.type for e in snapshot.graph.edges}
-    openers = {}
+    incoming, outgoing = {}, {}
     for i, edge in enumerate(layout.edges):
-        count = counts[types[edge.name].destination]
-        openers[types[edge.name]] = partial(open_incoming, home.path, directory, i, edge, count)
+        type_ = types[edge.name]
+        incoming[type_] = partial(open_incoming, home.path, directory, i, edge, counts[type_.destination])
+        if edge.name in reverse:
+            outgoing[type_] = partial(open_outgoing, reverse[edge.name], counts[type_.source], edge.before)
     window = snapshot.window
     return GraphView(
         node_counts=counts,
         alive={v.name: _alive(directory, i, v) for i, v in enumerate(layout.vertices)},
         edge_types=tuple(types.values()),
-        adjacency=AdjacencyShelf(openers, counts),
+        adjacency=AdjacencyShelf(incoming, counts, outgoing),
         node_features={v.name: _vertex_features(home, snapshot, v, keys[v.name]) for v in layout.vertices},
         edge_features={e.name: _features(home, e.features, e.feature_patch, e.feature_names) for e in layout.edges},
         targets={

@@ -45,10 +45,11 @@ def find_litter(home: Home, ledger: Ledger, moment: int, grace: int, replaced: I
         named = pointed_at(connection)
         garbage = {row["path"]: row["since"] for row in connection.execute("SELECT path, since FROM garbage")}
         snapshots = connection.execute("SELECT name, path FROM snapshots ORDER BY id").fetchall()
-        shared = {row["path"] for row in connection.execute("SELECT path FROM artefacts")}
+        shared = {row["path"]: row["family"] for row in connection.execute("SELECT path, family FROM artefacts")}
     used, unread = stood_on(home, snapshots)
+    used |= {path for path, family in shared.items() if str(family).removeprefix("outgoing:") in used}
     garbage = {path: since for path, since in garbage.items() if path not in named} | dict.fromkeys(replaced, moment)
-    idle = [path for path in sorted(shared - used) if _is_aged(home, path, moment - grace)]
+    idle = [path for path in sorted(shared.keys() - used) if _is_aged(home, path, moment - grace)]
     loose = [o for o in present if o.path not in named | used | garbage.keys()]
     found = [_garbage(home, path, moment - since, grace) for path, since in sorted(garbage.items())]
     found += [Litter(path, size_of(home.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle]
