@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -11,29 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.catalog.elements import time_expression
-from snapdb.execute.graph_data import EdgeData, VertexData, check_edges
-from snapdb.kernels.lookup import look_up
+from snapdb.execute.graph_data import EdgeData, VertexData, check_edges, end_expression
+from snapdb.execute.key_lookup import NO_KEY, KeyLookup, key_lookup
 from snapdb.relational import ROW_ID, Session, quote, table_rows
 from snapdb.storage.arrays import STATIC
 from snapdb.types import Column
 
 __all__ = ["DenseEdges", "edge_rows"]
 
-FOREVER = 2**63 - 1
-"""The end of an edge that has none."""
-
 _BATCH = 500_000
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
-_SPARSE = 8
-"""How many times as wide as there are keys their range may be for a table of all of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Keys:
-    """The dense id of every integer from `first` on, -1 where there is none."""
-
-    first: int
-    dense: npt.NDArray[np.int64]
 
 
 def edge_rows(data: EdgeData) -> str:
@@ -61,12 +46,12 @@ class DenseEdges:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         element = self._data.rows.element
         ends = ((element.source_key, self._data.source), (element.destination_key, self._data.destination))
-        tables = [_table(self._session, self._data, key, end, self._gone) for key, end in ends]
-        query = _query(self._data, self._rows, [t is not None for t in tables], self._gone)
+        lookups = [self._lookup(key, end) for key, end in ends]
+        query = _query(self._data, self._rows, [lookup is not None for lookup in lookups], self._gone)
         seen = 0
         reader = self._session.reader(query, rows=_BATCH)
         for batch in reader:
-            dense = self._dense(batch, tables)
+            dense = self._dense(batch, lookups)
             if dense is None:
                 reader.close()  # for a look that needs the session
                 del batch
@@ -74,29 +59,33 @@ class DenseEdges:
             seen += batch.num_rows
             self.skipped += batch.num_rows - dense.num_rows
             yield dense
-        if not all(tables):  # a join leaves dangling edges out by itself
+        if not all(lookups):  # a join leaves dangling edges out by itself
             (rows,) = self._session.rows(f"SELECT count(*) FROM ({self._rows})")[0]
             self.skipped += rows - seen
         if self.skipped and element.on_dangling == "ERROR" and not self._gone:
             self._refuse()
 
+    def _lookup(self, key: Sequence[str], vertices: VertexData) -> KeyLookup | None:
+        column = self._data.rows.table.column(key[0])
+        assert column is not None
+        return key_lookup(self._session, vertices, column.type, ever=self._gone) if len(key) == 1 else None
+
     def table(self) -> pa.Table:
         """All of them at once."""
         return pa.Table.from_batches(list(self))
 
-    def _dense(self, batch: pa.RecordBatch, tables: Sequence[_Keys | None]) -> pa.RecordBatch | None:
+    def _dense(self, batch: pa.RecordBatch, lookups: Sequence[KeyLookup | None]) -> pa.RecordBatch | None:
         """A batch with dense ends, those that dangle left out; None when an edge breaks another rule."""
         columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
         if any(columns[name].null_count for name in ("time", "weight") if name in columns):
             return None
-        for name, table in zip(("source", "destination"), tables, strict=True):
-            if table is not None:
-                keys = columns[name].fill_null(FOREVER).to_numpy(zero_copy_only=False)
-                columns[name] = look_up(table.dense, table.first, keys)
+        for name, lookup in zip(("source", "destination"), lookups, strict=True):
+            if lookup is not None:
+                columns[name] = lookup(columns[name].fill_null(NO_KEY).to_numpy(zero_copy_only=False))
         arrays = {name: _numpy(column) for name, column in columns.items()}
         if "weight" in arrays and bool(np.isnan(arrays["weight"]).any()):
             return None
-        if "until" in arrays and bool((arrays["until"] < arrays["time"]).any()):
+        if "until" in arrays and bool(((arrays["until"] < arrays["time"]) | (arrays["until"] == STATIC)).any()):
             return None
         dangling = (arrays["source"] < 0) | (arrays["destination"] < 0)
         if dangling.any():
@@ -132,7 +121,7 @@ def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> 
     if data.rows.time is not None:
         chosen.append(f"{_time(data.rows.time, static=element.nulls_static)} AS time")
     if data.rows.end is not None:
-        chosen.append(f"coalesce({time_expression(data.rows.end, 'e.')}, {FOREVER}) AS until")
+        chosen.append(f"{end_expression(data.rows.end, 'e.')} AS until")
     if element.weight:
         chosen.append(f"CAST(e.{quote(element.weight)} AS DOUBLE) AS weight")
     return f"SELECT {', '.join(chosen)} FROM ({rows}) e {' '.join(joins)}"
@@ -141,20 +130,3 @@ def _query(data: EdgeData, rows: str, looked_up: Sequence[bool], gone: bool) -> 
 def _time(column: Column, *, static: bool) -> str:
     time = time_expression(column, "e.")
     return f"CASE WHEN e.{quote(column.name)} IS NULL THEN {STATIC} ELSE {time} END" if static else time
-
-
-def _table(session: Session, data: EdgeData, key: Sequence[str], vertices: VertexData, gone: bool) -> _Keys | None:
-    """The dense ids of one end by its key, when that is one integer out of a range that is not too wide."""
-    column = data.rows.table.column(key[0])
-    assert column is not None
-    map_ = vertices.id_map
-    if len(key) > 1 or column.type not in _INTEGERS or map_.columns[0].type not in _INTEGERS or not map_.limit:
-        return None
-    first, last = session.rows(f"SELECT min(k0)::HUGEINT, max(k0)::HUGEINT FROM ({vertices.known})")[0]
-    if last >= FOREVER or last - first >= _SPARSE * map_.limit + 1_000_000:
-        return None
-    source = vertices.known if gone or vertices.complete else vertices.dense
-    dense = np.full(last - first + 1, -1, np.int64)
-    for batch in session.reader(f"SELECT CAST(k0 AS BIGINT) AS k0, dense FROM ({source})", rows=_BATCH):
-        dense[batch.column(0).to_numpy() - first] = batch.column(1).to_numpy()
-    return _Keys(first, dense)

@@ -34,11 +34,12 @@ class Change:
 
 
 def edge_change(
-    session: Session, before: EdgeData, after: EdgeData, root: Rows, skipped: int, limits: tuple[int, int]
+    session: Session, before: EdgeData, after: EdgeData, root: Rows | None, skipped: int, limits: tuple[int, int]
 ) -> Change:
     """From the edges of `before`, which `root` holds, to those of `after`.
 
     Args:
+        root: Not needed when no vertex went and none dangled.
         skipped: How many edges of `before` are dangling.
         limits: How many dense ids the sources and the destinations have now.
 
@@ -49,8 +50,10 @@ def edge_change(
     gone = rows_beyond(session, home, before.rows.table, after.rows.table)
     come = rows_beyond(session, home, after.rows.table, before.rows.table)
     removed, _ = _edges(session, before, gone, gone=True)
-    removed = _taken(removed, _positions(root, removed) >= 0)  # one that dangled is not in the root
     added, dangling = _edges(session, after, come)
+    if root is None:
+        return Change(removed, added, 0)
+    removed = _taken(removed, _positions(root, removed) >= 0)  # one that dangled is not in the root
     lost = [_moved(session, a, b) for a, b in ((before.source, after.source), (before.destination, after.destination))]
     won = [_moved(session, b, a) for a, b in ((before.source, after.source), (before.destination, after.destination))]
     orphaned = _orphaned(root, removed, _only(lost, won), limits)

@@ -13,12 +13,14 @@ from snapdb.catalog.elements import time_expression
 from snapdb.errors import CommitConflict, DataError
 from snapdb.execute.operator import Engine
 from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
+from snapdb.storage.arrays import STATIC
 from snapdb.storage.features import FeatureSource, check_features
+from snapdb.storage.histories import FOREVER
 from snapdb.storage.ids import IdMap, ensure_map
 from snapdb.storage.segments import check_files, check_table
-from snapdb.types import FeatureSpec, PropertyGraph, Table, VertexElement
+from snapdb.types import Column, FeatureSpec, PropertyGraph, Table, VertexElement
 
-__all__ = ["EdgeData", "GraphData", "VertexData", "check_edges", "check_vertices", "graph_data"]
+__all__ = ["EdgeData", "GraphData", "VertexData", "check_edges", "check_vertices", "end_expression", "graph_data"]
 
 _TRIES = 20
 
@@ -206,10 +208,20 @@ def _check_times(session: Session, rows: VertexRows | EdgeRows, query: str) -> N
                         f"delete them or give them a time{more}")  # fmt: skip
     end = rows.end if isinstance(rows, EdgeRows) else None
     if end is not None:
-        (wrong,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {time_expression(end)} < {time}")[0]
+        until = end_expression(end)
+        before = f"{until} = {STATIC} OR {until} < {time}"
+        (wrong,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {before}")[0]
         if wrong:
             raise DataError(f"{wrong} rows of {element.name} end before they begin ({end.name} < {column.name}); "
                             "swap or delete them")  # fmt: skip
+
+
+def end_expression(column: Column, prefix: str = "") -> str:
+    """When an edge ends, as BIGINT: FOREVER where there is none or an infinite one, STATIC where that is -infinity."""
+    name, until = prefix + quote(column.name), f"coalesce({time_expression(column, prefix)}, {FOREVER})"
+    if not column.type.startswith(("TIMESTAMP", "DATE")):
+        return until
+    return f"CASE WHEN {name} = CAST('-infinity' AS {column.type}) THEN {STATIC} ELSE {until} END"
 
 
 def _check_ends(

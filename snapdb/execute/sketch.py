@@ -112,7 +112,7 @@ def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> t
     whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
     if not full and find(engine.home, engine.ledger, wanted.digest):
         return "a topology that is there", 0, 0.0
-    base = None if full else nearest(engine.home, engine.ledger, wanted)
+    base = None if full else nearest(engine.home, engine.ledger, wanted, whole=False)
     before = None if base is None else edges_at(engine, data, base.version)
     if base is not None and before is not None:
         parts = [

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from snapdb.catalog.differences import rows_beyond
 from snapdb.execute.dense_edges import DenseEdges, edge_rows
 from snapdb.execute.earlier import edge_facts, edges_at, fields, newest
 from snapdb.execute.edge_changes import Change, edge_change
@@ -13,14 +14,14 @@ from snapdb.execute.graph_data import EdgeData
 from snapdb.execute.operator import Engine
 from snapdb.relational import Session
 from snapdb.storage.artefacts import Artefact, Found, digest_of, find, find_or_build, nearest
-from snapdb.storage.patches import build_patch, write_merged, write_patch
+from snapdb.storage.patches import build_patch, read_patch, write_merged, write_patch
 from snapdb.storage.topology import build_rows, read_rows
 
 __all__ = ["MERGE_SHARE", "Topology", "topology", "wanted_topology"]
 
 MERGE_SHARE = 0.1
 """Of the root's edges: a patch that holds more is merged into a new root, for sampling through it costs too much."""
-_REBUILD_SHARE = 0.5
+_REBUILD_SHARE = 0.25
 """Of the root's edges: when more came and went, sorting all of them anew is as fast."""
 
 
@@ -99,17 +100,26 @@ def _built(engine: Engine, session: Session, data: EdgeData, wanted: Artefact) -
 
 
 def _patched(engine: Engine, session: Session, data: EdgeData, wanted: Artefact) -> Topology | None:
-    """The nearest root with what changed since; None when there is none, or when too much changed."""
-    base = nearest(engine.home, engine.ledger, wanted)
+    """The nearest one with what changed since; None when there is none, or when too much changed."""
+    base = nearest(engine.home, engine.ledger, wanted, whole=False)
     before = None if base is None else edges_at(engine, data, base.version)
+    if (
+        base is not None
+        and base.base is not None
+        and (before is None or not _only_edges_changed(session, before, data))
+    ):
+        base = nearest(engine.home, engine.ledger, wanted)
+        before = None if base is None else edges_at(engine, data, base.version)
     if base is None or before is None or _rows_apart(before, data) > _REBUILD_SHARE * base.facts["edges"]:
         return None
     engine.report(f"finding what changed in {data.rows.element.name}", None)
-    root = read_rows(base.path)
+    directory = base.base or base.path
+    root = read_rows(directory)
+    former = None if base.base is None else read_patch(base.path, root)
     limits = (data.source.id_map.limit, data.destination.id_map.limit)
-    change = edge_change(session, before, data, root, base.facts["skipped"], limits)
-    patch = build_patch(root, None, change.removed, change.added, limits[1], limits[0])
-    edges = root.indices.size - change.removed.edge_id.size + change.added.edge_id.size
+    change = edge_change(session, before, data, None if former else root, base.facts["skipped"], limits)
+    patch = build_patch(root, former, change.removed, change.added, limits[1], limits[0])
+    edges = base.facts["edges"] - change.removed.edge_id.size + change.added.edge_id.size
     facts = {"edges": edges, "skipped": change.skipped}
     wider = patch.rows.indices.dtype != root.indices.dtype
     if wider or patch.rows.indices.size > MERGE_SHARE * root.indices.size:
@@ -118,8 +128,20 @@ def _patched(engine: Engine, session: Session, data: EdgeData, wanted: Artefact)
             engine.home, engine.ledger, wanted, lambda d: write_merged(root, patch, limits[1], d) | facts
         )
         return _found(merged, _told("merged", change))
-    made = find_or_build(engine.home, engine.ledger, wanted, lambda d: write_patch(patch, d) | facts, base.path)
+    made = find_or_build(engine.home, engine.ledger, wanted, lambda d: write_patch(patch, d) | facts, directory)
     return _found(made, _told("patched", change))
+
+
+def _only_edges_changed(session: Session, before: EdgeData, after: EdgeData) -> bool:
+    """Whether no edge came or went by a vertex that did: only a root tells which edges a vertex has."""
+    if after.rows.element.on_dangling != "ERROR":
+        return False
+    ends = ((before.source, after.source), (before.destination, after.destination))
+    return all(
+        new.rows.element.on_duplicate == "ERROR"
+        and rows_beyond(session, old.rows.root, old.rows.table, new.rows.table) is None
+        for old, new in ends
+    )
 
 
 def _rows_apart(one: EdgeData, other: EdgeData) -> int:

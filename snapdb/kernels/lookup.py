@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["ending_in", "find_edges", "look_up"]
+__all__ = ["ending_in", "find_edges", "look_up", "look_up_runs"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -23,6 +23,33 @@ def look_up(table: Int64s, first: int, keys: Int64s) -> Int64s:
     out = np.empty(keys.size, np.int64)
     _look_up(table, np.int64(first), keys, out)
     return out
+
+
+def look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s) -> Int64s:
+    """[keys] starts[r] + key - firsts[r] for the run r of consecutive keys that holds it, -1 where none does.
+
+    >>> look_up_runs(np.array([0, 50]), np.array([10, 5]), np.array([0, 10]), np.array([3, 51, 10, 55])).tolist()
+    [3, 11, -1, -1]
+    """
+    out = np.empty(keys.size, np.int64)
+    _look_up_runs(firsts, lengths, starts, keys, out)
+    return out
+
+
+@kernel
+def _look_up_runs(firsts: Int64s, lengths: Int64s, starts: Int64s, keys: Int64s, out: Int64s) -> None:
+    """`firsts` ascend."""
+    for i in range(keys.size):
+        key, low, high = keys[i], 0, firsts.size
+        while low < high:
+            middle = (low + high) // 2
+            if firsts[middle] <= key:
+                low = middle + 1
+            else:
+                high = middle
+        out[i] = -1
+        if low > 0 and key - firsts[low - 1] < lengths[low - 1]:
+            out[i] = starts[low - 1] + key - firsts[low - 1]
 
 
 @kernel

@@ -4,7 +4,7 @@ from snapdb.relational.columns import check_storable, default_value, is_plain, p
 from snapdb.relational.expressions import OrderKey, conjuncts, order_keys, references
 from snapdb.relational.quote import quote, quote_all, text_literal
 from snapdb.relational.seat import Names, Relational, Session
-from snapdb.relational.tables import ROW_ID, deleted_rows, key_rows, parquet_files, table_rows
+from snapdb.relational.tables import ROW_ID, deleted_rows, key_bounds, key_rows, parquet_files, table_rows
 
 __all__ = [
     "ROW_ID",
@@ -17,6 +17,7 @@ __all__ = [
     "default_value",
     "deleted_rows",
     "is_plain",
+    "key_bounds",
     "key_rows",
     "order_keys",
     "parquet_files",

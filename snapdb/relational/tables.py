@@ -10,7 +10,7 @@ from snapdb.relational.columns import default_value, is_plain
 from snapdb.relational.quote import quote, text_literal
 from snapdb.types import Column, Segment, Table
 
-__all__ = ["ROW_ID", "deleted_rows", "key_rows", "parquet_files", "table_rows"]
+__all__ = ["ROW_ID", "deleted_rows", "key_bounds", "key_rows", "parquet_files", "table_rows"]
 
 ROW_ID = "snapdb row id"
 """The name under which `table_rows` gives row ids; no user column may have it."""
@@ -64,6 +64,13 @@ def key_rows(segments: Sequence[Segment], columns: Sequence[Column], root: Path)
         nothing = ", ".join(f"CAST(NULL AS {c.type}) AS k{i}" for i, c in enumerate(columns))
         return f"SELECT {nothing}, CAST(NULL AS BIGINT) AS dense WHERE false"
     return f"SELECT {keys}, {quote(ROW_ID)} AS dense FROM {_read_segments(segments, root, ids=True)}"
+
+
+def key_bounds(segments: Iterable[Segment], root: Path) -> str:
+    """SELECT file, least, greatest: the bounds of an integer key `k0`, as the files' footers tell them."""
+    paths = ", ".join(text_literal(str(root / s.path)) for s in segments)
+    bounds = "min(TRY_CAST(stats_min_value AS HUGEINT)), max(TRY_CAST(stats_max_value AS HUGEINT))"
+    return f"SELECT file_name, {bounds} FROM parquet_metadata([{paths}]) WHERE path_in_schema = 'k0' GROUP BY file_name"
 
 
 def parquet_files(segments: Iterable[Segment], root: Path) -> str:

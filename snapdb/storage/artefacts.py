@@ -65,11 +65,11 @@ def find(home: Home, ledger: Ledger, digest: str) -> Found | None:
     return _found(home, rows[0]) if rows else None
 
 
-def nearest(home: Home, ledger: Ledger, wanted: Artefact) -> Found | None:
-    """The whole directory of the family whose version is nearest to the one that is wanted."""
+def nearest(home: Home, ledger: Ledger, wanted: Artefact, *, whole: bool = True) -> Found | None:
+    """The directory of the family whose version is nearest to the one that is wanted; not `whole`: also a patch."""
     rows = ledger.rows(
-        "SELECT path, version, base FROM artefacts WHERE family = ? AND base IS NULL "
-        "ORDER BY abs(version - ?), version DESC LIMIT 1",
+        f"SELECT path, version, base FROM artefacts WHERE family = ? {'AND base IS NULL' if whole else ''} "
+        "ORDER BY abs(version - ?), version DESC, base IS NOT NULL LIMIT 1",
         (wanted.family, wanted.version),
     )
     return _found(home, rows[0]) if rows else None

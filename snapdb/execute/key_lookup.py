@@ -1,0 +1,93 @@
+"""Dense ids of integer keys without a join: by arithmetic where keys follow each other, else out of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.execute.graph_data import VertexData
+from snapdb.kernels.lookup import look_up, look_up_runs
+from snapdb.relational import Session, key_bounds
+from snapdb.storage.histories import FOREVER
+
+__all__ = ["NO_KEY", "KeyLookup", "key_lookup"]
+
+Int64s = npt.NDArray[np.int64]
+
+KeyLookup = Callable[[Int64s], Int64s]
+"""[keys] → their dense ids, -1 for a key that there is not."""
+
+NO_KEY = FOREVER
+"""Stands for NULL among keys; no map that is looked up has it."""
+
+_BATCH = 500_000
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_SPARSE = 8
+"""How many times as wide as there are keys their range may be for a table of all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Keys first, first + 1, … have dense ids start, start + 1, …"""
+
+    first: int
+    length: int
+    start: int
+
+
+def key_lookup(session: Session, vertices: VertexData, key_type: str, *, ever: bool = False) -> KeyLookup | None:
+    """How to look up keys of a type among some vertices; None when they are no plain integers, or too sparse.
+
+    Args:
+        ever: Vertices of any version count, and not just those that are there.
+    """
+    map_ = vertices.id_map
+    if len(map_.columns) > 1 or not map_.limit or {key_type, map_.columns[0].type} - set(_INTEGERS):
+        return None
+    runs = _runs(session, vertices)
+    if not runs or max(r.first + r.length for r in runs) > FOREVER:
+        return None
+    if all(r.length == s.rows for r, s in zip(runs, map_.segments, strict=True)):
+        return _by_runs(session, vertices, runs, ever)
+    first, last = min(r.first for r in runs), max(r.first + r.length for r in runs) - 1
+    if last - first >= _SPARSE * map_.limit + 1_000_000:
+        return None
+    dense = np.full(last - first + 1, -1, np.int64)
+    source = vertices.known if ever else vertices.dense
+    for batch in session.reader(f"SELECT CAST(k0 AS BIGINT) AS k0, dense FROM ({source})", rows=_BATCH):
+        dense[batch.column(0).to_numpy() - first] = batch.column(1).to_numpy()
+    return partial(look_up, dense, first)
+
+
+def _runs(session: Session, vertices: VertexData) -> list[_Run]:
+    """The range of keys of each file of the map; nothing where a file does not tell it."""
+    segments = vertices.id_map.segments
+    rows = session.rows(key_bounds(segments, vertices.rows.root))
+    bounds = {path: (low, high) for path, low, high in rows if low is not None and high is not None}
+    found = []
+    for segment in segments:
+        low, high = bounds.get(str(vertices.rows.root / segment.path), (0, -1))
+        if high < low:
+            return []
+        found.append(_Run(low, high - low + 1, segment.first))
+    return found
+
+
+def _by_runs(session: Session, vertices: VertexData, runs: list[_Run], ever: bool) -> KeyLookup:
+    """Every file holds each key of its range, in order: the place of a key follows from its number."""
+    ordered = sorted(runs, key=lambda run: run.first)
+    columns = ([r.first for r in ordered], [r.length for r in ordered], [r.start for r in ordered])
+    firsts, lengths, starts = (np.array(values, np.int64) for values in columns)
+    alive = None if ever else vertices.alive(session)
+    everyone = partial(look_up_runs, firsts, lengths, starts)
+    return everyone if alive is None else partial(_alive_only, everyone, alive)
+
+
+def _alive_only(everyone: KeyLookup, alive: npt.NDArray[np.bool_], keys: Int64s) -> Int64s:
+    dense = everyone(keys)
+    dense[(dense >= 0) & ~alive[dense]] = -1
+    return dense
