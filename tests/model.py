@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Literal
 
-__all__ = ["Column", "Conflict", "Draft", "History", "State", "TableState"]
+__all__ = ["Column", "Conflict", "Draft", "History", "State", "TableState", "Taken"]
 
 Row = tuple[Any, ...]
 Touch = Literal["append", "delete", "alter"]
@@ -41,6 +41,19 @@ class TableState:
 
 
 State = Mapping[str, TableState]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A snapshot of a table: its rows at a version whose v is at most `last`, or NULL."""
+
+    version: int
+    last: int
+
+    def rows(self, table: TableState) -> list[Row]:
+        """The first two columns of the rows, sorted."""
+        chosen = (row[:2] for row in table.rows.values() if row[1] is None or row[1] <= self.last)
+        return sorted(chosen, key=order)
 
 
 def order(row: Row) -> tuple[tuple[bool, Any], ...]:

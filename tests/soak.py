@@ -38,7 +38,9 @@ CREATE TABLE edge AS SELECT range AS a, (range + 1) % {NODES} AS b, range AS at 
 CREATE PROPERTY GRAPH g VERTEX TABLES (node KEY (id))
   EDGE TABLES (edge SOURCE KEY (a) REFERENCES node DESTINATION KEY (b) REFERENCES node EVENT TIME (at));
 CREATE SNAPSHOT s OF g;
+CREATE SNAPSHOT recent OF g FOR EVENT_TIME WINDOW 5;
 """
+ENDS = "SOURCE KEY (a) REFERENCES node DESTINATION KEY (b) REFERENCES node"
 SAMPLE = "SAMPLE FROM s SEEDS (SELECT id FROM node) AS node FANOUT (edge => [3, 3]) BATCH 8"
 LOST_RACES = (snapdb.CommitConflict, snapdb.LockedError)
 
@@ -58,8 +60,8 @@ class Writer:
 
     def step(self) -> None:
         actions = (self.insert, self.update, self.delete, self.pair, self.unpair, self.graph, self.alter, self.vacuum,
-                   self.snapshot)  # fmt: skip
-        (action,) = self.random.choices(actions, (8, 5, 3, 6, 3, 3, 1, 2, 2))
+                   self.snapshot, self.own_graph)  # fmt: skip
+        (action,) = self.random.choices(actions, (8, 5, 3, 6, 3, 3, 1, 2, 2, 1))
         action()
 
     def insert(self) -> None:
@@ -109,9 +111,26 @@ class Writer:
         self.say(aside="vacuums")
 
     def snapshot(self) -> None:
+        name = self.random.choice(("s", "recent"))
+        window = "" if name == "s" else "FOR EVENT_TIME WINDOW 5"
+        again = (f"REFRESH SNAPSHOT {name}", f"REFRESH SNAPSHOT {name} FULL")
+        self._try("snapshots", self.random.choice((f"CREATE OR REPLACE SNAPSHOT {name} OF g {window}", *again)))
+
+    def own_graph(self) -> None:
+        """A graph of one's own with snapshots, of which all but the last expire; then all of it goes."""
+        name = f"g{self._id()}"
+        vertices = f"VERTEX TABLES (node KEY (id)) EDGE TABLES (edge {ENDS} EVENT TIME (at))"
+        self._try("graphs", f"CREATE PROPERTY GRAPH {name} {vertices}")
+        for i in range(3):
+            self._try("snapshots", f"CREATE SNAPSHOT {name}_{i} OF {name} FOR EVENT_TIME AS OF {self.sequence - i}")
+        self._try("expiries", f"EXPIRE SNAPSHOTS OF {name} RETAIN LAST 1")
+        self._try("cascades", f"DROP GRAPH {name} CASCADE")
+
+    def _try(self, what: str, statement: str) -> None:
+        """Run a statement that makes no version."""
         try:
-            self.db.execute("CREATE OR REPLACE SNAPSHOT s OF g")
-            self.say(aside="snapshots")
+            self.db.execute(statement)
+            self.say(aside=what)
         except LOST_RACES:
             self.say(aside="lost races")
 

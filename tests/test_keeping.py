@@ -177,8 +177,8 @@ def test_show_tells_age_tag_and_what_moves(shop: Path) -> None:
         db.script("CREATE TAG v1; CREATE TAG v2; CREATE SNAPSHOT tagged OF g AT (TAG => 'v1') FOR EVENT_TIME WINDOW 7;"
                   "CREATE SNAPSHOT head OF other; CREATE SNAPSHOT fixed OF g AT (VERSION => 3)")  # fmt: skip
         shown = db.execute("SHOW SNAPSHOTS OF g")
-        assert shown.columns[9:] == ["created", "age", "tag", "moves"]
-        rows = {row[0]: row[10:] for row in shown.fetchall()}
+        assert shown.columns[9:] == ["created", "refreshed", "age", "tag", "moves"]
+        rows = {row[0]: row[11:] for row in shown.fetchall()}
         assert list(rows) == ["s1", "s2", "s3", "tagged", "fixed"]
         assert rows["tagged"] == ("00:00", "v1, v2", "tag v1 + window 7")
         assert rows["fixed"] == ("00:00", "v1, v2", None)
@@ -187,7 +187,7 @@ def test_show_tells_age_tag_and_what_moves(shop: Path) -> None:
         db.execute("DROP TAG v1")
         db.execute("INSERT INTO spare VALUES (1)")
         db.execute("CREATE SNAPSHOT untagged OF g")
-        assert db.execute("SHOW SNAPSHOTS LIKE 'untagged'").fetchall()[0][11] is None
+        assert db.execute("SHOW SNAPSHOTS LIKE 'untagged'").fetchall()[0][12] is None
 
 
 def test_describe_tells_of_each_element_how_it_lies(shop: Path) -> None:

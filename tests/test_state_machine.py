@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 
 import snapdb
 from snapdb import Database
-from tests.model import Column, Conflict, Draft, History, State, TableState, order
+from tests.model import Column, Conflict, Draft, History, State, TableState, Taken, order
 
 WHO = st.sampled_from(("first", "second"))
 TABLE = st.sampled_from(("t", "u"))
@@ -33,6 +33,10 @@ VALUE = st.integers(0, 5) | st.none()
 REST = st.integers(0, 2)
 ACT = st.tuples(st.sampled_from(("insert", "insert", "delete", "update", "alter", "replace")), TABLE, REST)
 PLAIN = (Column("k"), Column("v"))
+GRAPH = """CREATE PROPERTY GRAPH g VERTEX TABLES (t AS node KEY (k) ON DUPLICATE KEY LAST)
+  EDGE TABLES (t AS edge SOURCE KEY (k) REFERENCES node DESTINATION KEY (k) REFERENCES node
+    EVENT TIME (v) NULLS STATIC)"""
+"""Rows are loops, for every row's key is there; what is seen of a snapshot are the rows of a version in a window."""
 
 counted: Counter[str] = Counter()
 
@@ -48,10 +52,12 @@ class TableMachine(RuleBasedStateMachine):
         self.failed = {"first": False, "second": False}
         self.abandoned: list[Database] = []
         self.history = History()
+        self.snapshots: dict[str, Taken] = {}
         self.keys = 0
         self.turn = 0
         for name in ("t", "u"):
             self.change("first", f"CREATE TABLE {name} (k INTEGER, v INTEGER)", _create(name))
+        self.run("first", GRAPH)
         counted["examples"] += 1
 
     # -- statements on tables
@@ -212,6 +218,36 @@ class TableMachine(RuleBasedStateMachine):
         self.connections[who] = self._connect()
         self.drafts[who], self.failed[who] = None, False
 
+    # -- snapshots
+
+    @rule(who=WHO, name=st.sampled_from(("now", "past")), bound=st.integers(0, 5))
+    def take_or_refresh(self, who: str, name: str, bound: int) -> None:
+        if self.drafts[who] is not None:
+            return
+        if (taken := self.snapshots.get(name)) is None:
+            version = self.history.head if name == "now" else max(3, self.history.head - bound)
+            at = "" if name == "now" else f"AT (VERSION => {version})"
+            self.run(who, f"CREATE SNAPSHOT {name} OF g {at} FOR EVENT_TIME AS OF {bound}")
+            self.snapshots[name] = Taken(version, bound)
+        else:
+            self.run(who, f"REFRESH SNAPSHOT {name}")
+            if name == "now":
+                self.snapshots[name] = Taken(self.history.head, taken.last)
+            counted["refreshes"] += 1
+
+    @precondition(lambda self: self.snapshots)
+    @rule(who=WHO)
+    def expire(self, who: str) -> None:
+        if self.drafts[who] is not None:
+            return
+        tagged = set(self.history.tags.values())
+        kept = {name for name, taken in self.snapshots.items() if taken.version in tagged}
+        found = self.run(who, "EXPIRE SNAPSHOTS OLDER THAN INTERVAL '0 seconds'").fetchall()
+        assert {row[0]: row[1] for row in found} == {
+            name: "keep" if name in kept else "expire" for name in self.snapshots
+        }
+        self.snapshots = {name: self.snapshots[name] for name in kept}
+
     # -- tags
 
     @rule(who=WHO, name=st.sampled_from(("x", "y")), back=st.integers(0, 9))
@@ -239,7 +275,7 @@ class TableMachine(RuleBasedStateMachine):
     def history_is_as_the_model_says(self) -> None:
         """One look back a step, another each time; they see the same whoever looks."""
         self.turn += 1
-        looks = (self._an_old_version, self._versions, self._tags, self._a_diff, self._check)
+        looks = (self._an_old_version, self._versions, self._tags, self._a_diff, self._snapshots, self._check)
         who = next((w for w in self.connections if self.drafts[w] is None), None)
         if who is not None:
             looks[self.turn % len(looks)](who)
@@ -281,6 +317,16 @@ class TableMachine(RuleBasedStateMachine):
                 wanted = [("+", *row) for row in come] + [("-", *row) for row in gone]
                 assert sorted(rows.fetchall(), key=_change) == sorted(wanted, key=_change)
             counted["diffs"] += 1
+
+    def _snapshots(self, who: str) -> None:
+        for name, taken in self.snapshots.items():
+            wanted = taken.rows(self.history.states[taken.version]["t"])
+            seen = self.run(who, f"SELECT k, v, e_id FROM {name}.edge").fetchall()
+            assert sorted((row[:2] for row in seen), key=order) == wanted
+            seeds = f"SEEDS (SELECT DISTINCT k FROM {name}.edge) AS node"
+            if seen:
+                sampled = self.run(who, f"SAMPLE FROM {name} {seeds} FANOUT (edge => [FULL])").fetchall()
+                assert sorted(row[6] for row in sampled) == sorted(row[2] for row in seen)
 
     def _check(self, who: str) -> None:
         assert self.run(who, "CHECK DATABASE").fetchall() == []
@@ -423,7 +469,7 @@ def test_tables_behave_like_a_dict_that_remembers_every_version() -> None:
     counted.clear()
     phases = [Phase.generate, Phase.shrink] if SOAK else [Phase.generate]
     profile = settings(
-        max_examples=300 if SOAK else 25,
+        max_examples=300 if SOAK else 22,
         stateful_step_count=50 if SOAK else 20,
         deadline=None,
         derandomize=not SOAK,

@@ -167,8 +167,8 @@ def _drifts(before: Side, after: Side, e: _Element) -> list[Drift]:
     """Every component of every feature of a vertex type."""
     same = _same_values(before, after, e)
     then = before.values(e.key.name) if e.before else {}
-    now = after.values(e.key.name) if e.after and not same else {}
-    names = list(then if same else dict.fromkeys((*now, *then)))
+    now = then if same else after.values(e.key.name) if e.after else {}
+    names = list(dict.fromkeys((*now, *then)))
     return [d for name in names for d in drifts(name, then.get(name), now.get(name), same=same)]
 
 

@@ -56,13 +56,13 @@ def _root(operator: str, plan: CreateSnapshotPlan, sketches: Sequence[Sketch]) -
     total = {
         "rows": sum(s.rows for s in sketches),
         "bytes": sum(s.bytes + s.topology_bytes for s in sketches),
-        "seconds": round(sum(s.seconds for s in sketches), 2),
+        "seconds": round(sum(s.seconds for s in sketches), 3),
     }
     return {"operator": operator, "detail": detail, "estimates": total, "actual": {}, "children": children}
 
 
 def _element(sketch: Sketch) -> Tree:
-    seconds = round(sketch.seconds, 2)
+    seconds = round(sketch.seconds, 3)
     if sketch.kind == "vertex":
         own = {"rows": sketch.rows, "bytes": sketch.bytes, "seconds": seconds}
         return {"operator": "Vertices", "detail": sketch.element, "estimates": own, "actual": {}, "children": []}
@@ -76,7 +76,8 @@ def _element(sketch: Sketch) -> Tree:
 def _fill(tree: Tree, made: Made, seconds: float) -> None:
     """Put what happened beside what was expected."""
     counts = [v.nodes for v in made.layout.vertices] + [e.edges for e in made.layout.edges]
-    tree["actual"] = {"rows": sum(counts), "bytes": made.bytes, "seconds": round(seconds, 3)}
+    own = sum(e.bytes for e in made.layout.edges) + sum(v.count for v in made.layout.vertices if v.nodes < v.count)
+    tree["actual"] = {"rows": sum(counts), "bytes": own + sum(made.shared.values()), "seconds": round(seconds, 3)}
     edges = {e.name: e for e in made.layout.edges}
     for child, rows in zip(tree["children"], counts, strict=True):
         child["actual"] = {"rows": rows}
@@ -84,7 +85,7 @@ def _fill(tree: Tree, made: Made, seconds: float) -> None:
         if child["operator"] == "Edges":
             layout = edges[name]
             child["actual"] |= {"bytes": layout.bytes, "form": layout.form}
-            child["children"][0]["actual"] = {"work": made.works[name]}
+            child["children"][0]["actual"] = {"bytes": made.shared[name], "work": made.works[name]}
 
 
 def _lines(tree: Tree, depth: int = 0) -> list[str]:

@@ -51,7 +51,7 @@ def key_lookup(session: Session, vertices: VertexData, key_type: str, *, ever: b
     runs = _runs(session, vertices)
     if not runs or max(r.first + r.length for r in runs) > FOREVER:
         return None
-    if all(r.length == s.rows for r, s in zip(runs, map_.segments, strict=True)):
+    if all(r.length == s.rows for r, s in zip(runs, map_.segments, strict=True)) and _in_order(session, vertices, runs):
         return _by_runs(session, vertices, runs, ever)
     first, last = min(r.first for r in runs), max(r.first + r.length for r in runs) - 1
     if last - first >= _SPARSE * map_.limit + 1_000_000:
@@ -75,6 +75,16 @@ def _runs(session: Session, vertices: VertexData) -> list[_Run]:
             return []
         found.append(_Run(low, high - low + 1, segment.first))
     return found
+
+
+def _in_order(session: Session, vertices: VertexData, runs: list[_Run]) -> bool:
+    """Whether the keys of each run ascend with their ids: those of a file that was merged out of others may not."""
+    ordered = " OR ".join(
+        f"(dense BETWEEN {r.start} AND {r.start + r.length - 1} AND CAST(k0 AS HUGEINT) - {r.first} = dense - {r.start})"
+        for r in runs
+    )
+    (count,) = session.rows(f"SELECT count(*) FROM ({vertices.known}) WHERE {ordered}")[0]
+    return int(count) == vertices.id_map.limit
 
 
 def _by_runs(session: Session, vertices: VertexData, runs: list[_Run], ever: bool) -> KeyLookup:

@@ -11,11 +11,12 @@ from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
 from snapdb.execute.create_snapshot import create_snapshot, moved_to
 from snapdb.execute.diff_elements import ElementRows, difference, tally
-from snapdb.execute.graph_data import graph_data
+from snapdb.execute.graph_data import check_vertices, graph_data
 from snapdb.execute.listing import listing
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.show import window_text
 from snapdb.execute.sketch import sketched
+from snapdb.execute.topologies import check_new
 from snapdb.plan.logical import RefreshPlan
 from snapdb.relational import Session
 
@@ -43,7 +44,11 @@ class Refresh:
         works = "; ".join(f"{name} {work}" for name, work in made.works.items() if work != "found")
         moved = f"{was} → {now}" if was != now else f"still {now}"
         counts = f"{snapshot.nodes:,} nodes, {snapshot.edges:,} edges ({snapshot.form})"
-        return Outcome(f"snapshot {snapshot.name}: {moved}; {counts}{'; ' if works else ''}{works}")
+        known = engine.context.catalog.graphs.get(plan.create.graph.name.lower())
+        older = known is not None and any(e not in known.elements for e in plan.create.graph.elements)
+        hint = f"graph {snapshot.graph.name} was replaced since; CREATE OR REPLACE SNAPSHOT takes the new one"
+        parts = [f"snapshot {snapshot.name}: {moved}", counts, works, hint if older else ""]
+        return Outcome("; ".join(part for part in parts if part))
 
 
 def _would(engine: Engine, plan: RefreshPlan) -> list[tuple[Any, ...]]:
@@ -54,9 +59,13 @@ def _would(engine: Engine, plan: RefreshPlan) -> list[tuple[Any, ...]]:
     after = snapshot_rows(moved_to(create), create.tables, root)
     with engine.relational.session() as session:
         data = graph_data(engine, session, create.graph, create.tables)
+        for vertex in data.vertices.values():
+            check_vertices(session, vertex)
+        for edge in data.edges.values():
+            check_new(engine, session, edge)
         return [
-            (s.element, s.kind, *_counted(session, before[s.element], after[s.element]), s.form, s.bytes,
-             s.topology or None)
+            (s.element, s.kind, *_counted(session, before[s.element], after[s.element]), s.form,
+             s.bytes + s.topology_bytes, s.topology or None)
             for s in sketched(engine, session, create, data, plan.full)
         ]  # fmt: skip
 

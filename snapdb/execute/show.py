@@ -26,8 +26,8 @@ _TABLES = [("name", pa.string()), ("rows", pa.int64()), ("columns", pa.int64()),
 _GRAPHS = [("name", pa.string()), ("vertex_types", pa.list_(pa.string())), ("edge_types", pa.list_(pa.string()))]
 _SNAPSHOTS = [("name", pa.string()), ("graph", pa.string()), ("version", pa.int64()), ("from_time", pa.string()),
               ("to_time", pa.string()), ("form", pa.string()), ("nodes", pa.int64()), ("edges", pa.int64()),
-              ("bytes", pa.int64()), ("created", MOMENT), ("age", pa.string()), ("tag", pa.string()),
-              ("moves", pa.string())]  # fmt: skip
+              ("bytes", pa.int64()), ("created", MOMENT), ("refreshed", MOMENT), ("age", pa.string()),
+              ("tag", pa.string()), ("moves", pa.string())]  # fmt: skip
 _TAGS = [("name", pa.string()), ("version", pa.int64()), ("time", MOMENT)]
 _VERSIONS = [("version", pa.int64()), ("time", MOMENT), ("message", pa.string()), ("tag", pa.string()),
              ("author", pa.string()), ("table", pa.string()), ("rows_added", pa.int64()),
@@ -100,6 +100,7 @@ def _snapshots(engine: Engine, plan: ShowPlan) -> Listed:
     return _SNAPSHOTS, [
         (
             *_snapshot(s),
+            None if s.refreshed is None else _EPOCH + timedelta(microseconds=s.refreshed),
             _age(moment - (s.refreshed or s.created)),
             ", ".join(named.get(s.version, [])) or None,
             _moves(s),

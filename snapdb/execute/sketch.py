@@ -9,7 +9,7 @@ from snapdb.catalog.differences import rows_beyond
 from snapdb.execute.earlier import edges_at
 from snapdb.execute.graph_data import EdgeData, GraphData
 from snapdb.execute.operator import Engine
-from snapdb.execute.topologies import wanted_topology
+from snapdb.execute.topologies import REBUILD_SHARE, rows_apart, wanted_topology
 from snapdb.plan.forms import Shape, choose_form
 from snapdb.plan.logical import CreateSnapshotPlan
 from snapdb.relational import Session
@@ -86,13 +86,12 @@ def _edges(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: Gra
     for name, edge in restricted(plan, data).edges.items():
         element, whole = edge.rows.element, data.edges[name]
         (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
-        held = whole.rows.table.rows
+        where, shared, seconds, held = _topology(engine, session, whole, full)
         width = edge_width(whole)
         selective = bool(edge.rows.filters) or edge.source.rows.selective or edge.destination.rows.selective
         prefix = not selective and element.event_end is None and plan.window.start is None
         shape = Shape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix)
         choice = choose_form(shape, plan.layout)
-        where, shared, seconds = _topology(engine, session, whole, full)
         seconds += choice.bytes / _WRITTEN
         yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
 
@@ -105,22 +104,25 @@ def edge_width(data: EdgeData) -> int:
     return wide + ids + 8 * sum(name is not None for name in (element.event_time, element.event_end, element.weight))
 
 
-def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float]:
-    """Where the edges would come from, the bytes that would be written for it, and about how long it takes."""
+def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int]:
+    """Where the edges would come from, the bytes to be written for it, about how long it takes, how many there are."""
     wanted = wanted_topology(data)
+    found = None if full else find(engine.home, engine.ledger, wanted.digest)
+    if found is not None:
+        return "a topology that is there", 0, 0.0, int(found.facts["edges"])
     rows = data.rows.table.rows
-    whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
-    if not full and find(engine.home, engine.ledger, wanted.digest):
-        return "a topology that is there", 0, 0.0
+    if data.rows.element.on_dangling == "SKIP":
+        (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]
     base = None if full else nearest(engine.home, engine.ledger, wanted, whole=False)
     before = None if base is None else edges_at(engine, data, base.version)
-    if base is not None and before is not None:
+    if base is not None and before is not None and rows_apart(before, data) <= REBUILD_SHARE * base.facts["edges"]:
         parts = [
             rows_beyond(session, data.rows.root, one.rows.table, other.rows.table)
             for one, other in ((data, before), (before, data))
         ]
         come, gone = (0 if p is None else int(session.rows(f"SELECT count(*) FROM ({p})")[0][0]) for p in parts)
         patch = (come + gone) * edge_width(data)
-        what = f"a patch of the topology of version {base.version}: {come:,} edges came, {gone:,} went"
-        return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN
-    return f"a new topology, sorted from {rows:,} rows", whole, rows / _SORTED + whole / _WRITTEN
+        what = f"the topology of version {base.version} with a patch: {come:,} edges come, {gone:,} go"
+        return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows
+    whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
+    return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.errors import BindError
 from snapdb.execute.feature_parts import Features, edge_features, histories, vertex_features
 from snapdb.execute.graph_data import EdgeData, VertexData, graph_data
 from snapdb.execute.operator import Engine
@@ -43,6 +44,8 @@ class Made:
     bytes: int
     works: Mapping[str, str]
     """By edge type, what its topology took."""
+    shared: Mapping[str, int]
+    """By edge type, the bytes that were written for its topology."""
     skipped: Mapping[str, int]
     """By edge type, how many dangling edges were left out."""
 
@@ -77,7 +80,8 @@ def make_files(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = False) 
             facts["layout"] = dataclasses.asdict(layout)
     works = {name: each.work for name, each in found.items()}
     skipped = {n: t.skipped for n, t in found.items() if data.edges[n].rows.element.on_dangling == "SKIP"}
-    return Made(final, layout, directory_bytes(final), works, skipped)
+    shared = {name: each.written for name, each in found.items()}
+    return Made(final, layout, directory_bytes(final), works, shared, skipped)
 
 
 def _alive(session: Session, vertices: VertexData) -> Bools | None:
@@ -142,7 +146,7 @@ def _edges(
     kept = found.edges if admission is None else admission.edges
     prefix = admission is None or admission.prefix
     shape = Shape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix)
-    choice = choose_form(shape, plan.layout)
+    choice = _choice(plan, shape)
     _write_form(choice, adjacency, admission, staging, index)
     features = edge_features(engine, session, data, full=full)
     return EdgeLayout(
@@ -158,6 +162,16 @@ def _edges(
         bytes=choice.bytes,
         before=plan.window.stop if choice.form == "ends" and _is_plain(plan, data) else None,
     )
+
+
+def _choice(plan: CreateSnapshotPlan, shape: Shape) -> Choice:
+    try:
+        return choose_form(shape, plan.layout)
+    except BindError as error:
+        if plan.refreshes:
+            unfit = f"snapshot {plan.name} was created WITH (layout = '{plan.layout}'), which fits no more"
+            error.message = f"{unfit}: {error.message}, in CREATE OR REPLACE SNAPSHOT {plan.name} …"
+        raise
 
 
 def _is_plain(plan: CreateSnapshotPlan, data: EdgeData) -> bool:

@@ -17,11 +17,11 @@ from snapdb.storage.artefacts import Artefact, Found, digest_of, find, find_or_b
 from snapdb.storage.patches import build_patch, read_patch, write_merged, write_patch
 from snapdb.storage.topology import build_rows, read_rows
 
-__all__ = ["MERGE_SHARE", "Topology", "topology", "wanted_topology"]
+__all__ = ["MERGE_SHARE", "REBUILD_SHARE", "Topology", "check_new", "rows_apart", "topology", "wanted_topology"]
 
 MERGE_SHARE = 0.1
 """Of the root's edges: a patch that holds more is merged into a new root, for sampling through it costs too much."""
-_REBUILD_SHARE = 0.25
+REBUILD_SHARE = 0.25
 """Of the root's edges: when more came and went, sorting all of them anew is as fast."""
 
 
@@ -37,6 +37,8 @@ class Topology:
     """Dangling edges, which are left out."""
     work: str
     """What it took, for a person."""
+    written: int = 0
+    """Bytes."""
 
 
 def topology(engine: Engine, session: Session, data: EdgeData, *, full: bool = False) -> Topology:
@@ -72,11 +74,29 @@ def wanted_topology(data: EdgeData) -> Artefact:
     )
 
 
+def check_new(engine: Engine, session: Session, data: EdgeData) -> None:
+    """Nothing when its topology could be made: the edges that would be looked at then are looked at now.
+
+    Raises:
+        DataError: as `topology` does.
+    """
+    wanted = wanted_topology(data)
+    if find(engine.home, engine.ledger, wanted.digest):
+        return
+    base = nearest(engine.home, engine.ledger, wanted, whole=False)
+    before = None if base is None else edges_at(engine, data, base.version)
+    rows: str | None = edge_rows(data)
+    if before is not None and _only_edges_changed(session, before, data):
+        rows = rows_beyond(session, data.rows.root, data.rows.table, before.rows.table)
+    for _ in DenseEdges(session, data, rows) if rows is not None else ():
+        engine.check_stopped()
+
+
 def _found(found: Found, work: str) -> Topology:
     facts = found.facts
-    return Topology(
-        found.base or found.path, found.path if found.base else None, facts["edges"], facts["skipped"], work
-    )
+    written = 0 if work == "found" else sum(int(file["bytes"]) for file in facts["files"].values())
+    root, patch = (found.path, None) if found.base is None else (found.base, found.path)
+    return Topology(root, patch, facts["edges"], facts["skipped"], work, written)
 
 
 def _built(engine: Engine, session: Session, data: EdgeData, wanted: Artefact) -> Found:
@@ -110,7 +130,7 @@ def _patched(engine: Engine, session: Session, data: EdgeData, wanted: Artefact)
     ):
         base = nearest(engine.home, engine.ledger, wanted)
         before = None if base is None else edges_at(engine, data, base.version)
-    if base is None or before is None or _rows_apart(before, data) > _REBUILD_SHARE * base.facts["edges"]:
+    if base is None or before is None or rows_apart(before, data) > REBUILD_SHARE * base.facts["edges"]:
         return None
     engine.report(f"finding what changed in {data.rows.element.name}", None)
     directory = base.base or base.path
@@ -144,7 +164,7 @@ def _only_edges_changed(session: Session, before: EdgeData, after: EdgeData) -> 
     )
 
 
-def _rows_apart(one: EdgeData, other: EdgeData) -> int:
+def rows_apart(one: EdgeData, other: EdgeData) -> int:
     """An upper bound of the rows that came or went between two states of a table."""
     first, second = one.rows.table, other.rows.table
     grown = abs(first.next_row - second.next_row)

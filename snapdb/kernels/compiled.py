@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 __all__ = ["kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_SOURCES = sha256(b"".join(p.read_bytes() for p in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()[:12]
+"""Names the state of all kernels."""
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
+    """Machine code for one state of all kernels: numba itself looks at a kernel's own file alone, but kernels are
+    inlined into others, and a cache that speaks of a class that is gone cannot even be read."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        base = f"{self._impl.filename_base}.{_SOURCES}"
+        self._cache_file = IndexDataCacheFile(self._cache_path, base, self._impl.locator.get_source_stamp())
 
 
 def kernel(function: F) -> F:
@@ -17,10 +34,8 @@ def kernel(function: F) -> F:
 
     Never parallel: threads run whole batches side by side, and numba's cached parallel code breaks under fork.
     Without a writable cache directory it is compiled again in every process, which costs seconds and nothing else.
-    The cache knows a kernel by its own file alone: a change in rng.py or intrinsics.py must also touch its callers.
     """
-    try:
-        compiled = njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # numba found no directory to cache in
-        compiled = njit(nogil=True)(function)
+    compiled = njit(nogil=True)(function)
+    with suppress(RuntimeError):  # numba found no directory to cache in
+        compiled._cache = _Cache(function)
     return cast(F, compiled)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from snapdb.errors import SnapdbError
+from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.bind_change import bind_alter, bind_delete, bind_update
 from snapdb.plan.bind_copy import bind_copy
 from snapdb.plan.bind_diff import bind_diff_graph, bind_diff_snapshot, bind_diff_table
@@ -39,6 +39,8 @@ def bind(statement: ast.Statement, context: Context) -> Plan:
 def _bind_explain(statement: ast.Explain, context: Context) -> ExplainPlan:
     """The plan that is told of."""
     inner = statement.statement
+    if isinstance(inner, ast.RefreshSnapshot) and inner.dry_run:
+        raise BindError("EXPLAIN and DRY RUN both tell without doing; write one of them", span=inner.span)
     return ExplainPlan(_BINDERS[type(inner)](inner, context), inner.text, statement.analyze, statement.json)
 
 

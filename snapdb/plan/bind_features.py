@@ -17,6 +17,9 @@ from snapdb.types.suggest import did_you_mean
 
 __all__ = ["bind_features"]
 
+_LONGEST = 100
+"""Letters of a feature's name, which names a file."""
+
 _RESERVED = frozenset(
     ("batch", "batch_size", "e_id", "edge_index", "edge_time", "edge_weight", "input_id", "n_id", "num_nodes",
      "num_sampled_edges", "num_sampled_nodes", "y")
@@ -52,8 +55,8 @@ def bind_features(
     found: dict[str, FeatureSpec] = {}
     for clause in clauses:
         spec = _spec(context, table, clause, standard, key)
-        before = found.get(spec.name)
-        found[spec.name] = spec if before is None else _joined(before, spec, clause)
+        before = found.get(spec.name.lower())
+        found[spec.name.lower()] = spec if before is None else _joined(before, spec, clause)
     return tuple(found.values())
 
 
@@ -78,6 +81,9 @@ def _spec(
 def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> FeatureSpec:
     """Two items of one name as one feature."""
     place = clause.columns[0].span
+    if before.name != spec.name:
+        raise BindError(f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or '
+                        "name one otherwise", span=place)  # fmt: skip
     if before.sparse or spec.sparse:
         raise BindError(f'feature "{spec.name}" is sparse and given twice; name one of them otherwise', span=place)
     for said, here, there in (
@@ -94,6 +100,10 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
 def _name(name: Name) -> str:
     if not re.fullmatch(r"[A-Za-z_]\w*", name.text, re.ASCII):
         raise BindError(f'a feature is named with letters, digits and _, not "{name}"', span=name.span)
+    if len(name.text) > _LONGEST:
+        raise BindError(
+            f"a feature's name has at most {_LONGEST} letters, this one has {len(name.text)}", span=name.span
+        )
     if name.text in _RESERVED:
         raise BindError(f'a batch gives "{name}" to something else; name the feature otherwise', span=name.span)
     return name.text

@@ -33,7 +33,12 @@ def bind_refresh(statement: RefreshSnapshot, context: Context) -> Plan:
     if length is not None:
         # Its words are not in this statement, so that a complaint about them is shown at the snapshot's name.
         asked = replace(context.asked(Island(length, name.span)), pieces=())
-        window = trailing_window(context, asked, snapshot.unit, snapshot.graph, tables)
+        try:
+            window = trailing_window(context, asked, snapshot.unit, snapshot.graph, tables)
+        except BindError as error:
+            gone = f"snapshot {snapshot.name} has a window that ends at the latest event, and there is none now"
+            error.message = f"{gone}; load edges first, or drop it"
+            raise
     create = CreateSnapshotPlan(
         name=snapshot.name,
         graph=snapshot.graph,

@@ -17,10 +17,10 @@ from snapdb.plan.names import check_new, find_graph
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.relational import Names, Session, conjuncts, quote, references
-from snapdb.sql.ast import CreateSnapshot, Island, LayoutClause, Name, WindowBound
+from snapdb.sql.ast import CreateSnapshot, Island, Name, WindowBound
 from snapdb.sql.tokens import scan, string_value
 from snapdb.sql.travel import bare_ats
-from snapdb.types import ALL_TIME, Filter, Pin, PropertyGraph, Table, Window
+from snapdb.types import ALL_TIME, Filter, Pin, PropertyGraph, Table
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["bind_create_snapshot", "check_filter", "element_views"]
@@ -39,8 +39,6 @@ def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
     unit = event_unit(graph, tables, None if bound is None else bound.span)
     window = ALL_TIME if bound is None else bind_window(context, bound, unit, graph, tables)
     filters = _filters(context, graph, tables, statement.where) if statement.where else ()
-    if statement.layout is not None:
-        _check_layout(statement.layout, graph, window, filters)
     return CreateSnapshotPlan(
         name=statement.name.text,
         graph=graph,
@@ -91,20 +89,6 @@ def _pin(statement: CreateSnapshot) -> Pin:
     trails = isinstance(bound, WindowBound) and bound.ending is None
     length = bound.length.text if isinstance(bound, WindowBound) and trails else None
     return Pin(at is None, tag, length)
-
-
-def _check_layout(layout: LayoutClause, graph: PropertyGraph, window: Window, filters: Sequence[Filter]) -> None:
-    """Nothing unless the form surely cannot hold the snapshot."""
-    if layout.form not in ("full", "ends"):
-        return
-    if filters:
-        what = "a filter leaves out edges anywhere in a row"
-    elif layout.form == "full" and window != ALL_TIME and any(e.event_time for e in graph.edges):
-        what = "a window leaves edges out"
-    else:
-        return
-    raise BindError(f"layout '{layout.form}' cannot hold this snapshot: {what}; write 'bitmap' or 'materialized', "
-                    "or leave it out", span=layout.span)  # fmt: skip
 
 
 def element_views(context: Context, graph: PropertyGraph, tables: Mapping[str, Table]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from snapdb.plan.distinct_filters import distinct_filters
 from snapdb.plan.logical import Plan
 
 __all__ = ["RULES", "Rule", "optimize"]
@@ -11,7 +12,7 @@ __all__ = ["RULES", "Rule", "optimize"]
 Rule = Callable[[Plan], Plan]
 """Takes a plan and gives an equivalent one: no rule changes a result."""
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (distinct_filters,)
 
 
 def optimize(plan: Plan, rules: Sequence[Rule] = RULES) -> Plan:
