@@ -40,7 +40,7 @@ MEASURES: dict[str, Callable[[Setting], Section]] = {
 UNTOLD = """
 - Reading from a cold disk: files were read once before each run, as far as memory holds them.
 - Features, weights, edges that end, string keys, more than one edge type, and input in no order of time.
-- REFRESH of snapshots with filters; sampling through patches of late edges and deletes, and through bitmaps over a patch.
+- REFRESH of snapshots with filters; sampling through patches of late edges and deletes, and bitmaps over a patch.
 - Memory is looked at five times a second from outside: a process's own peak RSS is exact and counts mapped files, PSS
   may miss a short peak.
 """

@@ -9,7 +9,7 @@ from benchmarks.storage_bench import Goal, Section, memory_cells
 
 __all__ = ["measure_sampling"]
 
-BATCHES = 20
+BATCHES = 10
 LEAST_ROUNDS = 5
 FANOUTS = "15, 10, 5"
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.catalog.elements import time_expression
-from snapdb.execute.graph_data import EdgeData, VertexData, check_edges, end_expression
+from snapdb.execute.graph_data import EdgeData, check_edges, end_expression
 from snapdb.execute.key_lookup import NO_KEY, KeyLookup, key_lookup
 from snapdb.relational import ROW_ID, Session, quote, table_rows
 from snapdb.storage.arrays import STATIC
@@ -45,8 +45,7 @@ class DenseEdges:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         element = self._data.rows.element
-        ends = ((element.source_key, self._data.source), (element.destination_key, self._data.destination))
-        lookups = [self._lookup(key, end) for key, end in ends]
+        lookups = self._lookups()
         query = _query(self._data, self._rows, [lookup is not None for lookup in lookups], self._gone)
         seen = 0
         reader = self._session.reader(query, rows=_BATCH)
@@ -65,10 +64,22 @@ class DenseEdges:
         if self.skipped and element.on_dangling == "ERROR" and not self._gone:
             self._refuse()
 
-    def _lookup(self, key: Sequence[str], vertices: VertexData) -> KeyLookup | None:
-        column = self._data.rows.table.column(key[0])
-        assert column is not None
-        return key_lookup(self._session, vertices, column.type, ever=self._gone) if len(key) == 1 else None
+    def _lookups(self) -> list[KeyLookup | None]:
+        """Of sources and of destinations; None where a join is needed."""
+        element, made = self._data.rows.element, {}
+        found = []
+        for key, vertices in (
+            (element.source_key, self._data.source),
+            (element.destination_key, self._data.destination),
+        ):
+            column = self._data.rows.table.column(key[0])
+            assert column is not None
+            same = (vertices.rows.element.name, column.type)
+            if same not in made:
+                ever = self._gone
+                made[same] = key_lookup(self._session, vertices, column.type, ever=ever) if len(key) == 1 else None
+            found.append(made[same])
+        return found
 
     def table(self) -> pa.Table:
         """All of them at once."""

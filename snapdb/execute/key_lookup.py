@@ -79,10 +79,11 @@ def _runs(session: Session, vertices: VertexData) -> list[_Run]:
 
 def _in_order(session: Session, vertices: VertexData, runs: list[_Run]) -> bool:
     """Whether the keys of each run ascend with their ids: those of a file that was merged out of others may not."""
-    ordered = " OR ".join(
-        f"(dense BETWEEN {r.start} AND {r.start + r.length - 1} AND CAST(k0 AS HUGEINT) - {r.first} = dense - {r.start})"
-        for r in runs
-    )
+    each = [f"CAST(k0 AS BIGINT) - {r.first} = dense - {r.start}" for r in runs]
+    if len(runs) > 1:
+        spans = (f"dense BETWEEN {r.start} AND {r.start + r.length - 1}" for r in runs)
+        each = [f"({span} AND {follows})" for span, follows in zip(spans, each, strict=True)]
+    ordered = " OR ".join(each)
     (count,) = session.rows(f"SELECT count(*) FROM ({vertices.known}) WHERE {ordered}")[0]
     return int(count) == vertices.id_map.limit
 
