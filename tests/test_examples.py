@@ -58,7 +58,24 @@ def test_every_edge_sampled_from_askubuntu_is_in_the_file_and_in_time() -> None:
     assert min(count for name, count in figures.items() if name.startswith(("edges:", "nodes:"))) > 0
 
 
-@pytest.mark.parametrize("name", ["cora", "tolokers", "edgebank", "askubuntu"])
+@here
+@pytest.mark.data
+def test_daily_snapshots_of_travel_share_one_topology_and_expire() -> None:
+    figures = example("mobility")(["--data", str(DATA), "--days", "30", "--kept", "3"])
+    assert figures["flows"] == figures["flows sampled"] > 0
+    assert figures["expired"] == 27
+    assert figures["bytes: snapshots kept"] < figures["bytes: snapshots"] / 5
+
+
+@here
+@pytest.mark.data
+def test_a_graph_refreshed_month_by_month_is_the_graph_built_at_once() -> None:
+    figures = example("askubuntu_months")(["--data", str(DATA), "--months", "12"])
+    assert figures["months"] == 12
+    assert figures["same"]
+
+
+@pytest.mark.parametrize("name", ["cora", "tolokers", "edgebank", "askubuntu", "askubuntu_months", "mobility"])
 def test_an_example_without_its_data_says_so_and_stops(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
