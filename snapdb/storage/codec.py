@@ -6,6 +6,7 @@ import dataclasses
 import json
 import types
 import typing
+from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
@@ -31,26 +32,25 @@ def decode(kind: type[T], text: str) -> T:
     >>> decode(Window, '{"start": 1, "stop": null}')
     Window(start=1, stop=None, closed=False)
     """
-    value: T = _build(kind, json.loads(text))
-    return value
-
-
-def _build(kind: Any, value: Any) -> Any:
-    if value is None:
-        return None
-    origin = typing.get_origin(kind)
-    if origin is types.UnionType:
-        return _build(next(a for a in typing.get_args(kind) if a is not type(None)), value)
-    if origin is tuple:
-        (item, *_) = typing.get_args(kind)
-        return tuple(_build(item, v) for v in value)
-    if dataclasses.is_dataclass(kind):
-        assert isinstance(kind, type)
-        hints = _hints(kind)
-        return kind(**{name: _build(hints[name], v) for name, v in value.items()})
+    value: T = _builder(typing.cast(Any, kind))(json.loads(text))
     return value
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+def _builder(kind: Any) -> Callable[[Any], Any]:
+    """What makes a value of a kind out of what JSON gave: looked up once a kind, for a catalog holds many."""
+    origin = typing.get_origin(kind)
+    if origin is types.UnionType:
+        return _builder(next(a for a in typing.get_args(kind) if a is not type(None)))
+    if origin is tuple:
+        item = _builder(typing.get_args(kind)[0])
+        return lambda value: None if value is None else tuple(map(item, value))
+    if dataclasses.is_dataclass(kind):
+        assert isinstance(kind, type)
+        fields = {name: _builder(hint) for name, hint in typing.get_type_hints(kind).items()}
+
+        def build(value: Any) -> Any:
+            return None if value is None else kind(**{name: fields[name](v) for name, v in value.items()})
+
+        return build
+    return lambda value: value
