@@ -236,7 +236,8 @@ def _write_form(choice: Choice, adjacency: Adjacency, admission: Admission | Non
     elif admission is not None:
         rows = rows._replace(live=live_arrays(admission.words))
     if choice.form == "ends":
-        np.save(staging / f"ends-{index}.npy", degrees_of(rows).astype(np.uint32))
+        degrees = degrees_of(rows).astype(np.uint32) if admission is None else admission.degrees
+        np.save(staging / f"ends-{index}.npy", degrees)
     elif choice.form == "bitmap":
         np.save(staging / f"live-{index}.npy", full_bitmap(rows))
     else:

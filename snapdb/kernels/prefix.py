@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,6 +17,9 @@ __all__ = ["prefix_degrees"]
 
 Int64s = npt.NDArray[np.int64]
 
+_SHARE = 1 << 20
+"""Nodes that one thread takes at a time."""
+
 
 def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[np.uint32]:
     """[nodes] how many edges of each row are before `stop`, by binary search: times ascend in every row.
@@ -25,17 +31,30 @@ def prefix_degrees(rows: RowArrays, time: ByPosition, stop: int) -> npt.NDArray[
     """
     degrees = np.zeros(rows.nodes, np.uint32)
     times = (by_part(time, 0, np.int64, rows.indices.size), by_part(time, 1, np.int64, rows.patch.indices.size))
-    if not _search(rows, *times, stop, degrees):
+    bounds = range(0, rows.nodes, _SHARE)
+    with ThreadPoolExecutor(min(len(bounds), os.cpu_count() or 1) or 1) as threads:
+        shares = [
+            threads.submit(_search, rows, *times, stop, degrees, low, min(low + _SHARE, rows.nodes)) for low in bounds
+        ]
+    if not all(share.result() for share in shares):
         raise CorruptError(DAMAGED)
     return degrees
 
 
 @kernel
-def _search(rows: RowArrays, root: Int64s, patch: Int64s, stop: int, degrees: npt.NDArray[np.uint32]) -> bool:
+def _search(
+    rows: RowArrays,
+    root: Int64s,
+    patch: Int64s,
+    stop: int,
+    degrees: npt.NDArray[np.uint32],
+    begin: int,
+    end: int,
+) -> bool:
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     held = rows.indices.size
-    for low in range(0, rows.nodes, BLOCK):
-        count = min(BLOCK, rows.nodes - low)
+    for low in range(begin, end, BLOCK):
+        count = min(BLOCK, end - low)
         if not locate_range(rows, low, count, nodes, spans):
             return False
         for i in range(count):
