@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from snapdb.execute.graph_data import EdgeData, VertexData, check_vertices
 from snapdb.execute.operator import Engine
 from snapdb.relational import ROW_ID, Session, quote, table_rows
 from snapdb.storage.artefacts import Artefact, Found, digest_of, find, find_or_build, nearest
+from snapdb.storage.feature_patches import merge_features
 from snapdb.storage.features import (
     FeatureSource,
     check_features,
@@ -28,6 +29,8 @@ __all__ = ["Features", "edge_features", "histories", "vertex_features"]
 
 _MERGE_SHARE = 0.1
 """Of the rows: a patch that holds more is merged into whole arrays."""
+_REBUILD_SHARE = 0.5
+"""Of the rows: when more changed, reading all of them again is as fast."""
 
 
 class _UnfitError(Exception):
@@ -184,7 +187,8 @@ def _patched(
     """The base with the rows of `source` in the place of its own; None when they do not fit into it."""
     home, ledger = engine.home, engine.ledger
     (rows,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
-    if rows > _MERGE_SHARE * max(base.facts.get("rows", 0), 1) and rows > 1000:
+    held = max(int(base.facts.get("rows", 0)), 1)
+    if rows > _REBUILD_SHARE * held:
         return None
 
     def patch(directory: Path) -> dict[str, Any]:
@@ -194,7 +198,12 @@ def _patched(
         return facts
 
     try:
-        return _told(find_or_build(home, ledger, wanted, patch, base.path), f"patched: {rows:,} rows")
+        if rows <= _MERGE_SHARE * held:
+            return _told(find_or_build(home, ledger, wanted, patch, base.path), f"patched: {rows:,} rows")
+        apart = replace(wanted, digest=digest_of(wanted.digest, "patch"))
+        newer = find_or_build(home, ledger, apart, patch, base.path)
+        merged = find_or_build(home, ledger, wanted, lambda d: merge_features(base.path, newer.path, d))
+        return _told(merged, f"merged: {rows:,} rows")
     except _UnfitError:
         return None
 

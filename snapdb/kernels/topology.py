@@ -1,4 +1,4 @@
-"""Adjacency made from adjacency: ends by time, selection, the merge of two directions."""
+"""Whether rows are sound, and the merge of those of two directions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["are_rows", "ends_before", "merge_rows", "select_rows"]
+__all__ = ["are_rows", "merge_rows"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -29,22 +29,6 @@ def are_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], nodes: int
     return True
 
 
-def ends_before(starts: Int64s, ends: Int64s, time: Int64s, stop: int) -> Int64s:
-    """[rows] Where each row's edges with time < stop end. Rows must be sorted by time."""
-    out = np.empty(starts.size, np.int64)
-    _ends_before(starts, ends, time, np.int64(stop), out)
-    return out
-
-
-def select_rows(starts: Int64s, ends: Int64s, keep: npt.NDArray[np.bool_]) -> tuple[Int64s, Int64s]:
-    """The rows with only the positions that `keep` [positions] admits: `indptr` [rows + 1] and the positions kept."""
-    indptr = np.zeros(starts.size + 1, np.int64)
-    _count_kept(starts, ends, keep, indptr)
-    kept = np.empty(int(indptr[-1]), np.int64)
-    _list_kept(starts, ends, keep, kept)
-    return indptr, kept
-
-
 def merge_rows(
     in_starts: Int64s, in_ends: Int64s, out_starts: Int64s, out_ends: Int64s
 ) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
@@ -59,39 +43,6 @@ def merge_rows(
     outward = np.empty(origin.size, np.bool_)
     _merge(in_starts, in_ends, out_starts, out_ends, indptr, origin, outward)
     return indptr, origin, outward
-
-
-@kernel
-def _ends_before(starts: Int64s, ends: Int64s, time: Int64s, stop: np.int64, out: Int64s) -> None:
-    for v in range(starts.size):
-        low = starts[v]
-        high = ends[v]
-        while low < high:
-            middle = (low + high) // 2
-            if time[middle] < stop:
-                low = middle + 1
-            else:
-                high = middle
-        out[v] = low
-
-
-@kernel
-def _count_kept(starts: Int64s, ends: Int64s, keep: npt.NDArray[np.bool_], indptr: Int64s) -> None:
-    for v in range(starts.size):
-        kept = 0
-        for p in range(starts[v], ends[v]):
-            kept += keep[p]
-        indptr[v + 1] = indptr[v] + kept
-
-
-@kernel
-def _list_kept(starts: Int64s, ends: Int64s, keep: npt.NDArray[np.bool_], kept: Int64s) -> None:
-    at = 0
-    for v in range(starts.size):
-        for p in range(starts[v], ends[v]):
-            if keep[p]:
-                kept[at] = p
-                at += 1
 
 
 @kernel
