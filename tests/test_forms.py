@@ -20,9 +20,10 @@ from snapdb.graph.incoming import open_incoming
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels.admit import STATIC, Admission, admitted, full_bitmap, prefix_degrees, take_admitted
-from snapdb.kernels.bits import count_between, rank_blocks, select_between
+from snapdb.kernels.bits import live_before, rank_blocks, select_live
 from snapdb.kernels.rows import live_arrays, neighbours_of, patch_arrays, row_arrays
 from snapdb.kernels.sample import count_edges
+from snapdb.kernels.spans import FIELDS
 from snapdb.sampling import Sampler
 from snapdb.storage.patches import Patch, build_patch, write_patch
 from snapdb.storage.topology import EdgeArrays, Rows, sort_edges, write_rows
@@ -130,7 +131,7 @@ GRAPHS = st.builds(
     st.integers(0, 2**32),
     st.integers(1, 14),
     st.integers(0, 70),
-    st.sampled_from([0, 0, 63, 64, 65, 150, 700, 1400]),
+    st.sampled_from([0, 0, 63, 64, 65, 150, 700, 1400, 2900]),
 )
 
 
@@ -233,7 +234,11 @@ def test_what_is_admitted_is_what_each_condition_lets_in(
 
 
 @settings(max_examples=80, deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from([1, 63, 64, 65, 511, 512, 513, 3000]), st.sampled_from([0.02, 0.5, 0.99]))
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([1, 63, 64, 65, 511, 512, 513, 3000, 9000]),
+    st.sampled_from([0.02, 0.5, 0.99]),
+)
 def test_ranks_and_selections_are_those_of_the_listed_bits(seed: int, size: int, density: float) -> None:
     rng = np.random.default_rng(seed)
     bits = rng.random(size) < density
@@ -242,9 +247,11 @@ def test_ranks_and_selections_are_those_of_the_listed_bits(seed: int, size: int,
     for _ in range(20):
         start, stop = sorted(rng.integers(0, size + 1, 2).tolist())
         places = start + np.flatnonzero(bits[start:stop])
-        assert count_between(words, before, start, stop) == places.size
+        passed = live_before(words, before, start)
+        assert (passed, live_before(words, before, stop)) == (bits[:start].sum(), bits[:stop].sum())
         for rank in rng.integers(0, places.size, 5) if places.size else ():
-            assert select_between(words, before, start, stop, int(rank)) == places[rank]
+            guess = int(rng.integers(start, stop))
+            assert select_live(words, before, start, stop, passed + int(rank), guess) == places[rank]
 
 
 def written(graph: Changing, form: str, root: Path) -> tuple[Path, EdgeLayout]:
@@ -334,7 +341,8 @@ def test_rows_that_lead_out_of_their_arrays_are_found_when_they_are_met() -> Non
         return row_arrays(np.array([0, 2, 3]), np.array([0, 1, 1], np.int32), patch=patch)
 
     sound = patched(1, 1, np.array([0, 1]))
-    assert count_edges(sound, 9, np.array([0, 1]), 0, 2) == 4
+    spans = np.empty((2, FIELDS), np.int64)
+    assert count_edges(sound, 9, np.array([0, 1]), 0, 2, spans) == 4
     wrong = [
         row_arrays(np.array([0, 2, 4]), indices),
         row_arrays(np.array([0, 2, -(2**63)]), indices),
@@ -349,7 +357,7 @@ def test_rows_that_lead_out_of_their_arrays_are_found_when_they_are_met() -> Non
     for bad in wrong:
         degrees = bad.degrees if bad.degrees.size else None
         rows = row_arrays(bad.indptr, bad.indices, degrees=degrees, patch=bad.patch)
-        assert count_edges(rows, 9, np.array([0, 1]), 0, 2) == -1
+        assert count_edges(rows, 9, np.array([0, 1]), 0, 2, spans) == -1
         with pytest.raises(CorruptError, match="leads out of its arrays"):
             admitted(rows)
     with pytest.raises(CorruptError, match="leads out of its arrays"):

@@ -18,6 +18,7 @@ from snapdb.kernels.order import shuffle
 from snapdb.kernels.rng import below, draw, fold, fold_parts, mix
 from snapdb.kernels.rows import row_arrays
 from snapdb.kernels.sample import sample_uniform
+from snapdb.kernels.spans import FIELDS
 from snapdb.sampling.keys import Domain, pick_prefix, seed_order_key
 from snapdb.types import EdgeType, type_hash
 from tests import oracle
@@ -38,9 +39,10 @@ def floyd(key: int, degree: int, k: int) -> list[int]:
     rows = row_arrays(np.array([0, degree]), np.arange(degree, dtype=np.int32))
     positions, neighbours, seed_side = (np.empty(k, np.int64) for _ in range(3))
     frontier, nodes = np.array([node]), np.empty(degree + 1, np.int64)
+    spans = np.empty((0, FIELDS), np.int64)
     stamps = np.zeros(degree, np.int32)
     count, edges = sample_uniform(
-        rows, prefix, k, frontier, 0, 1, nodes, 0, stamps, 1, positions, neighbours, seed_side, 0
+        rows, prefix, k, frontier, 0, 1, spans, nodes, 0, stamps, 1, positions, neighbours, seed_side, 0
     )
     assert (count, edges) == (k, k)
     return positions.tolist()

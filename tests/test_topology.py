@@ -266,6 +266,46 @@ def test_appended_edges_keep_the_whole_root_row_and_a_late_one_lands_where_its_t
     assert (arriving(25).kept.tolist(), arriving(25).rows.edge_id.tolist()) == ([2], [4, 2, 3])
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["late and new", "all new"])
+def test_a_patch_is_the_same_whether_or_not_the_last_time_of_its_root_is_told(tmp_path: Path, later: bool) -> None:
+    old, rng = edges(80, 3_000, 200), np.random.default_rng(80)
+    assert old.time is not None
+    root = built(old, 200, tmp_path / "root")
+    now = old
+    patches: tuple[Patch | None, Patch | None] = (None, None)
+    for step in range(3):
+        new = edges(81 + step, 300, 210, first_id=3_000 + 300 * step, moments=50 if later else 100)
+        assert new.time is not None
+        new = replace(new, time=new.time % 50 + 50 * (step + 1)) if later else new
+        order = rng.permutation(now.edge_id.size)
+        gone = chosen(now, order[: 10 * step])
+        told = build_patch(root, patches[0], gone, new, 210, FAR, last_time=int(old.time.max()))
+        untold = build_patch(root, patches[1], gone, new, 210, FAR)
+        for name in ("nodes", "kept"):
+            np.testing.assert_array_equal(getattr(told, name), getattr(untold, name))
+        assert_same(told.rows, untold.rows)
+        now, patches = joined(chosen(now, order[10 * step :]), new), (told, untold)
+        assert_same(flattened(root, told, 210), sorted_by_numpy(now, 210))
+
+
+def test_an_edge_id_too_large_for_the_root_widens_the_patch_alone(tmp_path: Path) -> None:
+    old, new = edges(85, 300, 20), edges(86, 30, 20, first_id=2**31)
+    root = built(old, 20, tmp_path / "root")
+    first = build_patch(root, None, chosen(old, np.arange(5)), edges(87, 10, 20, first_id=300), 20, FAR)
+    patch = build_patch(root, first, chosen(old, np.arange(5, 9)), new, 20, FAR)
+    assert [rows.edge_id.dtype.name for rows in (root, first.rows, patch.rows)] == ["int32", "int32", "int64"]
+    left = joined(chosen(old, np.arange(9, 300)), edges(87, 10, 20, first_id=300), new)
+    assert merged(root, patch, 20).edge_id.tolist() == built(left, 20, tmp_path / "wanted").edge_id.tolist()
+
+
+@pytest.mark.parametrize("wrong", [-1, 200])
+def test_an_edge_to_a_node_that_there_is_not_is_named(tmp_path: Path, wrong: int) -> None:
+    root = built(edges(90, 300, 200), 200, tmp_path / "root")
+    new = replace(edges(91, 1, 1, first_id=300), destination=np.array([wrong]))
+    with pytest.raises(CorruptError, match=f"an edge leads to node {wrong}, and there are 200"):
+        build_patch(root, None, edges(92, 0, 1), new, 200, FAR)
+
+
 def test_only_touched_rows_are_in_a_patch(tmp_path: Path) -> None:
     old = edges(30, 3_000, 200)
     root = built(old, 200, tmp_path / "root")

@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from snapdb.execute.graph_data import VertexData
 from snapdb.kernels.lookup import look_up, look_up_runs
-from snapdb.relational import Session, key_bounds
+from snapdb.relational import Session, key_bounds, key_rows
 from snapdb.storage.histories import FOREVER
+from snapdb.types import Segment
 
 __all__ = ["NO_KEY", "KeyLookup", "key_lookup"]
 
@@ -28,6 +29,10 @@ _BATCH = 500_000
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _SPARSE = 8
 """How many times as wide as there are keys their range may be for a table of all of it."""
+_REMEMBERED = 1 << 16
+
+_in_order_files: set[Segment] = set()
+"""Files of keys that were seen to ascend with their ids. A file never changes, and no other gets its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +84,21 @@ def _runs(session: Session, vertices: VertexData) -> list[_Run]:
 
 def _in_order(session: Session, vertices: VertexData, runs: list[_Run]) -> bool:
     """Whether the keys of each run ascend with their ids: those of a file that was merged out of others may not."""
-    each = [f"CAST(k0 AS BIGINT) - {r.first} = dense - {r.start}" for r in runs]
-    if len(runs) > 1:
-        spans = (f"dense BETWEEN {r.start} AND {r.start + r.length - 1}" for r in runs)
-        each = [f"({span} AND {follows})" for span, follows in zip(spans, each, strict=True)]
-    ordered = " OR ".join(each)
-    (count,) = session.rows(f"SELECT count(*) FROM ({vertices.known}) WHERE {ordered}")[0]
-    return int(count) == vertices.id_map.limit
+    new = [(run, file) for run, file in zip(runs, vertices.id_map.segments, strict=True) if file not in _in_order_files]
+    if not new:
+        return True
+    each = [
+        f"(dense BETWEEN {r.start} AND {r.start + r.length - 1} AND CAST(k0 AS BIGINT) - {r.first} = dense - {r.start})"
+        for r, _ in new
+    ]
+    known = key_rows([file for _, file in new], vertices.id_map.columns, vertices.rows.root)
+    (count,) = session.rows(f"SELECT count(*) FROM ({known}) WHERE {' OR '.join(each)}")[0]
+    if int(count) != sum(run.length for run, _ in new):
+        return False
+    if len(_in_order_files) + len(new) > _REMEMBERED:
+        _in_order_files.clear()
+    _in_order_files.update(file for _, file in new)
+    return True
 
 
 def _by_runs(session: Session, vertices: VertexData, runs: list[_Run], ever: bool) -> KeyLookup:

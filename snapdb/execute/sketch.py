@@ -86,11 +86,11 @@ def _edges(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: Gra
     for name, edge in restricted(plan, data).edges.items():
         element, whole = edge.rows.element, data.edges[name]
         (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
-        where, shared, seconds, held = _topology(engine, session, whole, full)
+        where, shared, seconds, held, patched = _topology(engine, session, whole, full)
         width = edge_width(whole)
         selective = bool(edge.rows.filters) or edge.source.rows.selective or edge.destination.rows.selective
         prefix = not selective and element.event_end is None and plan.window.start is None
-        shape = Shape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix)
+        shape = Shape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix, patched)
         choice = choose_form(shape, plan.layout)
         seconds += choice.bytes / _WRITTEN
         yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
@@ -104,12 +104,12 @@ def edge_width(data: EdgeData) -> int:
     return wide + ids + 8 * sum(name is not None for name in (element.event_time, element.event_end, element.weight))
 
 
-def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int]:
-    """Where the edges would come from, the bytes to be written for it, about how long it takes, how many there are."""
+def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int, bool]:
+    """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
     wanted = wanted_topology(data)
     found = None if full else find(engine.home, engine.ledger, wanted.digest)
     if found is not None:
-        return "a topology that is there", 0, 0.0, int(found.facts["edges"])
+        return "a topology that is there", 0, 0.0, int(found.facts["edges"]), found.base is not None
     rows = data.rows.table.rows
     if data.rows.element.on_dangling == "SKIP":
         (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]
@@ -123,6 +123,6 @@ def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> t
         come, gone = (0 if p is None else int(session.rows(f"SELECT count(*) FROM ({p})")[0][0]) for p in parts)
         patch = (come + gone) * edge_width(data)
         what = f"the topology of version {base.version} with a patch: {come:,} edges come, {gone:,} go"
-        return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows
+        return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows, True
     whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
-    return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows
+    return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows, False

@@ -145,7 +145,8 @@ def _edges(
     admission = _admission(session, plan, data, adjacency, alive)
     kept = found.edges if admission is None else admission.edges
     prefix = admission is None or admission.prefix
-    shape = Shape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix)
+    patched = found.patch is not None
+    shape = Shape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix, patched)
     choice = _choice(plan, shape)
     _write_form(choice, adjacency, admission, staging, index)
     features = edge_features(engine, session, data, full=full)

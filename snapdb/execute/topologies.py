@@ -14,6 +14,7 @@ from snapdb.execute.graph_data import EdgeData
 from snapdb.execute.operator import Engine
 from snapdb.relational import Session
 from snapdb.storage.artefacts import Artefact, Found, digest_of, find, find_or_build, nearest
+from snapdb.storage.disk import read_manifest
 from snapdb.storage.patches import build_patch, read_patch, write_merged, write_patch
 from snapdb.storage.topology import build_rows, read_rows
 
@@ -138,7 +139,8 @@ def _patched(engine: Engine, session: Session, data: EdgeData, wanted: Artefact)
     former = None if base.base is None else read_patch(base.path, root)
     limits = (data.source.id_map.limit, data.destination.id_map.limit)
     change = edge_change(session, before, data, None if former else root, base.facts["skipped"], limits)
-    patch = build_patch(root, former, change.removed, change.added, limits[1], limits[0])
+    last = (base.facts if base.base is None else read_manifest(directory)).get("last_time")
+    patch = build_patch(root, former, change.removed, change.added, limits[1], limits[0], last_time=last)
     edges = base.facts["edges"] - change.removed.edge_id.size + change.added.edge_id.size
     facts = {"edges": edges, "skipped": change.skipped}
     wider = patch.rows.indices.dtype != root.indices.dtype

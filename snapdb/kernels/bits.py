@@ -1,7 +1,7 @@
 """Bits by number and number by bits: how many are set before a place, and where the r-th set one is.
 
-Bit p of a bitmap is bit p & 63 of word p >> 6. `before[b]` counts the set bits before block b of 512, so that a rank
-costs at most eight words and a selection a binary search over blocks.
+Bit p of a bitmap is bit p & 63 of word p >> 6. Two numbers say what is before each block of 512 bits and, within it,
+before each word, so that a rank takes no loop, and a selection looks for a block alone. No branch depends on the bits.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from numba.extending import intrinsic
 from snapdb.kernels.compiled import kernel
 
 __all__ = [
-    "count_between",
     "count_bits",
     "is_set",
     "last_zeros",
+    "live_before",
     "mask_between",
     "rank_blocks",
-    "select_between",
-    "select_bit",
+    "select_live",
 ]
 
 Int64s = npt.NDArray[np.int64]
@@ -63,14 +62,23 @@ def is_set(words: Words, place: Number) -> bool:
 
 @kernel
 def rank_blocks(words: Words) -> Int64s:
-    """`before`: [blocks + 1] how many bits are set before each block of 512, and in all."""
-    before = np.zeros((words.size + 7) // 8 + 1, np.int64)
+    """`before`: for each block of 512, and for the end, two numbers.
+
+    The first counts the set bits before the block. The second holds, nine bits each, how many of the block are before
+    each word of it: those before word 7 are its lowest nine bits.
+    """
+    blocks = (words.size + 7) // 8
+    before = np.zeros(2 * blocks + 2, np.int64)
     total = np.int64(0)
-    for w in range(words.size):
-        if w & 7 == 0:
-            before[w >> 3] = total
-        total += count_bits(words[w])
-    before[-1] = total
+    for block in range(blocks):
+        before[2 * block] = total
+        counts, found = np.int64(0), np.int64(0)
+        for w in range(8 * block, 8 * block + 8):
+            counts = counts << 9 | found
+            found += count_bits(words[w]) if w < words.size else np.int64(0)
+        before[2 * block + 1] = counts
+        total += found
+    before[2 * blocks] = total
     return before
 
 
@@ -88,41 +96,46 @@ def mask_between(words: Words, start: Number, stop: Number) -> np.uint64:
 
 
 @kernel
-def count_between(words: Words, before: Int64s, start: Number, stop: Number) -> Number:
-    """How many of the bits start up to stop are set."""
-    if stop - start <= 64:
-        return np.int64(0) if stop <= start else count_bits(mask_between(words, start, stop))
-    return _rank(words, before, stop) - _rank(words, before, start)
+def live_before(words: Words, before: Int64s, place: Number) -> Number:
+    """How many bits are set before a place."""
+    word, last = place >> 6, np.int64(place & 63)
+    total: Number = before[2 * (word >> 3)] + _in_block(before[2 * (word >> 3) + 1], word & 7)
+    if last:
+        total += count_bits(words[word] << np.uint64(64 - last))
+    return total
 
 
 @kernel
-def select_between(words: Words, before: Int64s, start: Number, stop: Number, rank: Number) -> Number:
-    """Where the set bit number `rank` of the bits start up to stop is; there are more than `rank` of them."""
-    if stop - start <= 64:
-        return start + select_bit(mask_between(words, start, stop), rank)
-    left = _rank(words, before, start) + rank
-    low, high = start >> 9, (stop - 1) >> 9
+def _in_block(counts: Number, word: Number) -> Number:
+    """How many bits of a block are set before one of its eight words."""
+    return (counts >> (63 - 9 * word)) & 511
+
+
+@kernel
+def select_live(words: Words, before: Int64s, start: Number, stop: Number, rank: Number, guess: Number) -> Number:
+    """Where the set bit number `rank` of all is, which is one of the bits start up to stop, perhaps near `guess`."""
+    low = high = guess >> 9
+    if before[2 * low] > rank or before[2 * low + 2] <= rank:
+        low, high = start >> 9, (stop - 1) >> 9
     while low < high:
         middle = (low + high + 1) >> 1
-        if before[middle] <= left:
+        if before[2 * middle] <= rank:
             low = middle
         else:
             high = middle - 1
-    left -= before[low]
-    word = low << 3
-    last = (stop - 1) >> 6
-    while word < last:
-        found = count_bits(words[word])
-        if left < found:
-            break
-        left -= found
-        word += 1
-    return (word << 6) + select_bit(words[word], left)
+    left = rank - before[2 * low]
+    counts = before[2 * low + 1]
+    word = np.int64(0)
+    for w in range(1, 8):
+        word += np.int64(_in_block(counts, w) <= left)
+    left -= _in_block(counts, word)
+    word += low << 3
+    return (word << 6) + _select_bit(words[word], left)
 
 
 @kernel
-def select_bit(word: np.uint64, rank: Number) -> Number:
-    """Where the set bit number `rank` of a word is, halving what is left: no branch depends on the bits."""
+def _select_bit(word: np.uint64, rank: Number) -> Number:
+    """Where the set bit number `rank` of a word is, halving what is left."""
     place = np.int64(0)
     for half in (32, 16, 8, 4, 2, 1):
         low = word & ((np.uint64(1) << np.uint64(half)) - np.uint64(1))
@@ -132,15 +145,3 @@ def select_bit(word: np.uint64, rank: Number) -> Number:
         place += half if above else 0
         word = word >> np.uint64(half) if above else low
     return place
-
-
-@kernel
-def _rank(words: Words, before: Int64s, place: Number) -> Number:
-    """How many bits are set before a place."""
-    block = place >> 9
-    total = np.int64(before[block])
-    for w in range(block << 3, place >> 6):
-        total += count_bits(words[w])
-    if place & 63:
-        total += count_bits(words[place >> 6] & ((np.uint64(1) << np.uint64(place & 63)) - np.uint64(1)))
-    return total

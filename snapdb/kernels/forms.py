@@ -58,7 +58,7 @@ class LiveArrays(NamedTuple):
 
     words: Words
     before: Int64s
-    """Set bits before each block of 512."""
+    """See `rank_blocks`."""
 
 
 class RowArrays(NamedTuple):

@@ -14,26 +14,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.bits import select_between, select_bit
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.floyd import floyd_mask, floyd_scan, floyd_table, table_for, take_all
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
+from snapdb.kernels.place import place
 from snapdb.kernels.rng import fold
-from snapdb.kernels.spans import (
-    AHEAD,
-    ALIVE,
-    BLOCK,
-    DEGREE,
-    FIELDS,
-    FIRST,
-    KEPT,
-    MASK,
-    REST,
-    SECOND,
-    is_plain,
-    locate,
-)  # fmt: skip
+from snapdb.kernels.spans import AHEAD, BLOCK, DEGREE, FIRST, is_plain, locate
 
 __all__ = ["EVERY", "count_edges", "number", "restamp", "sample_uniform"]
 
@@ -50,17 +37,19 @@ SCANNED = 128
 
 
 @kernel
-def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int) -> int:
-    """How many edges `sample_uniform` emits for frontier[low:high]; -1 when a row leads out of its arrays."""
+def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
+    """How many edges `sample_uniform` emits for frontier[low:high]; -1 when a row leads out of its arrays.
+
+    Rows that are not plain are located in `spans` [high - low, FIELDS], where drawing finds them again.
+    """
     if is_plain(rows):
         return _count_plain(rows.indptr, rows.indices.size, fanout, frontier, low, high)
-    spans = np.empty((BLOCK, FIELDS), np.int64)
     total = np.int64(0)
     for first in range(low, high, BLOCK):
         last = min(first + BLOCK, high)
-        if not locate(rows, frontier, first, last, high, spans):
+        if not locate(rows, frontier, first, last, high, spans[first - low : last - low]):
             return -1
-        for span in range(last - first):
+        for span in range(first - low, last - low):
             total += min(spans[span, DEGREE], fanout)
     return int(total)
 
@@ -87,6 +76,7 @@ def sample_uniform(  # noqa: PLR0912 -- calls cost more than the cases, which a 
     frontier: Int64s,
     low: int,
     high: int,
+    spans: Int64s,
     nodes: Int64s,
     count: int,
     stamps: Int32s,
@@ -98,31 +88,25 @@ def sample_uniform(  # noqa: PLR0912 -- calls cost more than the cases, which a 
 ) -> tuple[int, int]:
     """Draws up to `fanout` edges for each of frontier[low:high]; returns how many nodes and edges there are now.
 
-    -1 nodes: an index is not a node, one of 0 ≤ id < stamps.size. The rows must have passed `count_edges`.
+    -1 nodes: an index is not a node, one of 0 ≤ id < stamps.size. The rows must have passed `count_edges`, which left
+    what it found in `spans`.
 
     Edge e ≥ `edges` gets positions[e], physical, neighbours[e] as a local id and seed_side[e], its frontier index.
     New neighbours go to nodes[count:], which needs one spare slot; the frontier may be `nodes`.
     The pick key of a node is fold(prefix, node); base + nodes.size must fit into int32.
     """
     table = np.empty(0, np.int64)
-    spans = np.empty((BLOCK, FIELDS), np.int64)
-    indices, tail, words, before = rows.indices, rows.patch.indices, rows.live.words, rows.live.before
+    indices, tail = rows.indices, rows.patch.indices
     indptr, plain = rows.indptr, is_plain(rows)
-    pieces = words.size > 0 or tail.size > 0
+    pieces = rows.live.words.size > 0 or tail.size > 0
     for first in range(low, high, BLOCK):
         begin, last = edges, min(first + BLOCK, high)
-        if not plain:
-            locate(rows, frontier, first, last, high, spans)
         for i in range(first, last):
-            whole = True
             if plain:  # as the others, in one step less
                 prefetch(indptr, frontier[min(i + AHEAD, high - 1)])
                 start, degree = _row(indptr, frontier[i])
             else:
-                start, degree = spans[i - first, FIRST], spans[i - first, DEGREE]
-            if pieces:
-                whole = (degree == spans[i - first, KEPT]) & (degree == spans[i - first, ALIVE])
-                start = start if whole else 0
+                start, degree = spans[i - low, FIRST], spans[i - low, DEGREE]
             picks = min(degree, fanout)
             for j in range(edges, edges + picks):
                 seed_side[j] = i
@@ -135,14 +119,15 @@ def sample_uniform(  # noqa: PLR0912 -- calls cost more than the cases, which a 
             else:
                 table = table_for(table, fanout)
                 floyd_table(fold(prefix, np.uint64(frontier[i])), start, degree, fanout, table, positions, edges)
-            if not whole and spans[i - first, MASK] != 0:
-                mask, origin = np.uint64(spans[i - first, MASK]), spans[i - first, FIRST]
-                for j in range(edges, edges + picks):
-                    positions[j] = origin + select_bit(mask, positions[j])
-                    prefetch(indices, positions[j])
-            elif not whole:
-                _place(words, before, indices, tail, spans, i - first, positions, edges, edges + picks)
             edges += picks
+        if pieces:
+            place(rows, spans, first - low, last - low, fanout, positions, begin)
+            if rows.live.words.size > 0:
+                for e in range(begin, edges):
+                    prefetch(indices, min(positions[e], indices.size - 1))
+            if tail.size > 0:
+                for e in range(begin, edges):
+                    prefetch(tail, max(positions[e] - indices.size, np.int64(0)))
         if not _load(rows, stamps, positions, neighbours, begin, edges):
             return -1, edges
         count = number(neighbours, begin, edges, nodes, count, stamps, base)
@@ -185,40 +170,17 @@ def restamp(nodes: Int64s, count: int, stamps: Int32s, base: int) -> None:
 
 
 @kernel
-def _place(
-    words: Words,
-    before: Int64s,
-    indices: npt.NDArray[Any],
-    tail: npt.NDArray[Any],
-    spans: Int64s,
-    span: int,
-    positions: Int64s,
-    begin: int,
-    end: int,
-) -> None:
-    """Turns the ranks at positions[begin:end], of a row that is long or in two parts, into physical positions."""
-    first = spans[span, FIRST]
-    for e in range(begin, end):
-        beyond = positions[e] - spans[span, ALIVE]
-        if beyond < 0:
-            positions[e] = _select(words, before, first, spans[span, KEPT], positions[e])
-            prefetch(indices, positions[e])
-        else:
-            positions[e] = _select(words, before, spans[span, SECOND], spans[span, REST], beyond)
-            prefetch(tail, positions[e] - indices.size)
-
-
-@kernel
-def _select(words: Words, before: Int64s, start: Number, count: Number, rank: Number) -> Number:
-    """The physical position of the live edge number `rank` of a stretch."""
-    return start + rank if words.size == 0 else select_between(words, before, start, start + count, rank)
-
-
-@kernel
 def _load(rows: RowArrays, stamps: Int32s, positions: Int64s, neighbours: Int64s, begin: int, end: int) -> bool:
     """The ids at positions[begin:end]; whether all of them have a stamp."""
-    if rows.patch.indices.size == 0:
-        return _load_root(rows.indices, stamps, positions, neighbours, begin, end)
+    if rows.indices.size == 0 or rows.patch.indices.size == 0:
+        return _load_one(
+            rows.indices if rows.patch.indices.size == 0 else rows.patch.indices,
+            stamps,
+            positions,
+            neighbours,
+            begin,
+            end,
+        )
     return _load_either(rows.indices, rows.patch.indices, stamps, positions, neighbours, begin, end)
 
 
@@ -236,7 +198,9 @@ def _load_either(
     held = indices.size
     for e in range(begin, end):
         p = positions[e]
-        node = np.int64(indices[p]) if p < held else np.int64(tail[p - held])
+        late = p >= held
+        one, other = np.int64(indices[0 if late else p]), np.int64(tail[p - held if late else 0])
+        node = other if late else one
         outside |= (node < 0) | (node >= stamps.size)
         prefetch(stamps, node)
         neighbours[e] = node
@@ -244,7 +208,7 @@ def _load_either(
 
 
 @kernel
-def _load_root(
+def _load_one(
     indices: npt.NDArray[Any], stamps: Int32s, positions: Int64s, neighbours: Int64s, begin: int, end: int
 ) -> bool:
     outside: bool | np.bool_ = False

@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.bits import count_between, count_bits, last_zeros, mask_between
+from snapdb.kernels.bits import count_bits, last_zeros, live_before, mask_between
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
 
 __all__ = [
-    "AHEAD", "ALIVE", "BLOCK", "DEGREE", "FIELDS", "FIRST", "KEPT", "MASK", "REST", "SECOND",
+    "AHEAD", "ALIVE", "BLOCK", "DEGREE", "FIELDS", "FIRST", "KEPT", "REST", "SECOND",
     "is_plain", "list_spans", "locate", "locate_range",
 ]  # fmt: skip
 
@@ -27,10 +27,10 @@ AHEAD = 16
 """How many nodes ahead the bounds of rows are prefetched."""
 BLOCK = 128
 """Nodes whose rows are located together: what is known of them stays in the cache."""
-FIRST, KEPT, SECOND, REST, ALIVE, DEGREE, MASK = range(7)
+FIRST, KEPT, SECOND, REST, ALIVE, DEGREE = range(6)
 """What is known of a row: `KEPT` positions from `FIRST` in the root, `REST` from `SECOND` in the patch; how many of
-those in the root are live, and how many in all. Where there is `live`, MASK has a short row's bits, else 0."""
-FIELDS = 7
+those in the root are live, and how many in all."""
+FIELDS = 6
 
 
 @kernel
@@ -48,15 +48,18 @@ def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans
     patch, held = rows.patch, rows.indices.size
     if is_plain(rows):
         return _plain_rows(rows.indptr, held, nodes, low, high, last, spans)
-    _of_root(rows.indptr, rows.degrees, rows.live.words, patch.touched, nodes, low, high, last, spans)
+    live = rows.live
+    _of_root(
+        rows.indptr, rows.degrees, live.words, live.before, patch.touched, patch.ranks, nodes, low, high, last, spans
+    )
     if patch.touched.size > 0:
         _of_patch(patch.touched, patch.ranks, patch.kept, patch.indptr, nodes, low, high, held, spans)
     if rows.degrees.size > 0:
         _cut(rows.degrees, nodes, low, high, spans)
     if not _within(held, patch.indices.size, high - low, spans):
         return False
-    if rows.live.words.size > 0:
-        _count_live(rows.live.words, rows.live.before, high - low, spans)
+    if live.words.size > 0:
+        _count_live(live.words, live.before, high - low, spans)
     return True
 
 
@@ -76,7 +79,6 @@ def _plain_rows(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, l
         spans[span, KEPT] = kept
         spans[span, SECOND] = held
         spans[span, REST] = 0
-        spans[span, MASK] = 0
         spans[span, ALIVE] = kept
         spans[span, DEGREE] = kept
     return not outside
@@ -87,7 +89,9 @@ def _of_root(
     indptr: Int64s,
     degrees: npt.NDArray[np.uint32],
     words: Words,
+    before: Int64s,
     touched: Words,
+    ranks: Int64s,
     nodes: Int64s,
     low: int,
     high: int,
@@ -105,13 +109,16 @@ def _of_root(
         spans[span, FIRST] = first
         spans[span, KEPT] = kept
         spans[span, REST] = 0
-        spans[span, MASK] = 0
         if degrees.size > 0:
             prefetch(degrees, node)
         if touched.size > 0:
             prefetch(touched, node >> 6)
+            prefetch(ranks, node >> 6)
         if words.size > 0:
             prefetch(words, first >> 6)
+            prefetch(words, (first + kept) >> 6)
+            prefetch(before, first >> 9 << 1)
+            prefetch(before, (first + kept) >> 9 << 1)
 
 
 @kernel
@@ -126,12 +133,21 @@ def _of_patch(
     held: int,
     spans: Int64s,
 ) -> None:
-    """Where the patch takes over; a row of the root that is shorter than what the patch keeps of it is damaged."""
+    """Where the patch takes over; a row of the root that is shorter than what the patch keeps of it is damaged.
+
+    Ranks come first, so that what stands there is on its way when it is read.
+    """
     for i in range(low, high):
         word, span = nodes[i] >> 6, i - low
         bits = touched[word] >> np.uint64(nodes[i] & 63)
-        if bits & np.uint64(1):
-            rank = ranks[word] + count_bits(touched[word]) - count_bits(bits)
+        rank = ranks[word] + count_bits(touched[word]) - count_bits(bits)
+        spans[span, SECOND] = rank
+        spans[span, REST] = np.int64(bits & np.uint64(1))
+        prefetch(kept, rank)
+        prefetch(indptr, rank)
+    for span in range(high - low):
+        if spans[span, REST] != 0:
+            rank = spans[span, SECOND]
             spans[span, KEPT] = kept[rank] if kept[rank] <= spans[span, KEPT] else -1
             spans[span, SECOND] = indptr[rank]
             spans[span, REST] = indptr[rank + 1] - indptr[rank]
@@ -170,18 +186,13 @@ def _count_live(words: Words, before: Int64s, count: int, spans: Int64s) -> None
     """How many positions of each row are live."""
     for span in range(count):
         first, kept, rest = spans[span, FIRST], spans[span, KEPT], spans[span, REST]
-        alive: Number = np.int64(0)
-        mask = np.uint64(0)
-        if 0 < kept <= 64:
-            mask = mask_between(words, first, first + kept)
-            alive = count_bits(mask)
-        elif kept > 0:
-            alive = count_between(words, before, first, first + kept)
+        alive = live_before(words, before, first + kept) - live_before(words, before, first)
         spans[span, ALIVE] = alive
         spans[span, DEGREE] = alive
-        spans[span, MASK] = np.int64(mask) if rest == 0 else np.int64(0)
         if rest > 0:
-            spans[span, DEGREE] += count_between(words, before, spans[span, SECOND], spans[span, SECOND] + rest)
+            second = spans[span, SECOND]
+            alive += live_before(words, before, second + rest) - live_before(words, before, second)
+            spans[span, DEGREE] = alive
 
 
 @kernel

@@ -12,6 +12,7 @@ from snapdb.errors import BindError, CorruptError
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels import buffers
 from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
+from snapdb.kernels.spans import FIELDS, is_plain
 from snapdb.sampling.keys import pick_prefix
 from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, Subgraph
@@ -29,6 +30,8 @@ class Walk:
     relation: Relation
     fanout: Fanout
     adjacency: Adjacency
+    plain: bool
+    """The adjacency is nothing but a root: rows need not be located."""
 
     def count(self, hop: int) -> int:
         """How many edges a node gets at this hop."""
@@ -52,7 +55,7 @@ class Sampler:
         _check(view, spec)
         self.spec = spec
         self.walks = tuple(
-            Walk(relation, fanout, view.adjacency(relation))
+            Walk(relation, fanout, adjacency := view.adjacency(relation), bool(is_plain(adjacency.rows)))
             for fanout in sorted(spec.fanouts, key=lambda fanout: fanout.sort_key)
             for relation in fanout.relations
         )
@@ -98,7 +101,8 @@ def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scr
     """The edges of the hops before, and those of one hop more, drawn into arrays of just the right size."""
     rows = walk.adjacency.rows
     frontier, near = scratch.nodes[walk.relation.expands].nodes, scratch.nodes[walk.relation.reaches]
-    new = count_edges(rows, fanout, frontier, low, high)
+    spans = buffers.empty((0 if walk.plain else high - low, FIELDS), np.int64)
+    new = count_edges(rows, fanout, frontier, low, high, spans)
     if new < 0:
         raise _damaged(walk)
     near.reserve(new)
@@ -113,6 +117,7 @@ def _expand(walk: Walk, prefix: np.uint64, fanout: int, low: int, high: int, scr
         frontier,
         low,
         high,
+        spans,
         near.nodes,
         near.count,
         near.stamps,

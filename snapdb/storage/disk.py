@@ -8,7 +8,8 @@ import os
 import shutil
 import sqlite3
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 MANIFEST = "manifest.json"
+
+_THREADS = 2
 
 
 class Disk:
@@ -94,11 +97,7 @@ def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]
     try:
         disk.make(staging)
         yield staging
-        files = {}
-        for path in sorted(p for p in staging.iterdir()):
-            size, sha256 = hash_file(path)
-            files[path.name] = {"bytes": size, "sha256": sha256}
-            disk.settle(path)
+        files = _settled(disk, sorted(staging.iterdir()))
         manifest = staging / MANIFEST
         content = {**facts, "files": files}
         manifest.write_text(json.dumps({**content, "seal": seal(content)}, indent=1))
@@ -111,6 +110,16 @@ def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]
     except BaseException:
         disk.remove(staging)
         raise
+
+
+def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Each file's size and sha256, worked out by threads while one after another is forced to the disk."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = [pool.submit(hash_file, path) for path in paths]
+        for path in paths:
+            disk.settle(path)
+        facts = [future.result() for future in found]
+    return {path.name: {"bytes": size, "sha256": sha256} for path, (size, sha256) in zip(paths, facts, strict=True)}
 
 
 def seal(content: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.errors import CorruptError
-from snapdb.kernels.patch import Keys, Lists, Stretches, find_changes, list_tails, merge_column
+from snapdb.kernels import buffers
+from snapdb.kernels.distinct import distinct
+from snapdb.kernels.forms import plain_array
+from snapdb.kernels.patch import DAMAGED, Keys, Lists, Outline, Root, are_patch, find_changes, list_tails
+from snapdb.kernels.patch_columns import merge_column, pick_parts
 from snapdb.storage.arrays import ArrayFile, TimeSpan
 from snapdb.storage.disk import map_array
+from snapdb.storage.histories import FOREVER
 from snapdb.storage.topology import EdgeArrays, Rows, read_rows, rows_of, sort_edges, write_rows
 
 __all__ = ["Patch", "build_patch", "merged", "read_patch", "write_merged", "write_patch"]
@@ -40,7 +45,14 @@ class Patch:
 
 
 def build_patch(
-    root: Rows, before: Patch | None, removed: EdgeArrays, added: EdgeArrays, nodes: int, far_nodes: int
+    root: Rows,
+    before: Patch | None,
+    removed: EdgeArrays,
+    added: EdgeArrays,
+    nodes: int,
+    far_nodes: int,
+    *,
+    last_time: int | None = None,
 ) -> Patch:
     """The patch of `root` after those changes, at a cost that follows from the rows they touch.
 
@@ -50,34 +62,24 @@ def build_patch(
         added: Edges that are not there.
         nodes: How many nodes there are now, at least as many as the root's.
         far_nodes: How many the neighbours' type has now.
+        last_time: No edge of the root has a later time; saves a look at the rows that later edges come to.
 
     Raises:
         CorruptError: an edge to remove is not there, or an id or a row is out of its range.
     """
     base = before or _nothing(root)
-    touched = np.unique(np.concatenate([removed.destination, added.destination, base.nodes]))
-    _check_nodes(touched, nodes)
-    whole, old = _standing(root, base, touched)
-    came = sort_edges(_onto(added, touched), touched.size, far_nodes)
-    new = _lists(came)
+    if base.nodes.size and not 0 <= int(base.nodes[-1]) < nodes:
+        raise _beyond(int(base.nodes[-1]), nodes)
+    old = _lists(base.nodes, base.rows)
     nowhere = np.zeros_like(removed.destination)
-    leaving = EdgeArrays(nowhere, removed.destination, removed.edge_id, removed.time, None)
-    gone = _lists(sort_edges(_onto(leaving, touched), touched.size, 1))
-    kept = np.empty(touched.size, np.int64)
-    positions = np.empty(gone.edge_id.size, np.int64)
-    keys = _keys(root)
-    missing = find_changes(whole, keys, old, gone, new, kept, positions)
-    if missing >= 0:
-        node = touched[np.searchsorted(gone.indptr, missing, side="right") - 1]
-        raise CorruptError(
-            f"edge {gone.edge_id[missing]} of node {node} is to leave a topology that does not hold it, "
-            "or to leave it twice; CHECK DATABASE names the file"
-        )
-    sizes = whole.length - kept + np.diff(old.indptr) - np.diff(gone.indptr) + np.diff(new.indptr)
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
-    origin = np.empty(int(indptr[-1]), np.int64)
-    list_tails(whole, keys, old, gone, positions, new, kept, indptr, origin)
-    return Patch(touched, kept, _gathered(indptr, origin, (root, base.rows, came)))
+    gone = _lists(*_grouped(replace(removed, source=nowhere, weight=None, until=None), nodes, 1))
+    heads, came = _grouped(added, nodes, far_nodes)
+    new = _lists(heads, came)
+    whole = Root(plain_array(root.indptr, np.int64), _keys(root), FOREVER if last_time is None else last_time)
+    outline, positions = _outline(whole, old, base.kept, gone, new)
+    origin = buffers.empty((int(outline.indptr[-1]),), np.int64)
+    list_tails(whole, old, gone, new, outline, positions, origin)
+    return Patch(outline.nodes, outline.kept, _picked(outline.indptr, origin, (root, base.rows, came)))
 
 
 def write_patch(patch: Patch, directory: Path) -> dict[str, Any]:
@@ -98,14 +100,9 @@ def read_patch(directory: Path, root: Rows) -> Patch:
     sizes = [array.size for array in (nodes, kept) if array.ndim == 1 and array.dtype == np.int64]
     sound = sizes == [rows.indptr.size - 1] * 2
     sound = sound and list(rows.columns) == list(root.columns) and rows.indices.dtype == root.indices.dtype
-    sound = sound and bool((nodes[1:] > nodes[:-1]).all()) and bool((nodes >= 0).all())
-    sound = sound and rows.indptr[0] == 0 and rows.indptr[-1] == rows.indices.size
-    sound = sound and bool((rows.indptr[1:] >= rows.indptr[:-1]).all())
-    if not sound:
+    if not sound or not _stands_on(root, nodes, kept, rows):
         raise CorruptError(f"{directory} is not a patch of its topology; restore it from a backup or REFRESH FULL")
-    patch = Patch(nodes, kept, rows)
-    _standing(root, patch, nodes)
-    return patch
+    return Patch(nodes, kept, rows)
 
 
 def merged(root: Rows, patch: Patch, nodes: int) -> Rows:
@@ -140,75 +137,80 @@ def _nothing(root: Rows) -> Patch:
     return Patch(nothing, nothing, root.take(np.zeros(1, np.int64), nothing))
 
 
-def _check_nodes(touched: Int64s, nodes: int) -> None:
-    if touched.size and (touched[0] < 0 or touched[-1] >= nodes):
-        wrong = touched[0] if touched[0] < 0 else touched[-1]
-        raise CorruptError(f"an edge leads to node {wrong}, and there are {nodes}; CHECK DATABASE names the file")
+def _beyond(node: int, nodes: int) -> CorruptError:
+    return CorruptError(f"an edge leads to node {node}, and there are {nodes}; CHECK DATABASE names the file")
 
 
-def _standing(root: Rows, patch: Patch, touched: Int64s) -> tuple[Stretches, Lists]:
-    """The logical rows of `touched`, among which are all of the patch: what of the root, and what of the patch."""
-    known = touched[: np.searchsorted(touched, root.indptr.size - 1)]
-    start = np.zeros(touched.size, np.int64)
-    length = np.zeros(touched.size, np.int64)
-    start[: known.size] = root.indptr[known]
-    length[: known.size] = root.indptr[known + 1] - start[: known.size]
-    at = np.searchsorted(touched, patch.nodes)
-    sound = bool((patch.kept >= 0).all() and (patch.kept <= length[at]).all())
-    length[at] = patch.kept
-    if not sound or (start < 0).any() or (length < 0).any() or (length > root.indices.size - start).any():
-        raise CorruptError("a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file")
-    sizes = np.zeros(touched.size, np.int64)
-    sizes[at] = np.diff(patch.rows.indptr)
-    lists = _lists(patch.rows)
-    return Stretches(start, length), lists._replace(indptr=np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]))
+def _stands_on(root: Rows, nodes: Int64s, kept: Int64s, rows: Rows) -> bool:
+    """Whether those are rows of ascending nodes, which keep what the root has."""
+    starts, touched, keeps, indptr = (plain_array(v, np.int64) for v in (root.indptr, nodes, kept, rows.indptr))
+    return bool(are_patch(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))
 
 
-def _onto(edges: EdgeArrays, touched: Int64s) -> EdgeArrays:
-    """Edges whose destinations are counted among the touched nodes."""
-    return EdgeArrays(
-        edges.source,
-        np.searchsorted(touched, edges.destination),
-        edges.edge_id.astype(np.int64),
-        edges.time,
-        edges.weight,
-        edges.until,
-    )
+def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Rows]:
+    """The nodes that edges lead to, ascending, and their rows."""
+    try:
+        heads, places = distinct(edges.destination, nodes)
+    except IndexError as error:
+        raise _beyond(error.args[0], nodes) from None
+    counted = replace(edges, destination=places, edge_id=edges.edge_id.astype(np.int64, copy=False))
+    return heads, sort_edges(counted, heads.size, far_nodes)
 
 
 def _keys(rows: Rows) -> Keys:
-    return Keys(rows.edge_id if rows.time is None else rows.time, rows.edge_id)
+    time = np.empty(0, np.int64) if rows.time is None else rows.time
+    return Keys(plain_array(time, np.int64), plain_array(rows.edge_id, rows.edge_id.dtype))
 
 
-def _lists(rows: Rows) -> Lists:
-    """Copies of the keys, in one type whatever the rows' is: a kernel is compiled once."""
-    time, edge_id = (values.astype(np.int64) for values in _keys(rows))
-    return Lists(rows.indptr, time, edge_id)
+def _lists(nodes: Int64s, rows: Rows) -> Lists:
+    return Lists(plain_array(nodes, np.int64), plain_array(rows.indptr, np.int64), _keys(rows))
 
 
-def _gathered(indptr: Int64s, origin: Int64s, parts: tuple[Rows, Rows, Rows]) -> Rows:
+def _outline(root: Root, old: Lists, held: Int64s, gone: Lists, new: Lists) -> tuple[Outline, Int64s]:
+    """What a patch is to hold, and where in the logical rows each edge is that goes."""
+    most = old.nodes.size + gone.nodes.size + new.nodes.size
+    outline = Outline(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64))
+    positions = np.empty(gone.keys.edge_id.size, np.int64)
+    count, wrong = find_changes(root, old, plain_array(held, np.int64), gone, new, outline, positions)
+    if wrong == DAMAGED:
+        raise CorruptError("a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file")
+    if wrong >= 0:
+        node = gone.nodes[np.searchsorted(gone.indptr, wrong, side="right") - 1]
+        raise CorruptError(
+            f"edge {gone.keys.edge_id[wrong]} of node {node} is to leave a topology that does not hold it, "
+            "or to leave it twice; CHECK DATABASE names the file"
+        )
+    return Outline(outline.nodes[:count], outline.kept[:count], outline.indptr[: count + 1]), positions
+
+
+def _picked(indptr: Int64s, origin: Int64s, parts: tuple[Rows, Rows, Rows]) -> Rows:
     """Rows whose edges come from positions counted through all the parts; types are those of the first."""
-    bounds = np.cumsum([part.indices.size for part in parts])
-    kinds = np.searchsorted(bounds, origin, side="right")
     columns = {}
     for name, values in parts[0].columns.items():
-        held = [part.columns[name] for part in parts]
-        dtype = _narrowest(values.dtype, held[1:])
+        others = [part.columns[name] for part in parts[1:]]
+        dtype = _narrowest(values.dtype, others)
+        second, third = (_as_numbers(other.astype(dtype, copy=False)) for other in others)
         columns[name] = np.empty(origin.size, dtype)
-        for kind, (part, bound) in enumerate(zip(held, bounds, strict=True)):
-            columns[name][kinds == kind] = part[origin[kinds == kind] - (bound - part.size)]
+        pick_parts(origin, _as_numbers(values), second, third, columns[name].view(f"i{dtype.itemsize}"))
     return rows_of(indptr, columns)
+
+
+def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same bits as whole numbers, for which alone a kernel is compiled that only copies."""
+    return plain_array(values, values.dtype).view(f"i{values.itemsize}")
 
 
 def _narrowest(wanted: np.dtype[Any], others: list[npt.NDArray[Any]]) -> np.dtype[Any]:
     """The type wanted, or int64 where the others hold an id too large for it."""
-    large = wanted == np.int32 and any(values.size and int(values.max()) >= 2**31 for values in others)
+    wide = [values for values in others if values.size and values.dtype != np.int32]
+    large = wanted == np.int32 and any(int(values.max()) >= 2**31 for values in wide)
     return np.dtype(np.int64) if large else wanted
 
 
 def _merged_indptr(root: Rows, patch: Patch, nodes: int) -> Int64s:
     """Where the logical rows start, after a look at whether all that is of the root is within it."""
-    _check_nodes(patch.nodes, nodes)
+    if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # they ascend
+        raise _beyond(int(patch.nodes[-1]), nodes)
     known = root.indptr.size - 1
     degrees = np.zeros(nodes, np.int64)
     degrees[:known] = np.diff(root.indptr)
