@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +14,10 @@ from snapdb.execute.graph_data import VertexData
 from snapdb.kernels.lookup import look_up, look_up_runs
 from snapdb.relational import Session, key_bounds, key_rows
 from snapdb.storage.histories import FOREVER
+from snapdb.storage.ids import IdMap
 from snapdb.types import Segment
 
-__all__ = ["NO_KEY", "KeyLookup", "key_lookup"]
+__all__ = ["NO_KEY", "KeyLookup", "key_lookup", "run_lookup"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -51,13 +53,11 @@ def key_lookup(session: Session, vertices: VertexData, key_type: str, *, ever: b
         ever: Vertices of any version count, and not just those that are there.
     """
     map_ = vertices.id_map
-    if len(map_.columns) > 1 or not map_.limit or {key_type, map_.columns[0].type} - set(_INTEGERS):
+    if key_type not in _INTEGERS or not (runs := _runs(session, map_, vertices.rows.root)):
         return None
-    runs = _runs(session, vertices)
-    if not runs or max(r.first + r.length for r in runs) > FOREVER:
-        return None
-    if all(r.length == s.rows for r, s in zip(runs, map_.segments, strict=True)) and _in_order(session, vertices, runs):
-        return _by_runs(session, vertices, runs, ever)
+    if _in_order(session, map_, vertices.rows.root, runs):
+        everyone, alive = _by_runs(runs), None if ever else vertices.alive(session)
+        return everyone if alive is None else partial(_alive_only, everyone, alive)
     first, last = min(r.first for r in runs), max(r.first + r.length for r in runs) - 1
     if last - first >= _SPARSE * map_.limit + 1_000_000:
         return None
@@ -68,30 +68,40 @@ def key_lookup(session: Session, vertices: VertexData, key_type: str, *, ever: b
     return partial(look_up, dense, first)
 
 
-def _runs(session: Session, vertices: VertexData) -> list[_Run]:
-    """The range of keys of each file of the map; nothing where a file does not tell it."""
-    segments = vertices.id_map.segments
-    rows = session.rows(key_bounds(segments, vertices.rows.root))
+def run_lookup(session: Session, map_: IdMap, root: Path) -> KeyLookup | None:
+    """How to look up any key that there ever was by arithmetic alone; None when keys do not follow each other."""
+    runs = _runs(session, map_, root)
+    return _by_runs(runs) if runs and _in_order(session, map_, root, runs) else None
+
+
+def _runs(session: Session, map_: IdMap, root: Path) -> list[_Run]:
+    """The range of keys of each file of the map; nothing where keys are no plain integers, or a file does not tell."""
+    if len(map_.columns) > 1 or not map_.limit or map_.columns[0].type not in _INTEGERS:
+        return []
+    rows = session.rows(key_bounds(map_.segments, root))
     bounds = {path: (low, high) for path, low, high in rows if low is not None and high is not None}
     found = []
-    for segment in segments:
-        low, high = bounds.get(str(vertices.rows.root / segment.path), (0, -1))
-        if high < low:
+    for segment in map_.segments:
+        low, high = bounds.get(str(root / segment.path), (0, -1))
+        if high < low or high >= NO_KEY:
             return []
         found.append(_Run(low, high - low + 1, segment.first))
     return found
 
 
-def _in_order(session: Session, vertices: VertexData, runs: list[_Run]) -> bool:
-    """Whether the keys of each run ascend with their ids: those of a file that was merged out of others may not."""
-    new = [(run, file) for run, file in zip(runs, vertices.id_map.segments, strict=True) if file not in _in_order_files]
+def _in_order(session: Session, map_: IdMap, root: Path, runs: list[_Run]) -> bool:
+    """Whether each file holds every key of its range, ascending with the ids: one that was merged may not."""
+    files = list(zip(runs, map_.segments, strict=True))
+    if any(run.length != file.rows for run, file in files):
+        return False
+    new = [(run, file) for run, file in files if file not in _in_order_files]
     if not new:
         return True
     each = [
         f"(dense BETWEEN {r.start} AND {r.start + r.length - 1} AND CAST(k0 AS BIGINT) - {r.first} = dense - {r.start})"
         for r, _ in new
     ]
-    known = key_rows([file for _, file in new], vertices.id_map.columns, vertices.rows.root)
+    known = key_rows([file for _, file in new], map_.columns, root)
     (count,) = session.rows(f"SELECT count(*) FROM ({known}) WHERE {' OR '.join(each)}")[0]
     if int(count) != sum(run.length for run, _ in new):
         return False
@@ -101,14 +111,11 @@ def _in_order(session: Session, vertices: VertexData, runs: list[_Run]) -> bool:
     return True
 
 
-def _by_runs(session: Session, vertices: VertexData, runs: list[_Run], ever: bool) -> KeyLookup:
-    """Every file holds each key of its range, in order: the place of a key follows from its number."""
+def _by_runs(runs: list[_Run]) -> KeyLookup:
+    """The place of a key follows from its number."""
     ordered = sorted(runs, key=lambda run: run.first)
     columns = ([r.first for r in ordered], [r.length for r in ordered], [r.start for r in ordered])
-    firsts, lengths, starts = (np.array(values, np.int64) for values in columns)
-    alive = None if ever else vertices.alive(session)
-    everyone = partial(look_up_runs, firsts, lengths, starts)
-    return everyone if alive is None else partial(_alive_only, everyone, alive)
+    return partial(look_up_runs, *(np.array(values, np.int64) for values in columns))
 
 
 def _alive_only(everyone: KeyLookup, alive: npt.NDArray[np.bool_], keys: Int64s) -> Int64s:

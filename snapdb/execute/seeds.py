@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.errors import BindError, DataError, SnapdbError
+from snapdb.execute.key_lookup import NO_KEY, run_lookup
 from snapdb.execute.operator import Engine
 from snapdb.graph import GraphView
 from snapdb.plan.fits import key_family
@@ -77,6 +78,11 @@ def _check_columns(plan: SamplePlan, columns: Sequence[Column], id_map: IdMap) -
 
 def _lookup(engine: Engine, table: pa.Table, id_map: IdMap) -> npt.NDArray[np.int64]:
     """[rows] dense ids; -1 where a key is NULL or was never in the table."""
+    if pa.types.is_signed_integer(table.column(0).type):
+        with engine.relational.session() as session:
+            lookup = run_lookup(session, id_map, engine.home.path)
+        if lookup is not None:
+            return lookup(table.column(0).cast(pa.int64()).fill_null(NO_KEY).to_numpy())
     keys = [f"k{i}" for i in range(len(id_map.columns))]
     numbered = table.select(list(range(len(keys)))).rename_columns(keys)
     numbered = numbered.append_column("n", pa.array(np.arange(table.num_rows)))
