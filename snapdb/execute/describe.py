@@ -11,6 +11,7 @@ import pyarrow as pa
 from snapdb.execute.listing import listing
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.show import window_text
+from snapdb.graph.open import unless_moved
 from snapdb.plan.logical import DescribePlan
 from snapdb.storage.disk import read_manifest
 from snapdb.types import EdgeElement, FeatureSpec, PropertyGraph, Snapshot, Table, VertexElement
@@ -99,7 +100,8 @@ def _snapshot(engine: Engine, snapshot: Snapshot) -> pa.RecordBatch:
         "stored",
     )
     types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT, pa.int64(), _TEXT, _TEXT, _TEXT)
-    layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
+    with unless_moved(engine.ledger, snapshot):
+        layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
     head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.form, snapshot.version)
     rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None, snapshot.bytes, None, None, None)]
     specs = {element.name: element.features for element in snapshot.graph.elements}

@@ -17,6 +17,7 @@ from snapdb.execute.diff_elements import ElementRows, Key
 from snapdb.execute.diff_shifts import degree_bins
 from snapdb.execute.operator import Engine
 from snapdb.graph import OpenSnapshot, open_snapshot
+from snapdb.graph.open import unless_moved
 from snapdb.storage.disk import read_manifest
 from snapdb.types import PropertyGraph, Relation, Snapshot
 
@@ -65,7 +66,8 @@ def snapshot_side(engine: Engine, snapshot: Snapshot, stack: ExitStack) -> Side:
     engine.context.views(snapshot)  # says what is missing of its tables and their files
     tables = tables_at(engine.home, engine.ledger, snapshot.version)
     rows = keyed(snapshot_rows(snapshot, tables, engine.home.path), graph)
-    layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
+    with unless_moved(engine.ledger, snapshot):
+        layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
     counts = {Key("vertex", v["name"].lower()): int(v["nodes"]) for v in layout["vertices"]}
     counts |= {Key("edge", e["name"].lower()): int(e["edges"]) for e in layout["edges"]}
 

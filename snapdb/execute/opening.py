@@ -8,7 +8,7 @@ from functools import partial
 from snapdb.execute.operator import Engine
 from snapdb.execute.seeds import read_seeds
 from snapdb.graph import GraphView, open_snapshot
-from snapdb.graph.open import read_layout
+from snapdb.graph.open import read_layout, unless_moved
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
 from snapdb.plan.logical import SamplePlan
 from snapdb.sampling import Seeds
@@ -37,7 +37,8 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
         CorruptError: a file of the snapshot is missing or damaged.
         DataError: the seeds do not fit.
     """
-    _reverse(engine, plan)
+    with unless_moved(engine.ledger, plan.snapshot):
+        _reverse(engine, plan)
     engine.report(f"opening {plan.snapshot.name}", None)
     opened = open_snapshot(engine.home, engine.ledger, plan.snapshot)
     try:
@@ -51,11 +52,11 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
 
 def _reverse(engine: Engine, plan: SamplePlan) -> None:
     """Sort what the sampler walks against its direction, where that is worth keeping and can be kept."""
-    if engine.home.read_only:
+    walked = {fanout.edge.edge: fanout.edge for fanout in plan.spec.fanouts if fanout.direction != "IN"}
+    if engine.home.read_only or not walked:
         return
     layout = read_layout(engine.home, plan.snapshot)
     counts = {v.name: v.count for v in layout.vertices}
-    walked = {fanout.edge.edge: fanout.edge for fanout in plan.spec.fanouts if fanout.direction != "IN"}
     for edge in layout.edges:
         if edge.name in walked and edge.edges >= _WORTH and serves_outgoing(edge):
             type_, what = walked[edge.name], f"sorting {edge.name} by source"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,7 +31,7 @@ from snapdb.storage.locks import Lease
 from snapdb.storage.segments import check_files
 from snapdb.types import Snapshot
 
-__all__ = ["OpenSnapshot", "TableKeys", "open_snapshot", "read_layout"]
+__all__ = ["OpenSnapshot", "TableKeys", "open_snapshot", "read_layout", "unless_moved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,19 @@ def open_snapshot(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapsho
         CorruptError: a file of it is missing or has another size than its manifest says.
         CommitConflict: it was replaced or dropped at this moment (code 'moved').
     """
-    try:
+    with unless_moved(ledger, snapshot):
         return _opened(home, ledger, snapshot)
+
+
+@contextmanager
+def unless_moved(ledger: Ledger, snapshot: Snapshot) -> Iterator[None]:
+    """Files that are missed because the snapshot was replaced or dropped meanwhile are a conflict, and no damage.
+
+    Raises:
+        CommitConflict: they are (code 'moved').
+    """
+    try:
+        yield
     except CorruptError:
         # Who drops a snapshot removes its files at once, unless somebody holds them.
         if ledger.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
