@@ -65,7 +65,7 @@ def make_files(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = False) 
         found = {name: topology(engine, session, edge, full=full) for name, edge in data.edges.items()}
         facts: dict[str, object] = {"kind": "snapshot"}
         with publishing(engine.home.disk, final, facts) as staging:
-            alive = {name: _alive(session, vertex) for name, vertex in chosen.vertices.items()}
+            alive = {name: vertex.alive(session) for name, vertex in chosen.vertices.items()}
             vertices = []
             for i, (name, vertex) in enumerate(chosen.vertices.items()):
                 _check_histories(session, plan, vertex, alive[name], paths[name])
@@ -82,11 +82,6 @@ def make_files(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = False) 
     skipped = {n: t.skipped for n, t in found.items() if data.edges[n].rows.element.on_dangling == "SKIP"}
     shared = {name: each.written for name, each in found.items()}
     return Made(final, layout, directory_bytes(final), works, shared, skipped)
-
-
-def _alive(session: Session, vertices: VertexData) -> Bools | None:
-    """[dense ids] which vertices are in the snapshot; None when all are."""
-    return vertices.alive(session)
 
 
 def _check_histories(
