@@ -31,7 +31,7 @@ from benchmarks.naive import naive_batches
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading import BatchStream
 from snapdb.loading.assemble import assemble
-from snapdb.sampling import epoch_order
+from snapdb.sampling import epoch_order, node_entry
 
 __all__ = ["BATCH", "FANOUTS", "MEASURES", "QUERY", "Figures"]
 
@@ -80,7 +80,7 @@ def bare_pass(stream: BatchStream, epoch: int, threads: int, gather: bool = True
     def work(number: int) -> tuple[int, int]:
         scratch = idle.pop()
         seeds = stream.seeds.ids[order[number * BATCH : (number + 1) * BATCH]]
-        found = stream.sampler.sample(seeds, epoch * stream.batches + number, scratch)
+        found = stream.sampler.sample(node_entry("node", seeds), epoch * stream.batches + number, scratch)
         idle.append(scratch)
         if gather:
             x.read(found.nodes["node"])
@@ -108,7 +108,9 @@ def stages_pass(stream: BatchStream, epoch: int, spent: dict[str, float]) -> Pas
     for number in range(stream.batches):
         ordinals = order[number * BATCH : (number + 1) * BATCH]
         began = time.perf_counter()
-        found = stream.sampler.sample(stream.seeds.ids[ordinals], epoch * stream.batches + number, scratch)
+        found = stream.sampler.sample(
+            node_entry("node", stream.seeds.ids[ordinals]), epoch * stream.batches + number, scratch
+        )
         sampled, gathered = time.perf_counter(), spent["gather"]
         batch = assemble(view, stream.sampler, stream.seeds, ordinals, found, index=(epoch, number), lineage={})
         spent["sampling"] += sampled - began

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, GraphView
-from snapdb.sampling import Sampler, Seeds, Subgraph
+from snapdb.sampling import Sampler, Seeds, Subgraph, node_entry
 from snapdb.storage.topology import Rows as StoredRows
 from snapdb.types import Direction, EdgeType, Fanout, Relation, SampleSpec, SeedOrder
 from tests import oracle
@@ -152,7 +152,7 @@ class MemoryGraph:
 def agreed(view: GraphView, graph: oracle.Graph, spec: SampleSpec, seeds: list[int], batch: int) -> Subgraph:
     """Samples, and compares nodes, hops and edges with the oracle's."""
     sampler = Sampler(view, spec)
-    found = sampler.sample(np.array(seeds, np.int64), batch, sampler.scratch())
+    found = sampler.sample(node_entry(spec.seed_type, np.array(seeds, np.int64)), batch, sampler.scratch())
     fanouts: list[Any] = [(tuple(f.edge), f.direction, list(f.counts)) for f in spec.fanouts]
     expected = oracle.sample(graph, seeds, spec.seed_type, fanouts, spec.seed, batch)
     for name in sampler.node_types:

@@ -24,7 +24,7 @@ from snapdb.kernels.bits import live_before, rank_blocks, select_live
 from snapdb.kernels.rows import live_arrays, neighbours_of, patch_arrays, row_arrays
 from snapdb.kernels.sample import count_edges
 from snapdb.kernels.spans import FIELDS
-from snapdb.sampling import Sampler
+from snapdb.sampling import Sampler, node_entry
 from snapdb.storage.patches import Patch, build_patch, write_patch
 from snapdb.storage.topology import EdgeArrays, Rows, sort_edges, write_rows
 from snapdb.types import FULL, Direction, EdgeType, Fanout, Relation
@@ -368,6 +368,6 @@ def test_a_sampler_says_whose_rows_are_damaged() -> None:
     broken = rows_adjacency(Rows(np.array([0, 3]), np.zeros(2, np.int32), np.arange(2), None, None))
     sampler = Sampler(view_of(broken, 1), sample_spec("customer", Fanout(KNOWS, "IN", (2,))))
     with pytest.raises(CorruptError, match="knows"):
-        sampler.sample(np.array([0]), 0, sampler.scratch())
+        sampler.sample(node_entry(sampler.spec.seed_type, np.array([0])), 0, sampler.scratch())
     with pytest.raises(CorruptError, match="CHECK DATABASE"):
         view_of(broken, 1).adjacency(Relation(KNOWS, "OUT"))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from snapdb.sampling import Sampler
+from snapdb.sampling import Sampler, node_entry
 from snapdb.types import EdgeType, Fanout
 from tests.graphs import EdgeList, MemoryGraph, sample_spec
 
@@ -25,7 +25,7 @@ def positions(degree: int, k: int, batches: int = BATCHES) -> npt.NDArray[np.int
         MemoryGraph({"node": degree}, {KNOWS: edges}).view(), sample_spec("node", Fanout(KNOWS, "IN", (k,)))
     )
     scratch = sampler.scratch()
-    hub = np.zeros(1, np.int64)
+    hub = node_entry("node", np.zeros(1, np.int64))
     return np.stack([sampler.sample(hub, batch, scratch).hops[0][0].position for batch in range(batches)])
 
 

@@ -12,7 +12,7 @@ from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine, Rows
 from snapdb.graph import GraphView
 from snapdb.plan.logical import SamplePlan
-from snapdb.sampling import Block, Sampler, Subgraph, epoch_order
+from snapdb.sampling import Block, Sampler, Subgraph, epoch_order, node_entry
 
 __all__ = ["Sample"]
 
@@ -49,7 +49,7 @@ class Sample:
                 number = epoch * per_epoch + index
                 engine.report(f"sampling {spec.snapshot}", number / (per_epoch * self.plan.epochs))
                 chosen = seeds.ids[order[index * size : (index + 1) * size]]
-                yield number, sampler.sample(chosen, number, scratch)
+                yield number, sampler.sample(node_entry(seeds.type, chosen), number, scratch)
 
 
 def _schema(view: GraphView, sampler: Sampler) -> pa.Schema:

@@ -131,5 +131,11 @@ class GraphView:
     targets: Mapping[str, Feature]
     """Vertex type → target by dense id: int64 (strings as codes, NULL as -1) or float32."""
     keys: Mapping[str, KeyReader]
+    weights: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
+    """Edge type's name → weights by edge id, where a sampler's WEIGHT BY names another column than the graph's own."""
+    born: Mapping[str, Int64s] = field(default_factory=dict)
+    """Vertex type → since when each dense id is there (-2^63: always), where a sampler must know it."""
+    destination_weights: npt.NDArray[np.float64] | None = None
+    """By dense id of the seed edges' destinations, where negatives are weighted."""
     lineage: Mapping[str, Any] = field(default_factory=dict)
     """snapshot, graph, version, window, database: plain values for JSON."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -15,17 +17,33 @@ __all__ = ["kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_SOURCES = sha256(b"".join(p.read_bytes() for p in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()[:12]
-"""Names the state of all kernels."""
+_HERE = Path(__file__).parent
+_IMPORTED = re.compile(rb"^from snapdb\.kernels\.(\w+) import", re.MULTILINE)
+
+
+@cache
+def _source(module: str) -> bytes:
+    return (_HERE / f"{module}.py").read_bytes()
+
+
+@cache
+def _state(module: str) -> str:
+    """Names the state of a module of kernels and of all those that it builds on."""
+    met, found = {module}, [module]
+    for name in found:
+        new = {word.decode() for word in _IMPORTED.findall(_source(name))} - met
+        met |= new
+        found += sorted(new)
+    return sha256(b"".join(_source(name) for name in sorted(met))).hexdigest()[:12]
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]  # numba has no types
-    """Machine code for one state of all kernels: numba itself looks at a kernel's own file alone, but kernels are
+    """Machine code for one state of the sources: numba itself looks at a kernel's own file alone, but kernels are
     inlined into others, and a cache that speaks of a class that is gone cannot even be read."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        base = f"{self._impl.filename_base}.{_SOURCES}"
+        base = f"{self._impl.filename_base}.{_state(function.__module__.rpartition('.')[2])}"
         self._cache_file = IndexDataCacheFile(self._cache_path, base, self._impl.locator.get_source_stamp())
 
 

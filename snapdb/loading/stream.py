@@ -23,7 +23,7 @@ from snapdb.loading.assemble import assemble
 from snapdb.loading.batch import Batch
 from snapdb.loading.ordered import Ordered
 from snapdb.release import __version__
-from snapdb.sampling import Sampler, Scratch, Seeds, epoch_order
+from snapdb.sampling import Sampler, Scratch, Seeds, epoch_order, node_entry
 from snapdb.types import RNG_SCHEME, SampleSpec
 
 __all__ = ["BatchStream"]
@@ -204,7 +204,8 @@ class BatchStream(IterableDataset[Batch]):
             ordinals = order[index * size : (index + 1) * size]
             scratch = self._scratch()
             number = epoch * self.batches + index
-            subgraph = self.sampler.sample(self.seeds.ids[ordinals], number, scratch)
+            entry = node_entry(self.seeds.type, self.seeds.ids[ordinals], ordinals)
+            subgraph = self.sampler.sample(entry, number, scratch)
             self._idle.append(scratch)  # after a failure it may be half-written, and is dropped
             batch = assemble(
                 self.view, self.sampler, self.seeds, ordinals, subgraph, index=(epoch, index), lineage=dict(lineage)

@@ -3,6 +3,18 @@
 from snapdb.sampling.sampler import Sampler
 from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.seeds import epoch_order
-from snapdb.sampling.subgraph import Block, Edges, Seeds, Subgraph
+from snapdb.sampling.subgraph import Block, Edges, Entry, Excluded, Group, Seeds, Subgraph, node_entry
 
-__all__ = ["Block", "Edges", "Sampler", "Scratch", "Seeds", "Subgraph", "epoch_order"]
+__all__ = [
+    "Block",
+    "Edges",
+    "Entry",
+    "Excluded",
+    "Group",
+    "Sampler",
+    "Scratch",
+    "Seeds",
+    "Subgraph",
+    "epoch_order",
+    "node_entry",
+]

@@ -15,7 +15,7 @@ from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
 from snapdb.kernels.spans import FIELDS, is_plain
 from snapdb.sampling.keys import pick_prefix
 from snapdb.sampling.scratch import Scratch
-from snapdb.sampling.subgraph import Edges, Subgraph
+from snapdb.sampling.subgraph import Edges, Entry, Subgraph
 from snapdb.types import FULL, Fanout, Relation, SampleSpec
 
 __all__ = ["Sampler", "Walk"]
@@ -72,12 +72,13 @@ class Sampler:
         """Working memory for one thread: at most 12 bytes a node of the snapshot, touched only where batches reach."""
         return Scratch(self._node_counts)
 
-    def sample(self, seeds: Int64s, batch: int, scratch: Scratch) -> Subgraph:
-        """The neighbourhood of `seeds`, different dense ids of the seed type, in global batch number `batch`.
+    def sample(self, entry: Entry, batch: int, scratch: Scratch) -> Subgraph:
+        """The neighbourhood of those who enter, in global batch number `batch`.
 
         The same arguments give the same arrays, bit for bit, whatever the scratch did before. Raises IndexError when
         an id is not of the snapshot.
         """
+        seeds = entry.groups[0].ids
         count = self._node_counts[self.spec.seed_type]
         if seeds.size and not 0 <= int(seeds.min()) <= int(seeds.max()) < count:
             raise IndexError(f"seeds are dense ids 0 ≤ id < {count}, found {int(seeds.min())} to {int(seeds.max())}")

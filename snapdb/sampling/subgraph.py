@@ -1,31 +1,77 @@
-"""What sampling yields: seeds, and the neighbourhood of some seeds, renumbered from zero."""
+"""What goes into sampling and what comes out: seeds, who enters a batch, the neighbourhood renumbered from zero."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.types import Relation
+from snapdb.types import EdgeType, Relation
 
-__all__ = ["Block", "Edges", "Seeds", "Subgraph"]
+__all__ = ["Block", "Edges", "Entry", "Excluded", "Group", "Ints", "Seeds", "Subgraph", "node_entry"]
+
+Int64s = npt.NDArray[np.int64]
+Ints: TypeAlias = Any
+"""int64 values: a numpy array, or a torch tensor where the torch back end works on a GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """The seed set of a stream in its canonical order: by dense id. The index in that order is the seed's ordinal."""
+    """The seed set of a stream in its canonical order. The index in that order is the seed's ordinal.
+
+    Vertices are ordered by (dense id, time, y), edges by (time, edge id, y).
+    """
 
     type: str
-    """Vertex type."""
-    ids: npt.NDArray[np.int64]
-    """Dense ids, ascending, without duplicates."""
+    """Vertex type; of edges that of their sources."""
+    ids: Int64s
+    """Dense ids of vertices, or ids of edges."""
     y: npt.NDArray[Any] | None
     """Targets that the seed query gave, by ordinal; None: the graph's TARGET, if any."""
-    query_order: npt.NDArray[np.int64] | None
+    query_order: Int64s | None
     """Ordinals in the order of the query's rows, for IN ORDER; None otherwise."""
+    time: Int64s | None = None
+    """Each seed's time, in the unit of event times; None when the query gives none."""
+    ends: tuple[Int64s, Int64s] | None = None
+    """Of seed edges: dense ids of their sources and of their destinations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Vertices of one type that enter a batch together."""
+
+    type: str
+    ids: Int64s
+    """Dense ids."""
+    trees: Int64s
+    """The index in the batch of the seed that each belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """Edges of one type, as pairs of ends, that a batch must not see."""
+
+    edge: EdgeType
+    source: Int64s
+    destination: Int64s
+    trees: Int64s
+    """The seed that each pair belongs to: of disjoint trees only its own is kept from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Who enters a batch: a seed is a vertex, or an edge with its ends and negatives."""
+
+    groups: tuple[Group, ...]
+    """In the order in which they are numbered: of seed edges sources, destinations, negatives."""
+    ordinals: Int64s
+    """[seeds] in the seed set."""
+    times: Int64s | None = None
+    """[seeds]"""
+    excluded: Excluded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +79,11 @@ class Block:
     """The edges that one hop drew over one relation, in emission order."""
 
     relation: Relation
-    neighbour: npt.NDArray[np.int64]
+    neighbour: Ints
     """[edges] local ids of the far ends, in `nodes[relation.reaches]`."""
-    seed_side: npt.NDArray[np.int64]
+    seed_side: Ints
     """[edges] local ids of the expanded nodes, in `nodes[relation.expands]`."""
-    position: npt.NDArray[np.int64]
+    position: Ints
     """[edges] where each edge stands in the relation's Adjacency."""
 
 
@@ -45,10 +91,12 @@ class Block:
 class Edges:
     """All edges that a batch drew over one relation, hop after hop, each hop in emission order."""
 
-    index: npt.NDArray[np.int64]
+    index: Ints
     """[2, edges] local ids: neighbours above, expanded nodes below."""
-    position: npt.NDArray[np.int64]
+    position: Ints
     """[edges] where each edge stands in the relation's Adjacency."""
+    weight: Any = None
+    """[edges] float64 Horvitz-Thompson weights, under PRIORITY; None otherwise."""
 
     def block(self, relation: Relation, start: int, stop: int) -> Block:
         """The edges from start up to stop, as views."""
@@ -59,7 +107,7 @@ class Edges:
 class Subgraph:
     """The neighbourhood of some seeds. Local ids count per vertex type: seeds first, then by first appearance."""
 
-    nodes: Mapping[str, npt.NDArray[np.int64]]
+    nodes: Mapping[str, Ints]
     """Vertex type → dense ids; the position is the local id. Every vertex type of the sampler is there, if empty."""
     hops: tuple[tuple[Block, ...], ...]
     """Per hop, nearest first, one block for each relation, in sampling order."""
@@ -67,3 +115,13 @@ class Subgraph:
     """Vertex type → how many nodes are new at the seeds and at each hop: hops + 1 numbers."""
     edges: Mapping[Relation, Edges]
     """The same edges by relation, in sampling order; the blocks of `hops` are views of them."""
+    entered: tuple[Ints, ...] = ()
+    """For each group that entered, its local ids."""
+    trees: Mapping[str, Ints] | None = None
+    """Of disjoint trees: vertex type → [nodes] the index in the batch of the seed whose tree a node is in."""
+
+
+def node_entry(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> Entry:
+    """Vertices as seeds, each the root of its own tree; their ordinals count from 0 where none are given."""
+    places = np.arange(ids.size, dtype=np.int64)
+    return Entry((Group(kind, ids, places),), places if ordinals is None else ordinals, times)

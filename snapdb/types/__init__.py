@@ -10,7 +10,20 @@ from snapdb.types.graph import (
     VertexElement,
     type_hash,
 )
-from snapdb.types.sampling import FULL, RNG_SCHEME, Fanout, Relation, SampleSpec, SeedOrder
+from snapdb.types.sampling import (
+    FULL,
+    RNG_SCHEME,
+    Backend,
+    Drawing,
+    Fanout,
+    Link,
+    Method,
+    Negatives,
+    Relation,
+    SampleSpec,
+    SeedOrder,
+    Temporal,
+)
 from snapdb.types.snapshot import ALL_TIME, FORMS, PINNED, Filter, Form, Pin, Snapshot, TimeUnit, Window
 from snapdb.types.suggest import did_you_mean
 from snapdb.types.table import Column, Segment, Table, Tag, Version
@@ -21,8 +34,10 @@ __all__ = [
     "FULL",
     "PINNED",
     "RNG_SCHEME",
+    "Backend",
     "Column",
     "Direction",
+    "Drawing",
     "EdgeElement",
     "EdgeType",
     "Fanout",
@@ -30,6 +45,9 @@ __all__ = [
     "Filter",
     "Form",
     "History",
+    "Link",
+    "Method",
+    "Negatives",
     "Pin",
     "PropertyGraph",
     "Relation",
@@ -39,6 +57,7 @@ __all__ = [
     "Snapshot",
     "Table",
     "Tag",
+    "Temporal",
     "TimeUnit",
     "Version",
     "VertexElement",

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from snapdb.types.graph import Direction, EdgeType, type_hash, type_text
 
-__all__ = ["FULL", "RNG_SCHEME", "Fanout", "Relation", "SampleSpec", "SeedOrder"]
+__all__ = [
+    "FULL",
+    "RNG_SCHEME",
+    "Backend",
+    "Drawing",
+    "Fanout",
+    "Link",
+    "Method",
+    "Negatives",
+    "Relation",
+    "SampleSpec",
+    "SeedOrder",
+    "Temporal",
+]
 
 FULL = -1
 """A fanout that delivers every neighbour."""
@@ -16,6 +30,8 @@ RNG_SCHEME = "snapdb-1"
 """The name of the draw formulas; it travels with every sampler, batch and export."""
 
 SeedOrder = Literal["SHUFFLE", "IN ORDER", "FIXED"]
+Method = Literal["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK", "LABOR"]
+Backend = Literal["numba", "torch"]
 
 
 class Relation(NamedTuple):
@@ -71,11 +87,59 @@ class Fanout:
 
 
 @dataclass(frozen=True, slots=True)
+class Drawing:
+    """How a node's edges are drawn, of those that are eligible."""
+
+    method: Method = "UNIFORM"
+    replace: bool = False
+    """WITH REPLACEMENT: an edge may be drawn more than once."""
+    weights: tuple[tuple[str, str], ...] = ()
+    """(edge type, column of its table) whose values weigh the draws; other edge types draw as if all weights were 1."""
+    weighted: bool = False
+    """WEIGHT BY, TOPK and PRIORITY."""
+    dependent: int = 1
+    """LABOR: over so many batches each neighbour's variate is drawn anew once; 1 draws all anew in every batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Temporal:
+    """Each seed has a tree of its own, which holds nothing from beyond the seed's time."""
+
+    inclusive: bool
+    """TEMPORAL <=: what happens at the seed's time is still seen."""
+    within: int | None
+    """Nothing older than this before the seed's time, in the unit of event times; None: all that is before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Negatives:
+    """Destinations that are no neighbours, drawn for each seed edge."""
+
+    count: int
+    """For each positive."""
+    weight: str | None
+    """Column of the destination's table that weighs the draws, or DEGREE; None: all alike."""
+    known: Literal["EVER", "BEFORE", "AT"] | None
+    """EXCLUDE KNOWN: destinations of the source's edges are left out, of any time, before or at the seed's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Seeds are edges: sources enter a batch first, then destinations, then negatives."""
+
+    edge: EdgeType
+    negatives: Negatives | None
+    exclude: Literal["NONE", "PAIR", "BOTH"]
+    """Which edges of this type no seed of the batch may see: those between a seed's ends, or also those back."""
+
+
+@dataclass(frozen=True, slots=True)
 class SampleSpec:
     """A SAMPLE statement with its names resolved."""
 
     snapshot: str
     seed_type: str
+    """The vertex type of the seeds; of seed edges that of their sources."""
     seed_query: str
     fanouts: tuple[Fanout, ...]
     batch_size: int
@@ -84,7 +148,29 @@ class SampleSpec:
     order: SeedOrder
     text: str
     """The statement as it was written; it travels in every batch's lineage."""
+    drawing: Drawing = Drawing()  # frozen
+    temporal: Temporal | None = None
+    link: Link | None = None
+    subset: Fraction | None = None
+    """The share of the seeds that one epoch takes, 0 < share ≤ 1; None: all."""
+    layout: Literal["NODES", "BLOCKS"] = "NODES"
+    """NODES: a hop expands the nodes that are new in the last one. BLOCKS: every node of the batch so far."""
+    reuse_hops: bool = False
+    """Draws do not depend on the hop."""
+    allow_duplicates: bool = False
+    """The same seed may occur more than once."""
+    device: str | None = None
+    """Where batches are made, e.g. 'cuda:0'; None: on the CPU."""
+    backend: Backend | None = None
+    """None: torch on a GPU, else numba."""
+    memory: int | None = None
+    """Bytes that a stream may take; None: as many as its threads need."""
 
     @property
     def hops(self) -> int:
         return max((len(f.counts) for f in self.fanouts), default=0)
+
+    @property
+    def disjoint(self) -> bool:
+        """Whether each seed has a tree of its own, which shares no node with others."""
+        return self.temporal is not None
