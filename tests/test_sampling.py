@@ -102,10 +102,8 @@ def test_stamps_that_run_out_in_a_batch_change_nothing(left: int) -> None:
         nodes.base = LIMIT - left
     for batch in range(3):
         seeds = np.array([5, 3, 20], np.int64)
-        again, fresh = (
-            sampler.sample(node_entry(sampler.spec.seed_type, seeds), batch, worn),
-            sampler.sample(node_entry(sampler.spec.seed_type, seeds), batch, sampler.scratch()),
-        )
+        entry = node_entry(sampler.spec.seed_type, seeds)
+        again, fresh = sampler.sample(entry, batch, worn), sampler.sample(entry, batch, sampler.scratch())
         assert all(np.array_equal(again.edges[r].index, fresh.edges[r].index) for r in sampler.relations)
         assert all(np.array_equal(again.nodes[t], fresh.nodes[t]) for t in sampler.node_types)
 
