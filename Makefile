@@ -3,14 +3,15 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PEERS := benchmarks/.peers
 INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check fmt lint types contracts unit docs soak bench clean
+.PHONY: help demo test check fmt lint types contracts unit docs soak bench bench-peers clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
 
 demo: $(INSTALLED) ## run the whole job on generated data: load, snapshot, sample, train, compare
 	$(BIN)/snapdb demo
@@ -41,6 +42,9 @@ soak: $(INSTALLED) ## kill writers and readers 500 times, and try long random hi
 
 bench: $(INSTALLED) ## measure, and write benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.ready_batches
+
+bench-peers: $(PEERS)/.pyg $(PEERS)/.dgl ## install PyG and DGL for `make bench` (torch-sparse compiles for 20 minutes)
 
 fmt: $(INSTALLED) ## rewrite files in the project's style
 	$(BIN)/ruff format .
@@ -53,4 +57,16 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("snapdb needs Python 3.11 or newer; set PYTHON=…" if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# Each peer has an environment of its own: they need other versions of torch than snapdb, and than each other.
+$(PEERS)/.pyg:
+	$(PYTHON) -m venv $(PEERS)/pyg
+	$(PEERS)/pyg/bin/pip install --quiet torch==2.13.0 torch-geometric==2.8.1 numpy setuptools wheel ninja scipy
+	MAX_JOBS=2 $(PEERS)/pyg/bin/pip install --quiet --no-build-isolation torch-scatter torch-sparse
+	touch $@
+
+$(PEERS)/.dgl:
+	$(PYTHON) -m venv $(PEERS)/dgl
+	$(PEERS)/dgl/bin/pip install --quiet torch==2.2.1 'numpy<2' torchdata==0.7.1 dgl==2.1.0 pandas pyyaml pydantic
 	touch $@

@@ -19,8 +19,9 @@ class TreeMemory:
     rss = 0
     """Bytes: the processes' own peaks together, mapped files included; for one process exact but for its last look."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, every: float = EVERY) -> None:
         self._pid = pid
+        self._every = every
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -33,7 +34,7 @@ class TreeMemory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._stop.wait(EVERY):
+        while not self._stop.wait(self._every):
             tree = _tree(self._pid)
             self.pss = max(self.pss, sum(_bytes(pid, "smaps_rollup", "Pss:") for pid in tree))
             self.rss = max(self.rss, sum(_bytes(pid, "status", "VmHWM:") for pid in tree))

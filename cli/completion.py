@@ -18,10 +18,10 @@ __all__ = ["KEYWORDS", "NamesCompleter", "highlighter", "suggest"]
 Names = Mapping[str, Sequence[str]]
 
 _STARTS = (
-    "ALTER TABLE", "BEGIN", "CHECK DATABASE", "COMMIT", "CREATE TABLE", "CREATE PROPERTY GRAPH", "CREATE SNAPSHOT",
-    "CREATE TAG", "COPY", "DELETE FROM", "DESCRIBE", "DIFF GRAPH", "DIFF SNAPSHOT", "DIFF TABLE", "DROP TABLE",
-    "DROP PROPERTY GRAPH", "DROP SNAPSHOT", "DROP TAG", "EXPIRE SNAPSHOTS", "EXPLAIN", "FROM", "INSERT INTO",
-    "REFRESH SNAPSHOT", "ROLLBACK", "SAMPLE FROM", "SELECT", "SHOW TABLES", "SHOW GRAPHS",
+    "ALTER TABLE", "AUDIT SAMPLE FROM", "BEGIN", "CHECK DATABASE", "COMMIT", "CREATE TABLE", "CREATE PROPERTY GRAPH",
+    "CREATE SNAPSHOT", "CREATE TAG", "COPY", "DELETE FROM", "DESCRIBE", "DIFF GRAPH", "DIFF SNAPSHOT", "DIFF TABLE",
+    "DROP TABLE", "DROP PROPERTY GRAPH", "DROP SNAPSHOT", "DROP TAG", "EXPIRE SNAPSHOTS", "EXPLAIN", "FROM",
+    "INSERT INTO", "REFRESH SNAPSHOT", "ROLLBACK", "SAMPLE FROM", "SELECT", "SHOW TABLES", "SHOW GRAPHS",
     "SHOW SNAPSHOTS", "SHOW TAGS", "SHOW VERSIONS", "SUMMARIZE", "UPDATE", "VACUUM", "VALUES", "WITH",
 )  # fmt: skip
 _OURS = (
@@ -33,6 +33,12 @@ _OURS = (
     "REFERENCES", "REPEATABLE", "REPLACE", "SAMPLE", "SEEDS", "SHOW", "SHUFFLE", "SKIP", "SNAPSHOT", "SNAPSHOTS",
     "SOURCE", "TABLE", "TABLES", "TARGET", "TIME", "TIMESTAMP", "TO", "VERSION", "VERSIONS", "VERTEX", "WEIGHT",
 )  # fmt: skip
+_SAMPLING = (
+    "ALLOW", "AUDIT", "BATCHES", "BEFORE", "BLOCKS", "BOTTOMK", "DEGREE", "DEPENDENT", "DIRECTIONS", "DUPLICATES",
+    "EDGES", "EPOCH", "EVER", "HOPS", "KEEP", "KNOWN", "LABOR", "LATEST", "METHOD", "NEGATIVES", "NODES", "NUMBA",
+    "PER", "PERCENT", "POSITIVE", "PRIORITY", "REPLACEMENT", "REUSE", "SEED_TIME", "SUBSET", "TEMPORAL", "TOPK",
+    "TORCH", "UNIFORM", "WEIGHTED", "WITHIN", "WITHOUT",
+)  # fmt: skip
 _SQL = (
     "ALL", "AND", "ANY_VALUE", "ASC", "AVG", "BETWEEN", "BIGINT", "BOOLEAN", "BY", "CASE", "CAST", "COALESCE", "COUNT",
     "DATE", "DESC", "DISTINCT", "DOUBLE", "ELSE", "END", "EXCEPT", "EXCLUDE", "FALSE", "FILTER", "FLOAT", "FROM",
@@ -40,7 +46,7 @@ _SQL = (
     "MAX", "MIN", "NOT", "NULL", "OFFSET", "OR", "ORDER BY", "OVER", "PARTITION BY", "QUALIFY", "READ_CSV",
     "READ_PARQUET", "SELECT", "SUM", "THEN", "TRUE", "UNION ALL", "USING", "VARCHAR", "WHEN", "WHERE", "WINDOW", "WITH",
 )  # fmt: skip
-KEYWORDS = tuple(sorted({*_OURS, *_SQL}))
+KEYWORDS = tuple(sorted({*_OURS, *_SAMPLING, *_SQL}))
 """Words that may stand inside a statement."""
 
 _RELATIONS = ("tables", "snapshots")
@@ -52,7 +58,8 @@ _AFTER: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"\b(OF|GRAPH(\s+IF\s+EXISTS)?)\s+", ("graphs",)),
     (r"\b(TABLE(\s+IF\s+EXISTS)?|INTO|COPY|DELETE\s+FROM|UPDATE|VACUUM|REFERENCES)\s+", ("tables",)),
     (r"\b(FROM|JOIN)\s+", _RELATIONS),
-    (r"\b(FANOUT|ELEMENTS)\s*\(([^()]*,)?\s*", ("types",)),
+    (r"\b(FANOUT|ELEMENTS)\s*\(([^()]*,)?\s*|\bSEEDS\s+EDGES\s+", ("types",)),
+    (r"\bWEIGHT\s+BY\s+([\w$.\s]*,\s*)?", ("columns", "types")),
     (r"\)\s*AS\s+", ("types",)),
     (r"^\s*\\d\s+", ("tables", "graphs", "snapshots")),
 )
@@ -66,6 +73,8 @@ def suggest(text: str, names: Names) -> list[str]:
 
     >>> suggest("SELECT * FROM pay", {"tables": ["payments"], "columns": ["payer"]})
     ['payments']
+    >>> suggest("SAMPLE FROM s METHOD BO", {})
+    ['BOOLEAN', 'BOTH', 'BOTTOMK']
     >>> suggest("sho", {})[0]
     'show tables'
     """
@@ -117,12 +126,15 @@ class NamesCompleter(Completer):
         yield from (Completion(found, -len(word[0])) for found in suggest(text, self._names()))
 
 
+_WORDS = frozenset((*_OURS, *_SAMPLING))
+
+
 class _Words(SqlLexer):  # type: ignore[misc]  # pygments has no types
     """SQL, and our own words as keywords."""
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, object, str]]:
         for place, kind, value in super().get_tokens_unprocessed(text):
-            yield place, Keyword if kind is Name and value.upper() in _OURS else kind, value
+            yield place, Keyword if kind is Name and value.upper() in _WORDS else kind, value
 
 
 def highlighter() -> Lexer:

@@ -28,6 +28,7 @@ from snapdb.plan.logical import TRANSACTIONAL, DropPlan, SamplePlan, changes_not
 from snapdb.relational import Relational
 from snapdb.relational.sources import as_source
 from snapdb.sql import ast, parse
+from snapdb.sql.sizes import UNITS, size
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
@@ -154,22 +155,32 @@ class Database:
         query: str,
         *,
         threads: int | None = None,
-        device: str = "cpu",
+        device: str | None = None,
         rank: int = 0,
         world_size: int = 1,
         seeds: Any = None,
         prefetch: int | None = None,
+        memory: int | str | None = None,
         params: Parameters = None,
     ) -> loading.BatchStream:
         """The mini-batches of a SAMPLE statement, for a trainer to iterate over.
 
         Args:
             query: A SAMPLE statement.
-            threads: How many make batches; None uses all cores. Batches and their order do not depend on it.
-            device: Where tensors are handed over, e.g. 'cpu' or 'cuda:0'.
+            threads: How many make batches; None uses all cores, or two where a GPU samples. Batches and their order do
+                not depend on it.
+            device: Where tensors are handed over, e.g. 'cpu' or 'cuda:0'; None: where the statement's ON says, else on
+                the CPU.
             rank: This process's number among `world_size` that share the stream.
             seeds: Another seed set through the same sampler: a SELECT, or ids as a tensor, array, list or Arrow.
-            prefetch: How many batches may wait; None chooses.
+            prefetch: How many batches may be ready or under way; None: twice the threads.
+            memory: What the threads' scratch and batches that are ready or under way may take, as bytes or as a size
+                such as '2GB'; None: as the statement's WITH (memory = …) says, else as much as they need.
+
+        Raises:
+            BindError: It is no SAMPLE statement, or a name in it leads nowhere.
+            DataError: Seeds are not in the snapshot.
+            InputError: The device is not there, or the memory is not enough.
         """
         (statement, *more) = parse(query) or (None,)
         if not isinstance(statement, ast.Sample) or more:
@@ -178,18 +189,26 @@ class Database:
             raise BindError(
                 "a stream is iterated once for each epoch; leave EPOCHS out", text=query, span=statement.span
             )
+        limit = _bytes(memory)
         plan, opened = once_it_stands(lambda: self._open(statement, seeds, params))
-        return loading.BatchStream(
-            opened.view,
-            opened.seeds,
-            plan.spec,
-            threads=threads,
-            device=device,
-            rank=rank,
-            world_size=world_size,
-            prefetch=prefetch,
-            release=opened.lease.release,
-        )
+        try:
+            return loading.BatchStream(
+                opened.view,
+                opened.seeds,
+                plan.spec,
+                threads=threads,
+                device=device,
+                rank=rank,
+                world_size=world_size,
+                prefetch=prefetch,
+                memory=limit,
+                release=opened.lease.release,
+            )
+        except BaseException as error:
+            opened.lease.release()
+            if isinstance(error, SnapdbError):
+                error.located(statement.source, statement.span)
+            raise
 
     def _open(self, statement: ast.Sample, seeds: Any, params: Parameters) -> tuple[SamplePlan, Opened]:
         lock = TablesLock(self._home)
@@ -295,6 +314,16 @@ class Database:
             raise
         finally:
             lock.release()
+
+
+def _bytes(memory: int | str | None) -> int | None:
+    """A size as bytes."""
+    if not isinstance(memory, str):
+        return memory
+    found = size(memory)
+    if found is None:
+        raise ValueError(f"memory is a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {memory!r}")
+    return found
 
 
 def _distinct(names: Iterable[str]) -> list[str]:

@@ -1,12 +1,13 @@
 """Small graphs in memory: the same edge lists as the engine's GraphView and as the oracle's Graph.
 
-Rows are sorted here by numpy, independently of the engine's topology builder.
+Rows are sorted here by numpy, independently of the engine's topology builder. `agreed` compares a batch of either back
+end with the oracle's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,29 @@ import pyarrow as pa
 
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, GraphView
-from snapdb.sampling import Sampler, Seeds, Subgraph, node_entry
+from snapdb.sampling import Seeds, Subgraph, node_entry
+from snapdb.sampling.backends import open_sampler
+from snapdb.sampling.subgraph import Entry
 from snapdb.storage.topology import Rows as StoredRows
 from snapdb.types import Direction, EdgeType, Fanout, Relation, SampleSpec, SeedOrder
 from tests import oracle
 
-__all__ = ["ArrowKeys", "EdgeList", "MemoryGraph", "Rows", "agreed", "all_seeds", "sample_spec", "ties"]
+__all__ = [
+    "ArrowKeys",
+    "EdgeList",
+    "MemoryGraph",
+    "Rows",
+    "agreed",
+    "all_seeds",
+    "compared",
+    "expected",
+    "options_of",
+    "sample_spec",
+    "ties",
+]
 
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -55,13 +71,21 @@ class ArrowKeys:
 
 @dataclass(frozen=True)
 class EdgeList:
-    """The edges of one type, in any order; edge ids count from 0 in list order."""
+    """The edges of one type, in any order."""
 
     source: Ints
     destination: Ints
     time: Ints | None = None
-    weight: npt.NDArray[np.float64] | None = None
+    weight: Floats | None = None
+    """The graph's own."""
     features: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    until: Ints | None = None
+    ids: npt.NDArray[Any] | None = None
+    """Edge ids; None: they count from 0 in list order."""
+
+    @property
+    def edge_id(self) -> npt.NDArray[Any]:
+        return np.arange(self.source.size, dtype=np.int64) if self.ids is None else self.ids
 
     @staticmethod
     def of(pairs: Sequence[tuple[int, int]], time: Sequence[int] | None = None) -> EdgeList:
@@ -70,10 +94,10 @@ class EdgeList:
         return EdgeList(ends[:, 0], ends[:, 1], None if time is None else np.array(time, np.int64))
 
     def entries(self, direction: Direction) -> tuple[Ints, Ints, Ints, Ints]:
-        """(node expanded, neighbour, edge id, 1 if walked outward) of each entry."""
-        ids = np.arange(self.source.size, dtype=np.int64)
-        inward = (self.destination, self.source, ids, np.zeros_like(ids))
-        outward = (self.source, self.destination, ids, np.ones_like(ids))
+        """(node expanded, neighbour, place in the list, 1 if walked outward) of each entry."""
+        places = np.arange(self.source.size, dtype=np.int64)
+        inward = (self.destination, self.source, places, np.zeros_like(places))
+        outward = (self.source, self.destination, places, np.ones_like(places))
         if direction == "BOTH":
             joined = [np.concatenate(pair) for pair in zip(inward, outward, strict=True)]
             return joined[0], joined[1], joined[2], joined[3]
@@ -81,23 +105,33 @@ class EdgeList:
 
     def rows(self, direction: Direction, nodes: int, indices: npt.DTypeLike, before: int | None) -> Adjacency:
         """The rows of one relation, by (node, IN then OUT, time, edge id); `before` ends each row at that time."""
-        expanded, neighbour, ids, outward = self.entries(direction)
-        time = np.zeros_like(ids) if self.time is None else self.time[ids]
-        order = np.lexsort((ids, time, outward, expanded))
+        expanded, neighbour, places, outward = self.entries(direction)
+        time = np.zeros_like(places) if self.time is None else self.time[places]
+        order = np.lexsort((self.edge_id[places], time, outward, expanded))
         bounds = np.concatenate([[0], np.cumsum(np.bincount(expanded, minlength=nodes))]).astype(np.int64)
         degrees = None
         if before is not None and self.time is not None:
             assert direction != "BOTH", "a BOTH row is not in time order as a whole"
             degrees = np.bincount(expanded[time < before], minlength=nodes)
-        rows = StoredRows(
-            bounds,
-            neighbour[order].astype(indices),
-            ids[order],
-            None if self.time is None else time[order],
-            None if self.weight is None else self.weight[ids[order]],
-        )
+        taken = places[order]
+        values = (None if column is None else column[taken] for column in (self.time, self.weight, self.until))
+        rows = StoredRows(bounds, neighbour[order].astype(indices), self.edge_id[taken], *values)
         both = outward[order].astype(np.bool_) if direction == "BOTH" else None
         return rows_adjacency(rows, degrees=degrees, outward=both)
+
+    def listed(self, weights: Floats | None) -> list[oracle.Edge]:
+        """As the oracle reads them; `weights` by edge id stand in for the graph's own."""
+        size = self.source.size
+        weight = np.ones(size) if self.weight is None else self.weight
+        columns = (
+            self.source.tolist(),
+            self.destination.tolist(),
+            self.edge_id.tolist(),
+            [None] * size if self.time is None else self.time.tolist(),
+            (weight if weights is None else weights[self.edge_id]).tolist(),
+            [None] * size if self.until is None else self.until.tolist(),
+        )
+        return [oracle.Edge(*values) for values in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -113,6 +147,11 @@ class MemoryGraph:
     before: int | None = None
     """The snapshot's end of time; rows hold later edges too, beyond their ends."""
     indices: npt.DTypeLike = np.int32
+    weights: Mapping[str, Floats] = field(default_factory=dict)
+    """Edge type's name → weights by edge id, instead of the graph's own."""
+    born: Mapping[str, Ints] = field(default_factory=dict)
+    alive: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    destination_weights: Floats | None = None
 
     def view(self) -> GraphView:
         """As the sampler reads it."""
@@ -127,13 +166,16 @@ class MemoryGraph:
         keys = {name: self.keys.get(name, pa.array(range(count))) for name, count in self.nodes.items()}
         return GraphView(
             node_counts=dict(self.nodes),
-            alive=dict.fromkeys(self.nodes),
+            alive={name: self.alive.get(name) for name in self.nodes},
             edge_types=tuple(self.edges),
             adjacency=adjacency,
             node_features={t: {n: Rows(v) for n, v in self.features.get(t, {}).items()} for t in self.nodes},
             edge_features={e.edge: {n: Rows(v) for n, v in x.features.items()} for e, x in self.edges.items()},
             targets={name: Rows(values) for name, values in self.targets.items()},
             keys={name: ArrowKeys(values) for name, values in keys.items()},
+            weights=self.weights,
+            born=self.born,
+            destination_weights=self.destination_weights,
             lineage={"snapshot": "s", "graph": "g", "version": 1, "window": [None, self.before], "database": None},
         )
 
@@ -141,36 +183,103 @@ class MemoryGraph:
         """As the oracle reads it."""
         found: dict[oracle.EdgeKey, list[oracle.Edge]] = {}
         for edge, listed in self.edges.items():
-            times = [None] * listed.source.size if listed.time is None else listed.time.tolist()
-            ends = zip(listed.source.tolist(), listed.destination.tolist(), times, strict=True)
-            made = [oracle.Edge(source, destination, i, time) for i, (source, destination, time) in enumerate(ends)]
-            kept = [e for e in made if self.before is None or e.time is None or e.time < self.before]
-            found[tuple(edge)] = kept
-        return oracle.Graph(dict(self.nodes), found)
+            made = listed.listed(self.weights.get(edge.edge))
+            found[tuple(edge)] = [e for e in made if self.before is None or e.time is None or e.time < self.before]
+        born = {name: values.tolist() for name, values in self.born.items()}
+        return oracle.Graph(dict(self.nodes), found, born, {n: values.tolist() for n, values in self.alive.items()})
 
 
-def agreed(view: GraphView, graph: oracle.Graph, spec: SampleSpec, seeds: list[int], batch: int) -> Subgraph:
-    """Samples, and compares nodes, hops and edges with the oracle's."""
-    sampler = Sampler(view, spec)
-    found = sampler.sample(node_entry(spec.seed_type, np.array(seeds, np.int64)), batch, sampler.scratch())
-    fanouts: list[Any] = [(tuple(f.edge), f.direction, list(f.counts)) for f in spec.fanouts]
-    expected = oracle.sample(graph, seeds, spec.seed_type, fanouts, spec.seed, batch)
-    for name in sampler.node_types:
-        assert found.nodes[name].tolist() == expected.nodes[name]
-        assert list(found.nodes_per_hop[name]) == expected.nodes_per_hop[name]
-    assert len(found.hops) == len(expected.hops)
-    for blocks, wanted in zip(found.hops, expected.hops, strict=True):
-        assert [(tuple(b.relation.edge), b.relation.direction) for b in blocks] == [
-            (w.edge, w.direction) for w in wanted
-        ]
-        for block, want in zip(blocks, wanted, strict=True):
-            rows = view.adjacency(block.relation)
-            assert block.neighbour.tolist() == [e.neighbour for e in want.edges]
-            assert block.seed_side.tolist() == [e.seed_side for e in want.edges]
-            assert rows.edge_id.read(block.position).tolist() == [e.edge_id for e in want.edges]
-            if rows.outward is not None:
-                assert rows.outward[block.position].tolist() == [e.outward for e in want.edges]
+def options_of(spec: SampleSpec) -> oracle.Options:
+    """How the oracle is to draw."""
+    drawing, temporal = spec.drawing, spec.temporal
+    return oracle.Options(
+        method=drawing.method,
+        replace=drawing.replace,
+        weighted=drawing.weighted,
+        dependent=drawing.dependent,
+        inclusive=None if temporal is None else temporal.inclusive,
+        within=None if temporal is None else temporal.within,
+        layout=spec.layout,
+        reuse_hops=spec.reuse_hops,
+    )
+
+
+def _entrants(spec: SampleSpec, entry: Entry) -> oracle.Entrants:
+    """Who enters, as lists."""
+    groups = [(group.type, group.ids.tolist(), group.trees.tolist()) for group in entry.groups]
+    times, out = entry.times, entry.excluded
+    pairs = {}
+    if out is not None:
+        listed = zip(out.source.tolist(), out.destination.tolist(), out.trees.tolist(), strict=True)
+        pairs[tuple(out.edge)] = list(listed)
+    return oracle.Entrants(
+        groups, entry.ordinals.tolist(), None if times is None else times.tolist(), pairs, spec.link is not None
+    )
+
+
+def _weighed(graph: oracle.Graph, spec: SampleSpec) -> oracle.Graph:
+    """The graph with weights 1 in the edge types whose weights the statement does not use."""
+    used = {name.lower() for name, _ in spec.drawing.weights}
+    edges = {
+        key: listed if key[1].lower() in used else [replace(e, weight=1.0) for e in listed]
+        for key, listed in graph.edges.items()
+    }
+    return replace(graph, edges=edges)
+
+
+def expected(graph: oracle.Graph, spec: SampleSpec, entry: Entry, batch: int) -> oracle.Result:
+    """The oracle's batch."""
+    fanouts: list[oracle.Fanout] = [(tuple(f.edge), f.direction, list(f.counts)) for f in spec.fanouts]
+    drawn = _weighed(graph, spec) if spec.drawing.weighted else graph
+    return oracle.sample_entrants(drawn, _entrants(spec, entry), fanouts, spec.seed, batch, options_of(spec))
+
+
+def agreed(
+    view: GraphView, graph: oracle.Graph, spec: SampleSpec, seeds: Sequence[int] | Entry, batch: int
+) -> Subgraph:
+    """Samples, and compares all that there is of a batch with the oracle's."""
+    entry = seeds if isinstance(seeds, Entry) else node_entry(spec.seed_type, np.array(seeds, np.int64))
+    sampler = open_sampler(view, spec)
+    found = sampler.sample(entry, batch, sampler.scratch())
+    compared(sampler, found, expected(graph, spec, entry, batch))
     return found
+
+
+def compared(sampler: Any, found: Subgraph, wanted: oracle.Result) -> None:
+    """Compares nodes, hops, edges, weights, groups and trees; `sampler` is of either back end."""
+    for name in sampler.node_types:
+        assert found.nodes[name].tolist() == wanted.nodes[name]
+        assert list(found.nodes_per_hop[name]) == wanted.nodes_per_hop[name]
+        assert (found.trees is None) == (wanted.trees is None)
+        if found.trees is not None and wanted.trees is not None:
+            assert found.trees[name].tolist() == wanted.trees[name]
+    assert [ids.tolist() for ids in found.entered] == wanted.entered
+    adjacency = {walk.relation: walk.adjacency for walk in sampler.walks}
+    assert len(found.hops) == len(wanted.hops)
+    for blocks, wants in zip(found.hops, wanted.hops, strict=True):
+        assert [(tuple(b.relation.edge), b.relation.direction) for b in blocks] == [
+            (w.edge, w.direction) for w in wants
+        ]
+        for block, want in zip(blocks, wants, strict=True):
+            rows, position = adjacency[block.relation], np.array(block.position.tolist(), np.int64)
+            assert block.seed_side.tolist() == [e.seed_side for e in want.edges]
+            assert rows.edge_id.read(position).tolist() == [e.edge_id for e in want.edges]
+            assert block.neighbour.tolist() == [e.neighbour for e in want.edges]
+            if rows.outward is not None:
+                assert rows.outward[position].tolist() == [e.outward for e in want.edges]
+    _compare_edges(found, wanted)
+
+
+def _compare_edges(found: Subgraph, wanted: oracle.Result) -> None:
+    """Compares the edges of all hops together: their ends, and their weights bit for bit."""
+    for place, (relation, edges) in enumerate(found.edges.items()):
+        joined = [e for blocks in wanted.hops for e in blocks[place].edges]
+        if wanted.hops:
+            block = wanted.hops[0][place]
+            assert (block.edge, block.direction) == (tuple(relation.edge), relation.direction)
+        assert edges.index.tolist() == [[e.neighbour for e in joined], [e.seed_side for e in joined]]
+        weights = [e.weight for e in joined if e.weight is not None]
+        assert (edges.weight.tolist() if edges.weight is not None else []) == weights
 
 
 def all_seeds(graph: MemoryGraph, name: str, y: npt.NDArray[Any] | None = None) -> Seeds:
@@ -180,10 +289,15 @@ def all_seeds(graph: MemoryGraph, name: str, y: npt.NDArray[Any] | None = None) 
 
 
 def sample_spec(
-    seed_type: str, *fanouts: Fanout, batch_size: int = 4, seed: int = 42, order: SeedOrder = "SHUFFLE"
+    seed_type: str,
+    *fanouts: Fanout,
+    batch_size: int = 4,
+    seed: int = 42,
+    order: SeedOrder = "SHUFFLE",
+    **further: Any,
 ) -> SampleSpec:
-    """A bound SAMPLE statement."""
-    return SampleSpec("s", seed_type, "SELECT …", fanouts, batch_size, seed, order, "SAMPLE FROM s …")
+    """A bound SAMPLE statement; `further` are fields of SampleSpec."""
+    return SampleSpec("s", seed_type, "SELECT …", fanouts, batch_size, seed, order, "SAMPLE FROM s …", **further)
 
 
 def ties() -> MemoryGraph:

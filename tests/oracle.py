@@ -1,224 +1,120 @@
 """The sampling contract `snapdb-1` in plain Python integers: slow, short, and what every engine must agree with.
 
 Written from the contract alone. It imports nothing of snapdb, so that a mistake there cannot be repeated here.
-Sections named below ("Numbers", "Keys", …) are those of the contract.
+Sections named below ("Keys", "Rows", …) are those of the contract. Here are whole batches and the statement; numbers,
+graphs, methods and seeds are in the modules beside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
+from fractions import Fraction
 from typing import Literal, NamedTuple
 
+from tests.oracle_graph import ALWAYS, OPEN, Bounds, Edge, Entry, Graph, bounds_of, logical_row, may_see
+from tests.oracle_methods import FULL, Method, Options, Pick, Place, choose
+from tests.oracle_numbers import (
+    FRESH,
+    HASH,
+    MASK,
+    NEG,
+    PHASE,
+    PICK,
+    ROW,
+    SEEDPERM,
+    Direction,
+    EdgeKey,
+    G,
+    below,
+    draw,
+    floyd,
+    fold,
+    key,
+    mix,
+    pick_key,
+    race_length,
+    type_hash,
+    type_text,
+    u32,
+)
+from tests.oracle_seeds import (
+    Known,
+    Order,
+    batches_before,
+    candidates,
+    epoch_batches,
+    epoch_seeds,
+    global_batch,
+    negatives,
+    seed_order,
+    slices,
+    weighted_negatives,
+)
+
 __all__ = [
+    "ALWAYS",
+    "FRESH",
     "FULL",
     "HASH",
+    "MASK",
     "NEG",
+    "OPEN",
     "PHASE",
     "PICK",
     "ROW",
     "SEEDPERM",
     "Block",
+    "Bounds",
     "Direction",
     "Edge",
     "EdgeKey",
+    "Entrants",
     "Entry",
     "Fanout",
+    "G",
     "Graph",
+    "Known",
+    "Method",
+    "Options",
+    "Order",
+    "Pick",
+    "Place",
     "Result",
     "Row",
     "SampledEdge",
+    "batches_before",
     "below",
+    "bounds_of",
+    "candidates",
+    "choose",
     "draw",
+    "entered",
     "epoch_batches",
+    "epoch_seeds",
     "floyd",
     "fold",
     "global_batch",
     "key",
     "logical_row",
+    "may_see",
     "mix",
+    "negatives",
     "pick_key",
+    "race_length",
     "rows",
     "sample",
+    "sample_entrants",
     "seed_order",
+    "slices",
     "type_hash",
     "type_text",
-    "uniform",
+    "u32",
+    "weighted_negatives",
 ]
 
-Direction = Literal["IN", "OUT", "BOTH"]
-Order = Literal["SHUFFLE", "IN ORDER", "FIXED"]
-EdgeKey = tuple[str, str, str]
-"""(source vertex type, edge type, destination vertex type)."""
 Fanout = tuple[EdgeKey, Direction, list[int]]
 """How an edge type is walked, and how many neighbours to draw at each hop."""
-
-FULL = -1
-"""A fanout that delivers every neighbour."""
-
-MASK = 2**64 - 1
-G = 0x9E3779B97F4A7C15
-ROW, PICK, FRESH, PHASE, SEEDPERM, NEG, HASH = 1, 2, 3, 4, 5, 6, 7
-
-
-# Numbers and keys
-
-
-def mix(z: int) -> int:
-    """A 64-bit integer scrambled ("Numbers").
-
-    >>> hex(mix(1))
-    '0x5692161d100b05e5'
-    """
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31)
-
-
-def fold(k: int, x: int) -> int:
-    """The key `k` with one more part `x` ("Numbers")."""
-    return mix(((k ^ mix((x + G) & MASK)) + G) & MASK)
-
-
-def key(seed: int, *parts: int) -> int:
-    """The parts folded left to right, starting from fold(0, seed) ("Numbers")."""
-    k = fold(0, seed & MASK)
-    for part in parts:
-        k = fold(k, part & MASK)
-    return k
-
-
-def draw(k: int, i: int) -> int:
-    """The i-th draw of a key, 64 random bits ("Numbers": r_i)."""
-    return mix((k + i * G) & MASK)
-
-
-def below(r: int, n: int) -> int:
-    """A draw brought into 0 ≤ result < n: floor(r * n / 2^64), exactly ("Numbers")."""
-    return (r * n) >> 64
-
-
-def type_text(edge: EdgeKey, direction: Direction) -> bytes:
-    """The text that names an edge type and direction; its byte order is that of a hop's types ("Keys", "Batch")."""
-    source, name, destination = edge
-    return b"\x00".join(word.lower().encode() for word in (source, name, destination)) + b"\x00" + direction.encode()
-
-
-def type_hash(edge: EdgeKey, direction: Direction) -> int:
-    """An edge type and direction as a part of draw keys ("Keys": ET).
-
-    >>> hex(type_hash(("customer", "bought", "product"), "IN"))
-    '0x860da7d90bdd38f6'
-    """
-    return int.from_bytes(sha256(type_text(edge, direction)).digest()[:8], "little")
-
-
-def pick_key(seed: int, batch: int, hop: int, et: int, node: int) -> int:
-    """The key of one node's draw in one batch and hop ("Keys": pick, without an ordinal)."""
-    return key(seed, PICK, batch, hop, et, node)
-
-
-# Draws
-
-
-def floyd(k: int, d: int, count: int) -> list[int]:
-    """`count` distinct positions of 0 ≤ p < d in draw order; all d in ascending order when d ≤ count ("Uniform draws").
-
-    >>> floyd(0xF0A625C1C1AB29D8, 20, 5)
-    [15, 12, 7, 14, 6]
-    """
-    if d <= count:
-        return list(range(d))
-    chosen: list[int] = []
-    for j in range(count):
-        top = d - count + j + 1
-        t = below(draw(k, j), top)
-        chosen.append(top - 1 if t in chosen else t)
-    return chosen
-
-
-def uniform(k: int, d: int, fanout: int) -> list[int]:
-    """The positions that a row of d edges delivers: no cached row, so Floyd(pick) over all ("Eligibility", FBL)."""
-    return list(range(d)) if fanout == FULL else floyd(k, d, fanout)
-
-
-# Seeds
-
-
-def seed_order(n: int, seed: int, epoch: int) -> list[int]:
-    """The shuffled ordinals of an epoch: argsort of their keys, ties by ordinal ("Seeds").
-
-    >>> seed_order(8, seed=42, epoch=0)
-    [7, 2, 4, 5, 0, 1, 6, 3]
-    """
-    return sorted(range(n), key=lambda ordinal: (key(seed, SEEDPERM, epoch, ordinal), ordinal))
-
-
-def epoch_batches(
-    n: int, seed: int, epoch: int, batch_size: int, order: Order = "SHUFFLE", query_order: list[int] | None = None
-) -> list[list[int]]:
-    """The ordinals of each batch of an epoch, the last batch possibly smaller ("Seeds").
-
-    FIXED is the shuffle of epoch 0; IN ORDER is `query_order`, the ordinals as the query's ORDER BY gave them.
-    """
-    if order == "IN ORDER":
-        assert query_order is not None
-        assert sorted(query_order) == list(range(n))
-        ordinals = query_order
-    else:
-        ordinals = seed_order(n, seed, 0 if order == "FIXED" else epoch)
-    return [ordinals[i : i + batch_size] for i in range(0, n, batch_size)]
-
-
-def global_batch(epoch: int, index: int, batches_per_epoch: int) -> int:
-    """The batch number that enters draw keys: batches of all earlier epochs + index in the epoch ("Keys": b)."""
-    return epoch * batches_per_epoch + index
-
-
-# Graphs
-
-
-@dataclass(frozen=True)
-class Edge:
-    """One edge by the dense ids of its ends; `time` is None in types without event time."""
-
-    source: int
-    destination: int
-    edge_id: int
-    time: int | None = None
-
-
-@dataclass(frozen=True)
-class Graph:
-    """What a snapshot holds: how many dense ids each vertex type has, and the edges of each type in any order."""
-
-    vertex_counts: dict[str, int]
-    edges: dict[EdgeKey, list[Edge]]
-
-
-class Entry(NamedTuple):
-    """One position of a logical row."""
-
-    neighbour: int
-    """Dense id of the far end."""
-    edge: Edge
-    outward: bool
-    """Walked from source to destination."""
-
-
-def logical_row(graph: Graph, edge: EdgeKey, direction: Direction, node: int) -> list[Entry]:
-    """A node's edges by (event time, edge id); BOTH is one row, IN then OUT ("Rows")."""
-    found: list[Entry] = []
-    stored = sorted(graph.edges[edge], key=lambda e: (e.time is not None, e.time or 0, e.edge_id))
-    if direction in ("IN", "BOTH"):
-        found += [Entry(e.source, e, False) for e in stored if e.destination == node]
-    if direction in ("OUT", "BOTH"):
-        found += [Entry(e.destination, e, True) for e in stored if e.source == node]
-    return found
-
-
-# Batches
 
 
 class SampledEdge(NamedTuple):
@@ -228,6 +124,8 @@ class SampledEdge(NamedTuple):
     seed_side: int
     edge_id: int
     outward: bool
+    weight: float | None = None
+    """Horvitz-Thompson's, under PRIORITY."""
 
 
 @dataclass(frozen=True)
@@ -249,6 +147,31 @@ class Result:
     hops: list[list[Block]]
     nodes_per_hop: dict[str, list[int]]
     """Vertex type → nodes new at the seeds and at each hop."""
+    entered: list[list[int]] = field(default_factory=list)
+    """For each group that entered, its local ids."""
+    trees: dict[str, list[int]] | None = None
+    """Of disjoint trees: vertex type → the index in the batch of the seed whose tree each node is in."""
+
+
+class Entrants(NamedTuple):
+    """Who enters a batch."""
+
+    groups: list[tuple[str, list[int], list[int]]]
+    """(vertex type, dense ids, the index in the batch of the seed that each belongs to)."""
+    ordinals: list[int]
+    """Of each seed, in the seed set."""
+    times: list[int] | None = None
+    """Of each seed."""
+    excluded: Mapping[EdgeKey, list[tuple[int, int, int]]] = {}
+    """Edge type → (source, destination, seed) that the batch, or that seed's tree, must not see."""
+    link: bool = False
+    """Seeds are edges: a vertex enters once, however many groups name it."""
+
+
+def entered(kind: str, ids: list[int], ordinals: list[int] | None = None, times: list[int] | None = None) -> Entrants:
+    """Vertices as seeds; their ordinals count from 0 where none are given."""
+    places = list(range(len(ids)))
+    return Entrants([(kind, ids, places)], places if ordinals is None else ordinals, times)
 
 
 def walks(edge: EdgeKey, direction: Direction) -> list[tuple[Direction, str, str]]:
@@ -265,58 +188,128 @@ class _Numbering:
     """Local ids of one vertex type, handed out at first appearance ("Batch": relabelling)."""
 
     def __init__(self) -> None:
-        self.ids: list[int] = []
+        self.nodes: list[tuple[int | None, int]] = []
+        """(tree, dense id); the tree is None where trees share their nodes."""
+        self._local: dict[tuple[int | None, int], int] = {}
 
-    def local(self, node: int) -> int:
-        if node not in self.ids:
-            self.ids.append(node)
-        return self.ids.index(node)
+    def local(self, tree: int | None, node: int, *, again: bool = False) -> int:
+        """The local id of a node; `again`: a new one even where it has one already, which it keeps."""
+        if again or (tree, node) not in self._local:
+            self._local.setdefault((tree, node), len(self.nodes))
+            self.nodes.append((tree, node))
+            return len(self.nodes) - 1
+        return self._local[tree, node]
 
 
-def sample(graph: Graph, seeds: list[int], seed_type: str, fanouts: list[Fanout], seed: int, batch: int) -> Result:
-    """The neighbourhood of a batch's seeds, drawn uniformly without replacement ("Uniform draws", "Batch").
+@dataclass(frozen=True)
+class _Batch:
+    """A batch while it grows."""
 
-    `seeds` are dense ids in batch order; `batch` is the global batch number. Edge types of a hop go in byte order of
-    the text that ET hashes, each over its frontier in local order; only nodes new in a hop expand in the next.
+    graph: Graph
+    entrants: Entrants
+    options: Options
+    seed: int
+    number: int
+    numbering: dict[str, _Numbering]
+
+    def counts(self) -> dict[str, int]:
+        """Vertex type → how many nodes it has so far."""
+        return {name: len(numbered.nodes) for name, numbered in self.numbering.items()}
+
+    def enter(self) -> list[list[int]]:
+        """The local ids of each group, numbered in their order."""
+        temporal = self.options.temporal
+        again = not temporal and not self.entrants.link
+        return [
+            [
+                self.numbering[kind].local(tree if temporal else None, node, again=again)
+                for node, tree in zip(ids, trees, strict=True)
+            ]
+            for kind, ids, trees in self.entrants.groups
+        ]
+
+    def eligible(self, edge: EdgeKey, walked: Direction, reaches: str, tree: int | None, node: int) -> list[Entry]:
+        """The edges of a row that a tree may draw."""
+        row = logical_row(self.graph, edge, walked, node)
+        pairs = self.entrants.excluded.get(edge, [])
+        if tree is None:
+            return [e for e in row if not _is_pair(e.edge, pairs)]
+        assert self.entrants.times is not None
+        assert self.options.inclusive is not None
+        bounds = bounds_of(self.entrants.times[tree], self.options.inclusive, self.options.within)
+        born = self.graph.born.get(reaches)
+        own = [pair for pair in pairs if pair[2] == tree]
+        return [
+            e
+            for e in row
+            if may_see(e.edge, bounds)
+            and (born is None or born[e.neighbour] < bounds.high)
+            and not (e.edge.since >= bounds.time and _is_pair(e.edge, own))
+        ]
+
+    def hop(self, ordered: list[Fanout], hop: int, low: dict[str, int], high: dict[str, int]) -> Iterator[Block]:
+        """The blocks of one hop in sampling order; new nodes are numbered as they appear ("Batch")."""
+        for edge, direction, counts in ordered:
+            et = type_hash(edge, direction)
+            fanout = counts[hop] if hop < len(counts) else 0
+            for walked, expands, reaches in walks(edge, direction):
+                block = Block(edge, walked)
+                for near in range(low[expands], high[expands]):
+                    tree, node = self.numbering[expands].nodes[near]
+                    eligible = self.eligible(edge, walked, reaches, tree, node)
+                    ordinal = 0 if tree is None else self.entrants.ordinals[tree]
+                    place = Place.of(self.options, self.seed, self.number, hop, et, node, ordinal)
+                    for rank, weight in choose(eligible, fanout, self.options, place):
+                        far, stored, outward = eligible[rank]
+                        neighbour = self.numbering[reaches].local(tree, far)
+                        block.edges.append(SampledEdge(neighbour, near, stored.edge_id, outward, weight))
+                yield block
+
+
+def _is_pair(edge: Edge, pairs: list[tuple[int, int, int]]) -> bool:
+    return any((edge.source, edge.destination) == pair[:2] for pair in pairs)
+
+
+def sample_entrants(
+    graph: Graph, entrants: Entrants, fanouts: list[Fanout], seed: int, batch: int, options: Options | None = None
+) -> Result:
+    """The neighbourhood of those who enter a batch ("Batch").
+
+    `batch` is the global batch number. Edge types of a hop go in byte order of the text that ET hashes, each over its
+    frontier in local order: the nodes that are new in the last hop, or under LAYOUT BLOCKS all that were met before.
     """
-    numbering = {name: _Numbering() for name in graph.vertex_counts}
-    for node in seeds:
-        numbering[seed_type].local(node)
-    frontier = {name: list(numbered.ids) for name, numbered in numbering.items()}
-    per_hop = {name: [len(nodes)] for name, nodes in frontier.items()}
+    growing = _Batch(
+        graph, entrants, options or Options(), seed, batch, {name: _Numbering() for name in graph.vertex_counts}
+    )
+    low, groups = growing.counts(), growing.enter()
+    met = [growing.counts()]
     ordered = sorted(fanouts, key=lambda f: type_text(f[0], f[1]))
     hops: list[list[Block]] = []
     for hop in range(max((len(counts) for _, _, counts in fanouts), default=0)):
-        before = {name: len(numbered.ids) for name, numbered in numbering.items()}
-        hops.append(list(_hop(graph, ordered, frontier, numbering, seed, batch, hop)))
-        frontier = {name: numbered.ids[before[name] :] for name, numbered in numbering.items()}
-        for name, nodes in frontier.items():
-            per_hop[name].append(len(nodes))
-    return Result({name: numbered.ids for name, numbered in numbering.items()}, hops, per_hop)
+        hops.append(list(growing.hop(ordered, hop, low, met[-1])))
+        if growing.options.layout == "NODES":
+            low = met[-1]
+        met.append(growing.counts())
+    nodes = {name: [node for _, node in numbered.nodes] for name, numbered in growing.numbering.items()}
+    new = {
+        name: [after[name] - before[name] for before, after in zip([dict.fromkeys(nodes, 0), *met], met, strict=False)]
+        for name in nodes
+    }
+    trees = {name: [tree or 0 for tree, _ in numbered.nodes] for name, numbered in growing.numbering.items()}
+    return Result(nodes, hops, new, groups, trees if growing.options.temporal else None)
 
 
-def _hop(
+def sample(
     graph: Graph,
-    ordered: list[Fanout],
-    frontier: dict[str, list[int]],
-    numbering: dict[str, _Numbering],
+    seeds: list[int],
+    seed_type: str,
+    fanouts: list[Fanout],
     seed: int,
     batch: int,
-    hop: int,
-) -> Iterator[Block]:
-    """The blocks of one hop in sampling order; new nodes are numbered as they appear ("Batch")."""
-    for edge, direction, counts in ordered:
-        et = type_hash(edge, direction)
-        fanout = counts[hop] if hop < len(counts) else 0
-        for walked, expands, reaches in walks(edge, direction):
-            block = Block(edge, walked)
-            for node in frontier[expands]:
-                row = logical_row(graph, edge, walked, node)
-                for position in uniform(pick_key(seed, batch, hop, et, node), len(row), fanout):
-                    far, stored, outward = row[position]
-                    near = numbering[expands].local(node)
-                    block.edges.append(SampledEdge(numbering[reaches].local(far), near, stored.edge_id, outward))
-            yield block
+    options: Options | None = None,
+) -> Result:
+    """The neighbourhood of vertices, by dense id in batch order, without times; uniform if nothing else is said."""
+    return sample_entrants(graph, entered(seed_type, seeds), fanouts, seed, batch, options)
 
 
 # The SQL statement
@@ -345,21 +338,27 @@ def rows(
     batch_size: int,
     order: Order = "SHUFFLE",
     epochs: int = 1,
+    options: Options | None = None,
+    share: Fraction | None = None,
+    times: Mapping[int, int] | None = None,
 ) -> list[Row]:
     """What `SAMPLE FROM … SEEDS (…) … EPOCHS n` returns: by batch, hop, then emission order ("Seeds", "Keys": b).
 
-    `seeds` are distinct dense ids in the query's order; the ordinal of each is its place by dense id.
+    `seeds` are distinct dense ids in the query's order; the ordinal of each is its place by dense id. `times` gives
+    each one's seed time.
     """
     asked = list(seeds)
     canonical = sorted(asked)
     query_order = [canonical.index(node) for node in asked]
     found: list[Row] = []
     for epoch in range(epochs):
-        batches = epoch_batches(len(canonical), seed, epoch, batch_size, order, query_order)
+        batches = epoch_batches(len(canonical), seed, epoch, batch_size, order, query_order, share)
+        before = batches_before(len(canonical), batch_size, epoch, share)
         for index, ordinals in enumerate(batches):
-            b = global_batch(epoch, index, len(batches))
-            result = sample(graph, [canonical[o] for o in ordinals], seed_type, fanouts, seed, b)
-            found += _result_rows(b, result)
+            ids = [canonical[o] for o in ordinals]
+            entrants = entered(seed_type, ids, ordinals, None if times is None else [times[node] for node in ids])
+            result = sample_entrants(graph, entrants, fanouts, seed, before + index, options)
+            found += _result_rows(before + index, result)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -13,9 +14,14 @@ import pytest
 import torch
 
 from snapdb.errors import BindError, SnapdbError
+from snapdb.graph.features import HistoryFeature, SparseFeature
+from snapdb.graph.view import GraphView
+from snapdb.kernels.overlay import Csr, empty_csr
 from snapdb.loading import Batch, BatchStream
+from snapdb.loading.device import Delivery, one_ahead
 from snapdb.loading.lazy import MissingEntryError
-from snapdb.types import FULL, Direction, EdgeType, Fanout
+from snapdb.storage.histories import HistoryArrays
+from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Temporal
 from tests.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
 
 BOUGHT = EdgeType("customer", "bought", "product")
@@ -222,3 +228,166 @@ def test_the_key_of_each_direction_is_pygs(direction: Direction) -> None:
     expected = {"IN": [BOUGHT], "OUT": [REVERSED], "BOTH": [BOUGHT, REVERSED]}[direction]
     assert list(batch.edge_index) == expected
     assert list(one_batch(ties(), "customer", Fanout(KNOWS, "BOTH", (2, 2))).edge_index) == [KNOWS]
+
+
+BACKENDS = pytest.mark.parametrize("backend", ["numba", "torch"])
+
+
+def timed_batch(backend: Backend, *, view: GraphView | None = None, **changes: Any) -> Batch:
+    """Customers at the times 0, 1, 2, … 9, 0, …, each with a tree of what was before."""
+    graph = ties()
+    spec = sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN", (2, 2)), batch_size=12)
+    spec = replace(spec, temporal=Temporal(inclusive=False, within=None), backend=backend, **changes)
+    seeds = replace(all_seeds(graph, "customer"), time=np.arange(30) % 10)
+    with BatchStream(view or graph.view(), seeds, spec, threads=0) as stream:
+        return stream[0]
+
+
+@BACKENDS
+def test_trees_join_only_their_own_nodes_and_look_back_from_their_seeds_time(backend: Backend) -> None:
+    batch = timed_batch(backend)
+    assert batch.seed_time is not None
+    assert batch.seed_time.tolist() == [i % 10 for i in batch.input_id.tolist()]
+    assert batch.batch["customer"][:12].tolist() == list(range(12))
+    for key, index in batch.edge_index.items():
+        near = batch.batch[key.destination][index[1]]
+        assert torch.equal(batch.batch[key.source][index[0]], near)
+        if key in batch.edge_time:
+            assert bool((batch.edge_time[key] < batch.seed_time[near]).all())
+    assert len(batch.e_id[BOUGHT]) > 0
+    assert set(batch.audit().values()) == {0}
+    assert "one tree a seed" in repr(batch)
+
+
+def test_without_trees_the_mapping_is_empty_and_says_why() -> None:
+    batch = both_types()
+    assert len(batch.batch) == 0
+    assert (batch.seed_time, batch.edge_label_index, batch.negatives_missing) == (None, None, 0)
+    with pytest.raises(MissingEntryError, match="when the sampler says TEMPORAL"):
+        batch.batch["customer"]
+
+
+@BACKENDS
+def test_features_that_change_are_those_before_each_trees_time(backend: Backend) -> None:
+    changes = np.arange(30 * 4)
+    arrays = HistoryArrays(np.arange(0, 121, 4), changes % 4 * 3, changes[:, None].astype(np.float32))  # at 0, 3, 6, 9
+    mood = HistoryFeature(arrays, "mood", stop=None, default=-1, element="customer")
+    view = replace(ties().view(), node_features={"customer": {"mood": mood}})
+    batch = timed_batch(backend, view=view)
+    assert batch.seed_time is not None
+    before = batch.seed_time[batch.batch["customer"]]
+    last = torch.div(before - 1, 3, rounding_mode="floor")  # -1: nothing happened yet
+    expected = torch.where(last < 0, -1, batch.n_id["customer"] * 4 + last)
+    assert torch.equal(batch.features["customer"]["mood"][:, 0].long(), expected)
+    assert len(expected.unique()) > 12
+
+
+def test_features_that_change_are_those_of_the_windows_end_without_times() -> None:
+    arrays = HistoryArrays(np.arange(0, 61, 2), np.arange(60) % 2, np.arange(60)[:, None].astype(np.float32))
+    mood = HistoryFeature(arrays, "mood", stop=None, default=None, element="customer")
+    view = replace(ties().view(), node_features={"customer": {"mood": mood}})
+    spec = sample_spec("customer", Fanout(KNOWS, "IN", (2,)))
+    batch = BatchStream(view, all_seeds(ties(), "customer"), spec, threads=0)[0]
+    assert torch.equal(batch.features["customer"]["mood"][:, 0].long(), 2 * batch.n_id["customer"] + 1)
+
+
+@BACKENDS
+def test_blocks_have_the_edges_of_their_own_hop_for_all_nodes_met_before(backend: Backend) -> None:
+    graph = ties()
+    spec = sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN", (2, FULL)), batch_size=6)
+    spec = replace(spec, layout="BLOCKS", backend=backend)
+    batch = BatchStream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
+    outer, inner = batch.to_blocks()
+    for key, index in batch.edge_index.items():
+        assert torch.equal(torch.cat([inner.edge_index[key], outer.edge_index[key]], dim=1), index)
+        assert outer.edge_index[key].shape[1] == batch.num_sampled_edges[key][1]
+    degrees = np.bincount(graph.edges[KNOWS].destination, minlength=30)
+    met = batch.n_id["customer"][: outer.num_destinations["customer"]]
+    assert outer.num_destinations == inner.num_sources
+    assert torch.bincount(outer.edge_index[KNOWS][1], minlength=len(met)).tolist() == degrees[met].tolist()
+    assert outer.num_sources == {name: len(ids) for name, ids in batch.n_id.items()}
+
+
+def test_a_vertex_that_is_a_seed_twice_is_there_twice() -> None:
+    graph = ties()
+    seeds = replace(all_seeds(graph, "customer"), ids=np.repeat(np.arange(15), 2))
+    spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2, 2)), batch_size=30), allow_duplicates=True)
+    batch = BatchStream(graph.view(), seeds, spec, threads=0)[0]
+    assert torch.equal(batch.n_id["customer"][:30], torch.from_numpy(seeds.ids)[batch.input_id])
+    assert batch.y is not None
+    assert len(batch.y) == 30
+
+
+def test_priority_delivers_weights_that_estimate_sums() -> None:
+    graph = ties()
+    listed = graph.edges[BOUGHT]
+    spec = sample_spec("product", Fanout(BOUGHT, "IN", (4,)), batch_size=20)
+    spec = replace(spec, drawing=Drawing("PRIORITY", weighted=True))
+    total = 0.0
+    with BatchStream(graph.view(), all_seeds(graph, "product"), spec, threads=0) as stream:
+        for epoch in range(300):
+            stream.set_epoch(epoch)
+            (batch,) = stream
+            assert bool((batch.edge_weight[BOUGHT] >= 1).all())
+            assert listed.weight is not None
+            weights = torch.from_numpy(listed.weight)[batch.e_id[BOUGHT]]
+            total += float((weights * batch.edge_weight[BOUGHT]).sum())
+    assert listed.weight is not None
+    assert total / 300 == pytest.approx(listed.weight.sum(), rel=0.02)
+
+
+def test_the_torch_back_end_makes_the_same_batch() -> None:
+    ours, theirs = timed_batch("numba"), timed_batch("torch")
+    for part in ("n_id", "batch", "edge_index", "e_id", "edge_time", "x", "edge_attr"):
+        assert list(getattr(ours, part)) == list(getattr(theirs, part)), part
+        for name, tensor in getattr(ours, part).items():
+            assert torch.equal(tensor, getattr(theirs, part)[name]), part
+    assert ours.num_sampled_edges == theirs.num_sampled_edges
+
+
+def test_features_lie_on_the_device_as_far_as_they_fit() -> None:
+    graph, batch = ties(), both_types()
+    none = Csr(np.zeros(31, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+    view = graph.view()
+    features = {**view.node_features["customer"], "bag": SparseFeature(none, empty_csr(none), None, 4)}
+    view = replace(view, node_features={"customer": features, "product": view.node_features["product"]})
+    size, ids = 30 * 5 * 4, batch.n_id["customer"].numpy()
+    for room, resident in ((size, {"x"}), (size + 8 * 30, {"x", "age"}), (0, set())):
+        delivery = Delivery(torch.device("cpu"), view, ("customer",), room)
+        read = {name: delivery.rows("customer", name, f, lambda: ids, None) for name, f in features.items()}
+        assert {name for name, rows in read.items() if rows is None} == resident  # and never those of no fixed place
+        found = {name: rows for name, rows in read.items() if rows is not None}
+        packed = delivery.packed(replace(batch, features={**batch.features, "customer": found}))
+        whole = delivery.received(delivery.sent(packed))
+        assert list(whole.features["customer"]) == ["x", "age", "bag"]
+        for name in ("x", "age"):
+            assert torch.equal(whole.features["customer"][name], batch.features["customer"][name])
+        assert torch.equal(whole.x["product"], batch.x["product"])
+
+
+def test_copies_begin_one_ahead_and_errors_keep_their_turn() -> None:
+    def numbers() -> Iterator[int]:
+        yield from range(1, 4)
+        raise OSError("disk on fire")
+
+    items = one_ahead(numbers())
+    assert [next(items) for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(OSError, match="disk on fire"):
+        next(items)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("on", [None, "cuda"])
+@pytest.mark.parametrize("threads", [0, 3])
+def test_a_stream_hands_batches_over_on_the_gpu(on: str | None, threads: int) -> None:
+    graph = ties()
+    spec = replace(sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN", (2, 2))), device=on)
+    plain = list(BatchStream(graph.view(), all_seeds(graph, "customer"), replace(spec, device=None), threads=0))
+    there = list(BatchStream(graph.view(), all_seeds(graph, "customer"), spec, device="cuda", threads=threads))
+    for ours, theirs in zip(plain, there, strict=True):
+        assert theirs.x["product"].device.type == theirs.e_id[KNOWS].device.type == "cuda"
+        for part in ("n_id", "edge_index", "x", "e_id", "edge_attr", "edge_weight"):
+            for name, tensor in getattr(ours, part).items():
+                assert torch.equal(tensor, getattr(theirs, part)[name].cpu()), part
+        assert ours.ids("customer").equals(theirs.ids("customer"))

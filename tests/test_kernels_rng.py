@@ -17,8 +17,8 @@ from snapdb.kernels.gather import gather
 from snapdb.kernels.order import shuffle
 from snapdb.kernels.rng import below, draw, fold, fold_parts, mix
 from snapdb.kernels.rows import row_arrays
-from snapdb.kernels.sample import sample_uniform
-from snapdb.kernels.spans import FIELDS
+from snapdb.kernels.sample import count_edges, sample_uniform
+from snapdb.kernels.spans import PLAIN_FIELDS
 from snapdb.sampling.keys import Domain, pick_prefix, seed_order_key
 from snapdb.types import EdgeType, type_hash
 from tests import oracle
@@ -39,7 +39,8 @@ def floyd(key: int, degree: int, k: int) -> list[int]:
     rows = row_arrays(np.array([0, degree]), np.arange(degree, dtype=np.int32))
     positions, neighbours, seed_side = (np.empty(k, np.int64) for _ in range(3))
     frontier, nodes = np.array([node]), np.empty(degree + 1, np.int64)
-    spans = np.empty((0, FIELDS), np.int64)
+    spans = np.empty((1, PLAIN_FIELDS), np.int64)
+    assert count_edges(rows, k, frontier, 0, 1, spans) == k
     stamps = np.zeros(degree, np.int32)
     count, edges = sample_uniform(
         rows, prefix, k, frontier, 0, 1, spans, nodes, 0, stamps, 1, positions, neighbours, seed_side, 0

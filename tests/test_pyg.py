@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
-from snapdb.types import EdgeType, Fanout
+from snapdb.sampling import Seeds
+from snapdb.types import EdgeType, Fanout, Link, Negatives, Temporal
 from tests.conftest import FreshProcess
 from tests.graphs import MemoryGraph, all_seeds, sample_spec, ties
 
@@ -53,11 +56,21 @@ class Replay(pyg_sampler.BaseSampler):  # type: ignore[misc, name-defined]
     def edge_permutation(self) -> None:
         return None
 
-    def sample_from_edges(self, *_: Any, **__: Any) -> Any:
-        raise AssertionError("only nodes are sampled from here")
+    def sample_from_edges(self, index: Any, neg_sampling: Any = None) -> Any:
+        batch = self.batch
+        if neg_sampling.is_triplet():
+            ends = (batch.src_index, batch.dst_pos_index, batch.dst_neg_index)
+            return self._answer((index.input_id, *ends, batch.seed_time))
+        times = batch.seed_time
+        drawn = None if times is None else times.repeat_interleave(2)
+        later = None if times is None or drawn is None else torch.cat([times, drawn])
+        return self._answer((index.input_id, batch.edge_label_index, batch.edge_label, later))
 
     def sample_from_nodes(self, index: Any, **_: Any) -> Any:
-        batch, metadata = self.batch, (index.input_id, index.time)
+        return self._answer((index.input_id, index.time))
+
+    def _answer(self, metadata: Any) -> Any:
+        batch, trees = self.batch, dict(self.batch.batch) or None
         if len(batch.n_id) == 1:
             row, col = batch.only.edge_index
             return pyg_sampler.SamplerOutput(
@@ -65,6 +78,7 @@ class Replay(pyg_sampler.BaseSampler):  # type: ignore[misc, name-defined]
                 row,
                 col,
                 batch.only.e_id,
+                batch=trees and trees["customer"],
                 num_sampled_nodes=batch.only.num_sampled_nodes,
                 num_sampled_edges=batch.only.num_sampled_edges,
                 metadata=metadata,
@@ -74,14 +88,15 @@ class Replay(pyg_sampler.BaseSampler):  # type: ignore[misc, name-defined]
             {tuple(key): index[0] for key, index in batch.edge_index.items()},
             {tuple(key): index[1] for key, index in batch.edge_index.items()},
             {tuple(key): batch.e_id[key] for key in batch.edge_index},
+            batch=trees,
             num_sampled_nodes=dict(batch.num_sampled_nodes),
             num_sampled_edges={tuple(key): counts for key, counts in batch.num_sampled_edges.items()},
             metadata=metadata,
         )
 
 
-def pyg_answer(graph: MemoryGraph, batch: Batch) -> Any:
-    """What PyG's NodeLoader delivers for the same seeds and the same sample."""
+def pyg_data_of(graph: MemoryGraph, batch: Batch) -> Any:
+    """The whole graph as PyG holds it."""
     single = len(batch.n_id) == 1
     data = pyg_data.Data() if single else pyg_data.HeteroData()
     for name in batch.n_id:
@@ -98,9 +113,36 @@ def pyg_answer(graph: MemoryGraph, batch: Batch) -> Any:
             store.edge_weight = torch.from_numpy(listed.weight)
         if listed.time is not None:
             store.edge_time = torch.from_numpy(listed.time)
+    return data
+
+
+def pyg_answer(graph: MemoryGraph, batch: Batch) -> Any:
+    """What PyG's NodeLoader delivers for the same seeds and the same sample."""
+    data, single = pyg_data_of(graph, batch), len(batch.n_id) == 1
     seeds = batch.n_id["customer"][: batch.batch_size]
     loader = pyg_loader.NodeLoader(
-        data, Replay(batch), input_nodes=seeds if single else ("customer", seeds), input_id=batch.input_id, batch_size=6
+        data,
+        Replay(batch),
+        input_nodes=seeds if single else ("customer", seeds),
+        input_time=batch.seed_time,
+        input_id=batch.input_id,
+        batch_size=6,
+    )
+    return next(iter(loader))
+
+
+def pyg_link_answer(graph: MemoryGraph, batch: Batch, mode: str) -> Any:
+    """What PyG's LinkLoader delivers for the same seed edges and the same sample."""
+    assert batch.src_index is not None
+    data, single = pyg_data_of(graph, batch), len(batch.n_id) == 1
+    ends = torch.zeros((2, batch.batch_size), dtype=torch.int64)  # the answer is made already
+    loader = pyg_loader.LinkLoader(
+        data,
+        Replay(batch),
+        edge_label_index=ends if single else (tuple(batch.seed_type), ends),
+        neg_sampling=pyg_sampler.NegativeSampling(mode, 2),
+        input_id=batch.input_id,
+        batch_size=6,
     )
     return next(iter(loader))
 
@@ -133,6 +175,86 @@ def test_several_types_give_heterodata_as_pygs_loader_does() -> None:
     assert set(ours.edge_types) == set(theirs.edge_types)
     for key in [*theirs.node_types, *theirs.edge_types]:
         assert_same_store(ours[key], theirs[key], batch.batch_size)
+
+
+def link_batch(graph: MemoryGraph, edge: EdgeType, *fanouts: Fanout, timed: bool) -> Batch:
+    """Six edges as seeds, with two negatives each."""
+    ids = np.array([3, 8, 13, 40, 41, 60])
+    listed = graph.edges[edge]
+    seeds = Seeds(
+        edge.source, ids, None, None, np.arange(6) if timed else None, (listed.source[ids], listed.destination[ids])
+    )
+    spec = replace(
+        sample_spec(edge.source, *fanouts, batch_size=6),
+        link=Link(edge, Negatives(2, None, None), "PAIR"),
+        temporal=Temporal(inclusive=False, within=None) if timed else None,
+    )
+    return BatchStream(graph.view(), seeds, spec, threads=0)[0]
+
+
+@pytest.mark.parametrize("mode", ["binary", "triplet"])
+@pytest.mark.parametrize("timed", [False, True])
+def test_seed_edges_of_one_type_give_data_as_pygs_loader_does(mode: str, timed: bool) -> None:
+    graph, _ = homogeneous()
+    batch = link_batch(graph, KNOWS, Fanout(KNOWS, "IN", (2, 3)), timed=timed)
+    ours, theirs = batch.to_pyg(), pyg_link_answer(graph, batch, mode)
+    assert type(ours) is type(theirs) is pyg_data.Data
+    assert_has_store(ours, theirs)
+    assert ("batch" in ours) == timed
+
+
+@pytest.mark.parametrize("mode", ["binary", "triplet"])
+@pytest.mark.parametrize("timed", [False, True])
+def test_seed_edges_of_several_types_give_heterodata_as_pygs_loader_does(mode: str, timed: bool) -> None:
+    graph, _ = heterogeneous()
+    batch = link_batch(graph, BOUGHT, *(Fanout(edge, "IN", (3, 2)) for edge in graph.edges), timed=timed)
+    ours, theirs = batch.to_pyg(), pyg_link_answer(graph, batch, mode)
+    assert type(ours) is type(theirs) is pyg_data.HeteroData
+    assert set(ours.edge_types) == set(theirs.edge_types)
+    for key in [*theirs.node_types, *theirs.edge_types]:
+        assert_has_store(ours[key], theirs[key])
+
+
+def assert_has_store(ours: Any, theirs: Any) -> None:
+    """Ours serves both modes of negatives, and gives no target but those of seeds."""
+    both = {
+        "edge_label_index",
+        "edge_label",
+        "edge_label_time",
+        "src_index",
+        "dst_pos_index",
+        "dst_neg_index",
+        "seed_time",
+    }
+    assert set(theirs.keys()) - {"y"} <= set(ours.keys()) <= set(theirs.keys()) | both
+    for name, value in theirs.items():
+        if isinstance(value, torch.Tensor) and name != "y":
+            assert ours[name].dtype == value.dtype, name
+            assert torch.equal(ours[name], value), name
+        elif name != "y":
+            assert ours[name] == value, name
+
+
+def test_seeds_with_times_give_trees_as_pygs_loader_does() -> None:
+    graph, _ = heterogeneous()
+    spec = replace(
+        sample_spec("customer", *(Fanout(edge, "IN", (3, 2)) for edge in graph.edges), batch_size=6),
+        temporal=Temporal(inclusive=True, within=None),
+    )
+    seeds = replace(all_seeds(graph, "customer"), time=np.arange(30) % 12)
+    batch = BatchStream(graph.view(), seeds, spec, threads=0)[0]
+    ours, theirs = batch.to_pyg(), pyg_answer(graph, batch)
+    for key in [*theirs.node_types, *theirs.edge_types]:
+        assert_same_store(ours[key], theirs[key], batch.batch_size)
+    assert len(ours["product"].batch) == len(ours["product"].x)
+
+
+def test_blocks_are_refused_with_the_way_out() -> None:
+    graph, _ = homogeneous()
+    spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2, 3))), layout="BLOCKS")
+    batch = BatchStream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
+    with pytest.raises(InputError, match=r"LAYOUT BLOCKS.*take to_blocks\(\), or sample with LAYOUT NODES"):
+        batch.to_pyg()
 
 
 def test_nodes_without_x_have_their_number() -> None:

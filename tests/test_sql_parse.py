@@ -11,6 +11,7 @@ import pytest
 from snapdb.sql import (
     AddColumn,
     AlterTable,
+    Audit,
     Begin,
     CheckDatabase,
     Commit,
@@ -471,12 +472,138 @@ def test_the_clauses_of_a_sample_come_in_any_order() -> None:
         assert statement.source[slice(*statement.batch_span)] == "BATCH 1_0"
 
 
+SAMPLE = "SAMPLE FROM s SEEDS (FROM t) AS v FANOUT (e => [2]) "
+
+
+def sample(clauses: str) -> Sample:
+    statement = one(SAMPLE + clauses)
+    assert isinstance(statement, Sample)
+    return statement
+
+
+def test_a_sample_says_how_its_edges_are_drawn() -> None:
+    uniform, labor = sample("METHOD UNIFORM").method, sample("METHOD labor DEPENDENT BATCHES 16").method
+    assert uniform is not None
+    assert labor is not None
+    assert (uniform.method, uniform.dependent) == ("UNIFORM", 1)
+    assert (labor.method, labor.dependent) == ("LABOR", 16)
+    weights = sample('WEIGHT BY e.w, "method"."by"').weights
+    assert weights is not None
+    assert [(str(w.edge), str(w.column)) for w in weights.value] == [("e", "w"), ("method", "by")]
+    alone = sample("WEIGHT BY w").weights
+    assert alone is not None
+    assert alone.value[0].edge is None
+    for clause, replace in [("WITH", True), ("WITHOUT", False)]:
+        said = sample(f"{clause} REPLACEMENT").replace
+        assert said is not None
+        assert said.value is replace
+
+
+def test_three_clauses_of_a_sample_begin_with_with() -> None:
+    clauses = ["WITH REPLACEMENT", "WITH torch", "WITH (memory = '1.5GiB')"]
+    for turn in range(3):
+        statement = sample(" ".join(clauses[turn:] + clauses[:turn]))
+        assert statement.replace is not None
+        assert statement.backend is not None
+        assert statement.memory is not None
+        assert (statement.replace.value, statement.backend.value, statement.memory.value) == (True, "torch", 3 << 29)
+        assert statement.source[slice(*statement.memory.span)] == clauses[2]
+
+
+def test_a_sample_says_what_its_seeds_see() -> None:
+    for written, inclusive in [("TEMPORAL < SEED_TIME", False), ("temporal<=seed_time", True)]:
+        said = sample(written).temporal
+        assert said is not None
+        assert said.value is inclusive
+    for length in [
+        "3600",
+        "-1",
+        "INTERVAL '30 days'",
+        "INTERVAL '30' DAYS",
+        "INTERVAL 2 hours",
+        "INTERVAL (2 * 3) DAYS",
+    ]:
+        within = sample(f"WITHIN {length} BATCH 3").within
+        assert within is not None
+        assert within.text == length
+
+
+def test_seeds_may_be_edges() -> None:
+    statement = one(
+        "SAMPLE FROM s SEEDS EDGES edges (SELECT e_id FROM seeds) FANOUT (edges => [2]) NEGATIVES 5 PER POSITIVE "
+        "WEIGHTED BY price EXCLUDE KNOWN AT SEED_TIME EXCLUDE SEEDS BOTH DIRECTIONS"
+    )
+    assert isinstance(statement, Sample)
+    assert (statement.seed_edges, str(statement.seed_type)) == (True, "edges")
+    assert statement.seeds.text == "SELECT e_id FROM seeds"
+    assert statement.negatives is not None
+    assert (statement.negatives.count, str(statement.negatives.weight)) == (5, "price")
+    assert statement.known is not None
+    assert statement.exclude is not None
+    assert (statement.known.value, statement.exclude.value) == ("AT", "BOTH")
+
+
+@pytest.mark.parametrize(
+    ("clauses", "known", "exclude"),
+    [
+        ("EXCLUDE KNOWN", "EVER", None),
+        ("EXCLUDE KNOWN EVER EXCLUDE SEEDS", "EVER", "PAIR"),
+        ("EXCLUDE SEEDS EXCLUDE KNOWN BEFORE SEED_TIME", "BEFORE", "PAIR"),
+        ("KEEP SEEDS", None, "NONE"),
+    ],
+)
+def test_what_is_kept_out_is_said(clauses: str, known: str | None, exclude: str | None) -> None:
+    statement = sample(clauses)
+    assert (statement.known and statement.known.value) == known
+    assert (statement.exclude and statement.exclude.value) == exclude
+
+
+def test_degree_is_a_word_and_a_name_in_quotes() -> None:
+    for written, weight in [("DEGREE", "DEGREE"), ("degree", "DEGREE"), ("w", None), ('"degree"', None)]:
+        negatives = sample(f"NEGATIVES 1 PER POSITIVE WEIGHTED BY {written}").negatives
+        assert negatives is not None
+        if weight is None:
+            assert isinstance(negatives.weight, Name)
+        else:
+            assert negatives.weight == weight
+
+
+def test_a_sample_says_how_to_batch_and_where() -> None:
+    statement = sample(
+        "SUBSET 12.50 PERCENT PER EPOCH ALLOW DUPLICATES LAYOUT BLOCKS REUSE HOPS ON 'cuda:1' WITH numba"
+    )
+    assert statement.subset is not None
+    assert (str(statement.subset.value), statement.layout) == ("12.50", "BLOCKS")
+    assert statement.allow_duplicates
+    assert statement.reuse_hops
+    assert statement.device is not None
+    assert statement.backend is not None
+    assert (statement.device.value, statement.backend.value) == ("cuda:1", "numba")
+    assert sample("LAYOUT NODES").layout == "NODES"
+
+
+def test_a_sample_is_explained_or_audited_with_its_own_text() -> None:
+    explain, audit = parse(f"EXPLAIN (ANALYZE, FORMAT json) {SAMPLE}; AUDIT {SAMPLE}")
+    assert isinstance(explain, Explain)
+    assert isinstance(explain.statement, Sample)
+    assert (explain.analyze, explain.json, explain.statement.text) == (True, True, SAMPLE.strip())
+    assert isinstance(audit, Audit)
+    assert (audit.text, audit.sample.text) == (f"AUDIT {SAMPLE.strip()}", SAMPLE.strip())
+    plain = one(f"EXPLAIN {SAMPLE}")
+    assert isinstance(plain, Explain)
+    assert (plain.analyze, plain.json) == (False, False)
+    query = one("EXPLAIN FROM sample")
+    assert isinstance(query, Query)
+
+
 def test_a_sample_has_defaults() -> None:
     statement = one("SAMPLE FROM s SEEDS (FROM t) AS v FANOUT (e => [2])")
     assert isinstance(statement, Sample)
     assert (statement.batch, statement.repeatable, statement.order, statement.epochs) == (1024, 0, "SHUFFLE", 1)
     assert (statement.batch_span, statement.repeatable_span) == (None, None)
     assert statement.source[slice(*statement.fanout_span)] == "FANOUT (e => [2])"
+    assert (statement.layout, statement.seed_edges, statement.allow_duplicates) == ("NODES", False, False)
+    assert (statement.method, statement.temporal, statement.exclude, statement.memory) == (None, None, None, None)
 
 
 def bound(found: VersionBound | None) -> tuple[str, str] | None:
@@ -598,6 +725,13 @@ WORDS += [
     "edge",
     '"KEY"',
     '"default"',
+    "edges",
+    "method",
+    "seed_time",
+    "with",
+    "within",
+    "known",
+    "both",
 ]
 
 
@@ -611,13 +745,15 @@ def test_keywords_are_names_where_only_a_name_can_stand(word: str) -> None:
         f" REFERENCES {word} EVENT TIME ({word}) WEIGHT ({word}));"
         f"CREATE SNAPSHOT {word} OF {word} AT (VERSION => 1) ELEMENTS ({word}, {word}) WHERE {word}.{word} > 0;"
         f"SAMPLE FROM {word} SEEDS (SELECT 1) AS {word} FANOUT ({word} => [1], {word} IN => [1], {word} OUT => [2]);"
+        f"AUDIT SAMPLE FROM {word} SEEDS EDGES {word} (SELECT 1) FANOUT ({word} BOTH => [1]) WEIGHT BY {word}.{word}"
+        f" NEGATIVES 1 PER POSITIVE WEIGHTED BY {word};"
         f"UPDATE {word} AS {word} SET {word} = 1 WHERE 1 > {word}; DELETE FROM {word} AS {word} WHERE {word} > 1;"
         f"ALTER TABLE {word} RENAME COLUMN {word} TO {word}; ALTER TABLE {word} DROP COLUMN {word};"
         f"CREATE TAG {word} AT (VERSION => 1); DROP TAG {word}; DIFF TABLE {word} FROM VERSION 1 TO TAG 'x' ROWS;"
         f"VACUUM {word} RETAIN INTERVAL '1 hour'; SHOW VERSIONS OF {word}"
     )
     statements = parse(text)
-    assert len(statements) == 18
+    assert len(statements) == 19
     plain = word.strip('"')
     for statement in statements:
         assert plain in {place.text for place in places(statement)}

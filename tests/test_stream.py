@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import json
 import os
@@ -11,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from fractions import Fraction
 from hashlib import sha256
 from typing import Any
 
@@ -21,10 +21,12 @@ import torch
 from torch.utils.data import DataLoader
 
 from snapdb.errors import InputError, SnapdbError
+from snapdb.graph.view import Adjacency, GraphView
 from snapdb.loading import Batch, BatchStream
+from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
 from snapdb.sampling import Seeds
-from snapdb.types import EdgeType, Fanout
+from snapdb.types import Drawing, EdgeType, Fanout, Relation, Temporal
 from tests import oracle
 from tests.conftest import FreshProcess
 from tests.graphs import Rows, all_seeds, sample_spec, ties
@@ -186,23 +188,24 @@ def test_workers_of_a_rank_give_the_ranks_share() -> None:
     assert prints(loader) == prints(stream(rank=1, world_size=2))
 
 
-def test_a_stream_can_be_sent_to_another_process() -> None:
-    opened = stream(threads=2, release=lambda: None)
+class Shelf:
+    """Opened relations that travel: in tests the adjacency reader is a closure."""
+
+    def __init__(self, view: GraphView) -> None:
+        self.found = {r: view.adjacency(r) for fanout in SPEC.fanouts for r in fanout.relations}
+
+    def __call__(self, relation: Relation) -> Adjacency:
+        return self.found[relation]
+
+
+@pytest.mark.parametrize("memory", [None, 10**6])
+def test_a_stream_can_be_sent_to_another_process(memory: int | None) -> None:
+    graph = ties()
+    view = replace(graph.view(), adjacency=Shelf(graph.view()))
+    opened = BatchStream(view, all_seeds(graph, "customer"), SPEC, threads=2, memory=memory, release=lambda: None)
     opened.set_epoch(3)
-    received: BatchStream = pickle.loads(pickle.dumps(replace_view(opened)))
+    received: BatchStream = pickle.loads(pickle.dumps(opened))
     assert prints(received) == prints(opened)
-
-
-def replace_view(opened: BatchStream) -> BatchStream:
-    """The stream over a view that can be pickled: in tests the adjacency reader is a closure."""
-    twin = copy.copy(opened)
-    twin.view = replace(opened.view, adjacency=Unopened())
-    return twin
-
-
-class Unopened:
-    def __call__(self, relation: Any) -> Any:
-        raise AssertionError("a sampler keeps the relations that it opened")
 
 
 @pytest.mark.parametrize("consumed", range(BATCHES + 1))
@@ -258,6 +261,89 @@ def test_a_damaged_state_is_refused(change: dict[str, Any]) -> None:
         stream().load_state_dict({**stream().state_dict(), **change})
 
 
+def test_a_state_of_another_way_to_draw_is_refused() -> None:
+    graph, state = ties(), stream().state_dict()
+    others: dict[str, dict[str, Any]] = {
+        "drawing": {"drawing": Drawing(replace=True)},
+        "subset": {"subset": Fraction(1, 2)},
+        "layout": {"layout": "BLOCKS"},
+        "reuse_hops": {"reuse_hops": True},
+    }
+    for name, change in others.items():
+        other = BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, **change), threads=0)
+        with pytest.raises(InputError, match=f"another stream: its {name} is"):
+            other.load_state_dict(state)
+    timed = replace(all_seeds(graph, "customer"), time=np.arange(30))
+    with pytest.raises(InputError, match="its seeds is"):
+        BatchStream(graph.view(), timed, SPEC, threads=0).load_state_dict(state)
+    temporal = replace(SPEC, temporal=Temporal(inclusive=True, within=7))
+    state = BatchStream(graph.view(), timed, SPEC, threads=0).state_dict()
+    with pytest.raises(InputError, match="its temporal is"):
+        BatchStream(graph.view(), timed, temporal, threads=0).load_state_dict(state)
+
+
+def subset_stream(**options: Any) -> BatchStream:
+    """11 of 30 seeds an epoch, then 11, then 8: 3, 3 and 2 batches."""
+    graph, spec = ties(), replace(SPEC, subset=Fraction(11, 30))
+    return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
+
+
+def test_subset_epochs_share_out_the_seeds_and_count_their_own_batches() -> None:
+    opened = subset_stream()
+    found = [list(opened) for _ in range(4)]
+    assert [len(epoch) for epoch in found] == [3, 3, 2, 3]
+    assert [[b.index for b in epoch] for epoch in found[:3]] == [
+        [(e, i) for i in range(n)] for e, n in enumerate((3, 3, 2))
+    ]
+    taken = [sorted(i for b in epoch for i in b.input_id.tolist()) for epoch in found]
+    assert sorted(taken[0] + taken[1] + taken[2]) == list(range(30))
+    assert taken[3] != taken[0]
+    opened.set_epoch(2)
+    assert (len(opened), opened.batches) == (2, 2)
+    assert prints([opened[1]]) == prints(found[2][1:])
+    with pytest.raises(IndexError, match="batch 2 was asked, but an epoch has 2"):
+        opened[2]
+
+
+def test_subset_epochs_go_on_in_the_global_batch_number() -> None:
+    graph = ties()
+    opened = subset_stream()
+    opened.set_epoch(5)  # 3 + 3 + 2 + 3 + 3 batches came before
+    batch = opened[1]
+    fanouts: list[Any] = [(tuple(f.edge), f.direction, list(f.counts)) for f in SPEC.fanouts]
+    expected = oracle.sample(graph.oracle(), batch.input_id.tolist(), "customer", fanouts, SPEC.seed, 15)
+    assert batch.n_id["product"].tolist() == expected.nodes["product"]
+
+
+@pytest.mark.parametrize("consumed", range(3))
+def test_a_resumed_subset_goes_on_with_its_epoch(consumed: int) -> None:
+    opened = subset_stream(threads=2)
+    opened.set_epoch(2)
+    iterator = iter(opened)
+    for _ in range(consumed):
+        next(iterator)
+    state = json.loads(json.dumps(opened.state_dict()))
+    rest = prints(iterator) + prints(opened)
+    resumed = subset_stream()
+    resumed.load_state_dict(state)
+    found = prints(resumed)
+    found += prints(resumed) if consumed < 2 else []
+    assert found == rest
+    with pytest.raises(InputError, match="damaged: 3 of 2 batches"):
+        resumed.load_state_dict({**state, "epoch": 2, "consumed": 3})
+
+
+def test_ranks_share_the_epochs_of_a_subset() -> None:
+    for epoch in range(3):
+        shares = [subset_stream(rank=rank, world_size=2) for rank in range(2)]
+        whole = subset_stream()
+        for one in (*shares, whole):
+            one.set_epoch(epoch)
+        assert sum(map(len, shares)) == len(whole)
+        found = {b.index: mark for share in shares for b in list(share) for mark in prints([b])}
+        assert [found[epoch, i] for i in range(len(whole))] == prints(whole)
+
+
 def test_something_else_is_no_state() -> None:
     with pytest.raises(InputError, match="not a stream's state: it has no 'rng'"):
         stream().load_state_dict({"epoch": 1})
@@ -272,6 +358,29 @@ def test_a_failure_comes_out_in_its_batchs_turn_and_says_which(threads: int) -> 
         next(iterator)
     assert caught.value.__notes__ == ["while making batch 2 of epoch 0"]
     assert settles(lambda: workers_alive() == 0)
+
+
+def test_after_a_failure_the_stream_goes_on_with_the_next_epoch() -> None:
+    opened = failing_stream(threads=2)
+    with pytest.raises(OSError, match="disk on fire"):
+        list(opened)
+    state = opened.state_dict()
+    assert (state["epoch"], state["consumed"]) == (0, 2)
+    assert next(iter(opened)).index == (1, 0)
+
+
+def test_a_reader_that_is_interrupted_can_read_on() -> None:
+    opened = stream(threads=2)
+
+    def read() -> None:
+        for _ in opened:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read()
+    gc.collect()
+    assert settles(lambda: workers_alive() == 0)
+    assert [b.index[0] for b in opened] == [1] * BATCHES
 
 
 def test_leaving_the_loop_ends_the_threads() -> None:
@@ -349,7 +458,7 @@ def test_threads_never_work_further_ahead_than_prefetch() -> None:
         begun.append(item)
         return item
 
-    results = Ordered(work, range(100), threads=4, ahead=3)
+    results = Ordered(work, range(100), threads=4, room=lambda _: 3)
     for taken in range(1, 20):
         assert next(results) == taken - 1
         time.sleep(0.002)
@@ -362,7 +471,7 @@ def test_slow_items_do_not_change_the_order() -> None:
         time.sleep(0.01 * (item % 3 == 0))
         return item
 
-    assert list(Ordered(work, range(30), threads=4, ahead=8)) == list(range(30))
+    assert list(Ordered(work, range(30), threads=4, room=lambda _: 8)) == list(range(30))
 
 
 PREAMBLE = "from tests.test_stream import stream\nimport os, signal, threading, time\n"
@@ -383,7 +492,7 @@ def test_a_process_ends_with_an_iteration_half_read(fresh_process: FreshProcess)
     assert (done.returncode, done.stdout, done.stderr) == (0, "read\n", "")
 
 
-def test_ctrl_c_stops_the_loop_and_the_threads(fresh_process: FreshProcess) -> None:
+def test_ctrl_c_stops_the_loop_and_the_threads_and_the_next_loop_goes_on(fresh_process: FreshProcess) -> None:
     code = PREAMBLE + (
         "opened = stream(threads=2)\n"
         "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
@@ -393,9 +502,10 @@ def test_ctrl_c_stops_the_loop_and_the_threads(fresh_process: FreshProcess) -> N
         "except KeyboardInterrupt: print('stopped')\n"
         "time.sleep(0.3)\n"
         "print(sum(t.name.startswith('snapdb-batch') for t in threading.enumerate()))\n"
+        "print(len(list(opened)))\n"
     )
     done = fresh_process(code)
-    assert (done.returncode, done.stdout) == (0, "stopped\n0\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"stopped\n0\n{BATCHES}\n"), done.stderr
 
 
 @pytest.mark.parametrize(
@@ -423,6 +533,29 @@ def test_a_device_that_is_not_there_is_refused() -> None:
 def test_negative_epochs_are_refused() -> None:
     with pytest.raises(ValueError, match="found -1"):
         stream().set_epoch(-1)
+
+
+def test_batches_go_where_the_statement_says_unless_the_caller_says_another_place() -> None:
+    graph = ties()
+    on = replace(SPEC, device="cpu")
+    assert BatchStream(graph.view(), all_seeds(graph, "customer"), on).device.type == "cpu"
+    assert BatchStream(graph.view(), all_seeds(graph, "customer"), on, device="meta").device.type == "meta"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_a_statement_for_a_device_that_is_not_there_is_refused() -> None:
+    graph = ties()
+    with pytest.raises(InputError, match=r"ON 'cuda' was asked, but torch .* finds no CUDA device here"):
+        BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, device="cuda"))
+
+
+def test_threads_are_those_that_were_asked_for_or_all_cores() -> None:
+    assert stream(threads=3).threads == 3
+    assert stream(threads=None).threads == len(os.sched_getaffinity(0))
+    options = Options(None, 0, 1, None, None)
+    assert options.threads_of(1, on_gpu=True) == 2  # they only tell it what to do
+    assert options.threads_of(10**6) == 1
+    assert (options.ahead(3), replace(options, prefetch=5).ahead(3)) == (6, 5)
 
 
 def test_batches_are_made_for_the_device() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from snapdb.execute.alter_table import AlterTable
+from snapdb.execute.audit import Audit
 from snapdb.execute.check import Check
 from snapdb.execute.create_graph import CreateGraph
 from snapdb.execute.create_snapshot import CreateSnapshot
@@ -43,6 +44,7 @@ _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.CreateGraphPlan: CreateGraph,
     logical.CreateSnapshotPlan: CreateSnapshot,
     logical.SamplePlan: Sample,
+    logical.AuditPlan: Audit,
     logical.ShowPlan: Show,
     logical.DescribePlan: Describe,
     logical.DropPlan: Drop,

@@ -1,12 +1,13 @@
-"""From a sampling plan to what a sampler or a stream needs: the view, the seeds, the lease on the files."""
+"""From a sampling plan to what a sampler or a stream needs: the view with its columns, the seeds, the files' lease."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
 
+from snapdb.execute.element_columns import with_columns
 from snapdb.execute.operator import Engine
-from snapdb.execute.seeds import read_seeds
+from snapdb.execute.seeds import check_born, read_seeds
 from snapdb.graph import GraphView, open_snapshot
 from snapdb.graph.open import read_layout, unless_moved
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
@@ -35,7 +36,7 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
 
     Raises:
         CorruptError: a file of the snapshot is missing or damaged.
-        DataError: the seeds do not fit.
+        DataError: the seeds do not fit, or weights.
     """
     with unless_moved(engine.ledger, plan.snapshot):
         _reverse(engine, plan)
@@ -43,16 +44,21 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
     opened = open_snapshot(engine.home, engine.ledger, plan.snapshot)
     try:
         seeds = read_seeds(engine, plan, opened.view, opened.id_maps[plan.spec.seed_type])
+        view = with_columns(engine, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
+        check_born(plan, view, seeds)
     except BaseException:
         opened.lease.release()
         raise
-    lineage = {**opened.view.lineage, "tables_version": engine.context.catalog.version}
-    return Opened(replace(opened.view, lineage=lineage), seeds, opened.lease)
+    lineage = {**view.lineage, "tables_version": engine.context.catalog.version}
+    return Opened(replace(view, lineage=lineage), seeds, opened.lease)
 
 
 def _reverse(engine: Engine, plan: SamplePlan) -> None:
     """Sort what the sampler walks against its direction, where that is worth keeping and can be kept."""
     walked = {fanout.edge.edge: fanout.edge for fanout in plan.spec.fanouts if fanout.direction != "IN"}
+    link = plan.spec.link
+    if link is not None and link.negatives is not None and link.negatives.known is not None:
+        walked[link.edge.edge] = link.edge
     if engine.home.read_only or not walked:
         return
     layout = read_layout(engine.home, plan.snapshot)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine, Rows
 from snapdb.graph import GraphView
+from snapdb.graph.view import Adjacency
 from snapdb.plan.logical import SamplePlan
-from snapdb.sampling import Block, Sampler, Subgraph, epoch_order, node_entry
+from snapdb.sampling import Block, Entrance, Ints, Sampler, Subgraph, batches_before, epoch_order
+from snapdb.sampling.backends import open_sampler
+from snapdb.types import Relation
+
+if TYPE_CHECKING:
+    from snapdb.sampling.torch_sampler import TorchSampler
 
 __all__ = ["Sample"]
 
@@ -26,43 +34,45 @@ class Sample:
     def run(self, engine: Engine) -> Rows:
         opened = open_sample(engine, self.plan)
         try:
-            sampler = Sampler(opened.view, self.plan.spec)
-            schema = _schema(opened.view, sampler)
+            sampler = open_sampler(opened.view, self.plan.spec)
+            rows = {walk.relation: walk.adjacency for walk in sampler.walks}
+            schema = _schema(opened.view, list(rows))
             yield pa.RecordBatch.from_pylist([], schema=schema)
             for number, subgraph in self._subgraphs(engine, opened, sampler):
                 for hop, blocks in enumerate(subgraph.hops):
                     for block in blocks:
-                        if block.position.size:
-                            yield _rows(opened.view, subgraph, number, hop, block, schema)
+                        if block.position.shape[0]:
+                            yield _rows(opened.view, rows[block.relation], subgraph, number, hop, block, schema)
         finally:
             opened.lease.release()
         return None
 
-    def _subgraphs(self, engine: Engine, opened: Opened, sampler: Sampler) -> Iterator[tuple[int, Subgraph]]:
+    def _subgraphs(
+        self, engine: Engine, opened: Opened, sampler: Sampler | TorchSampler
+    ) -> Iterator[tuple[int, Subgraph]]:
         spec, seeds = self.plan.spec, opened.seeds
-        scratch = sampler.scratch()
-        size, per_epoch = spec.batch_size, -(-seeds.ids.size // spec.batch_size)
+        scratch, entrance = sampler.scratch(), Entrance(opened.view, spec, seeds)
+        total = batches_before(seeds.ids.size, spec, self.plan.epochs)
         for epoch in range(self.plan.epochs):
-            order = epoch_order(seeds, spec.seed, epoch, spec.order)
-            for index in range(per_epoch):
-                engine.check_stopped()
-                number = epoch * per_epoch + index
-                engine.report(f"sampling {spec.snapshot}", number / (per_epoch * self.plan.epochs))
-                chosen = seeds.ids[order[index * size : (index + 1) * size]]
-                yield number, sampler.sample(node_entry(seeds.type, chosen), number, scratch)
+            order = epoch_order(seeds, spec.seed, epoch, spec.order, spec.subset)
+            first = batches_before(seeds.ids.size, spec, epoch)
+            for index, start in enumerate(range(0, order.size, spec.batch_size)):
+                number = first + index
+                engine.step(f"sampling {spec.snapshot}", number / total)
+                entry = entrance.entry(order[start : start + spec.batch_size], epoch)
+                yield number, sampler.sample(entry, number, scratch)
 
 
-def _schema(view: GraphView, sampler: Sampler) -> pa.Schema:
+def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:
     """Ids keep their type where every edge type agrees on it, and are text where they do not."""
-    edges = [walk.relation.edge for walk in sampler.walks]
     return pa.schema(
         [
             ("batch", pa.int64()),
             ("hop", pa.int64()),
             ("type", pa.string()),
             ("direction", pa.string()),
-            ("source", _common(view, [edge.source for edge in edges])),
-            ("destination", _common(view, [edge.destination for edge in edges])),
+            ("source", _common(view, [relation.edge.source for relation in relations])),
+            ("destination", _common(view, [relation.edge.destination for relation in relations])),
             ("e_id", pa.int64()),
         ]
     )
@@ -74,14 +84,13 @@ def _common(view: GraphView, vertex_types: list[str]) -> pa.DataType:
 
 
 def _rows(
-    view: GraphView, subgraph: Subgraph, number: int, hop: int, block: Block, schema: pa.Schema
+    view: GraphView, rows: Adjacency, subgraph: Subgraph, number: int, hop: int, block: Block, schema: pa.Schema
 ) -> pa.RecordBatch:
-    relation = block.relation
-    adjacency = view.adjacency(relation)
-    near = subgraph.nodes[relation.expands][block.seed_side]
-    far = subgraph.nodes[relation.reaches][block.neighbour]
-    if adjacency.outward is not None:
-        outward = np.asarray(adjacency.outward[block.position])
+    relation, position = block.relation, _on_host(block.position)
+    near = _on_host(subgraph.nodes[relation.expands])[_on_host(block.seed_side)]
+    far = _on_host(subgraph.nodes[relation.reaches])[_on_host(block.neighbour)]
+    if rows.outward is not None:
+        outward = np.asarray(rows.outward[position])
     else:
         outward = np.full(near.size, relation.direction == "OUT")
     source = view.keys[relation.edge.source].read(np.where(outward, near, far))
@@ -93,6 +102,11 @@ def _rows(
         pa.array(np.where(outward, "out", "in")),
         source.cast(schema.field("source").type),
         destination.cast(schema.field("destination").type),
-        pa.array(adjacency.edge_id.read(block.position).astype(np.int64, copy=False)),
+        pa.array(rows.edge_id.read(position).astype(np.int64, copy=False)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _on_host(values: Ints) -> npt.NDArray[Any]:
+    """The numbers as numpy has them, wherever they are."""
+    return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -1,38 +1,82 @@
-"""The rows of a seed query as seeds: found in the snapshot, unique, in canonical order."""
+"""The rows of a seed query as seeds: found in the snapshot, each once, in canonical order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.errors import BindError, DataError, SnapdbError
+from snapdb.execute.edge_seeds import find_ends
+from snapdb.execute.element_columns import read_tables
 from snapdb.execute.key_lookup import NO_KEY, run_lookup
 from snapdb.execute.operator import Engine
+from snapdb.execute.seed_values import seed_targets, seed_times, shown_keys
 from snapdb.graph import GraphView
 from snapdb.plan.fits import key_family
 from snapdb.plan.logical import SamplePlan
 from snapdb.relational import Names, OrderKey, order_keys
 from snapdb.sampling import Seeds
 from snapdb.storage.ids import IdMap
-from snapdb.types import Column
+from snapdb.types import Link
 
-__all__ = ["read_seeds"]
+__all__ = ["check_born", "read_seeds"]
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 def read_seeds(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
-    """The seed set of a sampler.
+    """The seed set of a sampler, whose births are not looked at yet.
 
-    The query's first columns are the key of the seed type; one called `y` gives targets.
+    Args:
+        id_map: Of the seed type.
 
     Raises:
         BindError: columns that do not fit.
-        DataError: ids that are NULL, twice, or not in the snapshot: counted, three shown.
+        DataError: ids or times that are NULL, seeds that are there twice, or not in the snapshot: counted, three shown.
     """
-    try:
+    with _placed(plan):
         return _read(engine, plan, view, id_map)
+
+
+def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
+    """Nothing when every seed was there at its time.
+
+    Raises:
+        DataError: it counts those that were not, and shows three.
+    """
+    if seeds.time is None:
+        return
+    late = np.zeros(seeds.ids.size, np.bool_)
+    ends = [(seeds.type, seeds.ids)]
+    if plan.spec.link is not None and seeds.ends is not None:
+        edge = plan.spec.link.edge
+        ends = list(zip((edge.source, edge.destination), seeds.ends, strict=True))
+    for name, ids in ends:
+        if name in view.born:
+            late |= view.born[name][ids] > seeds.time
+    if not late.any():
+        return
+    rows = np.flatnonzero(late)
+    if plan.spec.link is not None:
+        what, shown = "seed edges have an end that is", [f"e_id {seeds.ids[i]}" for i in rows[:3]]
+    else:
+        what, shown = "seeds are", [str(key) for key in view.keys[seeds.type].read(seeds.ids[rows[:3]]).to_pylist()]
+    with _placed(plan):
+        raise DataError(f"{rows.size} of {late.size} {what} not there yet at the seed's time ({', '.join(shown)}); "
+                        "give them a seed_time that is not before their event time, or leave them out")  # fmt: skip
+
+
+@contextmanager
+def _placed(plan: SamplePlan) -> Iterator[None]:
+    """Errors point to the seed query, unless they know better."""
+    try:
+        yield
     except SnapdbError as error:
         if error.text is None and error.span is None:
             error.span = plan.seeds.span
@@ -40,43 +84,50 @@ def read_seeds(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap)
 
 
 def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
-    asked, width = plan.seeds, len(id_map.columns)
+    asked, spec, columns = plan.seeds, plan.spec, plan.columns
     with engine.context.session(asked) as session:
-        columns = session.describe(asked.text, asked.parameters)
-        keys = order_keys(session, asked.text) if plan.spec.order == "IN ORDER" else None
+        described = session.describe(asked.text, asked.parameters)
+        keys = order_keys(session, asked.text) if spec.order == "IN ORDER" else None
         table = session.table(asked.text, asked.parameters)
-    _check_columns(plan, columns, id_map)
-    if plan.spec.order == "IN ORDER":
+    if spec.order == "IN ORDER":
         _check_total(table, keys)
-    dense = _lookup(engine, table, id_map)
-    _check_found(plan, view, table, dense, width)
-    order = np.argsort(dense, kind="stable")
-    ids = dense[order]
-    _check_unique(plan, table, order, ids, width)
-    query_order = None
-    if plan.spec.order == "IN ORDER":
-        query_order = np.empty(order.size, np.int64)
-        query_order[order] = np.arange(order.size)
-    return Seeds(plan.spec.seed_type, ids, _targets(columns, table, order, width), query_order)
+    ends = None
+    if spec.link is None:
+        ids = _lookup(engine, table.select(list(columns.key)), id_map)
+        _check_found(plan, table, ~_alive(view, spec.seed_type, ids))
+    else:
+        ids = table.column(columns.key[0]).cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
+        ends = _ends(engine, plan, view, spec.link, ids)
+        _check_found(plan, table, ends[0] < 0)
+    time = None if columns.time is None else seed_times(engine, plan, table, described[columns.time])
+    y = None if columns.y is None else seed_targets(table.column(columns.y), described[columns.y].type)
+    order = _canonical(ids, time, y, by_time=spec.link is not None)
+    if not spec.allow_duplicates:
+        _check_unique(plan, table, order, ids, time)
+    return Seeds(
+        spec.seed_type,
+        ids[order],
+        None if y is None else y[order],
+        _inverse(order) if spec.order == "IN ORDER" else None,
+        None if time is None else time[order],
+        None if ends is None else (ends[0][order], ends[1][order]),
+    )
 
 
-def _check_columns(plan: SamplePlan, columns: Sequence[Column], id_map: IdMap) -> None:
-    key = [c.name for c in id_map.columns]
-    if len(columns) < len(key):
-        raise BindError(f"SEEDS needs the key of {plan.spec.seed_type} ({', '.join(key)}) as its first columns")
-    for given, wanted in zip(columns, id_map.columns, strict=False):
-        families = key_family(given.type), key_family(wanted.type)
-        if families[0] != families[1] and families != ("VARCHAR", "UUID"):
-            raise BindError(
-                f'SEEDS gives "{given.name}" of type {given.type} where '
-                f"{plan.spec.seed_type}.{wanted.name} is {wanted.type}"
-            )
-    for number, extra in enumerate(columns[len(key) :]):
-        if extra.name.lower() != "y" or number > 0:
-            raise BindError(f'SEEDS gives a column "{extra.name}"; after the key ({", ".join(key)}) it may only give y')
+def _canonical(ids: Int64s, time: Int64s | None, y: npt.NDArray[Any] | None, *, by_time: bool) -> Int64s:
+    """Rows by id, time and y, or by time, id and y."""
+    first = [ids] if time is None else [time, ids] if by_time else [ids, time]
+    keys = first if y is None else [*first, y]
+    return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
 
-def _lookup(engine: Engine, table: pa.Table, id_map: IdMap) -> npt.NDArray[np.int64]:
+def _inverse(order: Int64s) -> Int64s:
+    found = np.empty(order.size, np.int64)
+    found[order] = np.arange(order.size)
+    return found
+
+
+def _lookup(engine: Engine, table: pa.Table, id_map: IdMap) -> Int64s:
     """[rows] dense ids; -1 where a key is NULL or was never in the table."""
     if pa.types.is_signed_integer(table.column(0).type):
         with engine.relational.session() as session:
@@ -84,8 +135,7 @@ def _lookup(engine: Engine, table: pa.Table, id_map: IdMap) -> npt.NDArray[np.in
         if lookup is not None:
             return lookup(table.column(0).cast(pa.int64()).fill_null(NO_KEY).to_numpy())
     keys = [f"k{i}" for i in range(len(id_map.columns))]
-    numbered = table.select(list(range(len(keys)))).rename_columns(keys)
-    numbered = numbered.append_column("n", pa.array(np.arange(table.num_rows)))
+    numbered = table.rename_columns(keys).append_column("n", pa.array(np.arange(table.num_rows)))
     types = {k: c.type if key_family(c.type) == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)}
     given = [f"TRY_CAST(s.{k} AS {t})" if t else f"s.{k}" for k, t in types.items()]
     same = " AND ".join(f"{g} = m.{k}" for g, k in zip(given, keys, strict=True))
@@ -97,25 +147,42 @@ def _lookup(engine: Engine, table: pa.Table, id_map: IdMap) -> npt.NDArray[np.in
     return dense
 
 
-def _check_found(plan: SamplePlan, view: GraphView, table: pa.Table, dense: npt.NDArray[np.int64], width: int) -> None:
-    alive = view.alive[plan.spec.seed_type]
-    bad = (dense < 0) | (dense >= view.node_counts[plan.spec.seed_type])
-    if alive is not None:
-        bad = bad | ~alive[np.where(bad, 0, dense)] if alive.size else np.ones_like(bad)
-    if bad.any():
-        rows = np.flatnonzero(bad)
-        raise DataError(f"{rows.size} of {dense.size} seeds are not in snapshot {plan.snapshot.name} "
-                        f"({_shown(table, rows, width)}); choose seeds with SELECT … FROM "
-                        f"{plan.snapshot.name}.{plan.spec.seed_type}")  # fmt: skip
+def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
+    """[ids] which are in the snapshot."""
+    alive = view.alive[name]
+    there = (ids >= 0) & (ids < view.node_counts[name])
+    if alive is None:
+        return there
+    return there & alive[np.where(there, ids, 0)] if alive.size else np.zeros_like(there)
 
 
-def _check_unique(
-    plan: SamplePlan, table: pa.Table, order: npt.NDArray[np.int64], ids: npt.NDArray[np.int64], width: int
-) -> None:
-    twice = order[1:][ids[1:] == ids[:-1]]
+def _ends(engine: Engine, plan: SamplePlan, view: GraphView, link: Link, ids: Int64s) -> tuple[Int64s, Int64s]:
+    """The ends of seed edges; -1 where one is not in the snapshot."""
+    element = plan.snapshot.graph.edge(link.edge.edge)
+    assert element is not None, "the edge type was looked up"
+    limit = read_tables(engine, plan.snapshot)[element.table.lower()].next_row
+    return find_ends(view, link.edge, ids, limit, lambda share: engine.step(f"finding seeds in {element.name}", share))
+
+
+def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
+    if missing.any():
+        rows = np.flatnonzero(missing)
+        link, name = plan.spec.link, plan.snapshot.name
+        what = "seeds are" if link is None else f"seed edges of {link.edge.edge} are"
+        whence = f"… FROM {name}.{plan.spec.seed_type}" if link is None else f"e_id FROM {name}.{link.edge.edge}"
+        raise DataError(f"{rows.size} of {missing.size} {what} not in snapshot {name} "
+                        f"({shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}")  # fmt: skip
+
+
+def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s, time: Int64s | None) -> None:
+    same = ids[order[1:]] == ids[order[:-1]]
+    if time is not None:
+        same &= time[order[1:]] == time[order[:-1]]
+    twice = order[1:][same]
     if twice.size:
-        raise DataError(f"{twice.size} seeds occur more than once ({_shown(table, twice, width)}); "
-                        "select DISTINCT ones")  # fmt: skip
+        when = "" if time is None else " with the same time"
+        raise DataError(f"{twice.size} seeds occur more than once{when} ({shown_keys(plan, table, twice)}); "
+                        "select DISTINCT ones, or say ALLOW DUPLICATES")  # fmt: skip
 
 
 def _check_total(table: pa.Table, keys: Sequence[OrderKey] | None) -> None:
@@ -130,31 +197,3 @@ def _check_total(table: pa.Table, keys: Sequence[OrderKey] | None) -> None:
     if chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
         raise DataError(f"IN ORDER needs an order without ties, and ORDER BY {', '.join(names)} has some; "
                         "add the key to it")  # fmt: skip
-
-
-def _targets(
-    columns: Sequence[Column], table: pa.Table, order: npt.NDArray[np.int64], width: int
-) -> npt.NDArray[np.generic] | None:
-    """The column `y` in ordinal order: int64 (NULL: -1) or float32 (NULL: NaN)."""
-    if len(columns) == width:
-        return None
-    values, type_ = table.column(width), columns[width].type
-    if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type) or type_ in ("HUGEINT", "UHUGEINT"):
-        try:
-            whole: npt.NDArray[np.int64] = values.cast(pa.int64()).fill_null(-1).to_numpy()[order]
-        except pa.ArrowInvalid as error:
-            raise DataError('SEEDS gives a "y" that is beyond 64 bits; scale it, or cast it to FLOAT') from error
-        return whole
-    if pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
-        real = values.cast(pa.float64()).to_numpy()[order]
-        if (np.abs(real[np.isfinite(real)]) > np.finfo(np.float32).max).any():
-            raise DataError('SEEDS gives a "y" that is beyond float32; scale it')
-        single: npt.NDArray[np.float32] = real.astype(np.float32)
-        return single
-    raise BindError(f'SEEDS gives "y" of type {type_}; it must be a number (for classes by name say TARGET in the '
-                    "graph, so that every seed set has the same codes)")  # fmt: skip
-
-
-def _shown(table: pa.Table, rows: npt.NDArray[np.int64], width: int) -> str:
-    first = table.select(list(range(width))).take(pa.array(rows[:3])).to_pylist()
-    return ", ".join(str(next(iter(r.values()))) if width == 1 else str(tuple(r.values())) for r in first)

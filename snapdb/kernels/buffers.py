@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["empty", "release_free"]
+__all__ = ["empty", "free_bytes", "release_free"]
 
 SMALLEST = 1 << 18
 """Bytes below which the C library's own recycling does."""
@@ -51,6 +51,11 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     if wanted < SMALLEST:
         return np.empty(shape, kind)
     return np.asarray(_Lease(_size_class(wanted)))[:wanted].view(kind).reshape(shape)
+
+
+def free_bytes() -> int:
+    """How many bytes wait in free blocks."""
+    return sum(size * len(blocks) for size, blocks in list(_free.items()))
 
 
 def release_free() -> None:

@@ -51,14 +51,20 @@ def floyd_mask(
 def floyd_scan(
     key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: Int64s, edges: int
 ) -> None:
-    """Floyd's k positions in draw order; the chosen ones are looked for among those emitted."""
+    """Floyd's k positions in draw order; the chosen ones are looked for among those emitted.
+
+    Only one that shares its last bits with a position that was `met` can have been chosen: most need no look.
+    """
+    met, one = np.uint64(0), np.uint64(1)
     for j in range(k):
         top = degree - k + j + 1
         position: Number = start + np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
-        chosen = False
-        for q in range(edges, edges + j):
-            chosen |= positions[q] == position
-        position = start + top - 1 if chosen else position
+        if (met >> (np.uint64(position) & np.uint64(63))) & one:
+            chosen = False
+            for q in range(edges, edges + j):
+                chosen |= positions[q] == position
+            position = start + top - 1 if chosen else position
+        met |= one << (np.uint64(position) & np.uint64(63))
         prefetch(indices, position)
         positions[edges + j] = position
 

@@ -1,7 +1,13 @@
-"""Rows of an array by their numbers, as fast as memory gives them."""
+"""Rows of an array by their numbers, as fast as memory gives them.
+
+Rows are asked for some time before they are read, for hardware does not foresee random ones. Big results go past the
+caches in whole lines, which are written without being read first: a line that spans two rows is put together in a
+small buffer, so that rows may be of any width.
+"""
 
 from __future__ import annotations
 
+import platform
 from typing import Any
 
 import numpy as np
@@ -9,8 +15,21 @@ import numpy.typing as npt
 
 from snapdb.kernels import buffers
 from snapdb.kernels.compiled import kernel
+from snapdb.kernels.intrinsics import copy_line, fence_streams, prefetch, stream_line
 
-__all__ = ["as_words", "gather"]
+__all__ = ["STREAMED", "as_words", "gather"]
+
+Bytes = npt.NDArray[np.uint8]
+Int64s = npt.NDArray[np.int64]
+
+STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
+"""Bytes from which a result goes past the caches: a smaller one is still there when it is used."""
+LINE = 64
+"""Bytes that caches and memory exchange."""
+FORESEEN = 4096
+"""About so many bytes of rows are asked for ahead: more would not stay in the nearest cache."""
+FEWEST, MOST = 2, 16
+"""Rows that are asked for ahead."""
 
 _WORDS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -21,17 +40,19 @@ _WORDS: dict[int, np.dtype[Any]] = {
 
 
 def gather(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A new array of rows' dtype: [n] or [n, width] for `rows` of one or two dimensions, where row i is rows[ids[i]].
+    """A new array of rows' dtype: [n, ...] for `rows` of one or more dimensions, where row i is rows[ids[i]].
 
     Raises IndexError when an id is not a row. Values are copied bit for bit; `rows` may be memory-mapped. Big results
-    live in recycled memory (`buffers`). An array that is not contiguous, or of an odd type, goes the way of numpy.
+    live in recycled memory (`buffers`). An array that is not contiguous, or of objects, goes the way of numpy.
     """
     numbers = np.ascontiguousarray(ids, dtype=np.int64)
-    word = _WORDS.get(rows.dtype.itemsize)
-    if word is None or rows.dtype.hasobject or rows.ndim > 2 or not rows.flags.c_contiguous or not rows.flags.aligned:
+    if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or rows.dtype.itemsize == 0:
         return np.take(rows, numbers, axis=0)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
-    bad = (_gather_values if rows.ndim == 1 else _gather_rows)(as_words(rows), numbers, out.view(word))
+    if rows.ndim == 1 and rows.dtype.itemsize in _WORDS and rows.flags.aligned:
+        bad = _gather_values(as_words(rows), numbers, out.view(_WORDS[rows.dtype.itemsize]))
+    else:
+        bad = _gather_bytes(as_words(_as_bytes(rows)), rows.shape[0], numbers, _as_bytes(out))
     if bad >= 0:
         raise IndexError(f"row {numbers[bad]} was asked, but there are {rows.shape[0]} rows (ids count from 0)")
     return out
@@ -47,24 +68,84 @@ def as_words(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return words
 
 
+def _as_bytes(array: npt.NDArray[Any]) -> Bytes:
+    """The memory of a contiguous array."""
+    return array.view(np.ndarray).reshape(-1).view(np.uint8)
+
+
+def _gather_bytes(rows: Bytes, count: int, ids: Int64s, out: Bytes) -> int:
+    """Rows of any width and type; the index of the first bad id, or -1."""
+    width = rows.size // count
+    ahead = max(FEWEST, min(FORESEEN // width, MOST))
+    if width >= LINE and out.size >= STREAMED and out.ctypes.data % LINE == 0:
+        return int(_stream_rows(rows, width, ids, out, ahead, np.empty(3 * LINE, np.uint8)))
+    return int(_copy_rows(rows, width, ids, out, ahead))
+
+
 @kernel
-def _gather_rows(rows: npt.NDArray[Any], ids: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> int:
-    """out[i] = rows[ids[i]] element by element, which numba turns into wide moves; the first bad index, or -1."""
+def _stream_rows(rows: Bytes, width: int, ids: Int64s, out: Bytes, ahead: int, spliced: Bytes) -> int:
+    """Writes each row of at least a line to `out` in whole lines; the first bad index, or -1.
+
+    What is left of a row when no whole line is, `left` bytes, waits in spliced[LINE:]. Moves of a whole line fill it,
+    over bytes that do not count: none of them reads beyond its row, and most of a copy is as fast as one line.
+    """
+    count = rows.size // width
+    reach = min(width, FORESEEN)
+    at, left = np.int64(0), np.int64(0)
+    bad = np.int64(-1)
     for i in range(ids.size):
         row = ids[i]
-        if row < 0 or row >= rows.shape[0]:
+        if row < 0 or row >= count:
+            bad = np.int64(i)
+            break
+        coming = ids[min(i + ahead, ids.size - 1)] * width
+        for byte in range(0, reach, LINE):
+            prefetch(rows, coming + byte)
+        here = row * width
+        end = here + width
+        if left > 0:
+            copy_line(spliced, LINE + left, rows, here)
+            stream_line(out, at, spliced, LINE)
+            at += LINE
+            here += LINE - left
+        while here + LINE <= end:
+            stream_line(out, at, rows, here)
+            at += LINE
+            here += LINE
+        left = end - here
+        if left > 0:
+            copy_line(spliced, left, rows, end - LINE)
+    for byte in range(left):
+        out[at + byte] = spliced[LINE + byte]
+    fence_streams()
+    return int(bad)
+
+
+@kernel
+def _copy_rows(rows: Bytes, width: int, ids: Int64s, out: Bytes, ahead: int) -> int:
+    """Writes each row to `out`; the first bad index, or -1."""
+    count = rows.size // width
+    reach = min(width, FORESEEN)
+    for i in range(ids.size):
+        row = ids[i]
+        if row < 0 or row >= count:
             return i
-        for j in range(rows.shape[1]):
-            out[i, j] = rows[row, j]
+        coming = ids[min(i + ahead, ids.size - 1)] * width
+        for byte in range(0, reach, LINE):
+            prefetch(rows, coming + byte)
+        here, at = row * width, i * width
+        for byte in range(width):
+            out[at + byte] = rows[here + byte]
     return -1
 
 
 @kernel
-def _gather_values(rows: npt.NDArray[Any], ids: npt.NDArray[np.int64], out: npt.NDArray[Any]) -> int:
+def _gather_values(rows: npt.NDArray[Any], ids: Int64s, out: npt.NDArray[Any]) -> int:
     """out[i] = rows[ids[i]]; the first bad index, or -1."""
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= rows.shape[0]:
             return i
+        prefetch(rows, ids[min(i + 2 * MOST, ids.size - 1)])
         out[i] = rows[row]
     return -1

@@ -1,4 +1,4 @@
-"""Two machine instructions that numba has no name for: prefetch, and the high half of a 64 x 64-bit product."""
+"""Machine instructions that numba has no name for: prefetch, stores past the caches, the high half of a product."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["multiply_high", "prefetch"]
+__all__ = ["copy_line", "fence_streams", "multiply_high", "prefetch", "stream_line"]
 
 
 @intrinsic
@@ -28,14 +28,56 @@ def prefetch(typing: Any, array: Any, index: Any) -> Any:
     """Asks for the cache line of a contiguous array's element; any index is safe, for nothing is read."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
         byte = ir.IntType(8).as_pointer()
-        address = builder.bitcast(builder.gep(data, [args[1]]), byte)
+        address = builder.bitcast(_address(context, builder, signature.args[0], args[0], args[1]), byte)
         word = ir.IntType(32)
-        shape = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
-        name = "llvm.prefetch.p0i8"
-        function = builder.module.globals.get(name) or ir.Function(builder.module, shape, name)
+        function = _declared(builder, "llvm.prefetch.p0i8", [byte, word, word, word])
         builder.call(function, [address, word(0), word(3), word(1)])  # for reading, into all levels, data
         return context.get_dummy_value()
 
     return types.void(array, types.int64), emit
+
+
+@intrinsic
+def copy_line(typing: Any, to: Any, at: Any, source: Any, here: Any) -> Any:
+    """to[at : at + 64] = source[here : here + 64] of arrays of bytes."""
+    return types.void(to, types.int64, source, types.int64), _move_line(past_caches=False)
+
+
+@intrinsic
+def stream_line(typing: Any, to: Any, at: Any, source: Any, here: Any) -> Any:
+    """The same past the caches: to[at] must stand at a multiple of 64 in memory. `fence_streams` ends such stores."""
+    return types.void(to, types.int64, source, types.int64), _move_line(past_caches=True)
+
+
+@intrinsic
+def fence_streams(typing: Any) -> Any:
+    """All stores before are seen before any after it, also by other threads; of x86-64 only."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.call(_declared(builder, "llvm.x86.sse.sfence", []), [])
+        return context.get_dummy_value()
+
+    return types.void(), emit
+
+
+def _move_line(past_caches: bool) -> Any:
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        line = ir.VectorType(ir.IntType(64), 8).as_pointer()
+        to = builder.bitcast(_address(context, builder, signature.args[0], args[0], args[1]), line)
+        source = builder.bitcast(_address(context, builder, signature.args[2], args[2], args[3]), line)
+        store = builder.store(builder.load(source, align=1), to, align=64 if past_caches else 1)
+        if past_caches:
+            store.set_metadata("nontemporal", builder.module.add_metadata([ir.IntType(32)(1)]))
+        return context.get_dummy_value()
+
+    return emit
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [index])
+
+
+def _declared(builder: Any, name: str, parameters: list[Any]) -> Any:
+    shape = ir.FunctionType(ir.VoidType(), parameters)
+    return builder.module.globals.get(name) or ir.Function(builder.module, shape, name)

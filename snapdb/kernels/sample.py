@@ -20,7 +20,7 @@ from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.place import place
 from snapdb.kernels.rng import fold
-from snapdb.kernels.spans import AHEAD, BLOCK, DEGREE, FIRST, is_plain, locate
+from snapdb.kernels.spans import AHEAD, BLOCK, DEGREE, FIRST, KEPT, is_plain, locate
 
 __all__ = ["EVERY", "count_edges", "number", "restamp", "sample_uniform"]
 
@@ -40,10 +40,10 @@ SCANNED = 128
 def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
     """How many edges `sample_uniform` emits for frontier[low:high]; -1 when a row leads out of its arrays.
 
-    Rows that are not plain are located in `spans` [high - low, FIELDS], where drawing finds them again.
+    They are located in `spans` [high - low, FIELDS], where drawing finds them again; PLAIN_FIELDS do for plain rows.
     """
     if is_plain(rows):
-        return _count_plain(rows.indptr, rows.indices.size, fanout, frontier, low, high)
+        return _count_plain(rows.indptr, rows.indices.size, fanout, frontier, low, high, spans)
     total = np.int64(0)
     for first in range(low, high, BLOCK):
         last = min(first + BLOCK, high)
@@ -55,16 +55,19 @@ def count_edges(rows: RowArrays, fanout: int, frontier: Int64s, low: int, high: 
 
 
 @kernel
-def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: int, high: int) -> int:
+def _count_plain(indptr: Int64s, held: int, fanout: int, frontier: Int64s, low: int, high: int, spans: Int64s) -> int:
     total = np.int64(0)
     outside: bool | np.bool_ = False
     for i in range(low, high):
         node = frontier[i]
         prefetch(indptr, frontier[min(i + AHEAD, high - 1)])
+        start, end = np.int64(0), np.int64(0)
         if node < indptr.size - 1:
             start, end = indptr[node], indptr[node + 1]
-            outside |= (start < 0) | (end < start) | (end > held)
-            total += min(end - start, fanout)
+        outside |= (start < 0) | (end < start) | (end > held)
+        total += min(int(end - start), fanout)
+        spans[i - low, FIRST] = start
+        spans[i - low, KEPT] = end - start
     return -1 if outside else int(total)
 
 
@@ -97,16 +100,12 @@ def sample_uniform(  # noqa: PLR0912 -- calls cost more than the cases, which a 
     """
     table = np.empty(0, np.int64)
     indices, tail = rows.indices, rows.patch.indices
-    indptr, plain = rows.indptr, is_plain(rows)
+    length = KEPT if is_plain(rows) else DEGREE
     pieces = rows.live.words.size > 0 or tail.size > 0
     for first in range(low, high, BLOCK):
         begin, last = edges, min(first + BLOCK, high)
         for i in range(first, last):
-            if plain:  # as the others, in one step less
-                prefetch(indptr, frontier[min(i + AHEAD, high - 1)])
-                start, degree = _row(indptr, frontier[i])
-            else:
-                start, degree = spans[i - low, FIRST], spans[i - low, DEGREE]
+            start, degree = spans[i - low, FIRST], spans[i - low, length]
             picks = min(degree, fanout)
             for j in range(edges, edges + picks):
                 seed_side[j] = i
@@ -132,14 +131,6 @@ def sample_uniform(  # noqa: PLR0912 -- calls cost more than the cases, which a 
             return -1, edges
         count = number(neighbours, begin, edges, nodes, count, stamps, base)
     return count, edges
-
-
-@kernel
-def _row(indptr: Int64s, node: int) -> tuple[int, int]:
-    """Where a row of the root starts, and how many edges it has."""
-    if node >= indptr.size - 1:
-        return 0, 0
-    return indptr[node], indptr[node + 1] - indptr[node]
 
 
 @kernel

@@ -15,7 +15,7 @@ from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
 
 __all__ = [
-    "AHEAD", "ALIVE", "BLOCK", "DEGREE", "FIELDS", "FIRST", "KEPT", "REST", "SECOND",
+    "AHEAD", "ALIVE", "BLOCK", "DEGREE", "FIELDS", "FIRST", "KEPT", "PLAIN_FIELDS", "REST", "SECOND",
     "is_plain", "list_spans", "locate", "locate_range",
 ]  # fmt: skip
 
@@ -31,6 +31,8 @@ FIRST, KEPT, SECOND, REST, ALIVE, DEGREE = range(6)
 """What is known of a row: `KEPT` positions from `FIRST` in the root, `REST` from `SECOND` in the patch; how many of
 those in the root are live, and how many in all."""
 FIELDS = 6
+PLAIN_FIELDS = 2
+"""`FIRST` and `KEPT` tell all of a row that is nothing but a root's."""
 
 
 @kernel

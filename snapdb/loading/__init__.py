@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
+    from snapdb.loading.metered import MeteredStream
     from snapdb.loading.stream import BatchStream
 
-__all__ = ["Batch", "BatchStream"]
+__all__ = ["Batch", "BatchStream", "MeteredStream"]
 
-_HOMES = {"Batch": "batch", "BatchStream": "stream"}
+_HOMES = {"Batch": "batch", "BatchStream": "stream", "MeteredStream": "metered"}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from snapdb.errors import SnapdbError
+from snapdb.errors import InputError, SnapdbError
 from snapdb.types import EdgeType
 
 if TYPE_CHECKING:
@@ -36,16 +36,23 @@ class FlowBlock:
 def to_blocks(batch: Batch) -> list[FlowBlock]:
     """One block for each hop, the outermost first, as the layers of a network are applied.
 
-    The edges are views of the batch's: those that PyG's `trim_to_layer` keeps for that layer.
+    The edges are views of the batch's: those that PyG's `trim_to_layer` keeps for that layer, or under LAYOUT BLOCKS,
+    where each hop draws for all its destinations, that hop's own.
     """
     hops = max((len(counts) for counts in batch.num_sampled_edges.values()), default=0)
     return [_block(batch, hops - layer) for layer in range(hops)]
 
 
 def _block(batch: Batch, hops: int) -> FlowBlock:
-    """The edges of the first so many hops."""
+    """The layer whose sources are the nodes of the first so many hops."""
+    first = hops - 1 if batch.layout == "BLOCKS" else 0
+
+    def edges(key: EdgeType) -> slice:
+        counts = batch.num_sampled_edges[key]
+        return slice(sum(counts[:first]), sum(counts[:hops]))
+
     return FlowBlock(
-        {key: index[:, : sum(batch.num_sampled_edges[key][:hops])] for key, index in batch.edge_index.items()},
+        {key: index[:, edges(key)] for key, index in batch.edge_index.items()},
         {name: sum(counts[: hops + 1]) for name, counts in batch.num_sampled_nodes.items()},
         {name: sum(counts[:hops]) for name, counts in batch.num_sampled_nodes.items()},
     )
@@ -54,11 +61,18 @@ def _block(batch: Batch, hops: int) -> FlowBlock:
 def to_pyg(batch: Batch) -> Any:
     """`torch_geometric.data.Data` for one node type and one edge type, `HeteroData` otherwise.
 
-    Field for field what NeighborLoader gives, except that `y` holds the seeds' targets only.
+    Field for field what NeighborLoader gives, except that `y` holds the seeds' targets only; of seed edges what
+    LinkNeighborLoader gives, in binary and in triplet mode.
 
     Raises:
+        InputError: the batch is of LAYOUT BLOCKS, whose hops PyG would add up.
         SnapdbError: PyG is not installed.
     """
+    if batch.layout == "BLOCKS":
+        raise InputError(
+            "to_pyg() was asked of a batch of LAYOUT BLOCKS, which draws nodes anew at every hop: PyG would add the "
+            "hops up; take to_blocks(), or sample with LAYOUT NODES"
+        )
     try:
         pyg = importlib.import_module("torch_geometric.data")
     except ImportError as error:
@@ -69,6 +83,10 @@ def to_pyg(batch: Batch) -> Any:
         _fill(data if single else data[name], _node_fields(batch, name))
     for key in batch.edge_index:
         _fill(data if single else data[tuple(key)], _edge_fields(batch, key))
+    if batch.edge_label_index is not None:
+        source, _, destination = batch.seed_type
+        for key, fields in ((batch.seed_type, _pairs(batch)), (source, _sources(batch)), (destination, _others(batch))):
+            _fill(data if single else data[key if isinstance(key, str) else tuple(key)], fields)
     return data
 
 
@@ -84,10 +102,41 @@ def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
         fields["num_nodes"] = len(batch.n_id[name])
     fields["n_id"] = batch.n_id[name]
     fields["num_sampled_nodes"] = list(batch.num_sampled_nodes[name])
+    if name in batch.batch:
+        fields["batch"] = batch.batch[name]
     if name == batch.seed_type:
         fields |= {"input_id": batch.input_id, "batch_size": batch.batch_size}
-        fields |= {} if batch.y is None else {"y": batch.y}
+        fields |= _known({"y": batch.y, "seed_time": batch.seed_time})
     return fields
+
+
+def _pairs(batch: Batch) -> dict[str, Any]:
+    """What PyG keeps with the edge type of seed edges."""
+    fields = {"input_id": batch.input_id, "edge_label_index": batch.edge_label_index, "edge_label": batch.edge_label}
+    return _known({**fields, "edge_label_time": _of_pairs(batch, batch.seed_time), "y": batch.y})
+
+
+def _sources(batch: Batch) -> dict[str, Any]:
+    """What PyG keeps with the type of seed edges' sources."""
+    return _known({"src_index": batch.src_index, "seed_time": batch.seed_time})
+
+
+def _others(batch: Batch) -> dict[str, Any]:
+    """What PyG keeps with the type of their destinations."""
+    found = {"dst_pos_index": batch.dst_pos_index, "dst_neg_index": batch.dst_neg_index, "seed_time": batch.seed_time}
+    return _known(found)
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _of_pairs(batch: Batch, values: Tensor | None) -> Tensor | None:
+    """Values of seed edges for each pair of `edge_label_index`: negatives have those of their seed."""
+    if values is None or batch.dst_neg_index is None:
+        return values
+    drawn = batch.dst_neg_index.reshape(batch.batch_size, -1) >= 0
+    return torch.cat([values, values[drawn.nonzero()[:, 0]]])
 
 
 def _edge_fields(batch: Batch, key: EdgeType) -> dict[str, Any]:
@@ -100,22 +149,40 @@ def _edge_fields(batch: Batch, key: EdgeType) -> dict[str, Any]:
 
 
 def to_arrow(batch: Batch) -> dict[str | EdgeType, pa.Table]:
-    """Tables by node type (id, n_id, hop, features, y) and by edge type (neighbour, seed_side, hop, e_id, …).
+    """Tables by node type (id, n_id, hop, features, y, …) and by edge type (neighbour, seed_side, hop, e_id, …).
 
-    `neighbour` and `seed_side` are row numbers of the node tables; `y` is NULL for nodes that are no seeds.
+    `neighbour` and `seed_side` are row numbers of the node tables; `y` and `seed_time` are NULL for nodes that are no
+    seeds. Seed edges and negatives are the table "edge_label" (source, destination, edge_label, input_id, …).
     """
     tables: dict[str | EdgeType, pa.Table] = {name: pa.table(_node_columns(batch, name)) for name in batch.n_id}
-    return tables | {key: pa.table(_edge_columns(batch, key)) for key in batch.edge_index}
+    tables |= {key: pa.table(_edge_columns(batch, key)) for key in batch.edge_index}
+    return tables if batch.edge_label_index is None else tables | {"edge_label": pa.table(_label_columns(batch))}
 
 
 def _node_columns(batch: Batch, name: str) -> dict[str, pa.Array]:
     columns = {"id": batch.ids(name)} if name in batch.user_ids else {}
     columns |= {"n_id": _column(batch.n_id[name]), "hop": _hops(batch.num_sampled_nodes[name])}
     columns |= {label: _column(values) for label, values in batch.features[name].items()}
-    if name == batch.seed_type and batch.y is not None:
-        known = _column(batch.y)
-        columns["y"] = pa.concat_arrays([known, pa.nulls(len(columns["n_id"]) - len(known), known.type)])
+    if name in batch.batch:
+        columns["batch"] = _column(batch.batch[name])
+    if name == batch.seed_type:
+        known = _known({"y": batch.y, "seed_time": batch.seed_time})
+        columns |= {label: _padded(_column(values), len(columns["n_id"])) for label, values in known.items()}
     return columns
+
+
+def _label_columns(batch: Batch) -> dict[str, pa.Array]:
+    assert batch.edge_label_index is not None
+    source, destination = batch.edge_label_index
+    columns = {"source": source, "destination": destination, "edge_label": batch.edge_label}
+    columns |= {"input_id": _of_pairs(batch, batch.input_id), "seed_time": _of_pairs(batch, batch.seed_time)}
+    found = {name: _column(values) for name, values in _known(columns).items()}
+    return found if batch.y is None else {**found, "y": _padded(_column(batch.y), len(source))}
+
+
+def _padded(values: pa.Array, rows: int) -> pa.Array:
+    """The column with NULLs after it."""
+    return pa.concat_arrays([values, pa.nulls(rows - len(values), values.type)])
 
 
 def _edge_columns(batch: Batch, key: EdgeType) -> dict[str, pa.Array]:

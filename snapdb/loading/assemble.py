@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import torch
 from torch import Tensor
 
-from snapdb.graph.view import Column, Feature, GraphView, KeyReader
-from snapdb.loading.batch import Batch
+from snapdb.graph.view import Adjacency, Column, Feature, GraphView, KeyReader
+from snapdb.loading.batch import NO_TREES, Batch
+from snapdb.loading.device import Delivery
 from snapdb.loading.lazy import Lazy
-from snapdb.loading.rows import rows_of, tensor_of
-from snapdb.sampling import Sampler, Seeds, Subgraph
+from snapdb.loading.links import with_pairs
+from snapdb.loading.rows import host, rows_of, tensor_of
+from snapdb.sampling import Edges, Entry, Seeds, Subgraph
+from snapdb.sampling.subgraph import Ints
+from snapdb.types import EdgeType, Relation, SampleSpec
 
-__all__ = ["assemble"]
+__all__ = ["Walks", "assemble"]
 
 Int64s = npt.NDArray[np.int64]
+Nodes = Mapping[str, Callable[[], Int64s]]
 
 NO_FEATURE = "features are named by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
 NO_TIME = "an edge type has times when its table says EVENT TIME (column) in CREATE PROPERTY GRAPH"
@@ -28,85 +32,135 @@ NO_WEIGHT = "an edge type has weights when its table says WEIGHT (column) in CRE
 NO_TYPE = "a batch holds the node and edge types that its sampler reaches"
 
 
+class Walk(Protocol):
+    """One relation of a sampler, and where the columns of its edges are."""
+
+    @property
+    def relation(self) -> Relation: ...
+    @property
+    def adjacency(self) -> Adjacency: ...
+
+
+class Walks(Protocol):
+    """What a batch needs to know of its sampler, of whichever back end."""
+
+    @property
+    def spec(self) -> SampleSpec: ...
+    @property
+    def walks(self) -> Sequence[Walk]: ...
+
+
 def assemble(
     view: GraphView,
-    sampler: Sampler,
+    sampler: Walks,
     seeds: Seeds,
-    ordinals: Int64s,
+    entry: Entry,
     subgraph: Subgraph,
+    delivery: Delivery,
     *,
     index: tuple[int, int],
     lineage: Mapping[str, Any],
 ) -> Batch:
-    """The batch of seeds `ordinals`, whose sampled neighbourhood is `subgraph`.
+    """The batch of those who entered, whose sampled neighbourhood is `subgraph`.
 
     Node features and targets are read here, edge columns and the user's ids at first access; these hold on to the
-    arrays of the view, so they outlive the stream.
+    arrays of the view, so they outlive the stream. Tensors are where the sampler made them or where they were read;
+    features that lie on the delivery's device are not read yet.
     """
-    edges = {walk.relation.key: (walk, subgraph.edges[walk.relation].position) for walk in sampler.walks}
-    ids = {key: partial(_ids, walk.adjacency.edge_id, where) for key, (walk, where) in edges.items()}
-    timed = ((key, walk.adjacency.time, where) for key, (walk, where) in edges.items())
-    weighted = ((key, walk.adjacency.weight, where) for key, (walk, where) in edges.items())
-    e_id = Lazy(ids, NO_TYPE)
-    return Batch(
-        seed_type=seeds.type,
-        batch_size=ordinals.size,
-        input_id=tensor_of(np.array(ordinals, np.int64)),
-        y=_targets(view, seeds, ordinals),
-        n_id={name: torch.from_numpy(nodes) for name, nodes in subgraph.nodes.items()},
-        features={
-            name: {label: rows_of(feature, nodes) for label, feature in view.node_features.get(name, {}).items()}
-            for name, nodes in subgraph.nodes.items()
-        },
-        edge_index={walk.relation.key: torch.from_numpy(subgraph.edges[walk.relation].index) for walk in sampler.walks},
+    spec = sampler.spec
+    edges = {walk.relation.key: (walk.adjacency, subgraph.edges[walk.relation]) for walk in sampler.walks}
+    nodes = {name: cache(partial(host, ids)) for name, ids in subgraph.nodes.items()}
+    e_id = Lazy({key: partial(_ids, rows.edge_id, drawn.position) for key, (rows, drawn) in edges.items()}, NO_TYPE)
+    batch = Batch(
+        seed_type=spec.seed_type if spec.link is None else spec.link.edge,
+        batch_size=entry.ordinals.size,
+        input_id=tensor_of(np.array(entry.ordinals, np.int64)),
+        y=_targets(view, seeds, entry.ordinals),
+        n_id={name: tensor_of(ids) for name, ids in subgraph.nodes.items()},
+        features=_features(view, delivery, entry, subgraph, nodes),
+        edge_index={key: tensor_of(drawn.index) for key, (_, drawn) in edges.items()},
         num_sampled_nodes={name: list(counts) for name, counts in subgraph.nodes_per_hop.items()},
         num_sampled_edges={
-            walk.relation.key: [blocks[i].position.size for blocks in subgraph.hops]
+            walk.relation.key: [len(blocks[i].position) for blocks in subgraph.hops]
             for i, walk in enumerate(sampler.walks)
         },
         index=index,
         lineage=lineage,
         e_id=e_id,
         edge_features={
-            key: Lazy(_edge_features(view, walk.relation.edge.edge, partial(e_id.__getitem__, key)), NO_FEATURE)
-            for key, (walk, _) in edges.items()
+            walk.relation.key: _edge_features(
+                view, walk.relation.edge.edge, partial(e_id.__getitem__, walk.relation.key)
+            )
+            for walk in sampler.walks
         },
-        edge_time=Lazy({key: partial(_column, time, where) for key, time, where in timed if time is not None}, NO_TIME),
-        edge_weight=Lazy({key: partial(_column, w, where) for key, w, where in weighted if w is not None}, NO_WEIGHT),
+        edge_time=_times(edges),
+        edge_weight=_weights(edges),
         user_ids=Lazy(
-            {
-                name: partial(_keys, view.keys[name], nodes)
-                for name, nodes in subgraph.nodes.items()
-                if name in view.keys
-            },
-            NO_TYPE,
+            {name: partial(_keys, view.keys[name], nodes[name]) for name in nodes if name in view.keys}, NO_TYPE
         ),
+        seed_time=None if entry.times is None else tensor_of(np.array(entry.times, np.int64)),
+        batch=Lazy.of({name: tensor_of(trees) for name, trees in (subgraph.trees or {}).items()}, NO_TREES),
+        layout=spec.layout,
+        temporal=spec.temporal,
     )
+    return batch if spec.link is None else with_pairs(batch, entry, subgraph.entered)
 
 
 def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
-    """What the seed query gave, else the graph's own target."""
+    """What the seed query gave, else of vertices the graph's own target."""
     if seeds.y is not None:
         return tensor_of(seeds.y[ordinals])
     target = view.targets.get(seeds.type)
-    return None if target is None else tensor_of(target.read(seeds.ids[ordinals]))
+    return None if target is None or seeds.ends is not None else tensor_of(target.read(seeds.ids[ordinals]))
 
 
-def _edge_features(view: GraphView, edge: str, e_id: Callable[[], Tensor]) -> dict[str, Callable[[], Tensor]]:
-    return {name: partial(_by_edge, feature, e_id) for name, feature in view.edge_features.get(edge, {}).items()}
+def _features(
+    view: GraphView, delivery: Delivery, entry: Entry, subgraph: Subgraph, nodes: Nodes
+) -> dict[str, dict[str, Tensor]]:
+    """The features of every node; those that change in time before the time of the node's tree."""
+    found: dict[str, dict[str, Tensor]] = {}
+    for kind in nodes:
+        before = None
+        if subgraph.trees is not None and entry.times is not None:
+            before = entry.times[host(subgraph.trees[kind])]
+        named = view.node_features.get(kind, {})
+        read = {name: delivery.rows(kind, name, feature, nodes[kind], before) for name, feature in named.items()}
+        found[kind] = {name: rows for name, rows in read.items() if rows is not None}
+    return found
+
+
+def _edge_features(view: GraphView, edge: str, e_id: Callable[[], Tensor]) -> Mapping[str, Tensor]:
+    named = view.edge_features.get(edge, {})
+    return Lazy({name: partial(_by_edge, feature, e_id) for name, feature in named.items()}, NO_FEATURE)
+
+
+def _times(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
+    timed = {key: (rows.time, drawn.position) for key, (rows, drawn) in edges.items() if rows.time is not None}
+    return Lazy({key: partial(_column, *where) for key, where in timed.items()}, NO_TIME)
+
+
+def _weights(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
+    """What the sampler found, else the graph's."""
+    readers: dict[EdgeType, Callable[[], Tensor]] = {}
+    for key, (rows, drawn) in edges.items():
+        if drawn.weight is not None:
+            readers[key] = partial(tensor_of, drawn.weight)
+        elif rows.weight is not None:
+            readers[key] = partial(_column, rows.weight, drawn.position)
+    return Lazy(readers, NO_WEIGHT)
 
 
 def _by_edge(feature: Feature, e_id: Callable[[], Tensor]) -> Tensor:
     return rows_of(feature, e_id().numpy())
 
 
-def _column(column: Column, position: Int64s) -> Tensor:
-    return tensor_of(column.read(position))
+def _column(column: Column, position: Ints) -> Tensor:
+    return tensor_of(column.read(host(position)))
 
 
-def _ids(column: Column, position: Int64s) -> Tensor:
-    return tensor_of(column.read(position).astype(np.int64, copy=False))
+def _ids(column: Column, position: Ints) -> Tensor:
+    return tensor_of(column.read(host(position)).astype(np.int64, copy=False))
 
 
-def _keys(reader: KeyReader, nodes: Int64s) -> pa.Array:
-    return reader.read(nodes)
+def _keys(reader: KeyReader, nodes: Callable[[], Int64s]) -> pa.Array:
+    return reader.read(nodes())

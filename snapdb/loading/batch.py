@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import torch
 from torch import Tensor
 
 from snapdb.errors import BindError
-from snapdb.loading import adapters
+from snapdb.loading import adapters, audit
 from snapdb.loading.lazy import Lazy
 from snapdb.loading.rows import pinned
-from snapdb.types import EdgeType
+from snapdb.types import EdgeType, Temporal
 
 __all__ = ["Batch", "Only"]
 
 K = TypeVar("K")
+OPTIONAL = ("y", "seed_time", "edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
+"""Fields that are a tensor or None."""
 NO_X = "a node type has x when its vertex table says FEATURES (… AS x) in CREATE PROPERTY GRAPH"
+NO_TREES = "nodes belong to the tree of one seed when the sampler says TEMPORAL"
 NO_EDGE_ATTR = "an edge type has edge_attr when its table says FEATURES (… AS edge_attr) in CREATE PROPERTY GRAPH"
 
 
@@ -28,14 +31,16 @@ class Batch:
     """One mini-batch. Mappings are keyed by node type, or by edge type as (source, edge, destination).
 
     An edge type walked OUT appears as (destination, 'rev_' + edge, source). Every node and edge type of the sampler
-    is there, if empty. Local ids count per node type from 0: seeds first, then nodes by hop.
+    is there, if empty. Local ids count per node type from 0: seeds first, then nodes by hop. Where the seeds are edges,
+    their ends and negatives come first.
     """
 
-    seed_type: str
-    """The node type of the seeds, which are its first `batch_size` nodes."""
+    seed_type: Any
+    """The node type (str) of the seeds, which are its first `batch_size` nodes; of seed edges their EdgeType."""
     batch_size: int
+    """How many seeds; negatives do not count."""
     input_id: Tensor
-    """[batch_size] int64 positions of the seeds in the seed set, which is ordered by dense id."""
+    """[batch_size] int64 positions of the seeds in the seed set, which is in canonical order."""
     y: Tensor | None
     """[batch_size] targets; None when neither the seed query nor the graph names one."""
     n_id: Mapping[str, Tensor]
@@ -59,14 +64,45 @@ class Batch:
     edge_time: Mapping[EdgeType, Tensor]
     """[edges] int64 event times, of the edge types that have them."""
     edge_weight: Mapping[EdgeType, Tensor]
-    """[edges] float64 weights, of the edge types that have them."""
+    """[edges] float64 weights, of the edge types that have them: under PRIORITY those of Horvitz and Thompson, by which
+    a sum over the edges estimates the sum over all that were eligible; else the graph's."""
     user_ids: Mapping[str, pa.Array]
     """What `ids` answers."""
+    seed_time: Tensor | None = None
+    """[batch_size] int64 times of the seeds, in the unit of event times; None when the seed query gives none."""
+    batch: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_TREES))
+    """Node type → [nodes] int64 index in the batch of the seed whose tree a node is in; nothing but under TEMPORAL."""
+    edge_label_index: Tensor | None = None
+    """[2, pairs] int64 local ids [source; destination]: seed edges, then negatives. None unless seeds are edges."""
+    edge_label: Tensor | None = None
+    """[pairs] float32: 1 for seed edges, 0 for negatives."""
+    src_index: Tensor | None = None
+    """[batch_size] int64 local ids of the seed edges' sources."""
+    dst_pos_index: Tensor | None = None
+    """[batch_size] int64 local ids of their destinations."""
+    dst_neg_index: Tensor | None = None
+    """[batch_size], or [batch_size, n] for n > 1 negatives a seed: their local ids, -1 where none was left to draw."""
+    negatives_missing: int = 0
+    """How many negatives could not be drawn, because too few destinations were left."""
+    layout: Literal["NODES", "BLOCKS"] = "NODES"
+    """Whether a hop expands the nodes new in the last one, or all that were met before."""
+    temporal: Temporal | None = None
+    """What each tree may hold of the past of its seed."""
 
     def __repr__(self) -> str:
         nodes = ", ".join(f"{len(ids)} {name}" for name, ids in self.n_id.items())
         edges = ", ".join(f"{index.shape[1]} {key.edge}" for key, index in self.edge_index.items())
-        return f"Batch({self.index}: {self.batch_size} seeds of {self.seed_type}; nodes: {nodes}; edges: {edges})"
+        trees = "; one tree a seed" if self.batch else ""
+        return f"Batch({self.index}: {self._seeds()}{trees}; nodes: {nodes}; edges: {edges})"
+
+    def _seeds(self) -> str:
+        """The seeds in words."""
+        if self.edge_label_index is None:
+            return f"{self.batch_size} seeds of {self.seed_type}"
+        words = f"{self.batch_size} {self.seed_type.edge} edges as seeds"
+        if self.dst_neg_index is not None:
+            words += f" with {self.edge_label_index.shape[1] - self.batch_size} negatives"
+        return words + (f" ({self.negatives_missing} could not be drawn)" if self.negatives_missing else "")
 
     @property
     def x(self) -> Mapping[str, Tensor]:
@@ -89,34 +125,53 @@ class Batch:
 
     def to(self, device: str | torch.device, *, non_blocking: bool = False) -> Batch:
         """The batch with its tensors on a device; edge columns that are read later go there too."""
-        return self._moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
+        return self.moved(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Batch:
         """The batch in page-locked memory, from where copies to a GPU can overlap with work."""
-        return self._moved(pinned)
+        return self.moved(pinned)
 
     def to_pyg(self) -> Any:
         """PyG's `Data` for one node type and one edge type, else `HeteroData`, as its NeighborLoader gives."""
         return adapters.to_pyg(self)
 
     def to_blocks(self) -> list[adapters.FlowBlock]:
-        """One bipartite block for each layer of a network, in the order in which layers are applied."""
+        """One bipartite block for each layer of a network, in the order in which layers are applied.
+
+        Under LAYOUT BLOCKS a layer has the edges of its own hop alone, as DGL's blocks do; else those of all hops that
+        its destinations need.
+        """
         return adapters.to_blocks(self)
 
     def to_arrow(self) -> dict[str | EdgeType, pa.Table]:
         """One table for each node type and each edge type."""
         return adapters.to_arrow(self)
 
-    def _moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
+    def tensors(self) -> Iterator[Tensor]:
+        """The tensors that are here; those of edge columns that are read later are not among them."""
+        optional = (getattr(self, name) for name in OPTIONAL)
+        yield from (self.input_id, *(tensor for tensor in optional if tensor is not None))
+        yield from (*self.n_id.values(), *self.edge_index.values(), *self.batch.values())
+        for features in self.features.values():
+            yield from features.values()
+
+    def audit(self) -> dict[str, int]:
+        """How often the batch breaks each of its rules, as far as it tells by itself: 0 in a correct engine."""
+        return audit.audit(self)
+
+    def moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with `move` applied to each tensor, to those of edge columns once they are read."""
+
         def each(values: Mapping[K, Tensor]) -> Mapping[K, Tensor]:
             if isinstance(values, Lazy):
                 return values.changed(move)
             return {key: move(value) for key, value in values.items()}
 
+        there: dict[str, Any] = {name: move(tensor) for name in OPTIONAL if (tensor := getattr(self, name)) is not None}
         return replace(
             self,
+            **there,
             input_id=move(self.input_id),
-            y=None if self.y is None else move(self.y),
             n_id=each(self.n_id),
             features={name: each(values) for name, values in self.features.items()},
             edge_index=each(self.edge_index),
@@ -124,6 +179,7 @@ class Batch:
             edge_features={key: each(values) for key, values in self.edge_features.items()},
             edge_time=each(self.edge_time),
             edge_weight=each(self.edge_weight),
+            batch=each(self.batch),
         )
 
 

@@ -33,6 +33,11 @@ class Lazy(Mapping[K, V], Generic[K, V]):
         self._kept: dict[K, V] = {}
         self._hint = hint
 
+    @staticmethod
+    def of(values: Mapping[K, V], hint: str) -> Lazy[K, V]:
+        """A mapping of values that are known."""
+        return Lazy({key: _Value(value) for key, value in values.items()}, hint)
+
     def __getitem__(self, key: K) -> V:
         if key in self._kept:
             return self._kept[key]
@@ -55,7 +60,7 @@ class Lazy(Mapping[K, V], Generic[K, V]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Travels as values: files stay where they are."""
-        return _restored, (dict(self), self._hint)
+        return Lazy.of, (dict(self), self._hint)
 
     def changed(self, change: Callable[[V], V]) -> Lazy[K, V]:
         """The same mapping with `change` applied to each value, once it is read."""
@@ -80,10 +85,6 @@ class _Value(Generic[V]):
 
     def __call__(self) -> V:
         return self.value
-
-
-def _restored(values: Mapping[K, V], hint: str) -> Lazy[K, V]:
-    return Lazy({key: _Value(value) for key, value in values.items()}, hint)
 
 
 def _plain(key: object) -> str:

@@ -18,19 +18,20 @@ O = TypeVar("O")  # noqa: E741  (its outcome)
 class Ordered(Iterator[O], Generic[I, O]):
     """`map(work, items)` over threads.
 
-    Results come in the order of the items, whichever is done first; at most `ahead` items are being worked on or wait
-    to be taken. An exception of `work` comes out in its item's turn. Threads end with the last item, at an exception,
-    at `close`, and when nobody holds the iterator any more.
+    Results come in the order of the items, whichever is done first. At most `room(under way)` items, asked anew each
+    time, are under way or wait to be taken. An exception of `work` comes out in its item's turn. Threads end with the
+    last item, at an exception, at `close`, and when nobody holds the iterator any more.
 
-    >>> list(Ordered(str.upper, ["a", "b", "c"], threads=2, ahead=4))
+    >>> list(Ordered(str.upper, ["a", "b", "c"], threads=2, room=lambda under_way: 4))
     ['A', 'B', 'C']
     """
 
-    def __init__(self, work: Callable[[I], O], items: Iterable[I], *, threads: int, ahead: int) -> None:
+    def __init__(self, work: Callable[[I], O], items: Iterable[I], *, threads: int, room: Callable[[int], int]) -> None:
         self._work = work
         self._items = iter(items)
-        self._ahead = ahead
+        self._room = room
         self._pending: deque[Future[O]] = deque()
+        self._closed = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="snapdb-batch")
 
     def __next__(self) -> O:
@@ -40,24 +41,31 @@ class Ordered(Iterator[O], Generic[I, O]):
                 raise StopIteration
             outcome = self._pending.popleft().result()
             self._fill()
-        except CancelledError as error:
-            raise SnapdbError("the stream was closed while it was read; open another one") from error
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            self._end()
+            # Another thread may close it at any of the steps above.
+            if self._closed and isinstance(error, CancelledError | IndexError | RuntimeError | StopIteration):
+                raise SnapdbError("the stream was closed while it was read; open another one") from error
             raise
         return outcome
 
     def close(self) -> None:
         """Drops what was not begun, and waits for what was: a batch takes milliseconds."""
+        self._closed = True
+        self._end()
+
+    def _end(self) -> None:
         self._items = iter(())
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pending.clear()
 
     def __del__(self) -> None:
         # Whoever drops the last reference may be one of the threads, which cannot wait for itself.
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _fill(self) -> None:
-        while len(self._pending) < self._ahead:
+        room = self._room(sum(not future.done() for future in self._pending))
+        while len(self._pending) < room:
             try:
                 item = next(self._items)
             except StopIteration:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from hashlib import sha256
 from typing import Any
 
@@ -30,14 +31,20 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, world_size: int) -
         "batch_size": spec.batch_size,
         "seed": spec.seed,
         "order": spec.order,
+        "drawing": asdict(spec.drawing),
+        "temporal": None if spec.temporal is None else asdict(spec.temporal),
+        "link": None if spec.link is None else asdict(spec.link),
+        "subset": None if spec.subset is None else str(spec.subset),
+        "layout": spec.layout,
+        "reuse_hops": spec.reuse_hops,
         "world_size": world_size,
     }
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
 
 
-def checked(state: Mapping[str, Any], expected: Mapping[str, Any], batches: int) -> tuple[int, int]:
-    """The (epoch, batches consumed) of a state that fits a stream of so many batches.
+def checked(state: Mapping[str, Any], expected: Mapping[str, Any], batches_in: Callable[[int], int]) -> tuple[int, int]:
+    """The (epoch, batches consumed) of a state that fits a stream whose epochs have so many batches.
 
     Raises:
         InputError: it does not, or is no state.
@@ -51,14 +58,16 @@ def checked(state: Mapping[str, Any], expected: Mapping[str, Any], batches: int)
                 "open the stream as it was opened then, or start anew"
             )
     epoch, taken = state.get("epoch"), state.get("consumed")
-    if not isinstance(epoch, int) or not isinstance(taken, int) or epoch < 0 or not 0 <= taken <= batches:
-        raise InputError(f"this state is damaged: epoch {epoch!r}, {taken!r} of {batches} batches consumed")
+    if not isinstance(epoch, int) or not isinstance(taken, int) or epoch < 0:
+        raise InputError(f"this state is damaged: epoch {epoch!r}, {taken!r} batches consumed")
+    if not 0 <= taken <= batches_in(epoch):
+        raise InputError(f"this state is damaged: {taken} of {batches_in(epoch)} batches consumed")
     return epoch, taken
 
 
 def _digest(seeds: Seeds) -> str:
-    """The seed set in its canonical order, its targets and its query order."""
+    """The seed set in its canonical order, its targets and its query order, times and ends."""
     digest = sha256(f"{seeds.type}\0{seeds.ids.size}".encode())
-    for values in (seeds.ids, seeds.y, seeds.query_order):
+    for values in (seeds.ids, seeds.y, seeds.query_order, seeds.time, *(seeds.ends or (None, None))):
         digest.update(b"\0" if values is None else np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from snapdb.graph.features import SparseReader
 from snapdb.graph.view import Feature
+from snapdb.sampling.subgraph import Ints
 
-__all__ = ["csr_tensor", "pinned", "rows_of", "tensor_of"]
+__all__ = ["csr_tensor", "host", "parts", "pinned", "placed", "ready", "rows_of", "tensor_of"]
 
 
 def rows_of(feature: Feature, ids: npt.NDArray[np.int64]) -> Tensor:
@@ -21,8 +22,7 @@ def rows_of(feature: Feature, ids: npt.NDArray[np.int64]) -> Tensor:
     if not isinstance(feature, SparseReader):
         return tensor_of(feature.read(ids))
     csr = feature.read_sparse(ids)
-    parts = (torch.from_numpy(part) for part in csr)
-    return csr_tensor(*parts, size=(len(ids), feature.shape[1]))
+    return csr_tensor(*(torch.from_numpy(part) for part in csr), size=(len(ids), feature.shape[1]))
 
 
 def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, *, size: tuple[int, int]) -> Tensor:
@@ -34,12 +34,36 @@ def pinned(tensor: Tensor) -> Tensor:
     """The tensor in page-locked memory."""
     if tensor.layout != torch.sparse_csr:
         return tensor.pin_memory()
-    parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values())
-    return csr_tensor(*(part.pin_memory() for part in parts), size=(tensor.shape[0], tensor.shape[1]))
+    return csr_tensor(*(part.pin_memory() for part in parts(tensor)), size=(tensor.shape[0], tensor.shape[1]))
 
 
-def tensor_of(values: npt.NDArray[Any]) -> Tensor:
-    """The array as a tensor in the same memory; copied when it may not be written."""
+def parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    """The dense tensors that it is made of."""
+    if tensor.layout != torch.sparse_csr:
+        return (tensor,)
+    return tensor.crow_indices(), tensor.col_indices(), tensor.values()
+
+
+def placed(tensor: Tensor, device: torch.device) -> Tensor:
+    """The tensor on the device; a copy from page-locked memory to a GPU is only started."""
+    return tensor if tensor.device == device else tensor.to(device, non_blocking=tensor.is_pinned())
+
+
+def ready(tensor: Tensor) -> Tensor:
+    """The tensor in page-locked memory, or on the GPU where it is already."""
+    return tensor if tensor.is_cuda else pinned(tensor)
+
+
+def host(values: Ints) -> npt.NDArray[Any]:
+    """The values as an array; waits for a GPU that makes them."""
+    found: npt.NDArray[Any] = values.cpu().numpy() if isinstance(values, Tensor) else values
+    return found
+
+
+def tensor_of(values: npt.NDArray[Any] | Tensor) -> Tensor:
+    """The array as a tensor in the same memory, copied when it may not be written; a tensor as it is."""
+    if isinstance(values, Tensor):
+        return values
     return torch.from_numpy(values if values.flags.writeable else values.copy())
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
@@ -15,15 +14,18 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from snapdb.errors import InputError, SnapdbError
+from snapdb.errors import SnapdbError
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.loading import position
-from snapdb.loading.assemble import assemble
+from snapdb.loading.audit import rules
 from snapdb.loading.batch import Batch
+from snapdb.loading.device import Sent, one_ahead
+from snapdb.loading.maker import Maker, Task
+from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
 from snapdb.release import __version__
-from snapdb.sampling import Sampler, Scratch, Seeds, epoch_order, node_entry
+from snapdb.sampling import Seeds, batches_before, batches_in, epoch_order
 from snapdb.types import RNG_SCHEME, SampleSpec
 
 __all__ = ["BatchStream"]
@@ -49,8 +51,9 @@ class BatchStream(IterableDataset[Batch]):
         threads: int | None = None,
         rank: int = 0,
         world_size: int = 1,
-        device: str = "cpu",
+        device: str | None = None,
         prefetch: int | None = None,
+        memory: int | None = None,
         release: Callable[[], None] | None = None,
     ) -> None:
         """Opens a stream at the start of epoch 0.
@@ -59,48 +62,65 @@ class BatchStream(IterableDataset[Batch]):
             view: the snapshot.
             seeds: the seed set in its canonical order.
             spec: the bound SAMPLE statement.
-            threads: how many sample side by side; None: all cores, 0: the caller's own thread.
+            threads: how many sample side by side; None: all cores, or two where a GPU samples; 0: the caller's own.
             rank: which share of the batches is given, of `world_size` equal shares.
-            device: where the batches' tensors are.
+            device: where the batches' tensors are; None: where the statement's ON says, else on the CPU.
             prefetch: how many batches may be ready or under way; None: twice the threads.
+            memory: bytes for scratch and for batches that are ready or under way; None: as the statement says.
             release: called once, when the stream is closed or dropped.
 
         Raises:
             ValueError: an argument is out of its range.
-            InputError: the device is not there.
+            InputError: the device is not there, or the memory is not enough.
         """
         super().__init__()
-        _check(threads, rank, world_size, prefetch)
+        self.options = Options(threads, rank, world_size, prefetch, spec.memory if memory is None else memory)
         self.view, self.seeds, self.spec = view, seeds, spec
-        self.threads, self.prefetch = threads, prefetch
-        self.rank, self.world_size = rank, world_size
-        self.device = _usable(device)
-        self.sampler = Sampler(view, spec)
-        self.batches = -(-seeds.ids.size // spec.batch_size)
-        """Batches of an epoch, over all ranks."""
+        self._maker = Maker(view, seeds, spec, device, self.options.memory)
         self._identity = position.identity(view, seeds, spec, world_size)
         self._epoch = 0
         self._taken = 0
         self._resumed = False
         self._order: tuple[int, Int64s] | None = None
-        self._idle: deque[Scratch] = deque()
-        self._running: weakref.WeakSet[Ordered[int, Batch]] = weakref.WeakSet()
+        self._running: weakref.WeakSet[Ordered[Task, Batch]] = weakref.WeakSet()
         self._closed = False
         self._release = weakref.finalize(self, _in_process, os.getpid(), release)
 
+    @property
+    def sampler(self) -> Any:
+        """What draws neighbourhoods: `Sampler`, or `TorchSampler`."""
+        return self._maker.sampler
+
+    @property
+    def device(self) -> torch.device:
+        """Where the batches' tensors are."""
+        return self._maker.device
+
+    @property
+    def threads(self) -> int:
+        """How many make batches; DataLoader workers share the cores."""
+        worker = get_worker_info()
+        return self.options.threads_of(worker.num_workers if worker else 1, on_gpu=self._maker.on_gpu)
+
+    @property
+    def batches(self) -> int:
+        """Batches of the current epoch, over all ranks."""
+        return batches_in(self.seeds.ids.size, self.spec, self._epoch)
+
     def __len__(self) -> int:
-        """Batches of an epoch for this rank."""
-        return len(range(self.rank, self.batches, self.world_size))
+        """Batches of the current epoch for this rank: with SUBSET, epochs may differ by one."""
+        return len(self._share(self._epoch))
 
     def __getitem__(self, index: int) -> Batch:
         """The batch that an iteration of the current epoch gives at this place, sampled on its own."""
-        shares = range(self.rank, self.batches, self.world_size)
+        shares = self._share(self._epoch)
         if not -len(shares) <= index < len(shares):
             raise IndexError(
                 f"batch {index} was asked, but an epoch has {len(shares)} batches here (they count from 0)"
             )
         self._check_open()
-        return self._produce(self._epoch, self._ordinals(self._epoch), self._lineage(self._epoch), shares[index])
+        task = self._task(self._epoch, shares[index], self._ordinals(self._epoch))
+        return self._maker.received(self._maker.sent(self._maker.make(self._lineage(self._epoch), task)))
 
     def __iter__(self) -> Iterator[Batch]:
         """One epoch, or after `load_state_dict` the rest of one."""
@@ -109,12 +129,15 @@ class BatchStream(IterableDataset[Batch]):
         epoch = self._epoch
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
-        places = range(start + number, len(self), workers)
-        work = partial(self._produce, epoch, self._ordinals(epoch), self._lineage(epoch))
-        results = self._results(work, [self.rank + place * self.world_size for place in places], workers)
+        share = self._share(epoch)
+        places = range(start + number, len(share), workers)
+        results = self._results(epoch, [share[place] for place in places], workers)
+        sent = map(self._maker.sent, results)
+        # A copy to a GPU goes on while the reader works with the batch before.
+        handed = one_ahead(sent) if self.device.type == "cuda" else sent
         try:
             for place in places:
-                yield self._handed(epoch, place, next(results))
+                yield self._handed(epoch, place, next(handed))
         finally:
             if isinstance(results, Ordered):
                 results.close()
@@ -137,7 +160,7 @@ class BatchStream(IterableDataset[Batch]):
         Raises:
             InputError: the state is of another seed set, sampler, snapshot, number of ranks or rng scheme.
         """
-        self._epoch, self._taken = position.checked(state, self._identity, len(self))
+        self._epoch, self._taken = position.checked(state, self._identity, lambda epoch: len(self._share(epoch)))
         self._resumed = True
 
     def close(self) -> None:
@@ -145,7 +168,7 @@ class BatchStream(IterableDataset[Batch]):
         self._closed = True
         for running in list(self._running):
             running.close()
-        self._idle.clear()
+        self._maker.rest(0)
         buffers.release_free()
         self._release()
 
@@ -158,19 +181,17 @@ class BatchStream(IterableDataset[Batch]):
         self.close()
 
     def __repr__(self) -> str:
-        return (
-            f"BatchStream({len(self)} batches of {self.spec.batch_size} {self.seeds.type} seeds, epoch {self._epoch})"
-        )
+        kind = f"{self.seeds.type} seeds" if self.spec.link is None else f"{self.spec.link.edge.edge} edges as seeds"
+        return f"BatchStream({len(self)} batches of {self.spec.batch_size} {kind}, epoch {self._epoch})"
 
     def __getstate__(self) -> dict[str, Any]:
         """For DataLoader workers that are spawned: threads, scratch and the duty to release stay behind."""
-        left = {"_idle", "_running", "_release", "_order"}
+        left = {"_running", "_release", "_order"}
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._order = None
-        self._idle = deque()
         self._running = weakref.WeakSet()
         self._release = weakref.finalize(self, _in_process, os.getpid(), None)
 
@@ -181,51 +202,40 @@ class BatchStream(IterableDataset[Batch]):
         self._resumed = False
         return self._taken
 
-    def _handed(self, epoch: int, place: int, batch: Batch) -> Batch:
+    def _share(self, epoch: int) -> range:
+        """The batches of an epoch that are this rank's."""
+        return range(self.options.rank, batches_in(self.seeds.ids.size, self.spec, epoch), self.options.world_size)
+
+    def _handed(self, epoch: int, place: int, sent: Sent) -> Batch:
         """The batch, counted as taken; an iteration that another one has overtaken does not count."""
         self._check_open()
         if epoch == self._epoch:
             self._taken = place + 1
-        return batch
+        return self._maker.received(sent)
 
-    def _results(self, work: Callable[[int], Batch], indices: list[int], workers: int) -> Iterator[Batch]:
-        threads = max(1, _cores() // workers) if self.threads is None else self.threads
+    def _results(self, epoch: int, indices: list[int], workers: int) -> Iterator[Batch]:
+        """The batches in order, where so many processes share the machine."""
+        order = self._ordinals(epoch)
+        tasks = (self._task(epoch, index, order) for index in indices)
+        work = partial(self._maker.make, self._lineage(epoch))
+        threads = self.threads
         if threads == 0:
-            return map(work, indices)
-        ahead = 2 * threads if self.prefetch is None else self.prefetch
-        results = Ordered(work, indices, threads=threads, ahead=ahead)
+            return map(work, tasks)
+        room = partial(self._maker.room, threads, self.options.ahead(threads), workers)
+        results = Ordered(work, tasks, threads=threads, room=room)
         self._running.add(results)
         return results
 
-    def _produce(self, epoch: int, order: Int64s, lineage: Mapping[str, Any], index: int) -> Batch:
-        """Batch `index` of the epoch over all ranks; runs on any thread."""
-        try:
-            size = self.spec.batch_size
-            ordinals = order[index * size : (index + 1) * size]
-            scratch = self._scratch()
-            number = epoch * self.batches + index
-            entry = node_entry(self.seeds.type, self.seeds.ids[ordinals], ordinals)
-            subgraph = self.sampler.sample(entry, number, scratch)
-            self._idle.append(scratch)  # after a failure it may be half-written, and is dropped
-            batch = assemble(
-                self.view, self.sampler, self.seeds, ordinals, subgraph, index=(epoch, index), lineage=dict(lineage)
-            )
-            return batch if self.device.type == "cpu" else batch.to(self.device)
-        except Exception as error:
-            error.add_note(f"while making batch {index} of epoch {epoch}")
-            raise
-
-    def _scratch(self) -> Scratch:
-        """A scratch that no thread uses."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self.sampler.scratch()
+    def _task(self, epoch: int, index: int, order: Int64s) -> Task:
+        """Batch `index` of the epoch over all ranks."""
+        size, before = self.spec.batch_size, batches_before(self.seeds.ids.size, self.spec, epoch)
+        return Task((epoch, index), before + index, order[index * size : (index + 1) * size])
 
     def _ordinals(self, epoch: int) -> Int64s:
         """The epoch's seed order, kept for the epoch."""
         if self._order is None or self._order[0] != epoch:
-            self._order = epoch, epoch_order(self.seeds, self.spec.seed, epoch, self.spec.order)
+            spec = self.spec
+            self._order = epoch, epoch_order(self.seeds, spec.seed, epoch, spec.order, spec.subset)
         return self._order[1]
 
     def _lineage(self, epoch: int) -> dict[str, Any]:
@@ -237,44 +247,12 @@ class BatchStream(IterableDataset[Batch]):
             "generation": 0,
             "epoch": epoch,
             "snapdb": __version__,
+            "rules": rules(self.sampler),
         }
 
     def _check_open(self) -> None:
         if self._closed:
             raise SnapdbError("this stream is closed; open another one with db.stream(…)")
-
-
-def _check(threads: int | None, rank: int, world_size: int, prefetch: int | None) -> None:
-    for name, value in (("threads", threads), ("prefetch", prefetch), ("rank", rank), ("world_size", world_size)):
-        if value is not None and not isinstance(value, int):
-            raise ValueError(f"{name} is a whole number, found {value!r}")
-    if threads is not None and threads < 0:
-        raise ValueError(f"threads is 0 or more, or None for all cores, found {threads}")
-    if prefetch is not None and prefetch < 1:
-        raise ValueError(f"prefetch is 1 or more, or None for twice the threads, found {prefetch}")
-    if world_size < 1:
-        raise ValueError(f"world_size is 1 or more, found {world_size}")
-    if not 0 <= rank < world_size:
-        raise ValueError(f"rank is 0 ≤ rank < world_size = {world_size}, found {rank}")
-
-
-def _usable(name: str) -> torch.device:
-    """The device, once a tensor could be made there."""
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ValueError(f"{name!r} is not the name of a device: say 'cpu', 'cuda' or 'cuda:1'") from error
-    try:
-        torch.empty(0, device=device)
-    except (AssertionError, NotImplementedError, RuntimeError) as error:
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"device {name!r} was asked, but is not usable here ({reason}); say device='cpu'") from error
-    return device
-
-
-def _cores() -> int:
-    """The cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _in_process(owner: int, release: Callable[[], None] | None) -> None:

@@ -13,7 +13,7 @@ from snapdb.plan.bind_drop import bind_describe, bind_drop
 from snapdb.plan.bind_expire import bind_expire
 from snapdb.plan.bind_graph import bind_create_graph
 from snapdb.plan.bind_refresh import bind_refresh
-from snapdb.plan.bind_sample import bind_sample
+from snapdb.plan.bind_sample import bind_audit, bind_sample
 from snapdb.plan.bind_snapshot import bind_create_snapshot
 from snapdb.plan.bind_table import bind_create_table, bind_insert
 from snapdb.plan.bind_version import bind_create_tag, bind_show, bind_vacuum
@@ -58,6 +58,7 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.ExpireSnapshots: bind_expire,
     ast.Explain: _bind_explain,
     ast.Sample: bind_sample,
+    ast.Audit: bind_audit,
     ast.Show: bind_show,
     ast.Describe: bind_describe,
     ast.Drop: bind_drop,

@@ -1,120 +1,184 @@
-"""SAMPLE: the snapshot, the seed type, and every fanout resolved to edge types and directions."""
+"""SAMPLE: the snapshot, the seeds and every clause resolved to names that are there."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
-from snapdb.errors import BindError, Span
+from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.asked import Asked
-from snapdb.plan.logical import SamplePlan
-from snapdb.plan.names import find_snapshot
+from snapdb.plan.bind_fanouts import bind_fanouts
+from snapdb.plan.bind_link import bind_link
+from snapdb.plan.bind_methods import bind_drawing
+from snapdb.plan.bind_seeds import seed_columns
+from snapdb.plan.bind_temporal import bind_temporal
+from snapdb.plan.logical import AuditPlan, SamplePlan, SeedColumns
+from snapdb.plan.names import find_snapshot, find_vertex_type
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.relational import Names, quote
 from snapdb.relational.sources import as_arrow
 from snapdb.sql import parse
-from snapdb.sql.ast import FanoutClause, Query, Sample
-from snapdb.types import FULL, Fanout, SampleSpec, Snapshot
-from snapdb.types.suggest import did_you_mean
+from snapdb.sql.ast import Audit, Query, Said, Sample
+from snapdb.types import Column, Drawing, Fanout, SampleSpec, Snapshot
 
-__all__ = ["bind_sample", "with_seeds"]
+__all__ = ["bind_audit", "bind_sample", "with_seeds"]
+
+_WHY = "a sampler's seeds must be repeatable"
+_TORCH_CAP = 1024
+"""The torch back end compares all picks of a node with one another."""
+_LEAST_PLACE = -40
+"""Decimal places of SUBSET's percentage; more would make numbers of any length."""
 
 
 def bind_sample(statement: Sample, context: Context) -> SamplePlan:
     """A sampler whose names are those of its snapshot."""
+    _check_numbers(statement)
     snapshot = find_snapshot(context, statement.snapshot)
-    seed_type = snapshot.graph.vertex(statement.seed_type.text)
-    if seed_type is None:
-        known = [v.name for v in snapshot.graph.vertices]
-        hint = did_you_mean(statement.seed_type.text, known) or f"; it has {', '.join(known)}"
-        raise BindError(f'no vertex type "{statement.seed_type}" in snapshot {snapshot.name}{hint}',
-                        span=statement.seed_type.span, code="unknown-type")  # fmt: skip
+    spec = _spec(statement, snapshot, context)
+    seeds = context.asked(statement.seeds, first=snapshot)
+    with context.session(seeds) as session:
+        check_repeatable(session, statement.seeds, _WHY)
+        described = session.describe(seeds.text, seeds.parameters)
+    clause = statement.temporal or statement.known
+    columns = _columns(context, described, spec, snapshot, seeds.span, clause.span if clause else seeds.span)
+    return SamplePlan(spec, snapshot, seeds, statement.epochs, columns)
+
+
+def bind_audit(statement: Audit, context: Context) -> AuditPlan:
+    """A sampler whose batches are looked at."""
+    return AuditPlan(bind_sample(statement.sample, context), statement.text)
+
+
+def with_seeds(context: Context, plan: SamplePlan, seeds: Any) -> SamplePlan:
+    """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow.
+
+    Further columns are the seeds' times and targets, as in SEEDS: a mapping with `seed_time` gives a column each.
+    """
+    asked = _asked_outside(context, plan, seeds) if isinstance(seeds, str) else _given(plan, seeds)
+    with context.session(asked) as session:
+        described = session.describe(asked.text, asked.parameters)
+    columns = _columns(context, described, plan.spec, plan.snapshot, asked.span, asked.span)
+    return replace(plan, seeds=asked, columns=columns)
+
+
+def _columns(
+    context: Context, described: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, place: Span, clause: Span
+) -> SeedColumns:
+    """Which of the query's columns are what; `clause` is where a seed's time is asked for."""
+    columns = seed_columns(described, spec, snapshot, context.tables_under(snapshot), place)
+    needing = _clause_needing_time(spec)
+    if needing is not None and columns.time is None:
+        raise BindError(f"{needing} needs the time of each seed; give it in SEEDS as one more column: t AS seed_time",
+                        span=clause)  # fmt: skip
+    return columns
+
+
+def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> Asked:
+    """A SELECT from outside; what is wrong in it is shown in it, what it gives at SEEDS of the statement."""
+    (query, *more) = parse(seeds) or (None,)
+    if not isinstance(query, Query) or more:
+        raise BindError("seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1))
+    try:
+        asked = context.asked(query.query, first=plan.snapshot)
+        with context.session(asked) as session:
+            check_repeatable(session, query.query, _WHY)
+            session.describe(asked.text, asked.parameters)
+    except SnapdbError as error:
+        raise error.located(seeds) from error.__cause__
+    return replace(asked, pieces=(), span=plan.seeds.span)
+
+
+def _given(plan: SamplePlan, seeds: Any) -> Asked:
+    table = as_arrow(seeds)
+    name = "snapdb seeds given"
+    columns = ", ".join(quote(c) for c in table.column_names)
+    return Asked(f"SELECT {columns} FROM {quote(name)}", plan.seeds.span, Names(sources={name: table}))
+
+
+def _clause_needing_time(spec: SampleSpec) -> str | None:
+    """The clause that counts from each seed's time, if any."""
+    if spec.temporal is not None:
+        return "TEMPORAL"
+    negatives = None if spec.link is None else spec.link.negatives
+    if negatives is not None and negatives.known in ("BEFORE", "AT"):
+        return f"EXCLUDE KNOWN {negatives.known} SEED_TIME"
+    return None
+
+
+def _spec(statement: Sample, snapshot: Snapshot, context: Context) -> SampleSpec:
+    """Every clause, bound."""
+    tables = context.tables_under(snapshot)
+    link = bind_link(statement, snapshot, context, tables)
+    seed_type = find_vertex_type(snapshot, statement.seed_type).name if link is None else link.edge.source
+    fanouts = bind_fanouts(statement, snapshot, context)
+    drawing = bind_drawing(statement, snapshot, fanouts, context, tables)
+    device = None if statement.device is None else _device(statement.device)
+    backend = None if statement.backend is None else statement.backend.value
+    if backend == "torch" or (backend is None and device is not None):
+        _check_cap(statement, fanouts, drawing)
+    return SampleSpec(
+        snapshot=snapshot.name,
+        seed_type=seed_type,
+        seed_query=statement.seeds.text,
+        fanouts=fanouts,
+        batch_size=statement.batch,
+        seed=statement.repeatable,
+        order=statement.order,
+        text=statement.text,
+        drawing=drawing,
+        temporal=bind_temporal(statement, snapshot, context, tables),
+        link=link,
+        subset=None if statement.subset is None else _share(statement.subset),
+        layout=statement.layout,
+        reuse_hops=statement.reuse_hops,
+        allow_duplicates=statement.allow_duplicates,
+        device=device,
+        backend=backend,
+        memory=None if statement.memory is None else statement.memory.value,
+    )
+
+
+def _check_numbers(statement: Sample) -> None:
     if statement.batch < 1:
         raise BindError(f"BATCH needs at least 1, found {statement.batch}", span=statement.batch_span)
     if not 0 <= statement.repeatable < 2**64:
         raise BindError("REPEATABLE takes a number from 0 to 2^64 - 1", span=statement.repeatable_span)
     if statement.epochs < 1:
-        raise BindError(f"EPOCHS needs at least 1, found {statement.epochs}", span=statement.span)
-    spec = SampleSpec(
-        snapshot=snapshot.name,
-        seed_type=seed_type.name,
-        seed_query=statement.seeds.text,
-        fanouts=_fanouts(statement, snapshot, context),
-        batch_size=statement.batch,
-        seed=statement.repeatable,
-        order=statement.order,
-        text=statement.text,
-    )
-    seeds = context.asked(statement.seeds, first=snapshot)
-    with context.session(seeds) as session:
-        check_repeatable(session, statement.seeds, "a sampler's seeds must be repeatable")
-        session.describe(seeds.text, seeds.parameters)
-    return SamplePlan(spec, snapshot, seeds, statement.epochs)
+        raise BindError(f"EPOCHS needs at least 1, found {statement.epochs}", span=statement.epochs_span)
 
 
-def with_seeds(context: Context, plan: SamplePlan, seeds: Any) -> SamplePlan:
-    """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow."""
-    if isinstance(seeds, str):
-        (query, *more) = parse(seeds) or (None,)
-        if not isinstance(query, Query) or more:
-            raise BindError("seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1))
-        asked = context.asked(query.query, first=plan.snapshot)
-        with context.session(asked) as session:
-            check_repeatable(session, query.query, "a sampler's seeds must be repeatable")
-        return replace(plan, seeds=replace(asked, pieces=()))
-    table = as_arrow(seeds)
-    name = "snapdb seeds given"
-    columns = ", ".join(quote(c) for c in table.column_names)
-    query_text = f"SELECT {columns} FROM {quote(name)}"
-    return replace(plan, seeds=Asked(query_text, Span(0, 0), Names(sources={name: table})))
+def _share(subset: Said[Decimal]) -> Fraction:
+    """SUBSET's percentage as a share."""
+    percent = subset.value
+    exponent = percent.as_tuple().exponent
+    if not 0 < percent <= 100:
+        raise BindError(f"SUBSET takes more than 0 and at most 100 PERCENT, found {percent}", span=subset.span)
+    if not isinstance(exponent, int) or exponent < _LEAST_PLACE:
+        raise BindError(f"SUBSET takes a percentage of at most {-_LEAST_PLACE} decimals", span=subset.span)
+    return Fraction(percent) / 100
 
 
-def _fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tuple[Fanout, ...]:
-    """One fanout for each edge type and direction, DEFAULT spread over the types that are not named."""
-    lengths = {len(clause.counts) for clause in statement.fanouts}
-    found: dict[tuple[str, str], Fanout] = {}
-    default: FanoutClause | None = None
-    for clause in statement.fanouts:
-        _check_counts(clause, lengths, statement)
-        if clause.edge is None:
-            if default is not None:
-                raise BindError("DEFAULT is given twice", span=clause.span)
-            default = clause
-            continue
-        edge = snapshot.graph.edge(clause.edge.text)
-        if edge is None:
-            raise BindError(_no_edge(clause.edge.text, snapshot, context), span=clause.edge.span, code="unknown-type")
-        directions = {d for name, d in found if name == edge.name}
-        if clause.direction in directions or (directions and "BOTH" in (*directions, clause.direction)):
-            raise BindError(f"{edge.name} has this direction already", span=clause.span)
-        found[edge.name, clause.direction] = Fanout(edge.type, clause.direction, clause.counts)
-    if default is not None:
-        named = {name for name, _ in found}
-        rest = [e for e in snapshot.graph.edges if e.name not in named]
-        found |= {(e.name, "IN"): Fanout(e.type, "IN", default.counts) for e in rest}
-    return tuple(found.values())
+def _device(said: Said[str]) -> str | None:
+    """Where batches are made; None for the CPU."""
+    name = said.value.strip().lower()
+    if name == "cpu":
+        return None
+    if not re.fullmatch(r"cuda(:\d{1,3})?", name, re.ASCII):
+        raise BindError(f"no device '{said.value}'; ON takes 'cpu', 'cuda' or a GPU by its number, 'cuda:1'",
+                        span=said.span)  # fmt: skip
+    return name
 
 
-def _no_edge(name: str, snapshot: Snapshot, context: Context) -> str:
-    graph = context.catalog.graphs.get(snapshot.graph.name.lower())
-    if graph is not None and graph.edge(name) is not None:
-        return f'snapshot {snapshot.name} leaves out edge type "{name}" of graph {graph.name}; sample another snapshot'
-    known = [e.name for e in snapshot.graph.edges]
-    hint = did_you_mean(name, known) or (f"; it has {', '.join(known)}" if known else "; it has none")
-    return f'no edge type "{name}" in graph {snapshot.graph.name}{hint}'
-
-
-def _check_counts(clause: FanoutClause, lengths: set[int], statement: Sample) -> None:
-    if len(lengths) > 1:
-        raise BindError(f"every fanout needs one number for each hop; found lists of {_and(lengths)}",
-                        span=statement.fanout_span)  # fmt: skip
-    for count in clause.counts:
-        if count < 0 and count != FULL:
-            raise BindError(f"a fanout is 0 or more, or FULL (-1); found {count}", span=clause.span)
-        if count >= 2**31:
-            raise BindError(f"a fanout of {count} is too large; say FULL for every neighbour", span=clause.span)
-
-
-def _and(numbers: set[int]) -> str:
-    return " and ".join(map(str, sorted(numbers)))
+def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing) -> None:
+    """Refuse what the torch back end cannot draw."""
+    if drawing.method != "UNIFORM" or drawing.weighted or drawing.replace:
+        return
+    most = max((count for fanout in fanouts for count in fanout.counts), default=0)
+    if most > _TORCH_CAP:
+        raise BindError(f"a fanout of {most} is above {_TORCH_CAP}, the most that torch draws uniformly; say WITH "
+                        "numba, METHOD BOTTOMK, or FULL", span=statement.fanout_span)  # fmt: skip

@@ -13,7 +13,7 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import TimeBound, WindowBound
 from snapdb.types import PropertyGraph, Table, TimeUnit, Window
 
-__all__ = ["bind_window", "event_unit", "trailing_window"]
+__all__ = ["bind_window", "check_length", "event_unit", "trailing_window"]
 
 _FIRST = 1 - 2**63
 """The earliest moment; the number before it stands for what is always there."""
@@ -72,7 +72,7 @@ def trailing_window(
     Raises:
         BindError: the length is not positive or of the wrong kind, or there is no event.
     """
-    _check_length(context, length, unit)
+    check_length(context, length, unit, "WINDOW")
     last = _latest_event(context, graph, tables, length.span) if ending is None else ending
     if unit == "integer":
         before = last - whole(context, length)
@@ -89,13 +89,16 @@ def _closed(start: int | None, last: int) -> Window:
     return Window(start, None if last == LAST else last + 1, closed=True)  # nothing is later than LAST
 
 
-def _check_length(context: Context, length: Asked, unit: TimeUnit | None) -> None:
+def check_length(context: Context, length: Asked, unit: TimeUnit | None, keyword: str) -> None:
+    """Nothing when the length after a keyword is of the kind of the graph's event times."""
     type_ = type_of(context, length)
     if unit == "integer" and type_ not in INTEGERS:
-        raise BindError(f"this graph's event times are integers: write WINDOW 100, not {length.text}", span=length.span)
+        raise BindError(
+            f"this graph's event times are integers: write {keyword} 100, not {length.text}", span=length.span
+        )
     if unit == "timestamp" and type_ != "INTERVAL":
-        raise BindError(f"this graph's event times are timestamps: write WINDOW INTERVAL '7 days', not {length.text}",
-                        span=length.span)  # fmt: skip
+        raise BindError(f"this graph's event times are timestamps: write {keyword} INTERVAL '7 days', not "
+                        f"{length.text}", span=length.span)  # fmt: skip
 
 
 def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], span: Span) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from snapdb.plan.asked import Asked
 from snapdb.types import (
@@ -26,6 +26,7 @@ __all__ = [
     "READS",
     "TRANSACTIONAL",
     "AlterPlan",
+    "AuditPlan",
     "BeginPlan",
     "CheckPlan",
     "CommitPlan",
@@ -48,6 +49,7 @@ __all__ = [
     "RefreshPlan",
     "RollbackPlan",
     "SamplePlan",
+    "SeedColumns",
     "ShowPlan",
     "UpdatePlan",
     "VacuumPlan",
@@ -207,6 +209,17 @@ class ExplainPlan:
     json: bool
 
 
+class SeedColumns(NamedTuple):
+    """Where in the rows of a seed query each thing stands, counted from 0."""
+
+    key: tuple[int, ...]
+    """The seed type's key, in its order; of seed edges the one column that holds the edge's id."""
+    time: int | None
+    """`seed_time`: an integer, or a timestamp or date, as the graph's event times are."""
+    y: int | None
+    """Targets: numbers or booleans."""
+
+
 @dataclass(frozen=True, slots=True)
 class SamplePlan:
     """Mini-batches of sampled neighbourhoods."""
@@ -215,6 +228,16 @@ class SamplePlan:
     snapshot: Snapshot
     seeds: Asked
     epochs: int
+    columns: SeedColumns
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPlan:
+    """Whether a sampler's batches hold anything that they must not."""
+
+    sample: SamplePlan
+    text: str
+    """The AUDIT statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +328,7 @@ class NothingPlan:
 
 
 READS = (
-    QueryPlan, SamplePlan, ShowPlan, DescribePlan, DiffTablePlan, DiffSnapshotPlan, DiffGraphPlan, CheckPlan,
+    QueryPlan, SamplePlan, AuditPlan, ShowPlan, DescribePlan, DiffTablePlan, DiffSnapshotPlan, DiffGraphPlan, CheckPlan,
     NothingPlan,
 )  # fmt: skip
 """Plans that change nothing."""
@@ -326,6 +349,7 @@ Plan = (
     | CreateGraphPlan
     | CreateSnapshotPlan
     | SamplePlan
+    | AuditPlan
     | ShowPlan
     | DescribePlan
     | DropPlan
@@ -351,6 +375,6 @@ def changes_nothing(plan: Plan) -> bool:
         case VacuumPlan() | ExpirePlan() | RefreshPlan():
             return plan.dry_run
         case ExplainPlan():
-            return not plan.analyze
+            return not plan.analyze or changes_nothing(plan.plan)
         case _:
             return isinstance(plan, READS)

@@ -9,16 +9,18 @@ from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.fits import is_event_time
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import Name
-from snapdb.types import Column, PropertyGraph, Snapshot, Table
+from snapdb.types import Column, EdgeElement, PropertyGraph, Snapshot, Table, VertexElement
 from snapdb.types.suggest import did_you_mean
 
 __all__ = [
     "check_new",
     "find_column",
+    "find_edge_type",
     "find_event_time",
     "find_graph",
     "find_snapshot",
     "find_table",
+    "find_vertex_type",
     "named_columns",
     "tables_of",
 ]
@@ -51,6 +53,34 @@ def find_snapshot(context: Context, name: Name) -> Snapshot:
     except SnapdbError as error:
         error.span = name.span
         raise
+
+
+def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
+    """The snapshot's vertex type of that name, or BindError at its place with the nearest."""
+    if (vertex := snapshot.graph.vertex(name.text)) is None:
+        known = [v.name for v in snapshot.graph.vertices]
+        hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
+        if snapshot.graph.edge(name.text) is not None:
+            hint = f"; {name} is an edge type: write SEEDS EDGES {name} (SELECT e_id FROM …)"
+        raise BindError(f'no vertex type "{name}" in snapshot {snapshot.name}{hint}',
+                        span=name.span, code="unknown-type")  # fmt: skip
+    return vertex
+
+
+def find_edge_type(context: Context, snapshot: Snapshot, name: Name) -> EdgeElement:
+    """The snapshot's edge type of that name, or BindError at its place with the nearest."""
+    if (edge := snapshot.graph.edge(name.text)) is None:
+        raise BindError(_no_edge(name.text, snapshot, context), span=name.span, code="unknown-type")
+    return edge
+
+
+def _no_edge(name: str, snapshot: Snapshot, context: Context) -> str:
+    graph = context.catalog.graphs.get(snapshot.graph.name.lower())
+    if graph is not None and graph.edge(name) is not None:
+        return f'snapshot {snapshot.name} leaves out edge type "{name}" of graph {graph.name}; sample another snapshot'
+    known = [e.name for e in snapshot.graph.edges]
+    hint = did_you_mean(name, known) or (f"; it has {', '.join(known)}" if known else "; it has none")
+    return f'no edge type "{name}" in graph {snapshot.graph.name}{hint}'
 
 
 def find_column(table: Table, name: Name) -> Column:

@@ -72,13 +72,19 @@ class Context:
 
     def views(self, snapshot: Snapshot) -> dict[str, str]:
         """The SELECT of every element of a snapshot."""
+        tables = self.tables_under(snapshot)
+        for element in snapshot.graph.elements:
+            check_table(self.home, tables[element.table.lower()])
+        return snapshot_views(snapshot, tables, self.home.path)
+
+    def tables_under(self, snapshot: Snapshot) -> dict[str, Table]:
+        """The tables of a snapshot's version, by case-folded name; those of its elements are among them."""
         tables = tables_at(self.home, self.ledger, snapshot.version)
         for element in snapshot.graph.elements:
-            if (table := tables.get(element.table.lower())) is None:
+            if element.table.lower() not in tables:
                 raise CorruptError(f"{self.home.catalog} is damaged: snapshot {snapshot.name} stands on table "
                                    f"{element.table}, which its version has not; restore it from a backup")  # fmt: skip
-            check_table(self.home, table)
-        return snapshot_views(snapshot, tables, self.home.path)
+        return tables
 
     def table_at(self, name: str, version: int) -> Table:
         """The table that had this name at a version.

@@ -1,20 +1,27 @@
 """From seeds to subgraphs: keys, seed orders, and the sampler that draws neighbourhoods over kernels."""
 
+from snapdb.sampling.backends import open_sampler
+from snapdb.sampling.entrance import Entrance
 from snapdb.sampling.sampler import Sampler
 from snapdb.sampling.scratch import Scratch
-from snapdb.sampling.seeds import epoch_order
-from snapdb.sampling.subgraph import Block, Edges, Entry, Excluded, Group, Seeds, Subgraph, node_entry
+from snapdb.sampling.seeds import batches_before, batches_in, epoch_order
+from snapdb.sampling.subgraph import Block, Edges, Entry, Excluded, Group, Ints, Seeds, Subgraph, node_entry
 
 __all__ = [
     "Block",
     "Edges",
+    "Entrance",
     "Entry",
     "Excluded",
     "Group",
+    "Ints",
     "Sampler",
     "Scratch",
     "Seeds",
     "Subgraph",
+    "batches_before",
+    "batches_in",
     "epoch_order",
     "node_entry",
+    "open_sampler",
 ]

@@ -8,7 +8,10 @@ import numpy as np
 
 from snapdb.kernels.rng import fold_parts
 
-__all__ = ["Domain", "pick_prefix", "seed_order_key"]
+__all__ = ["EVERY_HOP", "Domain", "hash_prefix", "labor_keys", "pick_prefix", "seed_order_key"]
+
+EVERY_HOP = 2**32 - 1
+"""Stands for the hop where draws do not depend on it."""
 
 
 class Domain(IntEnum):
@@ -33,6 +36,24 @@ def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
     '0xf0a625c1c1ab29d8'
     """
     return fold_parts(seed, Domain.PICK, batch, hop, edge_type)
+
+
+def hash_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
+    """The hash key of a whole hop over one edge type: with a node's dense id and an edge id it gives an edge's."""
+    return fold_parts(seed, Domain.HASH, batch, hop, edge_type)
+
+
+def labor_keys(
+    seed: int, batch: int, hop: int, edge_type: int, dependent: int
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """What a neighbour's variate comes from: (key, key once its turn has come, key of turns, how far turns are).
+
+    A variate lasts `dependent` batches. Its turn to be drawn anew comes when the upper half of fold(key of turns, dense
+    id) plus how far turns are reaches 2^32; a key is that of the whole hop, without the edge type.
+    """
+    whole, share = divmod((batch << 32) // dependent, 1 << 32)
+    now, later = (fold_parts(seed, Domain.HASH, round_, hop) for round_ in (whole, whole + 1))
+    return now, later, fold_parts(seed, Domain.PHASE, hop, edge_type), np.uint64(share)
 
 
 def seed_order_key(seed: int, epoch: int) -> np.uint64:

@@ -1,4 +1,4 @@
-"""One thread's working memory: stamp maps and node lists that live from batch to batch."""
+"""One thread's working memory: maps from vertices to local ids, and drafts of hops, that live from batch to batch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.sample import number, restamp
+from snapdb.kernels.choose import DraftArrays
+from snapdb.kernels.eligible import WINDOW_FIELDS
+from snapdb.kernels.pairs import enter_again, number_pairs
+from snapdb.kernels.sample import number
+from snapdb.kernels.spans import BLOCK, FIELDS
 
-__all__ = ["NodeMap", "Scratch"]
+__all__ = ["Draft", "NodeMap", "PairMap", "Scratch"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -20,7 +24,11 @@ LIMIT = 2**31 - 1
 class NodeMap:
     """The nodes of one vertex type that a batch has met. Memory is touched only where batches reach."""
 
+    trees: Int64s = np.empty(0, np.int64)
+    """Nodes are shared by all seeds."""
+
     def __init__(self, node_count: int) -> None:
+        self.node_count = node_count
         self.nodes: Int64s = np.empty(node_count + 1, np.int64)  # one slot is the kernel's spare
         self.count = 0
         self.stamps = np.zeros(node_count, np.int32)
@@ -36,19 +44,128 @@ class NodeMap:
         most = min(self.count + edges, self.nodes.size)
         if self.base + most > LIMIT:
             self.base = 1
-            restamp(self.nodes, self.count, self.stamps, self.base)
+            self.stamps[:] = 0
+            self._stamp(0)
 
-    def enter(self, ids: Int64s) -> None:
-        """Numbers these nodes; ids that are known already keep their number."""
+    def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
+        """The local ids of these nodes; those that are known already keep their number."""
         self.reserve(ids.size)
-        self.count = number(np.array(ids, np.int64), 0, ids.size, self.nodes, self.count, self.stamps, self.base)
+        found = np.array(ids, np.int64)
+        self.count = number(found, 0, ids.size, self.nodes, self.count, self.stamps, self.base)
+        return found
+
+    def enter_each(self, ids: Int64s) -> Int64s:
+        """The same, but each has a number of its own, and later edges to a vertex lead to the first of them."""
+        room = self.stamps.size + ids.size + 1
+        if np.unique(ids).size < ids.size and self.nodes.size < room:
+            self.nodes = np.concatenate([self.nodes[: self.count], np.empty(room - self.count, np.int64)])
+        self.reserve(ids.size)
+        before, self.count = self.count, self.count + ids.size
+        self.nodes[before : self.count] = ids
+        self._stamp(before)
+        return np.arange(before, self.count, dtype=np.int64)
+
+    def renumber(self, neighbours: Int64s, trees: Int64s, sides: Int64s) -> None:
+        """Replaces ids by local ids."""
+        self.reserve(neighbours.size)
+        self.count = number(neighbours, 0, neighbours.size, self.nodes, self.count, self.stamps, self.base)
+
+    def _stamp(self, first: int) -> None:
+        """Enters nodes[first:] again; of those that occur twice numpy keeps the last assignment."""
+        self.stamps[self.nodes[first : self.count][::-1]] = np.arange(first, self.count)[::-1] + self.base
+
+
+class PairMap:
+    """The nodes of one vertex type that a batch of disjoint trees has met, each in one tree; it grows with batches."""
+
+    def __init__(self, node_count: int) -> None:
+        self.node_count = node_count
+        self.nodes: Int64s = np.empty(1 << 10, np.int64)
+        self.trees: Int64s = np.empty(1 << 10, np.int64)
+        self.count = 0
+        self.table: Int64s = np.zeros(1 << 11, np.int64)
+        self.base = 1  # a table of int64 does not run out of stamps
+
+    def start(self) -> None:
+        """Forgets the last batch: its stamps fall below the new base."""
+        self.base += self.count
+        self.count = 0
+
+    def reserve(self, edges: int) -> None:
+        """Makes room for so many more edges, each maybe a new node."""
+        size = self.nodes.size
+        while size < self.count + edges:
+            size *= 2
+        if size == self.nodes.size:
+            return
+        self.nodes, self.trees = (
+            np.concatenate([values[: self.count], np.empty(size - self.count, np.int64)])
+            for values in (self.nodes, self.trees)
+        )
+        self.table = np.zeros(2 * size, np.int64)
+        enter_again(self.nodes, self.trees, self.count, self.table, self.base)
+
+    def enter(self, ids: Int64s, trees: Int64s) -> Int64s:
+        """The local ids of these nodes; those that a tree has already keep their number."""
+        found = np.array(ids, np.int64)
+        self.renumber(found, np.array(trees, np.int64), np.arange(ids.size))
+        return found
+
+    def renumber(self, neighbours: Int64s, trees: Int64s, sides: Int64s) -> None:
+        """Replaces ids by local ids; each is in the tree of the node that it was drawn for."""
+        self.reserve(neighbours.size)
+        self.count = number_pairs(neighbours, trees, sides, self.nodes, self.trees, self.count, self.table, self.base)
+
+
+class Draft:
+    """Where hops are drawn before it is known how many edges they have."""
+
+    def __init__(self, weighted: bool) -> None:
+        self._weighted = weighted
+        self.arrays = _draft(0, 0, weighted)
+
+    def reserve(self, edges: int, row: int) -> None:
+        """Makes room for so many edges, keeping those that are there, and for rows of that length."""
+        old = self.arrays
+        if edges <= old.sides.size and row <= old.places.size:
+            return
+        self.arrays = _draft(_grown(old.sides.size, edges), _grown(old.places.size, row), self._weighted)
+        for new, drawn in zip(self.arrays[:3], old[:3], strict=True):
+            new[: drawn.size] = drawn
+
+
+def _draft(edges: int, row: int, weighted: bool) -> DraftArrays:
+    scores = np.empty(row, np.uint64)
+    return DraftArrays(
+        positions=np.empty(edges, np.int64),
+        sides=np.empty(edges, np.int64),
+        weights=np.empty(edges if weighted else 0, np.float64),
+        places=np.empty(row, np.int64),
+        scores=scores,
+        floats=scores.view(np.float64),
+        ties=np.empty(row, np.int64),
+        heap=np.empty(row, np.int64),
+        spans=np.empty((BLOCK, FIELDS), np.int64),
+        windows=np.empty((BLOCK, WINDOW_FIELDS), np.int64),
+    )
+
+
+def _grown(size: int, needed: int) -> int:
+    return size if needed <= size else max(needed, 2 * size, 1 << 10)
 
 
 class Scratch:
     """What one thread needs to sample batch after batch. Never share it between threads at work."""
 
-    def __init__(self, node_counts: Mapping[str, int]) -> None:
-        self.nodes = {name: NodeMap(count) for name, count in node_counts.items()}
+    def __init__(self, node_counts: Mapping[str, int], *, disjoint: bool = False, weighted: bool = False) -> None:
+        """`disjoint`: nodes are of trees, and memory goes with the batches, not with the snapshot.
+
+        `weighted`: edges are drawn with Horvitz-Thompson weights.
+        """
+        self.nodes: Mapping[str, NodeMap | PairMap] = {
+            name: PairMap(count) if disjoint else NodeMap(count) for name, count in node_counts.items()
+        }
+        self.draft = Draft(weighted)
 
     def start(self) -> None:
         """Forgets the last batch."""

@@ -1,6 +1,9 @@
-"""The order in which an epoch takes its seeds."""
+"""The order in which an epoch takes its seeds, and how many batches that makes, in closed form."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -8,15 +11,43 @@ import numpy.typing as npt
 from snapdb.kernels.order import shuffle
 from snapdb.sampling.keys import seed_order_key
 from snapdb.sampling.subgraph import Seeds
-from snapdb.types import SeedOrder
+from snapdb.types import SampleSpec, SeedOrder
 
-__all__ = ["epoch_order"]
+__all__ = ["batches_before", "batches_in", "epoch_order"]
 
 
-def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder) -> npt.NDArray[np.int64]:
-    """Every ordinal of the seed set once, in the epoch's order.
+@dataclass(frozen=True, slots=True)
+class _Slices:
+    """A seed set cut into slices, one for each epoch; an order of all seeds lasts for as many epochs."""
 
-    SHUFFLE draws a new order each epoch, FIXED keeps that of epoch 0, IN ORDER is that of the seed query's rows.
+    seeds: int
+    size: int
+    """Of every slice but the last, which may be shorter."""
+    count: int
+
+    @staticmethod
+    def of(seeds: int, subset: Fraction | None) -> _Slices:
+        share = Fraction(1) if subset is None else subset
+        size = max(1, -(-seeds * share.numerator // share.denominator))
+        return _Slices(seeds, size, max(1, -(-seeds // size)))
+
+    def span(self, epoch: int) -> slice:
+        """The places in the order that an epoch takes."""
+        start = epoch % self.count * self.size
+        return slice(start, min(start + self.size, self.seeds))
+
+    def batches(self, epoch: int, batch_size: int) -> int:
+        start = epoch % self.count * self.size
+        return -(-min(self.size, self.seeds - start) // batch_size)
+
+
+def epoch_order(
+    seeds: Seeds, seed: int, epoch: int, order: SeedOrder, subset: Fraction | None = None
+) -> npt.NDArray[np.int64]:
+    """The ordinals that an epoch takes, in its order: of the whole seed set, or of a `subset` share of it.
+
+    SHUFFLE draws a new order each epoch, FIXED keeps that of epoch 0, IN ORDER is that of the seed query's rows. With
+    a subset an order lasts until it has been taken once.
 
     Raises:
         ValueError: IN ORDER was asked of seeds that came without an order.
@@ -24,13 +55,30 @@ def epoch_order(seeds: Seeds, seed: int, epoch: int, order: SeedOrder) -> npt.ND
     >>> people = Seeds("person", np.arange(8), y=None, query_order=None)
     >>> epoch_order(people, seed=42, epoch=1, order="SHUFFLE").tolist()
     [4, 1, 0, 2, 6, 3, 5, 7]
+    >>> [epoch_order(people, 42, epoch, "SHUFFLE", Fraction(3, 8)).tolist() for epoch in range(4)]
+    [[7, 2, 4], [5, 0, 1], [6, 3], [4, 1, 0]]
     """
+    slices = _Slices.of(seeds.ids.size, subset)
+    taken = slices.span(epoch)
     match order:
         case "SHUFFLE":
-            return shuffle(seed_order_key(seed, epoch), seeds.ids.size)
+            return shuffle(seed_order_key(seed, epoch // slices.count), seeds.ids.size)[taken]
         case "FIXED":
-            return shuffle(seed_order_key(seed, 0), seeds.ids.size)
+            return shuffle(seed_order_key(seed, 0), seeds.ids.size)[taken]
         case "IN ORDER":
             if seeds.query_order is None:
                 raise ValueError("IN ORDER was asked, but these seeds have no query order; use SHUFFLE or FIXED")
-            return seeds.query_order
+            return seeds.query_order[taken]
+
+
+def batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
+    """How many batches an epoch has, over all ranks, of a set of so many seeds."""
+    return _Slices.of(seeds, spec.subset).batches(epoch, spec.batch_size)
+
+
+def batches_before(seeds: int, spec: SampleSpec, epoch: int) -> int:
+    """The global number of an epoch's first batch: how many all earlier epochs have together."""
+    slices, size = _Slices.of(seeds, spec.subset), spec.batch_size
+    full, last = slices.batches(0, size), slices.batches(slices.count - 1, size)
+    rounds, rest = divmod(epoch, slices.count)
+    return rounds * ((slices.count - 1) * full + last) + rest * full

@@ -72,6 +72,8 @@ class Entry:
     times: Int64s | None = None
     """[seeds]"""
     excluded: Excluded | None = None
+    negatives: Int64s | None = None
+    """[seeds, n] of seed edges with negatives: where each is in the last group, -1 where there was none left."""
 
 
 @dataclass(frozen=True, slots=True)

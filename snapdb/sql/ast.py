@@ -6,14 +6,13 @@ from snapdb.sql.ast_graphs import (
     CreateGraph,
     EdgeClause,
     EventTime,
-    FanoutClause,
     FeatureClause,
     HistoryClause,
-    Sample,
     SparseClause,
     VertexClause,
 )
 from snapdb.sql.ast_parts import ColumnList, Island, Name, Query, Statement, TimeBound, VersionBound, WindowBound
+from snapdb.sql.ast_samples import Audit, FanoutClause, MethodClause, NegativesClause, Said, Sample, WeightColumn
 from snapdb.sql.ast_snapshots import CreateSnapshot, ExpireSnapshots, Explain, LayoutClause, RefreshSnapshot
 from snapdb.sql.ast_tables import (
     AddColumn,
@@ -48,6 +47,7 @@ __all__ = [
     "AddColumn",
     "AlterTable",
     "Assignment",
+    "Audit",
     "Begin",
     "CheckDatabase",
     "ColumnList",
@@ -76,11 +76,14 @@ __all__ = [
     "Island",
     "Kind",
     "LayoutClause",
+    "MethodClause",
     "Name",
+    "NegativesClause",
     "Query",
     "RefreshSnapshot",
     "RenameColumn",
     "Rollback",
+    "Said",
     "Sample",
     "Show",
     "SparseClause",
@@ -90,5 +93,6 @@ __all__ = [
     "Vacuum",
     "VersionBound",
     "VertexClause",
+    "WeightColumn",
     "WindowBound",
 ]

@@ -1,4 +1,4 @@
-"""The statements of graphs and samples, as frozen values."""
+"""The statements of graphs, as frozen values."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Literal
 
 from snapdb.errors import Span
-from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement
+from snapdb.sql.ast_parts import ColumnList, Name, Statement
 
 __all__ = [
     "CreateGraph",
     "EdgeClause",
     "EventTime",
-    "FanoutClause",
     "FeatureClause",
     "HistoryClause",
-    "Sample",
     "SparseClause",
     "VertexClause",
 ]
@@ -103,39 +101,3 @@ class CreateGraph(Statement):
     edges: tuple[EdgeClause, ...]
     or_replace: bool
     if_not_exists: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FanoutClause:
-    """One item of FANOUT: edge type [IN|OUT|BOTH] => [n | FULL, …], or DEFAULT => […]."""
-
-    edge: Name | None
-    """None: DEFAULT, every edge type that is not named, IN."""
-    direction: Literal["IN", "OUT", "BOTH"]
-    counts: tuple[int, ...]
-    """-1 for FULL; other negative numbers are left to the binder to refuse."""
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Sample(Statement):
-    """SAMPLE FROM snapshot SEEDS (query) AS type FANOUT (…) [BATCH n] [REPEATABLE (k)] [order] [EPOCHS n].
-
-    The order is SHUFFLE, IN ORDER or FIXED. The clauses after FROM come in any order, each at most once; SEEDS and
-    FANOUT must be there.
-    """
-
-    snapshot: Name
-    seeds: Island
-    seed_type: Name
-    fanouts: tuple[FanoutClause, ...]
-    fanout_span: Span
-    batch: int
-    """1024 when not said."""
-    batch_span: Span | None
-    repeatable: int
-    """0 when not said."""
-    repeatable_span: Span | None
-    order: Literal["SHUFFLE", "IN ORDER", "FIXED"]
-    epochs: int
-    """1 when not said."""

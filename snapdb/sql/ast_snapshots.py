@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from snapdb.errors import Span
 from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement, TimeBound, VersionBound, WindowBound
+from snapdb.sql.ast_samples import Sample
 from snapdb.types import Form
 
 __all__ = ["CreateSnapshot", "ExpireSnapshots", "Explain", "LayoutClause", "RefreshSnapshot"]
@@ -47,9 +48,9 @@ class RefreshSnapshot(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Explain(Statement):
-    """EXPLAIN [ANALYZE] [(FORMAT text | json)] CREATE SNAPSHOT … | REFRESH SNAPSHOT …."""
+    """EXPLAIN [ANALYZE] [(FORMAT text | json)] CREATE SNAPSHOT … | REFRESH SNAPSHOT … | SAMPLE …."""
 
-    statement: CreateSnapshot | RefreshSnapshot
+    statement: CreateSnapshot | RefreshSnapshot | Sample
     analyze: bool
     json: bool
 

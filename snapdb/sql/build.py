@@ -89,13 +89,21 @@ def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
 
 _LABELS = {
     "alias": "AS",
+    "backend": "WITH numba or torch",
+    "device": "ON",
+    "duplicates": "ALLOW DUPLICATES",
     "event_time": "the event time",
+    "exclude": "EXCLUDE SEEDS or KEEP SEEDS",
     "history": "FROM",
+    "known": "EXCLUDE KNOWN",
     "last": "RETAIN LAST",
     "older": "OLDER THAN",
     "on_duplicate": "ON DUPLICATE KEY",
     "options": "WITH",
     "order": "the order of the seeds",
+    "replacement": "WITH or WITHOUT REPLACEMENT",
+    "reuse": "REUSE HOPS",
+    "seed_edges": "SEEDS",
 }
 
 

@@ -32,6 +32,7 @@ from snapdb.sql.build import (
     string,
     trees,
 )
+from snapdb.sql.build_explain import explained
 from snapdb.types import FORMS, did_you_mean
 
 __all__ = ["build_snapshot"]
@@ -71,17 +72,8 @@ def _made(tree: Tree, place: Place) -> CreateSnapshot | RefreshSnapshot:
 
 
 def _explain(tree: Tree, place: Place) -> Explain:
-    *before, inner = trees(tree)
-    settings = [leaf for part in before for setting in trees(part, "setting") for leaf in leaves(setting)]
-    for index, leaf in enumerate(settings):
-        if leaf.type in [other.type for other in settings[:index]] or {s.type for s in settings} >= {"TEXT", "JSON"}:
-            raise ParseError(f"{leaf.upper()} is given twice, or beside another FORMAT; keep one", span=span_of(leaf))
-    return Explain(
-        *place,
-        statement=_made(inner, Place(place.source, span_of(inner))),
-        analyze=has(tree, "analyze") or any(leaf.type == "ANALYZE" for leaf in settings),
-        json=any(leaf.type == "JSON" for leaf in settings),
-    )
+    inner = trees(tree)[-1]
+    return Explain(*place, _made(inner, Place(place.source, span_of(inner))), *explained(tree))
 
 
 def _expire(tree: Tree, place: Place) -> ExpireSnapshots:

@@ -207,10 +207,14 @@ def _ends(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _sample(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """What stands in the parentheses after SEEDS."""
+    """What stands in the parentheses after SEEDS or SEEDS EDGES t, and after INTERVAL."""
     for index in top_level(tokens, pairs):
-        if index in pairs and tokens[index - 1].word == "SEEDS":
+        if index not in pairs or not index:
+            continue
+        if tokens[index - 1].word == "SEEDS" or (index > 2 and says(tokens, index - 3, "SEEDS", "EDGES")):
             yield Run("QUERY", index + 1, pairs[index])
+        elif tokens[index - 1].word == "INTERVAL":
+            yield Run("EXPRESSION", index + 1, pairs[index])
 
 
 _FINDERS: dict[Family, Callable[[Sequence[Token], Pairs], Iterator[Run]]] = {

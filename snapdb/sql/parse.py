@@ -47,6 +47,7 @@ _BUILDERS: dict[Family, Callable[[Tree, Place], Statement]] = {
 _FAMILIES: dict[str, Family] = {
     "ABORT": "version",
     "ALTER": "table",
+    "AUDIT": "sample",
     "BEGIN": "version",
     "CHECK": "version",
     "COMMIT": "version",
@@ -110,9 +111,10 @@ def _family(tokens: Sequence[Token]) -> Family | None:
     if leading in _FAMILIES:
         _check(tokens)
         return _FAMILIES[leading]
-    if leading == "EXPLAIN" and queries.explains_snapshot(tokens):
-        refuse_parameters(tokens, _STORED["SNAPSHOT"])
-        return "snapshot"
+    if leading == "EXPLAIN" and (family := queries.explained_family(tokens)) is not None:
+        if family == "snapshot":
+            refuse_parameters(tokens, _STORED["SNAPSHOT"])
+        return family
     if leading in {"DESCRIBE", "DESC"} and len(tokens) > 2:
         if tokens[1].word == "TAG" and tokens[2].kind in ("word", "quoted") and len(tokens) == 3:
             raise described_tag(tokens[1])

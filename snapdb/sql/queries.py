@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapdb.sql.brackets import partners
-from snapdb.sql.islands import READS, says
+from snapdb.sql.islands import READS, Family, says
 from snapdb.sql.refuse import refused
 from snapdb.sql.tokens import Token
 
-__all__ = ["LEADING", "check_query", "explains_snapshot"]
+__all__ = ["LEADING", "check_query", "explained_family"]
 
 LEADING = (*READS, "DESC", "EXPLAIN")
 """First words of statements that only read."""
@@ -26,7 +26,7 @@ def check_query(tokens: Sequence[Token]) -> None:
         return
     token, leading = tokens[index], tokens[0].word
     if leading == "EXPLAIN" and token.word not in (*LEADING, "("):
-        reason = "in this version EXPLAIN shows how a query, CREATE SNAPSHOT or REFRESH SNAPSHOT runs"
+        reason = "in this version EXPLAIN shows how a query, SAMPLE, CREATE SNAPSHOT or REFRESH SNAPSHOT runs"
         way = "write EXPLAIN SELECT …, or run the statement"
         raise refused(f"EXPLAIN {token.text[:40]}", reason, way, token.span)
     if leading == "SUMMARIZE" and token.word in {"SNAPSHOT", "GRAPH"} and index + 1 < len(tokens):
@@ -42,13 +42,15 @@ def check_query(tokens: Sequence[Token]) -> None:
         raise refused(f"{tokens[0].word} … {word}", reason, way, tokens[main].span)
 
 
-def explains_snapshot(tokens: Sequence[Token]) -> bool:
-    """Whether an EXPLAIN, its options passed over, is about CREATE SNAPSHOT or REFRESH SNAPSHOT."""
+def explained_family(tokens: Sequence[Token]) -> Family | None:
+    """The grammar of the statement that an EXPLAIN, its options passed over, is about; None for a query of DuckDB's."""
     index = _inner(tokens, partners(tokens))
-    if index is None or tokens[index - 1].word == "(":
-        return False
+    if index is None or tokens[index - 1].word not in {"EXPLAIN", "ANALYZE", ")"}:
+        return None
+    if tokens[index].word == "SAMPLE":
+        return "sample"
     kinds = (("CREATE", "SNAPSHOT"), ("CREATE", "OR", "REPLACE", "SNAPSHOT"), ("REFRESH", "SNAPSHOT"))
-    return any(says(tokens, index, *words) for words in kinds)
+    return "snapshot" if any(says(tokens, index, *words) for words in kinds) else None
 
 
 def _inner(tokens: Sequence[Token], pairs: dict[int, int]) -> int | None:

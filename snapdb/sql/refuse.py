@@ -30,7 +30,6 @@ _PLAIN_TABLES = "a database holds tables, property graphs, snapshots and tags on
 _LEADING: Mapping[str, tuple[str, str]] = {
     "ANALYZE": ("statistics are kept by themselves", "leave it out"),
     "ATTACH": (_ONE_DATABASE, "open the other database with snapdb.connect, or read its Parquet files in a SELECT"),
-    "AUDIT": (_NOT_YET, "write the SAMPLE statement itself"),
     "CALL": (_ENGINE, "use SELECT * FROM the function, where it only reads"),
     "CHECKPOINT": ("every statement is durable when it returns", "leave it out"),
     "COMMENT": ("comments on tables are not kept", "say it in MESSAGE '…'"),
@@ -73,9 +72,7 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     "VIEW": (_PLAIN_TABLES, "use CREATE TABLE … AS SELECT …, or WITH … AS (…) in the query"),
 }
 
-LATER = frozenset(
-    {"EXCLUDE", "LABEL", "METHOD", "NEGATIVES", "ON", "PROPERTIES", "SUBSET", "TEMPORAL", "WEIGHT", "WITHIN", "WITHOUT"}
-)
+LATER = frozenset({"LABEL", "PROPERTIES"})
 """Words of the language that no statement of this version takes where they were found."""
 
 

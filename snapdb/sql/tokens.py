@@ -56,7 +56,7 @@ _PATTERN = re.compile(
   | (?P<parameter>\?[0-9]*+ | \$(?:[0-9]++|{_WORD}))
   | (?P<number>0[xX][0-9A-Fa-f_]++ | (?:[0-9][0-9_]*+(?:\.[0-9_]*+)?+|\.[0-9][0-9_]*+)(?:[eE][+-]?[0-9]++)?+)
   | (?P<word>{_WORD})
-  | (?P<mark>=> | .)
+  | (?P<mark>=> | <= | .)
     """,
     re.VERBOSE | re.DOTALL,
 )

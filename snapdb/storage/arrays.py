@@ -15,17 +15,23 @@ STATIC = -(2**63)
 """The time of edges that are always there: it sorts before every other."""
 
 
+BUFFER = 1 << 23
+"""Bytes that are written at once, from a multiple of them on: the system then keeps the file in big pages."""
+
+
 class ArrayFile:
     """A .npy file that grows by plain writes, so that what was written need not stay in this process's memory."""
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, length: int) -> None:
-        self._file = open(path, "wb")  # noqa: SIM115 -- closed by __exit__
+        self._file = open(path, "wb", buffering=BUFFER)  # noqa: SIM115 -- closed by __exit__
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (length,)}
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def append(self, values: npt.NDArray[Any]) -> None:
         """Write the next values, which must be of the file's type."""
-        self._file.write(np.ascontiguousarray(values).data)
+        data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        for at in range(0, data.size, BUFFER):  # more than the buffer at once would be written from anywhere on
+            self._file.write(data[at : at + BUFFER].data)
 
     def __enter__(self) -> ArrayFile:
         return self

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapdb.relational import ROW_ID, Session, quote
+from snapdb.storage.disk import prefer_huge_pages
 from snapdb.storage.feature_types import FeatureSource, Part, Slots, filling, is_feature_type, numbers_of, parts_of
 from snapdb.storage.sparse import write_sparse
 from snapdb.types import FeatureSpec
@@ -110,6 +111,7 @@ def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> npt.NDArr
     """A new array file, full of the DEFAULT or of zeros."""
     dtype = np.dtype(spec.dtype)
     out: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
+    prefer_huge_pages(out)
     if fill := filling(spec.dtype, spec.default):  # a new file is zeros already
         out[:] = fill
     return out

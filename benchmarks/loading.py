@@ -1,0 +1,31 @@
+"""The graphs of the benchmarks in databases, loaded through SQL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import snapdb
+from benchmarks.graphs import DATA, SIZES, load_graph, write_parquet
+
+__all__ = ["LOAD", "database_of"]
+
+LOAD = """
+CREATE TABLE node AS SELECT id, x::FLOAT[{width}] AS x, label, train FROM '{nodes}';
+CREATE TABLE edge AS SELECT src, dst FROM '{edges}';
+CREATE PROPERTY GRAPH bench
+  VERTEX TABLES (node KEY (id) FEATURES (x) TARGET (label))
+  EDGE TABLES (edge SOURCE KEY (src) REFERENCES node (id) DESTINATION KEY (dst) REFERENCES node (id));
+CREATE SNAPSHOT whole OF bench
+"""
+
+
+def database_of(size: str) -> Path:
+    """A database that has the graph as snapshot `whole`, made on first use and kept."""
+    path = DATA / f"{size}.snapdb"
+    if not path.exists():
+        nodes, edges = write_parquet(load_graph(size), DATA / f"{size}-1")
+        draft = path.with_suffix(".draft.snapdb")
+        with snapdb.connect(draft) as database:
+            database.script(LOAD.format(nodes=nodes, edges=edges, width=SIZES[size].features))
+        draft.rename(path)
+    return path

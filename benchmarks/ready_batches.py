@@ -1,0 +1,162 @@
+"""Measures ready batches of snapdb beside those of PyG and DGL, in one run, and writes its part of RESULTS.md.
+
+    python -m benchmarks.ready_batches [--sizes arxiv products] [--fanouts 15,10,5 10,10] [--rounds 2]
+
+Peers are measured where `make bench-peers` has installed them. Each runs in its own process and environment. First
+each peer tries its settings: worker processes, threads of operators, and malloc as glibc has it or keeping its memory.
+Then all take turns, round after round, every peer with the setting that was its fastest; figures are medians.
+
+snapdb does the work of whom it stands beside: against PyG a hop expands the nodes that are new, against DGL
+(LAYOUT BLOCKS) every node of the batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.graphs import DATA, SIZES
+from benchmarks.loading import database_of
+from benchmarks.memory import TreeMemory
+from benchmarks.peer import Asked, Figures
+from benchmarks.ready_report import Row, Setting, ready_report
+from benchmarks.results import write_results
+
+__all__ = ["main"]
+
+HOME = Path(__file__).parent
+BATCH = 1024
+RAW = DATA / "ready_batches.json"
+LOOK = 1.0
+"""Seconds between looks at memory."""
+
+RUNNERS = {
+    "snapdb": (Path(sys.executable), "benchmarks.ready_snapdb"),
+    "pyg": (HOME / ".peers/pyg/bin/python", "benchmarks.peer_pyg"),
+    "dgl": (HOME / ".peers/dgl/bin/python", "benchmarks.peer_dgl"),
+    "graphbolt": (HOME / ".peers/dgl/bin/python", "benchmarks.peer_dgl"),
+}
+KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 34), "MALLOC_TOP_PAD_": str(1 << 28)}
+"""glibc then keeps what a batch frees for the next one."""
+
+CORES = len(os.sched_getaffinity(0))
+SETTINGS = tuple(
+    Setting(workers, threads, keeping) for workers, threads in ((0, CORES), (CORES, 1)) for keeping in (False, True)
+)
+ALONE = Setting(0, 1, keeping=True)
+"""For sampling alone: one thread, no worker."""
+OURS = Setting(CORES, 1, keeping=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is measured once a round."""
+
+    system: str
+    mode: str
+    edge_ids: bool
+    layout: str
+
+
+def main() -> None:
+    """Runs every cell in turns, keeps the figures, writes the report."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", nargs="+", choices=sorted(SIZES), default=["arxiv", "products"])
+    parser.add_argument("--fanouts", nargs="+", default=["15,10,5", "10,10"], help="nearest hop first")
+    parser.add_argument("--rounds", type=int, default=2, help="turns of every measure")
+    parser.add_argument("--batches", type=int, default=8, help="at least so many are timed,")
+    parser.add_argument("--seconds", type=float, default=3.0, help="and at least so long")
+    parser.add_argument("--report", action="store_true", help="write the report of the figures that are there")
+    options = parser.parse_args()
+    if not options.report:
+        rows = list(_measured(options))
+        RAW.write_text(json.dumps([asdict(row) for row in rows]))
+    kept = [Row(**{**row, "setting": Setting(**row["setting"])}) for row in json.loads(RAW.read_text())]
+    print(f"wrote {write_results('ready', ready_report(kept))}")
+
+
+def _measured(options: argparse.Namespace) -> Iterator[Row]:
+    fanouts = [tuple(int(count) for count in text.split(",")) for text in options.fanouts]
+    peers = [name for name, (python, _) in RUNNERS.items() if name != "snapdb" and python.exists()]
+    for size in options.sizes:
+        database_of(size)
+        best = {}
+        for peer in peers:
+            tries = [_run(Cell(peer, "ready", False, ""), size, fanouts[0], s, -1, options) for s in SETTINGS]
+            yield from tries
+            best[peer] = max(tries, key=lambda row: row.rate).setting
+        for turn in range(options.rounds):
+            for counts in fanouts:
+                for threads in (1, CORES):
+                    yield _floor(size, threads, counts, turn)
+                for cell in _cells(peers):
+                    setting = ALONE if cell.mode == "sample" else best.get(cell.system, OURS)
+                    yield _run(cell, size, counts, setting, turn, options)
+
+
+def _cells(peers: Sequence[str]) -> Iterator[Cell]:
+    for mode, edge_ids in (("ready", False), ("ready", True), ("sample", False)):
+        for layout in ("NODES", "BLOCKS"):
+            yield Cell("snapdb", mode, edge_ids, layout)
+        for peer in peers:
+            yield Cell(peer, mode, edge_ids, "")
+
+
+def _run(
+    cell: Cell, size: str, fanouts: tuple[int, ...], setting: Setting, turn: int, options: argparse.Namespace
+) -> Row:
+    python, module = RUNNERS[cell.system]
+    wish = Asked(
+        **asdict(cell),
+        graph=str(DATA / f"{size}-1"),
+        database=str(database_of(size)),
+        fanouts=fanouts,
+        batch=BATCH,
+        workers=setting.workers,
+        threads=setting.threads,
+        batches=options.batches,
+        seconds=options.seconds,
+    )
+    figures, memory = _process([python, "-m", module, json.dumps(asdict(wish))], KEEPING if setting.keeping else {})
+    row = Row(size, fanouts, turn, setting, memory, width=4 * SIZES[size].features, **asdict(cell), **asdict(figures))
+    print(f"{size} {fanouts} {cell.system} {cell.mode}{' ids' if cell.edge_ids else ''} {cell.layout} {setting}: "
+          f"{row.rate:.2f} batches/s, {row.cpu_rate:.2f} a CPU second", flush=True)  # fmt: skip
+    return row
+
+
+def _floor(size: str, threads: int, fanouts: tuple[int, ...], turn: int) -> Row:
+    """Bytes a second from random places, as a row whose `seconds` are those of one byte."""
+    count = 4 * SIZES[size].features * SIZES[size].nodes
+    command = [sys.executable, "-m", "benchmarks.floor", str(count), str(threads)]
+    rate = float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=HOME.parent).stdout)
+    setting, figures = Setting(threads, 1, keeping=False), Figures(1, 1 / rate, threads / rate, 0, 0, 0, "")
+    cell = Cell("floor", "floor", False, "")
+    return Row(size, fanouts, turn, setting, 0, width=0, **asdict(cell), **asdict(figures))
+
+
+def _process(command: Sequence[Any], environment: dict[str, str]) -> tuple[Figures, int]:
+    """What a runner prints, and the most memory that it and its workers took."""
+    started = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=HOME.parent,
+        env=os.environ | environment,
+    )
+    with TreeMemory(started.pid, every=LOOK) as memory:
+        out, errors = started.communicate()
+    if started.returncode != 0:
+        raise SystemExit(f"{' '.join(map(str, command))} ended with {started.returncode}:\n{errors}")
+    return Figures(**json.loads(out.splitlines()[-1])), memory.pss
+
+
+if __name__ == "__main__":
+    main()

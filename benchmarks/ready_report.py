@@ -1,0 +1,227 @@
+"""The tables of ready batches: snapdb beside its peers, against its goals and against the floor that memory sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.floor import batch_bytes
+from benchmarks.report import machine_table, table
+
+__all__ = ["Row", "Setting", "ready_report"]
+
+PEERS = ("pyg", "dgl", "graphbolt")
+SAID = {"snapdb": "snapdb", "pyg": "PyG NeighborLoader", "dgl": "DGL DataLoader", "graphbolt": "DGL GraphBolt"}
+MODES = {
+    ("ready", False): "ready",
+    ("ready", True): "ready, user's edge ids read",
+    ("sample", False): "sampling and relabelling alone, one thread",
+}
+MAIN = (15, 10, 5)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a system is run."""
+
+    workers: int
+    threads: int
+    keeping: bool
+    """malloc keeps what is freed."""
+
+    def __str__(self) -> str:
+        return f"{self.workers} workers, {self.threads} threads, malloc {'keeps' if self.keeping else 'as it is'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measurement."""
+
+    size: str
+    fanouts: tuple[int, ...]
+    turn: int
+    """-1: a try of a setting."""
+    setting: Setting
+    memory: int
+    """Bytes: peak of the proportional shares of all its processes."""
+    width: int
+    """Bytes of a node's features."""
+    system: str
+    mode: str
+    edge_ids: bool
+    layout: str
+    batches: int
+    seconds: float
+    cpu_seconds: float
+    nodes: float
+    edges: float
+    expanded: float
+    version: str
+
+    @property
+    def rate(self) -> float:
+        return self.batches / self.seconds
+
+    @property
+    def cpu_rate(self) -> float:
+        return self.batches / max(self.cpu_seconds, 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """The rows of one graph and its fanouts."""
+
+    size: str
+    fanouts: tuple[int, ...]
+    rows: tuple[Row, ...]
+
+    def all(self, system: str, mode: str, edge_ids: bool = False, layout: str = "") -> list[Row]:
+        kind = (system, mode, edge_ids, layout)
+        return [row for row in self.rows if (row.system, row.mode, row.edge_ids, row.layout) == kind]
+
+    def middle(self, figure: Callable[[Row], float], system: str, mode: str, edge_ids: bool = False) -> float:
+        """The median over the rounds, for snapdb with PyG's work; 0 when it was not measured."""
+        return _middle(figure, self.all(system, mode, edge_ids, "NODES" if system == "snapdb" else ""))
+
+    def ratio(self, figure: Callable[[Row], float], peers: Sequence[str], mode: str, edge_ids: bool = False) -> float:
+        """snapdb's figure over that of the best of the peers, at the same work; 0 when there is no peer."""
+        layout = "NODES" if "pyg" in peers else "BLOCKS"
+        ours = _middle(figure, self.all("snapdb", mode, edge_ids, layout))
+        theirs = max(self.middle(figure, peer, mode, edge_ids) for peer in peers)
+        return ours / theirs if theirs else 0.0
+
+    def floor(self, row: Row) -> float:
+        """The share that the seconds of memory alone have in a batch's."""
+        threads = max(row.setting.workers, 1)
+        free = _middle(_rate, [f for f in self.all("floor", "floor") if f.setting.workers == threads])
+        moved = batch_bytes(row.nodes, row.edges, row.expanded, row.width, sampled_only=row.mode == "sample")
+        return moved / free * row.rate if free else 0.0
+
+
+def ready_report(rows: Sequence[Row]) -> str:
+    """All tables, as Markdown."""
+    turns = [row for row in rows if row.turn >= 0]
+    kinds = dict.fromkeys((row.size, row.fanouts) for row in turns)
+    cases = [_Case(*kind, tuple(row for row in turns if (row.size, row.fanouts) == kind)) for kind in kinds]
+    parts = [
+        "## Ready batches beside PyG and DGL\n",
+        "Sampled uniformly without replacement, relabelled, features and labels gathered; batch 1,024, int64 ids. "
+        "PyG expands the nodes that are new in a hop, DGL all nodes of the batch: snapdb does each one's work beside "
+        "it (the default, and `LAYOUT BLOCKS`). Ratios are snapdb's rate over the peer's.\n",
+        "### Goals\n",
+        table(("work", "against", "goal", "found", "missed by"), list(_goals(cases))),
+        *(_case(case) for case in cases),
+        "### Settings that peers tried\n",
+        _tries([row for row in rows if row.turn < 0]),
+        "### Where and when\n",
+        machine_table(),
+        f"Versions: {', '.join(dict.fromkeys(row.version for row in turns if row.version))}. Medians over "
+        f"{1 + max(row.turn for row in turns)} rounds, in which all systems took turns.",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _goals(cases: Iterable[_Case]) -> Iterable[tuple[str, ...]]:
+    """The goals that these figures decide."""
+    main = {case.size: case for case in cases if case.fanouts == MAIN}
+    wanted = {"products": (9.0, 5.0, 7.0), "arxiv": (5.0, 4.0, 0.0)}
+    for size, (pyg, dgl, named) in wanted.items():
+        if size not in main:
+            continue
+        case = main[size]
+        what = f"ready batches, {size}, 15, 10, 5, by the clock"
+        yield _goal(what, "PyG", pyg, case.ratio(_rate, ["pyg"], "ready"))
+        yield _goal(what, "DGL, the faster loader", dgl, case.ratio(_rate, ["dgl", "graphbolt"], "ready"))
+        if named:
+            yield _goal(f"{what}, edge ids read", "PyG", named, case.ratio(_rate, ["pyg"], "ready", True))
+    for size, case in main.items():
+        what = f"sampling and relabelling, {size}, by CPU time"
+        yield _goal(what, "PyG", 12.0, case.ratio(_cpu_rate, ["pyg"], "sample"))
+        yield _goal(what, "DGL, the faster sampler", 6.0, case.ratio(_cpu_rate, ["dgl", "graphbolt"], "sample"))
+        share = _middle(case.floor, case.all("snapdb", "ready", False, "NODES"))
+        yield _goal(f"ready batches, {size}", "what memory alone takes", 0.75, share, "{:.0%}")
+        ours, theirs = (case.middle(_memory, system, "ready") for system in ("snapdb", "pyg"))
+        yield _goal(f"peak memory, {size}", "PyG", 0.5, ours / theirs if theirs else 0.0, "{:.2f}x", at_most=True)
+
+
+def _goal(
+    what: str, against: str, goal: float, found: float, form: str = "{:.1f}x", at_most: bool = False
+) -> tuple[str, ...]:
+    """A line of the table; what was not measured says so."""
+    said = f"{'≤' if at_most else '≥'} {form.format(goal)}"
+    if not found:
+        return (what, against, said, "not measured", "")
+    missed = found - goal if at_most else goal - found
+    return (what, against, said, form.format(found), form.format(missed) if missed > 0 else "met")
+
+
+def _case(case: _Case) -> str:
+    """What was measured on one graph with one list of fanouts."""
+    lines = []
+    for (mode, edge_ids), said in MODES.items():
+        for system in ("snapdb", *PEERS):
+            for layout in ("NODES", "BLOCKS") if system == "snapdb" else ("",):
+                if found := case.all(system, mode, edge_ids, layout):
+                    lines.append((said, *_line(case, found)))
+    heads = ("work", "system", "expands", "batches/s", "per CPU s", "CPU/clock", "snapdb, clock", "snapdb, CPU",
+             "of the floor", "edges", "peak PSS, MiB")  # fmt: skip
+    return f"### {case.size}, fanouts {', '.join(map(str, case.fanouts))}\n\n" + table(heads, lines)
+
+
+def _line(case: _Case, found: list[Row]) -> tuple[str, ...]:
+    one, system = found[0], found[0].system
+    mine = system == "snapdb"
+    beside = [] if mine else case.all("snapdb", one.mode, one.edge_ids, "NODES" if system == "pyg" else "BLOCKS")
+    expands = one.layout or ("NODES" if system == "pyg" else "BLOCKS")
+    rate, cpu_rate = _middle(_rate, found), _middle(_cpu_rate, found)
+    return (
+        SAID[system],
+        "new nodes" if expands == "NODES" else "all nodes",
+        f"{rate:.2f}",
+        f"{cpu_rate:.2f}",
+        f"{rate / cpu_rate:.2f}",
+        f"{_middle(_rate, beside) / rate:.1f}x" if beside else "",
+        f"{_middle(_cpu_rate, beside) / cpu_rate:.1f}x" if beside else "",
+        f"{_middle(case.floor, found):.0%}" if mine else "",
+        f"{_middle(_edges, found):,.0f}",
+        f"{_middle(_memory, found) / 2**20:,.0f}",
+    )
+
+
+def _tries(rows: Sequence[Row]) -> str:
+    heads = ("graph", "system", "workers", "torch threads", "malloc", "batches/s", "per CPU s", "peak PSS, MiB")
+    lines = [
+        (
+            row.size,
+            SAID[row.system],
+            str(row.setting.workers),
+            str(row.setting.threads),
+            "keeps" if row.setting.keeping else "as it is",
+            f"{row.rate:.2f}",
+            f"{row.cpu_rate:.2f}",
+            f"{row.memory / 2**20:,.0f}",
+        )
+        for row in rows
+    ]
+    return table(heads, lines)
+
+
+def _middle(figure: Callable[[Row], float], rows: Sequence[Row]) -> float:
+    return median([figure(row) for row in rows]) if rows else 0.0
+
+
+def _rate(row: Row) -> float:
+    return row.rate
+
+
+def _cpu_rate(row: Row) -> float:
+    return row.cpu_rate
+
+
+def _edges(row: Row) -> float:
+    return row.edges
+
+
+def _memory(row: Row) -> float:
+    return float(row.memory)

@@ -1,0 +1,67 @@
+"""snapdb's batches, measured as its peers' are.
+
+python -m benchmarks.ready_snapdb '{…}'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate, count
+from pathlib import Path
+
+import snapdb
+from benchmarks.peer import Asked, Counted, asked, measure
+from snapdb.loading import BatchStream
+from snapdb.sampling import epoch_order, node_entry
+
+__all__ = ["main"]
+
+SEED = 7
+
+
+def main() -> None:
+    """Measures what is asked."""
+    wish = asked()
+    with snapdb.connect(Path(wish.database), read_only=True) as database:
+        stream = database.stream(_query(wish), threads=max(wish.workers, 1))
+        batches = _ready(stream, wish) if wish.mode == "ready" else _sampled(stream)
+        measure(batches, wish, f"snapdb {snapdb.__version__}")
+
+
+def _query(wish: Asked) -> str:
+    return f"""SAMPLE FROM whole SEEDS (SELECT id FROM node WHERE train) AS node
+      FANOUT (edge IN => [{", ".join(map(str, wish.fanouts))}])
+      {"" if wish.layout == "NODES" else f"LAYOUT {wish.layout}"} BATCH {wish.batch} REPEATABLE ({SEED})"""
+
+
+def _ready(stream: BatchStream, wish: Asked) -> Iterator[Counted]:
+    while True:
+        for batch in stream:
+            if wish.edge_ids:
+                for key in batch.edge_index:
+                    batch.e_id[key]
+            new = next(iter(batch.num_sampled_nodes.values()))
+            edges = sum(index.shape[1] for index in batch.edge_index.values())
+            yield Counted(sum(new), edges, _expanded(new, wish.layout))
+
+
+def _sampled(stream: BatchStream) -> Iterator[Counted]:
+    """The sampler alone, in this thread."""
+    scratch, layout = stream.sampler.scratch(), stream.sampler.spec.layout
+    for number in count():
+        epoch, index = divmod(number, stream.batches)
+        if index == 0:
+            order = epoch_order(stream.seeds, SEED, epoch, "SHUFFLE")
+        ordinals = order[index * stream.sampler.spec.batch_size :][: stream.sampler.spec.batch_size]
+        found = stream.sampler.sample(node_entry("node", stream.seeds.ids[ordinals]), number, scratch)
+        new = found.nodes_per_hop["node"]
+        yield Counted(sum(new), sum(edges.position.size for edges in found.edges.values()), _expanded(new, layout))
+
+
+def _expanded(new: tuple[int, ...] | list[int], layout: str) -> int:
+    """How many rows a batch's hops looked up, from how many nodes were new at the seeds and at each hop."""
+    return sum(new[:-1]) if layout == "NODES" else sum(list(accumulate(new))[:-1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""Columns of a snapshot's tables that a sampler needs beside what the snapshot keeps: weights, births."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.catalog import EdgeRows, VertexRows, tables_at
+from snapdb.catalog.elements import snapshot_rows, time_expression
+from snapdb.errors import CorruptError, DataError
+from snapdb.execute.graph_data import VertexData
+from snapdb.execute.operator import Engine
+from snapdb.graph import GraphView
+from snapdb.plan.logical import SamplePlan
+from snapdb.relational import ROW_ID, quote, table_rows
+from snapdb.storage.arrays import STATIC
+from snapdb.storage.histories import FOREVER
+from snapdb.storage.ids import IdMap
+from snapdb.storage.segments import check_files, check_table
+from snapdb.types import Link, Relation, Snapshot, Table
+
+__all__ = ["read_tables", "with_columns"]
+
+Floats = npt.NDArray[np.float64]
+
+_BATCH = 500_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What columns are read from."""
+
+    engine: Engine
+    snapshot: Snapshot
+    view: GraphView
+    id_maps: Mapping[str, IdMap]
+    rows: Mapping[str, VertexRows | EdgeRows]
+    """Of each element, as the snapshot has them."""
+
+
+def read_tables(engine: Engine, snapshot: Snapshot) -> Mapping[str, Table]:
+    """The tables of a snapshot's version by case-folded name."""
+    return tables_at(engine.home, engine.ledger, snapshot.version)
+
+
+def with_columns(
+    engine: Engine, plan: SamplePlan, view: GraphView, id_maps: Mapping[str, IdMap], *, timed: bool
+) -> GraphView:
+    """The view with the weights and births that the sampler asks for.
+
+    Args:
+        timed: The seeds have times, by which vertices must be born.
+
+    Raises:
+        DataError: a weight is missing, or one of a destination is no weight: counted, three shown.
+    """
+    spec = plan.spec
+    negatives = None if spec.link is None else spec.link.negatives
+    own = {e.name: e.weight for e in plan.snapshot.graph.edges}
+    other = [(name, column) for name, column in spec.drawing.weights if own.get(name) != column]
+    born = [v.name for v in plan.snapshot.graph.vertices if v.event_time and (timed or spec.temporal is not None)]
+    weighing = negatives is not None and negatives.weight is not None
+    if not (other or born or weighing):
+        return view
+    tables = read_tables(engine, plan.snapshot)
+    rows = snapshot_rows(plan.snapshot, tables, engine.home.path)
+    reading = _Reading(engine, plan.snapshot, view, id_maps, rows)
+    changed = replace(
+        view,
+        weights={name: _edge_weights(reading, name, column) for name, column in other},
+        born={name: _births(reading, name) for name in born},
+    )
+    if spec.link is None or negatives is None or negatives.weight is None:
+        return changed
+    return replace(changed, destination_weights=_destination_weights(reading, spec.link, negatives.weight))
+
+
+def _edge_weights(reading: _Reading, name: str, column: str) -> Floats:
+    """By edge id; what is not in the table is NaN, and no edge of the snapshot leads there."""
+    engine, rows = reading.engine, reading.rows[name]
+    assert isinstance(rows, EdgeRows)
+    check_table(engine.home, rows.table)
+    engine.report(f"reading {name}.{column}", None)
+    found = np.full(rows.table.next_row, np.nan)
+    every = table_rows(rows.table, rows.root, row_ids=True, ordered=False)
+    nulls = 0
+    with engine.relational.session() as session:
+        query = f"SELECT {quote(ROW_ID)}, CAST({quote(column)} AS DOUBLE) FROM ({every})"
+        for batch in session.reader(query, rows=_BATCH):
+            engine.check_stopped()
+            values = batch.column(1)
+            nulls += values.null_count
+            found[batch.column(0).to_numpy()] = values.to_numpy(zero_copy_only=False)
+        missing = f"FROM ({rows.sql}) WHERE {quote(column)} IS NULL"
+        if nulls and (count := session.rows(f"SELECT count(*) {missing}")[0][0]):
+            shown = ", ".join(str(e_id) for (e_id,) in session.rows(f"SELECT e_id {missing} ORDER BY e_id LIMIT 3"))
+            raise DataError(f"{count} edges of {name} in snapshot {reading.snapshot.name} have NULL as {column} "
+                            f"(e_id {shown}), by which they are weighed; give them one or delete them")  # fmt: skip
+    return found
+
+
+def _births(reading: _Reading, name: str) -> npt.NDArray[np.int64]:
+    """By dense id: since when each vertex of the snapshot is there; others never are."""
+    rows = reading.rows[name]
+    assert isinstance(rows, VertexRows)
+    assert rows.time is not None
+    time = time_expression(rows.time)
+    if rows.element.nulls_static:
+        time = f"CASE WHEN {quote(rows.time.name)} IS NULL THEN {STATIC} ELSE {time} END"
+    reading.engine.report(f"reading {name}.{rows.time.name}", None)
+    born = np.full(reading.view.node_counts[name], FOREVER, np.int64)
+    for ids, values in _by_dense_id(reading, rows, time):
+        born[ids] = values
+    return born
+
+
+def _destination_weights(reading: _Reading, link: Link, column: str) -> Floats:
+    """By dense id; 0 for what is not in the snapshot."""
+    if column == "DEGREE":
+        return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
+    name = link.edge.destination
+    rows = reading.rows[name]
+    assert isinstance(rows, VertexRows)
+    reading.engine.report(f"reading {name}.{column}", None)
+    weights = np.zeros(reading.view.node_counts[name])
+    for ids, values in _by_dense_id(reading, rows, f"CAST({quote(column)} AS DOUBLE)"):
+        weights[ids] = values
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if wrong.size:
+        keys = reading.view.keys[name].read(wrong[:3]).to_pylist()
+        shown = ", ".join(f"{key}: {weights[i]}" for key, i in zip(keys, wrong.tolist(), strict=False))
+        raise DataError(f"{wrong.size} vertices of {name} have a {column} that is no weight ({shown}; NULL shows as "
+                        "nan): negatives need one that is finite, and 0 or more")  # fmt: skip
+    return weights
+
+
+def _by_dense_id(
+    reading: _Reading, rows: VertexRows, expression: str
+) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+    """Dense ids with an expression over the rows of a vertex type, in parts; NULL is NaN."""
+    engine, id_map = reading.engine, reading.id_maps[rows.element.name]
+    check_table(engine.home, rows.table)
+    check_files(engine.home, f"the ids of {rows.element.name}", id_map.segments)
+    data = VertexData(rows, id_map, id_map.sql(engine.home))
+    count = reading.view.node_counts[rows.element.name]
+    with engine.relational.session() as session:
+        query = f"SELECT {quote(ROW_ID)}, {expression} FROM ({data.keyed})"
+        for batch in session.reader(query, rows=_BATCH):
+            engine.check_stopped()
+            ids = batch.column(0).to_numpy()
+            if ids.size and int(ids.max()) >= count:
+                raise CorruptError(f"snapshot {reading.snapshot.name} is damaged: it holds {count} of the "
+                                   f"{int(ids.max()) + 1} ids of {rows.element.name}; create it again")  # fmt: skip
+            yield ids, batch.column(1).to_numpy(zero_copy_only=False)

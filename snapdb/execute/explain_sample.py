@@ -1,0 +1,190 @@
+"""EXPLAIN SAMPLE: what an epoch takes, operator by operator, told from a few batches that are really made.
+
+A batch is a function of its number, so the ones that are looked at are just those that a trainer would get. ANALYZE
+makes the whole epoch as a stream does, and throws the batches away.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from snapdb import loading
+from snapdb.execute import explain_words as words
+from snapdb.execute.explain_tree import Step
+from snapdb.execute.opening import Opened, open_sample
+from snapdb.execute.operator import Engine
+from snapdb.execute.sample_tally import Tally
+from snapdb.graph.open import read_layout
+from snapdb.plan.logical import SamplePlan
+from snapdb.types import EdgeType
+
+if TYPE_CHECKING:
+    from snapdb.loading.metered import MeteredStream
+
+__all__ = ["explain_sample"]
+
+_PROBES = 4
+_PATIENCE = 1.0
+"""Seconds after which no further batch is looked at."""
+_EDGE = 24
+"""Bytes of an edge: two local ids and a position."""
+
+Expanded = tuple[EdgeType, int]
+"""The key of a batch, and a hop."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What batches hold, and the seconds of work that they took."""
+
+    tally: Tally
+    making: float
+    """Of all threads together."""
+    sampling: float
+    """Of that, for neighbourhoods."""
+    shares: dict[Expanded, float]
+    """Of the seconds of sampling, by step; they add up to 1."""
+
+
+def explain_sample(engine: Engine, plan: SamplePlan, *, analyze: bool) -> Step:
+    """The operators of one epoch; `analyze` runs it."""
+    started = time.perf_counter()
+    opened = open_sample(engine, plan)
+    reading = time.perf_counter() - started
+    try:
+        with loading.MeteredStream(opened.view, opened.seeds, plan.spec) as stream:
+            expected, looked = _probed(engine, stream)
+            root = _root(engine, plan, opened, stream, looked)
+            _fill(root, expected, stream.options.threads_of(1), reading)
+            if analyze:
+                _analyze(engine, root, stream, expected.shares)
+    finally:
+        opened.lease.release()
+    return root
+
+
+def _probed(engine: Engine, stream: MeteredStream) -> tuple[_Work, int]:
+    """An epoch as a few of its batches foretell it, and how many these were."""
+    batches, seeds = len(stream), _epoch_seeds(stream)
+    tally = Tally()
+    places = sorted({place * batches // _PROBES for place in range(_PROBES)}) if batches else []
+    if places:
+        engine.report(f"sampling a few batches of {stream.spec.snapshot}", None)
+        stream[places[-1]]  # what is done once, such as loading kernels and touching memory, is not measured
+        stream.start()
+    started = time.perf_counter()
+    for place in places:
+        engine.check_stopped()
+        tally.add(stream[place])
+        if time.perf_counter() - started > _PATIENCE:
+            break
+    steps: Mapping[Expanded, float] = stream.steps(_PATIENCE)
+    if not sum(steps.values()):  # too slow or too quick to be timed: alike for all edges
+        steps = tally.edges
+    total = sum(steps.values())
+    shares = {step: amount / total for step, amount in steps.items()} if total else {}
+    scale = seeds / tally.seeds if tally.seeds else 0.0
+    meter = stream.meter
+    return _Work(tally.scaled(seeds, batches), meter.making * scale, meter.sampling * scale, shares), tally.batches
+
+
+def _epoch_seeds(stream: MeteredStream) -> int:
+    """How many seeds the first epoch takes."""
+    seeds, subset = stream.seeds.ids.size, stream.spec.subset
+    return seeds if subset is None else min(seeds, math.ceil(seeds * subset))
+
+
+def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> Step:
+    """The operators without numbers."""
+    spec, (backend, why) = plan.spec, words.back_end(plan.spec)
+    threads = stream.options.threads_of(1)
+    memory = "memory as they need" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
+    detail = (
+        f"{len(stream)} batches of {spec.batch_size} from {spec.snapshot}: {threads} threads, {memory}, "
+        f"on {stream.device} WITH {backend}, {why}; estimated from {looked} batches"
+    )
+    steps = _expands(engine, plan, stream, backend)
+    if spec.link is not None and spec.link.negatives is not None:
+        steps.append(Step("Negatives", words.negatives(spec), {}))
+    steps.append(Step("Seeds", words.seed_order(spec), {}))
+    sample = Step("Sample", f"{words.method(spec.drawing)}; {words.eligible(spec)}", {}, steps)
+    features = [
+        Step("Feature", words.feature_words(opened.view, kind, name, feature), {}, key=(kind, name))
+        for kind in stream.sampler.node_types
+        for name, feature in opened.view.node_features.get(kind, {}).items()
+    ]
+    gather = Step("Gather", "features and targets of every node", {}, [*features, sample])
+    return Step("Stream", detail, {}, [gather])
+
+
+def _expands(engine: Engine, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[Step]:
+    """A step for each hop and relation, the last one first, as they stand above each other."""
+    layouts = {edge.name: edge for edge in read_layout(engine.home, plan.snapshot).edges}
+    found = []
+    for hop in range(plan.spec.hops):
+        for walk in stream.sampler.walks:
+            relation = walk.relation
+            count = walk.fanout.counts[hop]
+            if not count:
+                continue
+            form = words.row_form(engine, layouts[relation.edge.edge], relation, backend)
+            detail = f"hop {hop}: {relation.edge.edge} {relation.direction} => {words.count_words(count)}, {form}"
+            found.append(Step("Expand", detail, {}, key=(relation.key, hop)))
+    return found[::-1]
+
+
+def _fill(root: Step, work: _Work, threads: int, reading: float) -> None:
+    """Puts the estimates into every step: seconds of work, of Stream those that pass."""
+    seconds = work.making / max(1, threads)
+    for step in root.every():
+        step.estimates = _numbers(step, work, seconds, reading)
+
+
+def _numbers(step: Step, work: _Work, seconds: float, reading: float) -> dict[str, Any]:
+    """What a step did, or will do."""
+    tally, gathering = work.tally, max(0.0, work.making - work.sampling)
+    size = sum(tally.features.values())
+    match step.operator:
+        case "Stream":
+            return _numbered(tally.batches, tally.bytes, seconds)
+        case "Gather":
+            return _numbered(sum(tally.nodes.values()), size, gathering)
+        case "Feature":
+            own = tally.features[step.key]
+            return _numbered(tally.nodes[step.key[0]], own, gathering * own / size if size else 0.0)
+        case "Sample":
+            edges = sum(tally.edges.values())
+            return _numbered(edges, edges * _EDGE, work.sampling)
+        case "Expand":
+            edges = tally.edges[step.key]
+            own_seconds = work.sampling * work.shares.get(step.key, 0.0)
+            return {**_numbered(edges, edges * _EDGE, own_seconds), "frontier": tally.frontier[step.key]}
+        case "Negatives":
+            return {**_numbered(tally.negatives, 8 * tally.negatives, 0.0), "missing": tally.missing}
+        case _:
+            return _numbered(tally.seeds, 8 * tally.seeds, reading)
+
+
+def _numbered(rows: int, size: int, seconds: float) -> dict[str, Any]:
+    return {"rows": rows, "bytes": size, "seconds": round(seconds, 4)}
+
+
+def _analyze(engine: Engine, root: Step, stream: MeteredStream, shares: dict[Expanded, float]) -> None:
+    """Runs the epoch, and puts what happened beside what was expected."""
+    tally, what = Tally(), f"sampling {stream.spec.snapshot}"
+    stream.start()
+    stream.set_epoch(0)
+    batches, started = len(stream), time.perf_counter()
+    for batch in stream:
+        tally.add(batch)
+        engine.step(what, tally.batches / batches)
+    seconds, meter = time.perf_counter() - started, stream.meter
+    work = _Work(tally, meter.making, meter.sampling, shares)
+    for step in root.every():
+        step.measured(_numbers(step, work, seconds, float(step.estimates["seconds"])))
+    threads = max(1, len(meter.threads))
+    root.actual |= {"threads": threads, "busy": round(meter.cpu / (threads * seconds), 3) if seconds else 0.0}

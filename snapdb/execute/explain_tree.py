@@ -1,0 +1,87 @@
+"""A plan as a tree of operators: what each is expected to do and, after ANALYZE, what it did; as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Step"]
+
+
+@dataclass(slots=True)
+class Step:
+    """One operator, with those that it takes its rows from."""
+
+    operator: str
+    detail: str
+    estimates: Mapping[str, int | float]
+    """rows, bytes, seconds."""
+    children: list[Step] = field(default_factory=list)
+    actual: dict[str, Any] = field(default_factory=dict)
+    """What it did, by the same names and others; empty: it was not done."""
+    key: Any = None
+    """What its numbers are found by."""
+
+    def every(self) -> Iterator[Step]:
+        """This step and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.every()
+
+    def measured(self, found: Mapping[str, Any]) -> None:
+        """Put what happened beside what was expected, with the ratio of the two wherever that is a number."""
+        self.actual = dict(found)
+        ratio = {
+            name: round(found[name] / expected, 3)
+            for name, expected in self.estimates.items()
+            if name in found and expected
+        }
+        if ratio:
+            self.actual["ratio"] = ratio
+
+    def tree(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "operator": self.operator,
+            "detail": self.detail,
+            "estimates": dict(self.estimates),
+            "actual": self.actual,
+            "children": [child.tree() for child in self.children],
+        }
+
+    def json(self, statement: str) -> str:
+        """One JSON value: the statement and the tree."""
+        return json.dumps({"statement": statement, "plan": self.tree()}, indent=2)
+
+    def lines(self, depth: int = 0) -> list[str]:
+        """The tree as text, an operator a line.
+
+        >>> scan = Step("Scan", "of t", {"rows": 1200})
+        >>> scan.measured({"rows": 1500})
+        >>> for line in Step("Limit", "to 9", {"rows": 9}, [scan]).lines():
+        ...     print(line)
+        Limit to 9  (rows 9)
+          └ Scan of t  (rows 1,200)  actual: rows 1,500 (1.25 of expected)
+        """
+        mark = "  " * depth + ("└ " if depth else "")
+        line = f"{mark}{self.operator} {self.detail}  ({_numbers(self.estimates)})"
+        if self.actual:
+            line += f"  actual: {_numbers(self.actual)}"
+        return [line, *(below for child in self.children for below in child.lines(depth + 1))]
+
+
+def _numbers(numbers: Mapping[str, Any]) -> str:
+    """
+    >>> _numbers({"rows": 1200, "bytes": 0, "seconds": 0.5, "ratio": {"rows": 1.5}})
+    'rows 1,200 (1.5 of expected), bytes 0, seconds 0.5'
+    """
+    ratio = numbers.get("ratio", {})
+    shown = []
+    for name, value in numbers.items():
+        if name == "ratio":
+            continue
+        said = f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+        shown.append(f"{said} ({ratio[name]} of expected)" if name in ratio else said)
+    return ", ".join(shown)

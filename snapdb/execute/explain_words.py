@@ -1,0 +1,116 @@
+"""How a sampler works, in words: which back end, method and form of the rows, and why."""
+
+from __future__ import annotations
+
+from snapdb.execute.operator import Engine
+from snapdb.graph import GraphView
+from snapdb.graph.features import HistoryFeature, SparseReader
+from snapdb.graph.layout import EdgeLayout
+from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing
+from snapdb.graph.view import Feature
+from snapdb.storage.artefacts import find
+from snapdb.types import FULL, Drawing, Relation, SampleSpec
+
+__all__ = ["back_end", "count_words", "eligible", "feature_words", "method", "negatives", "row_form", "seed_order"]
+
+_SCAN = "every eligible edge is looked at"
+_METHODS = {
+    "UNIFORM": "uniform without replacement by Floyd, as much work as edges drawn",
+    "LATEST": f"the latest edges, which end the rows; of rows walked BOTH ways {_SCAN}",
+    "TOPK": f"the greatest weights: {_SCAN}",
+    "FULL": "every eligible edge",
+    "PRIORITY": f"priority sampling with Horvitz-Thompson weights: {_SCAN}",
+    "BOTTOMK": f"the least hashes of edges: {_SCAN}",
+    "LABOR": f"the least hashes of neighbours, which all rows share: {_SCAN}",
+}
+
+
+def method(drawing: Drawing) -> str:
+    """The method, and what it costs.
+
+    >>> method(Drawing("FULL"))
+    'METHOD FULL: every eligible edge'
+    """
+    by = ", ".join(f"{edge}.{column}" for edge, column in drawing.weights)
+    weight = f" WEIGHT BY {by or 'the weight of the graph'}" if drawing.weighted else ""
+    how = _METHODS[drawing.method]
+    if drawing.method == "UNIFORM" and drawing.replace:
+        how = "prefix sums of a row's weights" if drawing.weighted else "as much work as edges drawn"
+    elif drawing.method == "UNIFORM" and drawing.weighted:
+        how = f"exponential race: {_SCAN}"
+    again = " WITH REPLACEMENT" if drawing.replace else ""
+    shared = f" DEPENDENT BATCHES {drawing.dependent}" if drawing.dependent > 1 else ""
+    return f"METHOD {drawing.method}{shared}{weight}{again}: {how}"
+
+
+def eligible(spec: SampleSpec) -> str:
+    """Which edges may be drawn, and which nodes a hop expands."""
+    words = ["each hop expands all nodes so far" if spec.layout == "BLOCKS" else "each hop expands the new nodes"]
+    if spec.temporal is not None:
+        sign = "<=" if spec.temporal.inclusive else "<"
+        words.append(f"a tree for each seed, edges with time {sign} its time")
+        if spec.temporal.within is not None:
+            words.append(f"no older than {spec.temporal.within:,}")
+    if spec.link is not None and spec.link.exclude != "NONE":
+        words.append("without the seed edges" + (" and those back" if spec.link.exclude == "BOTH" else ""))
+    if spec.reuse_hops:
+        words.append("the same draws at every hop")
+    return ", ".join(words)
+
+
+def row_form(engine: Engine, layout: EdgeLayout, relation: Relation, backend: str) -> str:
+    """How the rows of a relation lie, and why."""
+    if backend == "torch":
+        return "rows made flat for torch"
+    form = f"form {layout.form}" + (f" ({layout.reason})" if layout.reason else "")
+    if relation.direction == "IN":
+        return form + (", over a patch" if layout.patch else "")
+    if relation.direction == "BOTH":
+        return f"rows of both directions merged in memory, because they lie IN as {form}"
+    if serves_outgoing(layout) and find(engine.home, engine.ledger, outgoing_artefact(layout).digest) is not None:
+        return "rows by source from the disk, where they were sorted once"
+    return f"rows sorted by source in memory, because they lie by destination as {form}"
+
+
+def count_words(count: int) -> str:
+    """A fanout as it is written."""
+    return "FULL" if count == FULL else str(count)
+
+
+def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> str:
+    """A feature, and how its rows are read."""
+    how = "rows"
+    if isinstance(feature, HistoryFeature):
+        how = "the last value before the seed's time or the end of the window"
+    elif isinstance(feature, SparseReader):
+        how = "sparse rows"
+    width = feature.shape[1] if len(feature.shape) > 1 else 1
+    return f"{kind}.{name}: {how} of {width} {feature.dtype.name}, of {view.node_counts[kind]:,} vertices"
+
+
+def back_end(spec: SampleSpec) -> tuple[str, str]:
+    """'numba' or 'torch', and why."""
+    on_gpu = (spec.device or "").startswith("cuda")
+    if spec.backend is not None:
+        return spec.backend, "as WITH says"
+    if on_gpu:
+        return "torch", "because batches are made on the GPU"
+    return "numba", "the faster one on the CPU"
+
+
+def negatives(spec: SampleSpec) -> str:
+    """How negatives are drawn."""
+    link = spec.link
+    if link is None or link.negatives is None:
+        return "none"
+    asked = link.negatives
+    how = f"weighted by {asked.weight}" if asked.weight else "uniform"
+    known = f", without destinations that are known {asked.known}" if asked.known else ""
+    return f"{asked.count} per positive among {link.edge.destination}, {how}{known}"
+
+
+def seed_order(spec: SampleSpec) -> str:
+    """In which order an epoch takes which seeds."""
+    what = spec.seed_type if spec.link is None else f"{spec.link.edge.edge} edges"
+    share = "" if spec.subset is None else f", {float(100 * spec.subset):g} percent of them an epoch"
+    return f"{what}, {spec.order}{share}"

@@ -1,0 +1,194 @@
+"""Draws from lists: the eligible edges of a row are listed and, where more are there than asked for, scored."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.choose_ranks import draw_ranks
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.eligible import LISTED, TOTAL, Moments, Pairs, WalkArrays, list_live, list_row, value_at
+from snapdb.kernels.rng import below, draw, fold
+from snapdb.kernels.scores import (
+    LABOR,
+    LAST,
+    NEWEST,
+    PRIORITY,
+    SHARES,
+    DrawKeys,
+    score_edges,
+    score_neighbours,
+    score_times,
+)
+from snapdb.kernels.select import comes_first, nth_smallest
+
+__all__ = ["DraftArrays", "draw_listed"]
+
+Int64s = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+
+
+class DraftArrays(NamedTuple):
+    """Where a hop is drawn: what comes out, and what a row needs on the way."""
+
+    positions: Int64s
+    """By edge: physical."""
+    sides: Int64s
+    """By edge: which of the frontier it was drawn for."""
+    weights: Floats
+    """By edge, under PRIORITY: Horvitz-Thompson weights; else empty."""
+    places: Int64s
+    """By rank in a row, as the next four: the positions of edges that are eligible."""
+    scores: Words
+    floats: Floats
+    """The same memory."""
+    ties: Int64s
+    heap: Int64s
+    spans: Int64s
+    """[BLOCK, FIELDS]"""
+    windows: Int64s
+    """[BLOCK, WINDOW_FIELDS]"""
+
+
+@kernel
+def draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
+    walk: WalkArrays,
+    moments: Moments,
+    pairs: Pairs,
+    keys: DrawKeys,
+    method: int,
+    k: int,
+    frontier: Int64s,
+    trees: Int64s,
+    first: int,
+    i: int,
+    last: int,
+    draft: DraftArrays,
+    edges: int,
+) -> tuple[int, int]:
+    """Draws rows from number i on, up to the first that need not be listed; -1 edges: damaged."""
+    windows, places, positions, sides, weights = (
+        draft.windows,
+        draft.places,
+        draft.positions,
+        draft.sides,
+        draft.weights,
+    )
+    scores, floats, ties, heap = draft.scores, draft.floats, draft.ties, draft.heap
+    words, indices, tail = walk.rows.live.words, walk.rows.indices, walk.rows.patch.indices
+    id_root, id_patch, root, patch = walk.id_root, walk.id_patch, walk.weight_root, walk.weight_patch
+    time_root, time_patch, ordinals = walk.time_root, walk.time_patch, moments.ordinals
+    while i < last:
+        span, node, begin = i - first, np.uint64(frontier[i]), edges
+        tree = trees[i] if trees.size > 0 else np.int64(0)
+        if windows[span, LISTED] != 0:
+            total = list_row(walk, moments, pairs, tree, windows, span, places)
+        elif method > LAST and windows[span, TOTAL] > k:
+            total = list_live(words, windows, span, places)
+        else:
+            break
+        if total < 0:
+            return i, -1
+        if total > k and method > SHARES:
+            key = fold(keys.hash, node)
+            total = score_edges(method, key, id_root, id_patch, root, patch, total, places, scores, floats, ties)
+            if method == NEWEST:
+                score_times(time_root, time_patch, places, total, scores)
+            elif method == LABOR:
+                score_neighbours(keys, indices, tail, places, total, scores)
+            edges = _take_first(
+                method, k, root, patch, total, places, scores, floats, ties, heap, positions, weights, edges
+            )
+        elif total > k:
+            key = fold(keys.pick, node)
+            if ordinals.size > 0:
+                key = fold(key, np.uint64(ordinals[tree]))
+            if method == SHARES:
+                edges = _draw_shares(key, k, root, patch, total, places, ties, positions, edges)
+            else:
+                draw_ranks(method, key, 0, total, k, indices, positions, edges)
+                for e in range(edges, edges + k):
+                    positions[e] = places[positions[e]]
+                edges += k
+        else:
+            for rank in range(total):
+                positions[edges + rank] = places[rank]
+                if weights.size > 0:
+                    weights[edges + rank] = 1.0
+            edges += total
+        for e in range(begin, edges):
+            sides[e] = i
+        i += 1
+    return i, edges
+
+
+@kernel
+def _take_first(
+    method: int,
+    k: int,
+    root: Floats,
+    patch: Floats,
+    count: int,
+    places: Int64s,
+    scores: Words,
+    floats: Floats,
+    ties: Int64s,
+    heap: Int64s,
+    positions: Int64s,
+    weights: Floats,
+    edges: int,
+) -> int:
+    """Takes the k edges of places[:count] with the smallest scores, by rank: all that come before the next one."""
+    limit = nth_smallest(scores, ties, count, k + 1, heap) if count > k else -1
+    weighted = root.size + patch.size > 0
+    for i in range(count):
+        if limit >= 0 and not comes_first(scores, ties, i, limit):
+            continue
+        positions[edges] = places[i]
+        if method == PRIORITY:
+            weight = value_at(root, patch, places[i]) if weighted else 1.0
+            share = weight * floats[limit] * 2.0**-32 if limit >= 0 else 1.0
+            weights[edges] = 1.0 / min(1.0, share)
+        edges += 1
+    return edges
+
+
+@kernel
+def _draw_shares(
+    key: np.uint64,
+    k: int,
+    root: Floats,
+    patch: Floats,
+    total: int,
+    places: Int64s,
+    sums: Int64s,
+    positions: Int64s,
+    edges: int,
+) -> int:
+    """Draws k edges of places[:total], each by its weight and for itself: none where all weights are 0."""
+    weighted = root.size + patch.size > 0
+    greatest = 0.0 if weighted else 1.0
+    if weighted:
+        for i in range(total):
+            greatest = max(greatest, value_at(root, patch, places[i]))
+    if greatest <= 0.0:
+        return edges
+    sum_ = np.int64(0)
+    for i in range(total):
+        weight = value_at(root, patch, places[i]) if weighted else 1.0
+        sum_ += np.int64(np.rint(weight / greatest * 4294967296.0))
+        sums[i] = sum_
+    for j in range(k):
+        bar = np.int64(below(draw(key, np.uint64(j)), np.uint64(sum_)))
+        low, high = 0, total - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if sums[middle] > bar:
+                high = middle
+            else:
+                low = middle + 1
+        positions[edges + j] = places[low]
+    return edges + k

@@ -1,0 +1,61 @@
+"""Weights of edges before a sampler draws by them: brought into the order of positions, and looked at."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.bits import is_set
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.forms import RowArrays
+from snapdb.kernels.spans import BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
+
+__all__ = ["by_edge_id", "find_bad_weights"]
+
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Words = npt.NDArray[np.uint64]
+
+
+@kernel
+def by_edge_id(weights: Floats, ids: npt.NDArray[np.integer], out: Floats) -> None:
+    """out[i] = weights[ids[i]]; NaN for an id that has none, which no snapshot holds."""
+    for i in range(ids.size):
+        edge = np.int64(ids[i])
+        out[i] = weights[edge] if 0 <= edge < weights.size else np.nan
+
+
+@kernel
+def find_bad_weights(
+    rows: RowArrays, root: Floats, patch: Floats, signed: bool, shown: Int64s, barren: Int64s
+) -> tuple[int, int]:
+    """How many edges of the rows have no finite weight ≥ 0, and how many nodes only zeros; -1: the rows are damaged.
+
+    The positions of the first such edges go to `shown`, the first such nodes to `barren`. `signed`: weights may be of
+    any sign, and zero.
+    """
+    nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
+    words, held, bad, empty = rows.live.words, rows.indices.size, 0, 0
+    for low in range(0, rows.nodes, BLOCK):
+        count = min(BLOCK, rows.nodes - low)
+        if not locate_range(rows, low, count, nodes, spans):
+            return -1, 0
+        for span in range(count):
+            edges = positive = 0
+            for field in (FIRST, SECOND):
+                start, length = spans[span, field], spans[span, KEPT if field == FIRST else REST]
+                for p in range(start, start + length):
+                    if words.size > 0 and not is_set(words, p):
+                        continue
+                    weight = root[p] if p < held else patch[p - held]
+                    edges += 1
+                    positive += int(weight > 0.0)
+                    if not (np.isfinite(weight) and (signed or weight >= 0.0)):
+                        if bad < shown.size:
+                            shown[bad] = p
+                        bad += 1
+            if edges > 0 and positive == 0 and not signed:
+                if empty < barren.size:
+                    barren[empty] = low + span
+                empty += 1
+    return bad, empty

@@ -1,0 +1,171 @@
+"""Which edges of a row may be drawn: those in time, of neighbours that are born, and not excluded.
+
+What is in time is found as stretches of a row, by `find_windows`. What no search can find (when edges end, when
+neighbours are born, which pairs are excluded) is looked at edge by edge, in rows that need it alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.bits import is_set
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.forms import RowArrays
+
+__all__ = [
+    "COUNT", "LENGTH", "LISTED", "PAIRS", "START", "STATIC", "STRETCHES", "TOTAL", "WINDOW_FIELDS",
+    "Moments", "Pairs", "WalkArrays", "list_live", "list_row", "value_at",
+]  # fmt: skip
+
+Number = int | np.int64
+Int64s = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+STRETCHES = 4
+START, LENGTH, COUNT, PAIRS = 0, 4, 8, 12
+"""Of each stretch: where it starts, how many positions it has, how many of those are live. Of the pairs that a row's
+node is in: where those for its first part start and stop, then those for its second."""
+TOTAL, LISTED = 16, 17
+"""How many edges all stretches have, and whether each must be looked at: then fewer may be eligible."""
+WINDOW_FIELDS = 18
+STATIC = -(2**63)
+"""The time of an edge that is always in time."""
+
+
+class WalkArrays(NamedTuple):
+    """A relation's rows and columns, each of the root and of the patch; a column that is not needed is empty."""
+
+    rows: RowArrays
+    id_root: npt.NDArray[Any]
+    id_patch: npt.NDArray[Any]
+    time_root: Int64s
+    time_patch: Int64s
+    until_root: Int64s
+    until_patch: Int64s
+    weight_root: npt.NDArray[np.float64]
+    weight_patch: npt.NDArray[np.float64]
+    outward: npt.NDArray[np.bool_]
+    """For BOTH: by position."""
+    born: Int64s
+    """By neighbour."""
+
+
+class Moments(NamedTuple):
+    """What each tree may see, by tree; all empty where trees are not disjoint."""
+
+    low: Int64s
+    high: Int64s
+    """Edges with low ≤ time < high, and without a time; neighbours that are born before high."""
+    after: Int64s
+    """Edges that end after this, where edges have ends."""
+    since: Int64s
+    """From when on the tree's own pairs are excluded."""
+    ordinals: Int64s
+    """The part of pick keys that tells trees apart."""
+
+
+class Pairs(NamedTuple):
+    """Edges that are excluded: `near` is a row's node, `far` its neighbour, sorted by (tree, near, far)."""
+
+    split: int
+    """The first ones are for rows walked one way; of BOTH rows for the edges in, and those from here for the rest."""
+    trees: Int64s
+    """All 0 where trees are not disjoint."""
+    near: Int64s
+    far: Int64s
+
+
+@kernel
+def value_at(root: npt.NDArray[Any], patch: npt.NDArray[Any], position: Number) -> Any:
+    """A column's value at a physical position."""
+    return root[position] if position < root.size else patch[position - root.size]
+
+
+@kernel
+def list_live(words: Words, windows: Int64s, span: int, out: Int64s) -> int:
+    """Writes all positions of a row's stretches, by rank, to `out`; returns how many."""
+    at = 0
+    for w in range(STRETCHES):
+        at = _list_stretch(words, windows[span, START + w], windows[span, LENGTH + w], out, at)
+    return at
+
+
+@kernel
+def _list_stretch(words: Words, start: Number, length: Number, out: Int64s, at: int) -> int:
+    for p in range(start, start + length):
+        if words.size == 0 or is_set(words, p):
+            out[at] = p
+            at += 1
+    return at
+
+
+@kernel
+def list_row(
+    walk: WalkArrays, moments: Moments, pairs: Pairs, tree: Number, windows: Int64s, span: int, out: Int64s
+) -> int:
+    """Writes the positions of a row's eligible edges, by rank, to `out`; returns how many, -1: damaged."""
+    words, at = walk.rows.live.words, 0
+    for w in range(STRETCHES):
+        begin = at
+        at = _list_stretch(words, windows[span, START + w], windows[span, LENGTH + w], out, at)
+        low, high = windows[span, PAIRS + (w & 2)], windows[span, PAIRS + (w & 2) + 1]
+        at = _keep(walk, moments, pairs.far, low, high, tree, out, begin, at)
+        if at < 0:
+            return -1
+    return at
+
+
+@kernel
+def _keep(
+    walk: WalkArrays,
+    moments: Moments,
+    barred: Int64s,
+    first: int,
+    last: int,
+    tree: Number,
+    out: Int64s,
+    begin: int,
+    end: int,
+) -> int:
+    """Leaves of out[begin:end] what is eligible, nothing to barred[first:last]; returns its end, -1: damaged."""
+    indices, tail, born = walk.rows.indices, walk.rows.patch.indices, walk.born
+    time_root, time_patch, until_root, until_patch = walk.time_root, walk.time_patch, walk.until_root, walk.until_patch
+    timed = moments.high.size > 0
+    dated = timed and time_root.size + time_patch.size > 0
+    ending = dated and until_root.size + until_patch.size > 0
+    after = moments.after[tree] if timed else np.int64(0)
+    high = moments.high[tree] if timed else np.int64(0)
+    since = moments.since[tree] if timed else np.int64(STATIC)
+    at = begin
+    for e in range(begin, end):
+        p = out[e]
+        far = np.int64(value_at(indices, tail, p))
+        time = value_at(time_root, time_patch, p) if dated else np.int64(STATIC)
+        if ending and time != STATIC and value_at(until_root, until_patch, p) <= after:
+            continue
+        if timed and born.size > 0:
+            if far < 0 or far >= born.size:
+                return -1
+            if born[far] >= high:
+                continue
+        if first < last and time >= since and _holds(barred, first, last, far):
+            continue
+        out[at] = p
+        at += 1
+    return at
+
+
+@kernel
+def _holds(values: Int64s, low: int, high: int, value: Number) -> bool:
+    """Whether one of the ascending values[low:high] is this one."""
+    last = high
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low < last and bool(values[low] == value)

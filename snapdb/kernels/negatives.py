@@ -1,0 +1,225 @@
+"""Drawing destinations that a source has no edge to: by rank among those that are left, or by a race of all of them.
+
+Candidates are numbered 0 ≤ i < count in the order of their ids. What must not be drawn is a short sorted list of them,
+past which a rank is moved, so that an unweighted draw costs nothing for each candidate.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.birth_order import count_born, rank_born, select_born
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.rng import below, draw, fold
+from snapdb.kernels.scores import race_score
+
+__all__ = ["AT", "BEFORE", "EVER", "Born", "Known", "draw_by_race", "draw_by_rank"]
+
+Int64s = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Number = int | np.int64
+
+EVER, BEFORE, AT = range(3)
+"""Which edges make a destination known: all, those before a moment, those that are there at it."""
+
+
+class Known(NamedTuple):
+    """The neighbours of some sources, as numbers of candidates: rows in ascending order, in which one may be twice."""
+
+    bounds: Int64s
+    """[rows + 1]"""
+    far: Int64s
+    since: Int64s
+    """By entry, or empty: always."""
+    until: Int64s
+    """By entry, or empty: edges are moments."""
+
+
+class Born(NamedTuple):
+    """Since when candidates are there; empty arrays: always."""
+
+    by_number: Int64s
+    times: Int64s
+    words: Words
+    before: Int64s
+    zeros: Int64s
+
+
+@kernel
+def draw_by_rank(
+    prefix: np.uint64,
+    ordinals: Int64s,
+    moments: Int64s,
+    rows: Int64s,
+    known: Known,
+    mode: int,
+    born: Born,
+    count: int,
+    out: Int64s,
+) -> None:
+    """Fills out [seeds, slots] with numbers of candidates, all alike; what is left of a row stays as it was.
+
+    Args:
+        prefix: The key, to which a seed's ordinal and the slot are folded.
+        ordinals: [seeds]
+        moments: [seeds] or empty: who is not born by then is no candidate.
+        rows: [seeds] its source's row of `known`; the same ones one after another are listed once where they can be.
+        mode: EVER, BEFORE or AT.
+        count: How many candidates there are.
+    """
+    bounds, far, since, until = known.bounds, known.far, known.since, known.until
+    by_number, times, words, before, zeros = born.by_number, born.times, born.words, born.before, born.zeros
+    slots, born_once = out.shape[1], by_number.size == 0
+    longest = _longest(bounds)
+    listed, ranks, taken = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(slots, np.int64)
+    found, there = 0, count
+    for i in range(ordinals.size):
+        moment = moments[i] if moments.size > 0 else np.int64(0)
+        if i == 0 or rows[i] != rows[i - 1] or mode != EVER or not born_once:
+            there = count if born_once else count_born(times, moment)
+            found = _list_known(bounds, far, since, until, mode, rows[i], moment, by_number, listed)
+            for k in range(found):
+                ranks[k] = listed[k] if there == count else -1
+        key, left = fold(prefix, np.uint64(ordinals[i])), there - found
+        for slot in range(min(slots, left)):
+            bits = draw(fold(key, np.uint64(slot)), np.uint64(0))
+            rank = _pass_taken(taken, slot, np.int64(below(bits, np.uint64(left - slot))))
+            rank += _count_passed(listed, ranks, found, rank, words, before, zeros, count, there)
+            out[i, slot] = rank if there == count else select_born(words, before, zeros, count, there, rank)
+
+
+@kernel
+def _longest(bounds: Int64s) -> int:
+    longest = np.int64(0)
+    for row in range(bounds.size - 1):
+        longest = max(longest, bounds[row + 1] - bounds[row])
+    return int(longest)
+
+
+@kernel
+def _list_known(
+    bounds: Int64s,
+    far: Int64s,
+    since: Int64s,
+    until: Int64s,
+    mode: int,
+    row: Number,
+    moment: Number,
+    born: Int64s,
+    listed: Int64s,
+) -> int:
+    """Writes the known candidates of a row that are there, each once, ascending; returns how many."""
+    found = 0
+    for e in range(bounds[row], bounds[row + 1]):
+        if mode != EVER:
+            if mode == BEFORE:
+                counts = since[e] < moment
+            elif until.size > 0:
+                counts = since[e] <= moment < until[e]
+            else:
+                counts = since[e] == moment
+            if not counts:
+                continue
+        if (found > 0 and listed[found - 1] == far[e]) or (born.size > 0 and born[far[e]] > moment):
+            continue
+        listed[found] = far[e]
+        found += 1
+    return found
+
+
+@kernel
+def _pass_taken(taken: Int64s, count: int, rank: Number) -> Number:
+    """The rank moved past `count` ranks that were taken, to which it is added in its place."""
+    at = 0
+    while at < count and taken[at] <= rank:
+        rank += 1
+        at += 1
+    for k in range(count, at, -1):
+        taken[k] = taken[k - 1]
+    taken[at] = rank
+    return rank
+
+
+@kernel
+def _count_passed(
+    listed: Int64s,
+    ranks: Int64s,
+    found: int,
+    rank: Number,
+    words: Words,
+    before: Int64s,
+    zeros: Int64s,
+    count: int,
+    there: Number,
+) -> Number:
+    """How many of the listed numbers stand before the one that is the rank-th of all others who are there.
+
+    Their own ranks, -1 where they are not known, are found when they are needed.
+    """
+    low, high = 0, found
+    while low < high:
+        middle = (low + high) >> 1
+        if ranks[middle] < 0:
+            ranks[middle] = rank_born(words, before, zeros, count, there, listed[middle])
+        if ranks[middle] - middle <= rank:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def draw_by_race(
+    prefix: np.uint64,
+    ordinals: Int64s,
+    moments: Int64s,
+    rows: Int64s,
+    known: Known,
+    mode: int,
+    born: Int64s,
+    ids: Int64s,
+    weights: npt.NDArray[np.float64],
+    out: Int64s,
+) -> None:
+    """Fills out [seeds, slots] with numbers of candidates by their weights; what is left of a row stays as it was.
+
+    Args:
+        prefix: The key, to which a seed's ordinal and the candidate's id are folded.
+        ordinals: As in `draw_by_rank`, like moments, rows and mode.
+        born: By number, or empty.
+        ids: By number.
+        weights: By number; 0 is never drawn.
+    """
+    bounds, far, since, until = known.bounds, known.far, known.since, known.until
+    slots = out.shape[1]
+    listed, scores = np.empty(_longest(bounds), np.int64), np.empty(slots, np.float64)
+    for i in range(ordinals.size):
+        moment = moments[i] if moments.size > 0 else np.int64(0)
+        found = _list_known(bounds, far, since, until, mode, rows[i], moment, born, listed)
+        key = fold(prefix, np.uint64(ordinals[i]))
+        held, at = 0, 0
+        for number in range(ids.size):
+            if at < found and listed[at] == number:
+                at += 1
+                continue
+            if weights[number] <= 0.0 or (born.size > 0 and born[number] > moment):
+                continue
+            bits = draw(fold(key, np.uint64(ids[number])), np.uint64(0))
+            held = _keep_least(race_score(bits, weights[number]), number, scores, out[i], held)
+
+
+@kernel
+def _keep_least(score: float, number: int, scores: npt.NDArray[np.float64], kept: Int64s, held: int) -> int:
+    """Puts a number in its place among the `held` least, the earlier first of equals; returns how many are held."""
+    if held == scores.size and (held == 0 or score >= scores[held - 1]):
+        return held
+    place = held if held < scores.size else held - 1
+    while place > 0 and scores[place - 1] > score:
+        if place < scores.size:
+            scores[place], kept[place] = scores[place - 1], kept[place - 1]
+        place -= 1
+    scores[place], kept[place] = score, number
+    return min(held + 1, scores.size)

@@ -1,0 +1,149 @@
+"""What decides which edges of a row are drawn when not all ranks are alike: each gets a score, and the smallest win.
+
+A score is 64 bits that are compared as an unsigned integer. A float that is not negative keeps its order that way, so
+that weights and hashes share one selection.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.eligible import value_at
+from snapdb.kernels.logtable import LOG_TABLE
+from snapdb.kernels.rng import draw, fold
+
+__all__ = [
+    "BOTTOMK", "FLOYD", "LABOR", "LAST", "NEWEST", "PRIORITY", "RACE", "REPLACE", "SHARES", "TOPK",
+    "DrawKeys", "priority_score", "race_score", "score_edges", "score_neighbours", "score_times",
+]  # fmt: skip
+
+Int64s = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+
+FLOYD, REPLACE, LAST, SHARES, RACE, PRIORITY, TOPK, NEWEST, BOTTOMK, LABOR = range(10)
+"""How a row is drawn. Up to LAST by ranks alone, SHARES by prefix sums of weights, the rest by scores."""
+
+
+class DrawKeys(NamedTuple):
+    """The keys of one hop over one edge type, before a node is folded into them."""
+
+    pick: np.uint64
+    hash: np.uint64
+    """Of LABOR: without the edge type, of the round before a neighbour's turn comes."""
+    later: np.uint64
+    """LABOR: the same, from a neighbour's turn on."""
+    phase: np.uint64
+    """LABOR: of the neighbours' turns."""
+    share: np.uint64
+    """LABOR: how much of the round is over, in 2^-32."""
+
+
+@intrinsic
+def _high_zeros(typing: Any, word: Any) -> Any:
+    """How many bits are above the highest set one of a uint64."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctlz(args[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), emit
+
+
+@kernel
+def race_score(bits: np.uint64, weight: float) -> float:
+    """The finishing time of an edge whose hash key's first draw is `bits`, in a race of exponentials; weight > 0.
+
+    An integer -log2 of the upper half, in units of 2^-40, over the weight.
+    """
+    y = np.int64(bits >> np.uint64(32)) * 2 + 1
+    e = 63 - _high_zeros(np.uint64(y))
+    m = y << (33 - e)
+    c, x = (m >> 21) & 4095, m & ((1 << 21) - 1)
+    length = ((33 - e) << 40) - LOG_TABLE[c] - (((LOG_TABLE[c + 1] - LOG_TABLE[c]) * x) >> 21)
+    return np.float64(length) / weight
+
+
+@kernel
+def priority_score(bits: np.uint64, weight: float) -> float:
+    """The upper half of `bits` over the weight, which is not 0."""
+    return (np.float64(bits >> np.uint64(32)) + 0.5) / weight
+
+
+@kernel
+def score_edges(
+    method: int,
+    key: np.uint64,
+    id_root: npt.NDArray[Any],
+    id_patch: npt.NDArray[Any],
+    root: Floats,
+    patch: Floats,
+    count: int,
+    places: Int64s,
+    scores: Words,
+    floats: Floats,
+    ties: Int64s,
+) -> int:
+    """Scores the edges at places[:count]; returns how many there are without those of weight 0, which move out.
+
+    `key` is the hash key of the row's node, `floats` the memory of `scores`. Of equal scores the smaller of `ties`
+    comes first, then the smaller rank. What goes by times or neighbours has scores still to come.
+    """
+    weighted = root.size + patch.size > 0
+    drawn = (method == RACE) | (method == PRIORITY)
+    kept, weight = 0, 1.0
+    for i in range(count):
+        p = places[i]
+        if weighted:
+            weight = value_at(root, patch, p)
+            if drawn and weight <= 0.0:
+                continue
+        edge = np.int64(value_at(id_root, id_patch, p))
+        places[kept] = p
+        ties[kept] = ~edge if method in (TOPK, NEWEST) else edge
+        if method == RACE:
+            floats[kept] = race_score(draw(fold(key, np.uint64(edge)), np.uint64(0)), weight)
+        elif method == PRIORITY:
+            floats[kept] = priority_score(draw(fold(key, np.uint64(edge)), np.uint64(0)), weight)
+        elif method == TOPK:
+            floats[kept] = weight + 0.0  # -0.0 and 0.0 are equal
+        elif method == BOTTOMK:
+            scores[kept] = fold(key, np.uint64(edge))
+        kept += 1
+    if method == TOPK:
+        _reverse(scores, kept)
+    return kept
+
+
+@kernel
+def _reverse(scores: Words, count: int) -> None:
+    """From the bits of floats of any sign to scores of which the greatest float has the smallest."""
+    sign = np.uint64(1) << np.uint64(63)
+    for i in range(count):
+        scores[i] = scores[i] if scores[i] & sign else ~(scores[i] | sign)
+
+
+@kernel
+def score_times(root: Int64s, patch: Int64s, places: Int64s, count: int, scores: Words) -> None:
+    """Gives the latest the smallest score; without times all are alike."""
+    timed = root.size + patch.size > 0
+    for i in range(count):
+        time = value_at(root, patch, places[i]) if timed else np.int64(0)
+        scores[i] = ~(np.uint64(time) ^ (np.uint64(1) << np.uint64(63)))
+
+
+@kernel
+def score_neighbours(
+    keys: DrawKeys, root: npt.NDArray[Any], patch: npt.NDArray[Any], places: Int64s, count: int, scores: Words
+) -> None:
+    """Gives all edges to a neighbour its score, whichever node they are drawn for."""
+    for i in range(count):
+        far = np.uint64(np.int64(value_at(root, patch, places[i])))
+        turn = (fold(keys.phase, far) >> np.uint64(32)) + keys.share
+        scores[i] = fold(keys.later if turn >> np.uint64(32) else keys.hash, far)

@@ -1,0 +1,29 @@
+"""Floyd's draws without replacement for many rows at once: as many steps as draws, each over all rows."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from snapdb.kernels.torch_rng import below, draw
+
+__all__ = ["MOST", "floyd"]
+
+MOST = 1024
+"""More draws than this a row would be compared with all earlier ones for too long."""
+
+
+def floyd(keys: Tensor, degrees: Tensor, k: int) -> Tensor:
+    """[rows, k] distinct places of each row of `degrees` > k places, in draw order.
+
+    >>> from snapdb.kernels.torch_rng import signed
+    >>> floyd(torch.tensor([signed(0xF0A625C1C1AB29D8)]), torch.tensor([20]), 5).tolist()
+    [[15, 12, 7, 14, 6]]
+    """
+    chosen = torch.empty((k, keys.numel()), dtype=torch.int64, device=keys.device)
+    for j in range(k):
+        top = degrees - (k - j - 1)
+        place = below(draw(keys, j), top)
+        taken = (chosen[:j] == place).any(0)
+        chosen[j] = torch.where(taken, top - 1, place)
+    return chosen.T

@@ -1,0 +1,160 @@
+"""A batch against its own rules: what it holds from beyond a seed's time, its window, or what seeds must not see.
+
+Only the batch is looked at: edge times come from the edges' columns, trees and pairs from its index tensors. AUDIT
+SAMPLE looks at the tables too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.storage.arrays import STATIC
+from snapdb.types import EdgeType, SampleSpec
+
+if TYPE_CHECKING:
+    from snapdb.loading.batch import Batch
+
+__all__ = ["audit", "rules"]
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+_SILENT: dict[str, Any] = {"exclude": "NONE", "known": None, "both": [], "lasting": None}
+"""What a batch that says no rules is held to."""
+
+
+class _Walks(Protocol):
+    """What rules are read from: a sampler of either back end."""
+
+    @property
+    def spec(self) -> SampleSpec: ...
+    @property
+    def walks(self) -> Any: ...
+
+
+def rules(sampler: _Walks) -> dict[str, Any]:
+    """What a sampler's batches keep to beside seed times, as plain values for JSON: `rules` in their lineage."""
+    link = sampler.spec.link
+    negatives = None if link is None else link.negatives
+    return {
+        "exclude": "NONE" if link is None else link.exclude,
+        "known": None if negatives is None else negatives.known,
+        "both": sorted({walk.relation.edge.edge for walk in sampler.walks if walk.relation.direction == "BOTH"}),
+        "lasting": sorted({walk.relation.edge.edge for walk in sampler.walks if walk.adjacency.until is not None}),
+    }
+
+
+def audit(batch: Batch) -> dict[str, int]:
+    """How often a batch breaks each rule, as far as the batch itself tells; all 0 in a correct engine.
+
+    'time': edges outside the time of their tree's seed, or between two trees. 'snapshot': edges outside the
+    snapshot's window. 'exclusion': seed pairs among the edges or the negatives. 'target horizon': targets of others
+    than seeds. What its lineage does not say in `rules` is not looked at.
+    """
+    said = _SILENT | dict(batch.lineage.get("rules", {}))
+    return {
+        "time": sum(int(_untimely(batch, key, said).sum()) for key in batch.edge_index),
+        "snapshot": sum(int(_outside(batch, key, said).sum()) for key in batch.edge_index),
+        "exclusion": _seen_pairs(batch, said) + _known_negatives(batch, said),
+        "target horizon": 0 if batch.y is None else max(0, len(batch.y) - batch.batch_size),
+    }
+
+
+def _untimely(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
+    """[edges] which ones their tree's seed must not see."""
+    index = _array(batch.edge_index[key])
+    if batch.temporal is None or batch.seed_time is None:
+        return np.zeros(index.shape[1], np.bool_)
+    far, near = _array(batch.batch[key.source])[index[0]], _array(batch.batch[key.destination])[index[1]]
+    wrong: Bools = far != near
+    if key in batch.edge_time:
+        inclusive, within = batch.temporal.inclusive, batch.temporal.within
+        time, seed = _array(batch.edge_time[key]), _array(batch.seed_time)[near]
+        late = time > seed if inclusive else time >= seed
+        if within is not None and not _lasts(key, said["lasting"]):
+            late |= time < np.maximum(seed, STATIC + within) - within
+        wrong |= late & (time != STATIC)
+    return wrong
+
+
+def _outside(batch: Batch, key: EdgeType, said: Mapping[str, Any]) -> Bools:
+    """[edges] which ones are not of the snapshot's window."""
+    start, stop = batch.lineage.get("window") or (None, None)
+    if key not in batch.edge_time or (start is None and stop is None):
+        return np.zeros(batch.edge_index[key].shape[1], np.bool_)
+    time = _array(batch.edge_time[key])
+    out: Bools = np.zeros(time.size, np.bool_) if stop is None else time >= stop
+    if start is not None and not _lasts(key, said["lasting"]):
+        out |= time < start
+    out &= time != STATIC
+    return out
+
+
+def _seen_pairs(batch: Batch, said: Mapping[str, Any]) -> int:
+    """How many edges lie between the ends of a seed that must not see them."""
+    if batch.edge_label_index is None or said["exclude"] == "NONE":
+        return 0
+    seed = EdgeType(*batch.seed_type)
+    pairs = _codes(batch, seed, *_array(batch.edge_label_index)[:, : batch.batch_size])
+    found = 0
+    for key, source, destination, either in _oriented(batch, seed, said):
+        seen = np.isin(_codes(batch, seed, source, destination), pairs)
+        if said["exclude"] == "BOTH" and seed.source == seed.destination:
+            seen |= np.isin(_codes(batch, seed, destination, source), pairs)
+        elif either:  # an entry of such a row may be the edge back, which may be seen
+            continue
+        if batch.temporal is not None and batch.seed_time is not None:
+            near = _array(batch.batch[key.destination])[_array(batch.edge_index[key])[1]]
+            seen &= _not_before(batch, key, _array(batch.seed_time)[near])
+        found += int(seen.sum())
+    return found
+
+
+def _oriented(batch: Batch, seed: EdgeType, said: Mapping[str, Any]) -> Iterator[tuple[EdgeType, Int64s, Int64s, bool]]:
+    """The edges of the seeds' type: the batch's key, sources, destinations, and whether these two may be swapped."""
+    back = EdgeType(seed.destination, f"rev_{seed.edge}", seed.source)
+    if seed in batch.edge_index:
+        far, near = _array(batch.edge_index[seed])
+        yield seed, far, near, seed.edge in said["both"]
+    if back in batch.edge_index and back != seed:
+        far, near = _array(batch.edge_index[back])
+        yield back, near, far, False
+
+
+def _not_before(batch: Batch, key: EdgeType, seed: Int64s) -> Bools:
+    """[edges] which happened at their seed's time or later: those before it are its past."""
+    if key not in batch.edge_time:
+        return np.zeros(seed.size, np.bool_)
+    found: Bools = _array(batch.edge_time[key]) >= seed
+    return found
+
+
+def _known_negatives(batch: Batch, said: Mapping[str, Any]) -> int:
+    """How many negatives are seeds of the same batch, where negatives are never edges."""
+    if batch.edge_label_index is None or said["known"] != "EVER":
+        return 0
+    seed, ends = EdgeType(*batch.seed_type), _array(batch.edge_label_index)
+    codes = _codes(batch, seed, ends[0], ends[1])
+    return int(np.isin(codes[batch.batch_size :], codes[: batch.batch_size]).sum())
+
+
+def _codes(batch: Batch, seed: EdgeType, source: Int64s, destination: Int64s) -> Int64s:
+    """One number for each pair of local ids; of disjoint trees each has local ids of its own."""
+    width = max(len(batch.n_id[seed.source]), len(batch.n_id[seed.destination]))
+    codes: Int64s = source * np.int64(width) + destination
+    return codes
+
+
+def _lasts(key: EdgeType, names: list[str] | None) -> bool:
+    """Whether edges of the type may have ends, which the batch does not hold: they may begin before any window."""
+    return names is None or key.edge in names or key.edge.removeprefix("rev_") in names
+
+
+def _array(tensor: Any) -> npt.NDArray[Any]:
+    found: npt.NDArray[Any] = tensor.cpu().numpy()
+    return found

@@ -1,0 +1,91 @@
+"""How much may be under way at once, so that a stream stays within its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.errors import InputError
+from snapdb.kernels import buffers
+
+__all__ = ["Budget", "scratch_bytes"]
+
+
+class Budget:
+    """Bytes that a stream may take: scratch for each thread at work, and batches that are ready or under way.
+
+    Both are measured as batches are made: the first goes alone, later ones are counted as the largest so far. Where
+    there is room, one more is left: the reader's, whose blocks come back for the next.
+
+    >>> budget = Budget(1000)
+    >>> budget.room(threads=4, ahead=8)
+    1
+    >>> budget.made(150, scratch=100)
+    >>> budget.room(threads=4, ahead=8)
+    3
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        """None: as many batches as may be ahead, whatever they take."""
+        self.limit = limit
+        self._batch = self._scratch = 0
+
+    def made(self, batch: int, scratch: int) -> None:
+        """Takes notice of what a batch takes, and the scratch that it was made with.
+
+        Raises:
+            InputError: they are beyond the limit.
+        """
+        self._batch, self._scratch = max(self._batch, batch), max(self._scratch, scratch)
+        if self.limit is not None and batch + scratch > self.limit:
+            raise InputError(
+                f"a stream was given {_said(self.limit)} of memory, but a batch takes {_said(batch + scratch)} "
+                f"({_said(batch)}, and {_said(scratch)} as its thread's scratch); give it more, or make batches "
+                "smaller by BATCH or FANOUT"
+            )
+
+    def room(self, threads: int, ahead: int, sharers: int = 1, under_way: int = 0) -> int:
+        """How many batches may be ready or under way now, 1 or more, where so many processes share the memory."""
+        if self.limit is None:
+            return ahead
+        limit = self.limit // sharers
+        fits = (many for many in range(ahead, 0, -1) if self._takes(many, threads) + self._batch <= limit)
+        many = next(fits, 1) if self._batch else 1
+        # Batches under way have not taken all their blocks yet: some of the free ones are theirs.
+        if buffers.free_bytes() > limit - self._takes(many, threads) + under_way * self._batch:
+            buffers.release_free()
+        return many
+
+    def _takes(self, many: int, threads: int) -> int:
+        return min(threads, many) * self._scratch + many * self._batch
+
+
+def scratch_bytes(scratch: Any) -> int:
+    """The bytes of a thread's working memory, as if all of it had been touched."""
+    return sum(array.nbytes for array in _arrays(scratch) if array.base is None)
+
+
+def _arrays(value: Any) -> Iterator[npt.NDArray[Any]]:
+    """The arrays that a value holds, however deep."""
+    if isinstance(value, np.ndarray):
+        yield value
+        return
+    inner: Any = value if isinstance(value, tuple) else getattr(value, "__dict__", {}).values()
+    for part in value.values() if isinstance(value, Mapping) else inner:
+        yield from _arrays(part)
+
+
+def _said(size: int) -> str:
+    """Bytes as a person reads them, rounded up.
+
+    >>> _said(512), _said(2_000_001), _said(3 * 10**9)
+    ('512 B', '2.01 MB', '3.00 GB')
+    """
+    for power, unit in ((3, "GB"), (2, "MB"), (1, "KB")):
+        if size >= 1000**power:
+            hundredths = -(-size * 100 // 1000**power)
+            return f"{hundredths // 100}.{hundredths % 100:02d} {unit}"
+    return f"{size} B"

@@ -1,0 +1,195 @@
+"""How batches come to their device: features that lie there already, and copies that overlap with the reader's work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from snapdb.errors import InputError
+from snapdb.graph.features import HistoryFeature, SparseReader
+from snapdb.graph.view import Feature, GraphView
+from snapdb.loading.batch import Batch
+from snapdb.loading.rows import parts, placed, ready, rows_of, tensor_of
+
+__all__ = ["Delivery", "Residents", "Sent", "one_ahead", "usable"]
+
+T = TypeVar("T")
+Int64s = npt.NDArray[np.int64]
+CHUNK = 1 << 26
+"""Bytes of a feature that are on their way to the device at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A batch on its way to the device."""
+
+    batch: Batch
+    arrival: Any
+    """The event after which its tensors are there; None: they are."""
+
+
+class Residents:
+    """The features that lie on a device, as far as they fit; they go there at the first read."""
+
+    def __init__(self, features: Mapping[str, Mapping[str, Feature]], device: torch.device, room: int | None) -> None:
+        """`room` is how many bytes may be taken; None leaves a fifth of the device's memory free."""
+        self._features, self._device, self._room = features, device, room
+        self._lock = threading.Lock()
+        self._rows: dict[tuple[str, str], Tensor] | None = None
+
+    def rows(self, kind: str, name: str) -> Tensor | None:
+        """All rows of a feature on the device; None where it does not lie there."""
+        with self._lock:  # who comes first uploads, the others wait
+            if self._rows is None:
+                self._rows = self._uploaded()
+        return self._rows.get((kind, name))
+
+    def _uploaded(self) -> dict[tuple[str, str], Tensor]:
+        found, room = {}, _room(self._device) if self._room is None else self._room
+        for kind, named in self._features.items():
+            for name, feature in named.items():
+                size = int(np.prod(feature.shape)) * feature.dtype.itemsize
+                # Sparse rows have no fixed place, and values that change in time depend on the seed.
+                if 0 < size <= room and not isinstance(feature, SparseReader | HistoryFeature):
+                    found[kind, name] = _upload(feature, self._device)
+                    room -= size
+        return found
+
+
+class Delivery:
+    """Brings batches to a device. What it starts there runs beside the reader's work, on a stream of its own."""
+
+    def __init__(
+        self, device: torch.device, view: GraphView, node_types: tuple[str, ...] = (), room: int | None = None
+    ) -> None:
+        """`node_types` are those of the batches; `room` is the bytes that their features may take on the device."""
+        self.device = device
+        self._features = {name: view.node_features.get(name, {}) for name in node_types}
+        self._residents = Residents(self._features, device, room)
+        self._backend: Any = torch.get_device_module(device) if device.type in ("cpu", "cuda") else None
+        # The CPU has streams too, which do nothing: there all of this is a plain pass-through.
+        self._side: Any = None
+        if self._backend is not None:
+            self._side = self._backend.Stream(device) if device.type == "cuda" else self._backend.Stream()
+            self._side.wait_stream(self._backend.current_stream(device))  # where the sampler was opened
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """What the block starts on the device does not hold up what the reader has started there."""
+        if self._backend is None:
+            yield
+            return
+        with self._backend.stream(self._side):
+            yield
+
+    def rows(
+        self, kind: str, name: str, feature: Feature, nodes: Callable[[], Int64s], before: Int64s | None
+    ) -> Tensor | None:
+        """[nodes, width] rows of a feature on the host; None where it lies on the device, so that `sent` adds them.
+
+        Args:
+            nodes: gives the dense ids on the host.
+            before: [nodes] the moment before which each value of a feature that changes in time is.
+        """
+        if before is not None and isinstance(feature, HistoryFeature):
+            return tensor_of(feature.read(nodes(), before))
+        return rows_of(feature, nodes()) if self._residents.rows(kind, name) is None else None
+
+    def packed(self, batch: Batch) -> Batch:
+        """The batch where copies to the device can start from: for a GPU in page-locked memory."""
+        return batch.moved(ready) if self.device.type == "cuda" else batch
+
+    def sent(self, batch: Batch) -> Sent:
+        """The batch on its way to the device, with the features that lie there."""
+        with self.working():
+            there = batch if self.device.type == "cpu" else batch.moved(partial(placed, device=self.device))
+            there = replace(there, features={kind: self._joined(there, kind) for kind in there.features})
+            if self._side is None:
+                return Sent(there, None)
+            arrival = self._backend.Event()
+            arrival.record(self._side)
+            return Sent(there, arrival)
+
+    def received(self, sent: Sent) -> Batch:
+        """The batch, for the reader's own stream: whatever is started there from now on finds it whole."""
+        if sent.arrival is None:
+            return sent.batch
+        current = self._backend.current_stream(self.device)
+        current.wait_event(sent.arrival)
+        for tensor in sent.batch.tensors():
+            for part in parts(tensor):
+                if part.is_cuda:  # its memory was taken on the side stream, which must not reuse it too early
+                    part.record_stream(current)
+        return sent.batch
+
+    def _joined(self, batch: Batch, kind: str) -> dict[str, Tensor]:
+        """All features of a node type, in their order."""
+        found: dict[str, Tensor] = {}
+        for name in self._features.get(kind, batch.features[kind]):
+            rows = self._residents.rows(kind, name)
+            found[name] = batch.features[kind][name] if rows is None else rows.index_select(0, batch.n_id[kind])
+        return found
+
+
+def one_ahead(source: Iterator[T]) -> Iterator[T]:
+    """The same items, each begun before the one before it is handed over; an error comes out in its turn.
+
+    >>> begun = []
+    >>> items = one_ahead(begun.append(i) or i for i in range(3))
+    >>> next(items), begun
+    (0, [0, 1])
+    """
+    held = next(source, None)
+    while held is not None:
+        try:
+            following = next(source, None)
+        except Exception:
+            yield held
+            raise
+        yield held
+        held = following
+
+
+def usable(name: str) -> torch.device:
+    """The device, once a tensor could be made there.
+
+    Raises:
+        ValueError: no device has such a name.
+        InputError: it is not there.
+    """
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"{name!r} is not the name of a device: say 'cpu', 'cuda' or 'cuda:1'") from error
+    try:
+        return torch.empty(0, device=device).device
+    except (AssertionError, NotImplementedError, RuntimeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"device {name!r} was asked, but is not usable here ({reason}); say device='cpu'") from error
+
+
+def _room(device: torch.device) -> int:
+    """Bytes that features may take there."""
+    if device.type != "cuda":
+        return 0
+    free, total = torch.cuda.mem_get_info(device)
+    return max(0, free - total // 5)
+
+
+def _upload(feature: Feature, device: torch.device) -> Tensor:
+    """The whole feature on the device, copied part by part: it may be larger than the host's free memory."""
+    out = torch.empty(feature.shape, dtype=tensor_of(np.empty(0, feature.dtype)).dtype, device=device)
+    step = max(1, CHUNK // max(1, int(np.prod(feature.shape[1:])) * feature.dtype.itemsize))
+    for start in range(0, feature.shape[0], step):
+        stop = min(start + step, feature.shape[0])
+        out[start:stop] = tensor_of(feature.read(np.arange(start, stop)))
+    return out

@@ -1,0 +1,147 @@
+"""One whole batch on one thread: who enters, what is sampled, what is read, and the way to the device."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from snapdb.graph.view import GraphView
+from snapdb.loading.assemble import assemble
+from snapdb.loading.batch import Batch
+from snapdb.loading.budget import Budget, scratch_bytes
+from snapdb.loading.device import Delivery, Sent, usable
+from snapdb.loading.rows import parts
+from snapdb.sampling import Seeds, Subgraph
+from snapdb.sampling.backends import open_sampler
+from snapdb.sampling.entrance import Entrance
+from snapdb.types import SampleSpec
+
+__all__ = ["Maker", "Task"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A batch that is to be made."""
+
+    index: tuple[int, int]
+    """(epoch, batch within the epoch)."""
+    number: int
+    """The global batch number, which draws depend on."""
+    ordinals: npt.NDArray[np.int64]
+    """The seeds."""
+
+
+class Maker:
+    """Makes the batches of a stream. Threads share it; each borrows a scratch for the time of a batch."""
+
+    def __init__(self, view: GraphView, seeds: Seeds, spec: SampleSpec, device: str | None, memory: int | None) -> None:
+        """Opens the sampler.
+
+        Args:
+            device: where batches go; None: where they are sampled.
+            memory: bytes that may be taken; None: any.
+
+        Raises:
+            InputError: a device is not there, or the scratch of one thread alone takes more memory.
+            SnapdbError: the snapshot cannot be sampled so.
+        """
+        self.view, self.seeds, self.spec = view, seeds, spec
+        self.sampler: Any = open_sampler(view, spec)
+        self.device = usable(device or spec.device or "cpu")
+        self.budget = Budget(memory)
+        self._open()
+        if memory is not None:
+            self._idle.append(self.sampler.scratch())
+            self.budget.made(0, scratch_bytes(self._idle[0]))
+
+    def _open(self) -> None:
+        """What does not travel to other processes."""
+        self._entrance = Entrance(self.view, self.spec, self.seeds)
+        self._delivery = Delivery(self.device, self.view, self.sampler.node_types)
+        self._idle: deque[Any] = deque()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU samples."""
+        device: torch.device | None = getattr(self.sampler, "device", None)
+        return device is not None and device.type == "cuda"
+
+    def make(self, lineage: Mapping[str, Any], task: Task) -> Batch:
+        """The batch, ready to go to the device; runs on any thread. An error says which batch it was."""
+        try:
+            with self._delivery.working():
+                return self._made(lineage, task)
+        except Exception as error:
+            error.add_note(f"while making batch {task.index[1]} of epoch {task.index[0]}")
+            raise
+
+    def sent(self, batch: Batch) -> Sent:
+        """The batch on its way to the device."""
+        return self._delivery.sent(batch)
+
+    def received(self, sent: Sent) -> Batch:
+        """The batch, for the reader's thread."""
+        return self._delivery.received(sent)
+
+    def room(self, threads: int, ahead: int, sharers: int, under_way: int) -> int:
+        """How many batches may be ready or under way now; scratch of threads that must pause is let go."""
+        many = self.budget.room(threads, ahead, sharers, under_way)
+        self.rest(min(many, threads))
+        return many
+
+    def rest(self, threads: int) -> None:
+        """Lets go of the scratch of all threads but so many."""
+        while len(self._idle) > threads:
+            with suppress(IndexError):  # a thread took it meanwhile
+                self._idle.pop()
+
+    def _made(self, lineage: Mapping[str, Any], task: Task) -> Batch:
+        entry = self._entrance.entry(task.ordinals, task.index[0])
+        scratch = self._scratch()
+        subgraph = self.sampler.sample(entry, task.number, scratch)
+        # After a failure it may be half-written, and is dropped. Whoever measures it must have it for himself.
+        taken = 0 if self.budget.limit is None else scratch_bytes(scratch)
+        self._idle.append(scratch)
+        batch = assemble(
+            self.view,
+            self.sampler,
+            self.seeds,
+            entry,
+            subgraph,
+            self._delivery,
+            index=task.index,
+            lineage=dict(lineage),
+        )
+        if self.budget.limit is not None:
+            self.budget.made(_bytes(batch, subgraph), taken)
+        return self._delivery.packed(batch)
+
+    def _scratch(self) -> Any:
+        """A scratch that no thread uses."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self.sampler.scratch()
+
+    def __getstate__(self) -> dict[str, Any]:
+        left = {"_entrance", "_delivery", "_idle"}
+        return {name: value for name, value in self.__dict__.items() if name not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+
+def _bytes(batch: Batch, subgraph: Subgraph) -> int:
+    """What a batch keeps in memory: its tensors, and the positions by which the rest is read."""
+    tensors = [part for tensor in batch.tensors() for part in parts(tensor)]
+    later = [values for drawn in subgraph.edges.values() for values in (drawn.position, drawn.weight)]
+    size = sum(int(values.nbytes) for values in (*tensors, *later) if values is not None)
+    return size + size // 8  # by so much at most recycled blocks are larger than what is in them

@@ -1,0 +1,54 @@
+"""How a stream is to be run: what its caller may ask for."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+__all__ = ["Options", "cores"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How batches are made and shared out. None of it changes a batch."""
+
+    threads: int | None
+    """None: all cores, or two where a GPU samples; 0: the reader's own."""
+    rank: int
+    world_size: int
+    prefetch: int | None
+    """How many batches may be ready or under way; None: twice the threads."""
+    memory: int | None
+    """Bytes that may be taken; None: as many as threads and prefetch need."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, int):
+                raise ValueError(f"{name} is a whole number, found {value!r}")
+        if self.threads is not None and self.threads < 0:
+            raise ValueError(f"threads is 0 or more, or None for all cores, found {self.threads}")
+        if self.prefetch is not None and self.prefetch < 1:
+            raise ValueError(f"prefetch is 1 or more, or None for twice the threads, found {self.prefetch}")
+        if self.world_size < 1:
+            raise ValueError(f"world_size is 1 or more, found {self.world_size}")
+        if not 0 <= self.rank < self.world_size:
+            raise ValueError(f"rank is 0 ≤ rank < world_size = {self.world_size}, found {self.rank}")
+        if self.memory is not None and self.memory < 1:
+            raise ValueError(f"memory is 1 byte or more, found {self.memory}")
+
+    def threads_of(self, processes: int, *, on_gpu: bool = False) -> int:
+        """How many threads one of so many processes on this machine has."""
+        if self.threads is not None:
+            return self.threads
+        # Threads only tell a GPU what to do, and take turns at it; two keep it fed.
+        return 2 if on_gpu else max(1, cores() // processes)
+
+    def ahead(self, threads: int) -> int:
+        """How many batches may be ready or under way."""
+        return 2 * threads if self.prefetch is None else self.prefetch
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

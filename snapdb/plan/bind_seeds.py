@@ -1,0 +1,103 @@
+"""SEEDS: which columns of a seed query are the key, the seeds' times and targets, and whether they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from snapdb.errors import BindError, Span
+from snapdb.plan.bind_window import event_unit
+from snapdb.plan.fits import graph_times, is_event_time, is_weight, key_family, time_unit
+from snapdb.plan.logical import SeedColumns
+from snapdb.types import Column, SampleSpec, Snapshot, Table
+
+__all__ = ["seed_columns"]
+
+_NAMED = ("seed_time", "y")
+
+
+def seed_columns(
+    columns: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, tables: Mapping[str, Table], place: Span
+) -> SeedColumns:
+    """Where in the rows of a seed query each thing stands.
+
+    Args:
+        place: Of the query.
+
+    Raises:
+        BindError: columns that are missing, too many, or of types that do not fit.
+    """
+    try:
+        return _found(columns, spec, snapshot, tables, place)
+    except BindError as error:
+        error.span = error.span or place
+        raise
+
+
+def _found(
+    columns: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, tables: Mapping[str, Table], place: Span
+) -> SeedColumns:
+    key = _edge_key(columns) if spec.link is not None else _vertex_key(columns, spec.seed_type, snapshot, tables)
+    extra: dict[str, int] = {}
+    for i, column in enumerate(columns):
+        if i in key:
+            continue
+        name = column.name.lower()
+        if name not in _NAMED:
+            keys = ", ".join(columns[k].name for k in key)
+            raise BindError(f'SEEDS gives a column "{column.name}"; after the key ({keys}) it may only give seed_time '
+                            "and y")  # fmt: skip
+        if name in extra:
+            raise BindError(f"SEEDS gives {name} twice; keep one")
+        extra[name] = i
+    time, y = extra.get("seed_time"), extra.get("y")
+    if time is not None:
+        _check_time(columns[time], snapshot, tables, place)
+    if y is not None and not (is_weight(columns[y].type) or columns[y].type == "BOOLEAN"):
+        raise BindError(f'SEEDS gives "y" of type {columns[y].type}; it must be a number (for classes by name say '
+                        "TARGET in the graph, so that every seed set has the same codes)")  # fmt: skip
+    return SeedColumns(key, time, y)
+
+
+def _vertex_key(
+    columns: Sequence[Column], seed_type: str, snapshot: Snapshot, tables: Mapping[str, Table]
+) -> tuple[int, ...]:
+    """The first columns, when they are of the key's types."""
+    vertex = snapshot.graph.vertex(seed_type)
+    assert vertex is not None, "the seed type was looked up"
+    table = tables[vertex.table.lower()]
+    key = ", ".join(vertex.key)
+    if len(columns) < len(vertex.key):
+        raise BindError(f"SEEDS needs the key of {seed_type} ({key}) as its first columns")
+    for given, name in zip(columns, vertex.key, strict=False):
+        wanted = table.column(name)
+        if given.name.lower() in _NAMED and given.name.lower() != name.lower():
+            raise BindError(f'SEEDS gives "{given.name}" where the key of {seed_type} ({key}) comes first')
+        if wanted is None:
+            continue  # the snapshot's files are checked when they are opened
+        families = key_family(given.type), key_family(wanted.type)
+        if families[0] != families[1] and families != ("VARCHAR", "UUID"):
+            raise BindError(
+                f'SEEDS gives "{given.name}" of type {given.type} where {seed_type}.{wanted.name} is {wanted.type}'
+            )
+    return tuple(range(len(vertex.key)))
+
+
+def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
+    """The column e_id, or the first one."""
+    names = [column.name.lower() for column in columns]
+    place = names.index("e_id") if "e_id" in names else 0
+    if names[place] in _NAMED:
+        raise BindError("SEEDS EDGES needs the column e_id, which every element of a snapshot that is an edge type has")
+    if key_family(columns[place].type) != "integer":
+        raise BindError(f'SEEDS EDGES gives "{columns[place].name}" of type {columns[place].type} where e_id is BIGINT')
+    return (place,)
+
+
+def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table], place: Span) -> None:
+    if not is_event_time(column.type):
+        raise BindError(f'SEEDS gives "{column.name}" of type {column.type}; it must be a timestamp, a date or an '
+                        "integer, as the graph's event times are")  # fmt: skip
+    unit = event_unit(snapshot.graph, tables, place) if graph_times(snapshot.graph, tables) else None
+    if unit is not None and time_unit(column.type) != unit:
+        raise BindError(f'SEEDS gives "{column.name}" of type {column.type}, and the event times of graph '
+                        f"{snapshot.graph.name} are {unit}s")  # fmt: skip

@@ -1,0 +1,62 @@
+"""The sampler that a statement asks for: numba's, or torch's, which is imported only then (docs/adr/0002)."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import TYPE_CHECKING
+
+from snapdb.errors import InputError
+from snapdb.graph.view import GraphView
+from snapdb.sampling.sampler import Sampler
+from snapdb.types import SampleSpec
+
+if TYPE_CHECKING:
+    from snapdb.sampling.torch_sampler import TorchSampler
+
+__all__ = ["open_sampler"]
+
+_DEVICE = re.compile(r"cpu|cuda(:\d+)?")
+
+
+def open_sampler(view: GraphView, spec: SampleSpec) -> Sampler | TorchSampler:
+    """The sampler of the statement's back end.
+
+    One that names none gets numba on the CPU, and on a GPU torch, or numba where the edges do not fit or a fanout is
+    more than torch draws: the batches are the same.
+
+    Raises:
+        BindError: two fanouts lead to the same key of a batch.
+        CorruptError: a relation's rows are not those of its nodes.
+        DataError: weights are negative, not finite, or all zero where edges are drawn by them.
+        InputError: the device is not here; WITH torch, the edges do not fit or it does not draw so many.
+    """
+    device = "cpu" if spec.device is None else spec.device
+    _check_device(device)
+    if spec.backend == "numba" or (spec.backend is None and device == "cpu"):
+        return Sampler(view, spec)
+    home = importlib.import_module("snapdb.sampling.torch_sampler")
+    try:
+        sampler: TorchSampler = home.TorchSampler(view, spec, device)
+    except InputError:
+        if spec.backend == "torch":
+            raise
+        return Sampler(view, spec)
+    return sampler
+
+
+def _check_device(name: str) -> None:
+    """Refuses what is not the name of a device, and GPUs that are not there."""
+    if not _DEVICE.fullmatch(name):
+        raise InputError(f"ON {name!r} is not the name of a device: say 'cpu', 'cuda', or 'cuda:1' for the second GPU")
+    if name == "cpu":
+        return
+    torch = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        raise InputError(
+            f"ON {name!r} was asked, but torch {torch.__version__} finds no CUDA device here; "
+            "leave ON out to sample on the CPU, or install a torch built for CUDA where there is a GPU"
+        )
+    found = torch.cuda.device_count()
+    if ":" in name and int(name.partition(":")[2]) >= found:
+        raise InputError(f"ON {name!r} was asked, but there are {found} CUDA devices: the last is 'cuda:{found - 1}'")

@@ -1,0 +1,160 @@
+"""One hop over one relation: the edges of the nodes that it expands, drawn by the kernel that fits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from snapdb.kernels import buffers
+from snapdb.kernels.choose import draw_rows
+from snapdb.kernels.eligible import Moments, Pairs
+from snapdb.kernels.pairs import load_neighbours
+from snapdb.kernels.sample import count_edges, sample_uniform
+from snapdb.kernels.scores import LABOR, DrawKeys
+from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
+from snapdb.sampling.keys import EVERY_HOP, hash_prefix, labor_keys, pick_prefix
+from snapdb.sampling.scratch import NodeMap, Scratch
+from snapdb.sampling.subgraph import Edges
+from snapdb.sampling.walks import Walk, damaged
+from snapdb.types import SampleSpec
+
+__all__ = ["Hop", "expand", "no_edges"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """Whom a hop expands over a relation, and how far."""
+
+    spec: SampleSpec
+    walk: Walk
+    batch: int
+    """Its global number."""
+    number: int
+    low: int
+    """Expanded are the nodes with the local ids low ≤ id < high."""
+    high: int
+    moments: Moments
+    pairs: Pairs
+
+    @property
+    def fanout(self) -> int:
+        return self.walk.count(self.number)
+
+    def keys(self) -> DrawKeys:
+        """The keys of all its draws."""
+        seed, kind, batch = self.spec.seed, self.walk.fanout.hash, self.batch
+        number = EVERY_HOP if self.spec.reuse_hops else self.number
+        pick, none = pick_prefix(seed, batch, number, kind), np.uint64(0)
+        if self.walk.method == LABOR:
+            return DrawKeys(pick, *labor_keys(seed, batch, number, kind, self.spec.drawing.dependent))
+        return DrawKeys(pick, hash_prefix(seed, batch, number, kind), none, none, none)
+
+
+def no_edges(weighted: bool) -> Edges:
+    """Edges to begin with, with Horvitz-Thompson weights where edges are `weighted`."""
+    weights = np.empty(0, np.float64) if weighted else None
+    return Edges(np.empty((2, 0), np.int64), np.empty(0, np.int64), weights)
+
+
+def expand(hop: Hop, scratch: Scratch, before: Edges) -> Edges:
+    """The edges of the hops before, and those of this one."""
+    relation = hop.walk.relation
+    frontier, near = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
+    if (
+        isinstance(frontier, NodeMap)
+        and isinstance(near, NodeMap)
+        and hop.walk.is_direct(hop.fanout)
+        and not _touches(hop, frontier)
+    ):
+        return _expand_directly(hop, frontier, near, before)
+    edges = _draw(hop, scratch)
+    drawn = scratch.draft.arrays
+    found = _longer(before, edges)
+    old = found.position.size - edges
+    found.position[old:] = drawn.positions[:edges]
+    found.index[1, old:] = drawn.sides[:edges]
+    if found.weight is not None:
+        found.weight[old:] = drawn.weights[:edges]
+    rows, far = hop.walk.arrays.rows, found.index[0, old:]
+    if not load_neighbours(rows.indices, rows.patch.indices, found.position[old:], near.node_count, far):
+        raise damaged(relation)
+    near.renumber(far, frontier.trees, found.index[1, old:])
+    return found
+
+
+def _draw(hop: Hop, scratch: Scratch) -> int:
+    """Draws into the scratch's draft, which grows as needed; returns how many edges."""
+    walk, frontier, keys = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.keys()
+    at, edges = hop.low, 0
+    while at < hop.high:
+        at, edges, room, longest = draw_rows(
+            walk.arrays,
+            hop.moments,
+            hop.pairs,
+            keys,
+            walk.method,
+            hop.fanout,
+            frontier.nodes,
+            frontier.trees,
+            at,
+            hop.high,
+            scratch.draft.arrays,
+            edges,
+        )
+        if at < 0:
+            raise damaged(walk.relation)
+        scratch.draft.reserve(int(room), int(longest))
+    return edges
+
+
+def _expand_directly(hop: Hop, frontier: NodeMap, near: NodeMap, before: Edges) -> Edges:
+    """The same for uniform draws without replacement from whole rows, drawn into arrays of just the right size."""
+    walk, fanout, low, high = hop.walk, hop.fanout, hop.low, hop.high
+    rows = walk.arrays.rows
+    spans = buffers.empty((high - low, PLAIN_FIELDS if walk.plain else FIELDS), np.int64)
+    new = count_edges(rows, fanout, frontier.nodes, low, high, spans)
+    if new < 0:
+        raise damaged(walk.relation)
+    near.reserve(new)
+    found = _longer(before, new)
+    near.count, _ = sample_uniform(
+        rows,
+        hop.keys().pick,
+        fanout,
+        frontier.nodes,
+        low,
+        high,
+        spans,
+        near.nodes,
+        near.count,
+        near.stamps,
+        near.base,
+        found.position,
+        found.index[0],
+        found.index[1],
+        before.position.size,
+    )
+    if near.count < 0:
+        raise damaged(walk.relation)
+    return found
+
+
+def _longer(before: Edges, new: int) -> Edges:
+    """Edges with room for so many more."""
+    old = before.position.size
+    weight = None if before.weight is None else buffers.empty((old + new,), np.float64)
+    found = Edges(buffers.empty((2, old + new), np.int64), buffers.empty((old + new,), np.int64), weight)
+    found.index[:, :old] = before.index
+    found.position[:old] = before.position
+    if weight is not None:
+        weight[:old] = before.weight
+    return found
+
+
+def _touches(hop: Hop, frontier: NodeMap) -> bool:
+    """Whether a node that is expanded is an end of an excluded pair on its side."""
+    if hop.pairs.near.size == 0:
+        return False
+    places = frontier.stamps[hop.pairs.near].astype(np.int64) - frontier.base
+    return bool(((places >= hop.low) & (places < hop.high)).any())

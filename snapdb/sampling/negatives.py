@@ -1,0 +1,182 @@
+"""Negatives of seed edges: destinations that a source has no edge to, drawn for each edge by its ordinal alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.errors import BindError, CorruptError
+from snapdb.graph.view import Adjacency, GraphView
+from snapdb.kernels.birth_order import birth_order
+from snapdb.kernels.forms import DAMAGED
+from snapdb.kernels.negatives import AT, BEFORE, EVER, Born, Known, draw_by_race, draw_by_rank
+from snapdb.kernels.rng import fold_parts
+from snapdb.kernels.rows import neighbours_of
+from snapdb.kernels.spans import DEGREE, FIELDS, list_spans, locate
+from snapdb.sampling.keys import Domain
+from snapdb.types import Link, Negatives, Relation
+
+__all__ = ["NegativeDraws"]
+
+Int64s = npt.NDArray[np.int64]
+
+_NONE = np.empty(0, np.int64)
+_MODES = {"EVER": EVER, "BEFORE": BEFORE, "AT": AT}
+_HELD = 1 << 22
+"""Edges of sources that are looked at together; one source may have more."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The destinations that may be drawn, numbered by their dense ids."""
+
+    count: int
+    ids: Int64s
+    """By number; empty: the numbers themselves."""
+    born: Born
+    weights: npt.NDArray[np.float64] | None
+    """By number."""
+
+    @staticmethod
+    def of(view: GraphView, type_: str, *, timed: bool, weighted: bool) -> _Candidates:
+        alive = view.alive[type_]
+        ids = _NONE if alive is None else np.flatnonzero(alive)
+        count = view.node_counts[type_] if alive is None else ids.size
+        born = view.born.get(type_) if timed else None
+        order = Born(_NONE, _NONE, np.empty(0, np.uint64), _NONE, _NONE)
+        if born is not None:
+            there = np.ascontiguousarray(born if alive is None else born[ids])
+            order = order._replace(by_number=there) if weighted else Born(there, *birth_order(there))
+        if not weighted:
+            return _Candidates(count, ids, order, None)
+        weights = view.destination_weights
+        if weights is None:
+            raise ValueError("weighted negatives were asked of a view without weights of destinations")
+        return _Candidates(count, ids, order, np.ascontiguousarray(weights if alive is None else weights[ids]))
+
+    def numbers(self, ids: Int64s) -> Int64s:
+        """The numbers of dense ids; -1 for one that is no candidate."""
+        if not self.ids.size and self.count:
+            return ids
+        places = np.searchsorted(self.ids, ids)
+        places[places == self.ids.size] = 0
+        return np.where(self.ids[places] == ids, places, -1) if self.ids.size else np.full_like(ids, -1)
+
+
+class NegativeDraws:
+    """Draws the negatives of some seed edges. It holds no state: threads share it."""
+
+    def __init__(self, view: GraphView, link: Link, asked: Negatives, seed: int, *, timed: bool) -> None:
+        """Opens what is known of sources.
+
+        Args:
+            view: The snapshot.
+            link: The seed edges' type.
+            asked: How many, and what is left out.
+            seed: REPEATABLE's number.
+            timed: The seeds have times: who is not born by then is no candidate.
+
+        Raises:
+            BindError: what is known depends on times, and the seeds have none.
+        """
+        if asked.known in ("BEFORE", "AT") and not timed:
+            raise BindError(f"EXCLUDE KNOWN {asked.known} SEED_TIME needs a column seed_time in the seed query")
+        self.count = asked.count
+        self._seed = seed
+        weighted = asked.weight is not None
+        self._candidates = _Candidates.of(view, link.edge.destination, timed=timed, weighted=weighted)
+        self._limit = view.node_counts[link.edge.destination]
+        self._known: Adjacency | None = None
+        self._mode = EVER
+        if asked.known is not None:
+            self._known = view.adjacency(Relation(link.edge, "OUT"))
+            self._mode = EVER if self._known.time is None else _MODES[asked.known]
+
+    def draw(self, sources: Int64s, ordinals: Int64s, times: Int64s | None, epoch: int) -> Int64s:
+        """[seeds, count] dense ids of destinations; -1 where too few were left.
+
+        Args:
+            sources: [seeds] dense ids.
+            ordinals: [seeds] in the seed set.
+            times: [seeds] the seeds' times, if they have any.
+            epoch: Each has other negatives.
+
+        Raises:
+            CorruptError: a row leads out of its arrays.
+        """
+        numbers = np.full((sources.size, self.count), -1, np.int64)
+        prefix = fold_parts(self._seed, Domain.NEG, epoch)
+        moments = _NONE if times is None else times
+        distinct, rows = np.unique(sources, return_inverse=True)
+        order = np.argsort(rows, kind="stable")  # those of one source one after another
+        done = 0
+        for low, high, known in self._parts(distinct):
+            stop = int(np.searchsorted(rows[order], high))
+            chosen = order[done:stop]
+            found = numbers[chosen]
+            self._fill(
+                prefix, ordinals[chosen], moments[chosen] if moments.size else _NONE, rows[chosen] - low, known, found
+            )
+            numbers[chosen] = found
+            done = stop
+        ids = self._candidates.ids
+        return np.where(numbers < 0, -1, ids[numbers]) if ids.size else numbers
+
+    def _fill(
+        self, prefix: np.uint64, ordinals: Int64s, moments: Int64s, rows: Int64s, known: Known, out: Int64s
+    ) -> None:
+        every = self._candidates
+        if every.weights is None:
+            draw_by_rank(prefix, ordinals, moments, rows, known, self._mode, every.born, every.count, out)
+            return
+        ids = every.ids if every.ids.size else np.arange(every.count, dtype=np.int64)
+        born = every.born.by_number
+        draw_by_race(prefix, ordinals, moments, rows, known, self._mode, born, ids, every.weights, out)
+
+    def _parts(self, sources: Int64s) -> Iterator[tuple[int, int, Known]]:
+        """Stretches of the sources with what is known of each, in bounded memory."""
+        if self._known is None:
+            yield 0, sources.size, Known(np.zeros(sources.size + 1, np.int64), _NONE, _NONE, _NONE)
+            return
+        spans = np.empty((sources.size, FIELDS), np.int64)
+        if not locate(self._known.rows, sources, 0, sources.size, sources.size, spans):
+            raise CorruptError(DAMAGED)
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(spans[:, DEGREE])])
+        low = 0
+        while low < sources.size:
+            high = max(int(np.searchsorted(bounds, bounds[low] + _HELD, side="right")) - 1, low + 1)
+            yield low, high, self._listed(self._known, spans[low:high], bounds[low : high + 1] - bounds[low])
+            low = high
+
+    def _listed(self, known: Adjacency, spans: Int64s, bounds: Int64s) -> Known:
+        """The neighbours of located rows, each row sorted by candidate."""
+        positions = np.empty(int(bounds[-1]), np.int64)
+        list_spans(known.rows.live.words, spans, spans.shape[0], positions, 0)
+        far = neighbours_of(known.rows, positions).astype(np.int64, copy=False)
+        if far.size and not 0 <= int(far.min()) <= int(far.max()) < self._limit:
+            raise CorruptError(DAMAGED)
+        far = self._candidates.numbers(far)
+        rows = np.repeat(np.arange(spans.shape[0]), np.diff(bounds))
+        keys = rows * (self._limit + 1) + far + 1  # those that are no candidates come first in their row
+        if self._mode == EVER:
+            keys.sort()
+            return _known(keys, self._limit + 1, bounds, _NONE, _NONE)
+        order = np.argsort(keys)
+        assert known.time is not None
+        since = known.time.read(positions[order])
+        until = _NONE if known.until is None else known.until.read(positions[order])
+        return _known(keys[order], self._limit + 1, bounds, since, until)
+
+
+def _known(keys: Int64s, width: int, bounds: Int64s, since: Int64s, until: Int64s) -> Known:
+    """Sorted keys row * width + number + 1 as rows, without those that have no number."""
+    far = keys % width - 1
+    there = far >= 0
+    if not there.all():
+        counts = np.bincount((keys // width)[there], minlength=bounds.size - 1)
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+        far, since, until = (column[there] if column.size else column for column in (far, since, until))
+    return Known(bounds, far, since, until)

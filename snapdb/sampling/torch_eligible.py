@@ -1,0 +1,201 @@
+"""Which edges of some nodes may be drawn: stretches of their rows, or lists where stretches do not say it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from snapdb.kernels.torch_rows import counts_of, lower_bound, place, spread
+from snapdb.sampling.limits import moments_of
+from snapdb.sampling.subgraph import Entry, Excluded
+from snapdb.sampling.torch_walks import TorchWalk, tensor_on
+from snapdb.types import Temporal
+
+__all__ = ["Eligible", "Frontier", "Hidden", "Limits", "eligible_edges", "stretches"]
+
+ALWAYS = -(2**63)
+
+
+class Frontier(NamedTuple):
+    """Nodes whose edges are drawn."""
+
+    nodes: Tensor
+    """Dense ids."""
+    trees: Tensor
+    """The seed whose tree each is in; empty where trees are not disjoint."""
+
+    def part(self, low: int, high: int) -> Frontier:
+        """Those from low up to high."""
+        return Frontier(self.nodes[low:high], self.trees[low:high])
+
+
+class Limits(NamedTuple):
+    """What the seeds' times let their trees see, by tree."""
+
+    low: Tensor
+    """An edge without an end is not older than this …"""
+    high: Tensor
+    """… and any edge before this, as are births."""
+    after: Tensor
+    """An edge that ends does so after this."""
+    since: Tensor
+    """From when on the tree's own pairs are hidden."""
+    ordinals: Tensor
+    """The seeds'."""
+
+    @classmethod
+    def of(cls, entry: Entry, temporal: Temporal | None, device: torch.device) -> Self | None:
+        """The limits of a batch's trees; None where there is no time."""
+        if temporal is None:
+            return None
+        return cls(*(tensor_on(bound, device) for bound in moments_of(entry, temporal)))
+
+
+class Hidden(NamedTuple):
+    """Pairs of ends between which no edge may be drawn; of disjoint trees only a pair's own is kept from it."""
+
+    nodes: Tensor
+    """(tree, vertex) whose rows may hold such an edge, as tree * `base` + vertex."""
+    base: int
+    sources: Tensor
+    """Ascending, each once."""
+    destinations: Tensor
+    pairs: Tensor
+    """(tree, source, destination), by their places in those, as one ascending number."""
+
+    @classmethod
+    def of(cls, excluded: Excluded, walk: TorchWalk, disjoint: bool, device: torch.device) -> Self:
+        """What is kept from a walk."""
+        source, destination = excluded.source, excluded.destination
+        trees = excluded.trees if disjoint else np.zeros_like(excluded.trees)
+        near = {"IN": [destination], "OUT": [source], "BOTH": [source, destination]}[walk.relation.direction]
+        base = walk.indptr.numel() - 1
+        sources, s = np.unique(source, return_inverse=True)
+        destinations, d = np.unique(destination, return_inverse=True)
+        pairs = np.unique((trees * sources.size + s) * destinations.size + d)
+        nodes, *columns = (
+            tensor_on(values, device)
+            for values in (np.concatenate([trees * base + end for end in near]), sources, destinations, pairs)
+        )
+        return cls(nodes, base, *columns)
+
+    def may_meet(self, frontier: Frontier) -> Tensor:
+        """Whose rows may hold such an edge."""
+        keys = frontier.trees * self.base + frontier.nodes if frontier.trees.numel() else frontier.nodes
+        return torch.isin(keys, self.nodes)
+
+    def holds(self, source: Tensor, destination: Tensor, trees: Tensor | int) -> Tensor:
+        """Which of these edges are such."""
+        s, is_source = _find(self.sources, source)
+        d, is_destination = _find(self.destinations, destination)
+        _, is_pair = _find(self.pairs, (trees * self.sources.numel() + s) * self.destinations.numel() + d)
+        return is_source & is_destination & is_pair
+
+
+class Eligible(NamedTuple):
+    """The edges of some rows that may be drawn, in the order of the rows."""
+
+    starts: Tensor
+    """[pieces, rows] positions; those that no row has go on in `listed`."""
+    counts: Tensor
+    """[pieces, rows]"""
+    listed: Tensor | None = None
+    held: int = 0
+    """How many positions there are."""
+
+    @property
+    def degrees(self) -> Tensor:
+        """How many each row has."""
+        return self.counts.sum(0)
+
+    def part(self, low: int, high: int) -> Eligible:
+        """Those of the rows from low up to high."""
+        return self._replace(starts=self.starts[:, low:high], counts=self.counts[:, low:high])
+
+    def positions(self, rows: Tensor, ranks: Tensor) -> Tensor:
+        """Where ranks among the eligible edges of rows stand."""
+        found = place(self.starts, self.counts, rows, ranks)
+        if self.listed is None or self.listed.numel() == 0:
+            return found
+        return torch.where(found < self.held, found, self.listed[(found - self.held).clamp(min=0)])
+
+
+def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eligible:
+    """What is in the time of each node's tree, apart from ends and births."""
+    start, end = walk.indptr[frontier.nodes], walk.indptr[frontier.nodes + 1]
+    if limits is None or walk.time is None:
+        return Eligible(start[None], (end - start)[None])
+    turn = None if walk.turn is None else walk.turn[frontier.nodes]
+    halves = [(start, end)] if turn is None else [(start, turn), (turn, end)]
+    low, high = limits.low[frontier.trees], limits.high[frontier.trees]
+    starts, ends = [], []
+    for first, last in halves:
+        static = lower_bound(walk.time, first, last, ALWAYS + 1, walk.steps)  # they are first, and always in time
+        stop = lower_bound(walk.time, static, last, high, walk.steps)
+        if walk.until is None:
+            starts += [first, lower_bound(walk.time, static, stop, low, walk.steps)]
+            ends += [static, stop]
+        else:
+            starts.append(first)
+            ends.append(stop)
+    begin = torch.stack(starts)
+    return Eligible(begin, torch.stack(ends) - begin)
+
+
+def eligible_edges(
+    walk: TorchWalk, frontier: Frontier, limits: Limits | None, hidden: Hidden | None, found: Eligible, which: Tensor
+) -> Eligible:
+    """The stretches `found` without the edges that have ended, lead to the unborn or are hidden.
+
+    Only rows of `which` are looked through; they are listed.
+    """
+    sizes = torch.where(which, found.degrees, 0)
+    rows, slots = spread(sizes)
+    positions = found.positions(rows, slots)
+    trees = frontier.trees[rows] if limits is not None else None
+    kept = _visible(walk, positions, limits, trees)
+    if hidden is not None:
+        kept &= ~_hidden(walk, hidden, frontier.nodes[rows], positions, limits, trees)
+    left = counts_of(kept, sizes)
+    starts, counts = found.starts.clone(), torch.where(which, 0, found.counts)
+    starts[0] = torch.where(which, walk.held + left.cumsum(0) - left, starts[0])
+    counts[0] += left
+    return Eligible(starts, counts, positions[kept], walk.held)
+
+
+def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:
+    """Which of these edges have not ended and lead to those who are born."""
+    kept = torch.ones_like(positions, dtype=torch.bool)
+    if limits is None or trees is None:
+        return kept
+    if walk.time is not None and walk.until is not None:
+        kept &= (walk.time[positions] == ALWAYS) | (walk.until[positions] > limits.after[trees])
+    if walk.born is not None:
+        kept &= walk.born[walk.indices[positions]] < limits.high[trees]
+    return kept
+
+
+def _hidden(
+    walk: TorchWalk, hidden: Hidden, nodes: Tensor, positions: Tensor, limits: Limits | None, trees: Tensor | None
+) -> Tensor:
+    """Which of these edges of nodes are hidden; in disjoint trees only those not before the seed's time."""
+    far = walk.indices[positions].to(torch.int64)
+    outward: Tensor | bool = walk.relation.direction == "OUT"
+    if walk.outward is not None:
+        outward = walk.outward[positions]
+        source, destination = torch.where(outward, nodes, far), torch.where(outward, far, nodes)
+    else:
+        source, destination = (nodes, far) if outward else (far, nodes)
+    found = hidden.holds(source, destination, 0 if trees is None else trees)
+    if limits is not None and trees is not None and walk.time is not None:
+        found &= walk.time[positions] >= limits.since[trees]
+    return found
+
+
+def _find(values: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Where each stands among ascending values, of which there is one at least, and whether it does."""
+    at = torch.searchsorted(values, wanted).clamp(max=values.numel() - 1)
+    return at, values[at] == wanted

@@ -1,0 +1,140 @@
+"""Relations as a sampler walks them: opened and checked once, as the arrays that kernels read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.errors import BindError, CorruptError
+from snapdb.graph.view import Adjacency, Column, GraphView
+from snapdb.kernels import scores
+from snapdb.kernels.eligible import WalkArrays
+from snapdb.kernels.forms import by_part, plain_array
+from snapdb.kernels.sample import EVERY
+from snapdb.kernels.spans import is_plain
+from snapdb.sampling.weights import open_weights
+from snapdb.types import FULL, Drawing, Fanout, Relation, SampleSpec
+
+__all__ = ["Walk", "damaged", "open_walks"]
+
+_METHODS = {
+    "UNIFORM": scores.FLOYD,
+    "FULL": scores.FLOYD,
+    "LATEST": scores.LAST,
+    "TOPK": scores.TOPK,
+    "PRIORITY": scores.PRIORITY,
+    "BOTTOMK": scores.BOTTOMK,
+    "LABOR": scores.LABOR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """One relation as a sampler walks it, hop by hop."""
+
+    relation: Relation
+    fanout: Fanout
+    adjacency: Adjacency
+    plain: bool
+    """The adjacency is nothing but a root: rows need not be located."""
+    arrays: WalkArrays
+    """What `draw_rows` reads of it."""
+    method: int
+    """By which `draw_rows` draws."""
+
+    def count(self, hop: int) -> int:
+        """How many edges a node gets at this hop."""
+        counts = self.fanout.counts
+        if hop >= len(counts):
+            return 0
+        return EVERY if counts[hop] == FULL else counts[hop]
+
+    def is_direct(self, fanout: int) -> bool:
+        """Whether rows are drawn by `sample_uniform`, which knows neither times nor weights."""
+        return self.method == scores.FLOYD or (fanout == EVERY and self.method != scores.PRIORITY)
+
+
+def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
+    """The relations of a sampler in sampling order.
+
+    Raises:
+        BindError: two fanouts lead to the same key of a batch, or an edge type has no weights.
+        CorruptError: a relation's rows or columns are not those of its nodes.
+        DataError: weights are not finite or negative, or a node has only zeros.
+        ValueError: a fanout is negative and not FULL.
+    """
+    _check_fanouts(spec)
+    ordered = sorted(spec.fanouts, key=lambda fanout: fanout.sort_key)
+    if spec.drawing.method == "FULL":
+        ordered = [replace(fanout, counts=tuple(FULL if count else 0 for count in fanout.counts)) for fanout in ordered]
+    return tuple(_open(view, spec, fanout, relation) for fanout in ordered for relation in fanout.relations)
+
+
+def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation) -> Walk:
+    adjacency = view.adjacency(relation)
+    if adjacency.nodes != view.node_counts[relation.expands]:
+        raise damaged(relation)
+    weight = open_weights(view, relation, adjacency, spec.drawing)
+    born = view.born.get(relation.reaches) if spec.disjoint else None
+    if born is not None and born.size != view.node_counts[relation.reaches]:
+        raise damaged(relation)
+    arrays = _arrays(adjacency, weight, born)
+    return Walk(relation, fanout, adjacency, bool(is_plain(adjacency.rows)), arrays, _method(spec.drawing, relation))
+
+
+def _arrays(adjacency: Adjacency, weight: Column | None, born: npt.NDArray[np.int64] | None) -> WalkArrays:
+    rows, outward = adjacency.rows, adjacency.outward
+    sizes = (rows.indices.size, rows.patch.indices.size)
+    columns: tuple[tuple[Column | None, npt.DTypeLike], ...] = (
+        (adjacency.edge_id, adjacency.edge_id.dtype),
+        (adjacency.time, np.int64),
+        (adjacency.until, np.int64),
+        (weight, np.float64),
+    )
+    parts = [by_part(column, part, kind, size) for column, kind in columns for part, size in enumerate(sizes)]
+    if outward is not None and outward.size != sizes[0]:
+        raise CorruptError("the adjacency of a type walked BOTH ways is damaged; create the snapshot again")
+    parts += [
+        plain_array(np.empty(0) if outward is None else outward, np.bool_),
+        plain_array(np.empty(0) if born is None else born, np.int64),
+    ]
+    return WalkArrays(rows, *parts)
+
+
+def _method(drawing: Drawing, relation: Relation) -> int:
+    if drawing.method == "UNIFORM" and drawing.weighted:
+        return scores.SHARES if drawing.replace else scores.RACE
+    if drawing.method == "UNIFORM" and drawing.replace:
+        return scores.REPLACE
+    if drawing.method == "LATEST" and relation.direction == "BOTH":
+        return scores.NEWEST  # the edges in, and those out, are in the order of time each for themselves
+    return _METHODS[drawing.method]
+
+
+def damaged(relation: Relation) -> CorruptError:
+    """An error that names the relation whose rows lead out of their arrays."""
+    edge = relation.edge.edge
+    return CorruptError(
+        f"the adjacency of {edge} is damaged: it leads out of its arrays; CHECK DATABASE names the file"
+    )
+
+
+def _check_fanouts(spec: SampleSpec) -> None:
+    """Refuses what cannot be walked."""
+    keys: dict[tuple[str, ...], Fanout] = {}
+    for fanout in spec.fanouts:
+        if wrong := [count for count in fanout.counts if count < 0 and count != FULL]:
+            raise ValueError(f"a fanout is 0, a positive number or FULL ({FULL}), found {wrong[0]} for {fanout.edge}")
+        for relation in fanout.relations:
+            if other := keys.get(relation.key):
+                raise BindError(
+                    f"{_name(other)} and {_name(fanout)} both fill {tuple(relation.key)} of a batch; "
+                    "keep one of them, or rename an edge type in the graph"
+                )
+            keys[relation.key] = fanout
+
+
+def _name(fanout: Fanout) -> str:
+    return f"{fanout.edge.edge} {fanout.direction}"

@@ -1,0 +1,82 @@
+"""What weighs the edges of a relation, checked once when a sampler is opened."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.errors import BindError, CorruptError, DataError
+from snapdb.graph.view import Adjacency, Column, GraphView
+from snapdb.kernels.choose_weights import by_edge_id, find_bad_weights
+from snapdb.kernels.forms import DAMAGED, by_part, plain_array
+from snapdb.types import Drawing, Relation
+
+__all__ = ["open_weights"]
+
+SHOWN = 3
+"""Examples of what is wrong that an error shows."""
+
+
+def open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, drawing: Drawing) -> Column | None:
+    """The weights of a relation's edges by position; None: all are alike.
+
+    Raises:
+        BindError: the edge type has none.
+        CorruptError: there is not one for each position.
+        DataError: one is not finite or is negative, or a node has edges of weight 0 only; under TOPK it may.
+    """
+    name = relation.edge.edge
+    named = _column(drawing, relation)
+    if not drawing.weighted or named is None:
+        return None
+    if (weights := view.weights.get(name)) is not None:
+        column = _by_position(weights, adjacency.edge_id)
+    elif adjacency.weight is not None:
+        column = adjacency.weight
+    else:
+        raise BindError(f"edge type {name} has no weight {named!r}; name a column of its table by WEIGHT BY")
+    _check(view, relation, adjacency, column, drawing)
+    return column
+
+
+def _column(drawing: Drawing, relation: Relation) -> str | None:
+    """The column that weighs a relation's edges, by its name."""
+    return {name.lower(): column for name, column in drawing.weights}.get(relation.edge.edge.lower())
+
+
+def _by_position(weights: npt.NDArray[np.float64], edge_id: Column) -> Column:
+    plain = plain_array(weights, np.float64)
+    found = [None if ids is None else np.empty(ids.size, np.float64) for ids in edge_id]
+    for ids, out in zip(edge_id, found, strict=True):
+        if ids is not None and out is not None:
+            by_edge_id(plain, plain_array(ids, ids.dtype), out)
+    root, patch = found
+    assert root is not None
+    return Column(root, patch)
+
+
+def _check(view: GraphView, relation: Relation, adjacency: Adjacency, column: Column, drawing: Drawing) -> None:
+    """Refuses weights that no draw can go by."""
+    rows, signed = adjacency.rows, drawing.method == "TOPK"
+    root = by_part(column, 0, np.float64, rows.indices.size)
+    patch = by_part(column, 1, np.float64, rows.patch.indices.size)
+    shown, barren = np.empty(SHOWN, np.int64), np.empty(SHOWN, np.int64)
+    bad, empty = find_bad_weights(rows, root, patch, signed, shown, barren)
+    if bad < 0:
+        raise CorruptError(DAMAGED)
+    name, by = relation.edge.edge, _column(drawing, relation)
+    if bad:
+        asked = "finite" if signed else "finite and not negative"
+        positions = shown[:bad]
+        pairs = zip(adjacency.edge_id.read(positions).tolist(), column.read(positions).tolist(), strict=True)
+        examples = ", ".join(f"{weight} at e_id {edge}" for edge, weight in pairs)
+        raise DataError(
+            f"weights of {name} are {asked}, but {by} has {bad} that are not: {examples}; "
+            "correct them, or weigh by another column"
+        )
+    if empty:
+        keys = ", ".join(map(str, view.keys[relation.expands].read(barren[:empty]).to_pylist()))
+        raise DataError(
+            f"of each {relation.expands} that has {name} edges ({relation.direction}) some must have a weight above 0, "
+            f"but {empty} have only zeros in {by}: {keys}; correct them, or weigh by another column"
+        )
