@@ -78,8 +78,12 @@ def main() -> None:
     if not options.report:
         rows = list(_measured(options))
         RAW.write_text(json.dumps([asdict(row) for row in rows]))
-    kept = [Row(**{**row, "setting": Setting(**row["setting"])}) for row in json.loads(RAW.read_text())]
-    print(f"wrote {write_results('ready', ready_report(kept))}")
+    print(f"wrote {write_results('ready', ready_report([_row(row) for row in json.loads(RAW.read_text())]))}")
+
+
+def _row(kept: dict[str, Any]) -> Row:
+    """A measurement as it was, from JSON."""
+    return Row(**kept | {"fanouts": tuple(kept["fanouts"]), "setting": Setting(**kept["setting"])})
 
 
 def _measured(options: argparse.Namespace) -> Iterator[Row]:

@@ -48,11 +48,11 @@ def draw_ranked(
     """
     while i < last:
         span = i - first
-        total = windows[span, TOTAL]
+        total = int(windows[span, TOTAL])
         if windows[span, LISTED] != 0 or (method > LAST and total > k):
             break
         whole = (windows[span, COUNT] == total) & (windows[span, LENGTH] == total)
-        start, begin = windows[span, START] if whole else np.int64(0), edges
+        start, begin = int(windows[span, START]) if whole else 0, edges
         edges += min(total, k)
         for e in range(begin, edges):
             sides[e] = i

@@ -24,6 +24,7 @@ from snapdb.kernels.eligible import (
     Pairs,
     WalkArrays,
 )
+from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.spans import FIRST, KEPT, REST, SECOND, locate
 
 __all__ = ["find_windows"]
@@ -101,6 +102,8 @@ def _cut(
     windows: Int64s,
 ) -> None:
     """Leaves of each part what has no time, and what is in its tree's time."""
+    for span in range(count):  # where the search of the root's part begins
+        prefetch(root, windows[span, START] + (windows[span, LENGTH] >> 1))
     for span in range(count):
         tree = trees[first + span]
         low = lows[tree] if bounded else np.int64(STATIC)

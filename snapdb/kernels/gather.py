@@ -45,7 +45,7 @@ def gather(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
     Raises IndexError when an id is not a row. Values are copied bit for bit; `rows` may be memory-mapped. Big results
     live in recycled memory (`buffers`). An array that is not contiguous, or of objects, goes the way of numpy.
     """
-    numbers = np.ascontiguousarray(ids, dtype=np.int64)
+    numbers = as_words(ids if ids.dtype == np.int64 else ids.astype(np.int64)).view(np.int64)
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or rows.dtype.itemsize == 0:
         return np.take(rows, numbers, axis=0)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)

@@ -22,7 +22,7 @@ from snapdb.kernels.place import place
 from snapdb.kernels.rng import fold
 from snapdb.kernels.spans import AHEAD, BLOCK, DEGREE, FIRST, KEPT, is_plain, locate
 
-__all__ = ["EVERY", "count_edges", "number", "restamp", "sample_uniform"]
+__all__ = ["EVERY", "count_edges", "number", "sample_uniform"]
 
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
@@ -150,14 +150,6 @@ def number(neighbours: Int64s, begin: int, end: int, nodes: Int64s, count: int, 
         count += int(new)
         neighbours[e] = stamp - base
     return count
-
-
-@kernel
-def restamp(nodes: Int64s, count: int, stamps: Int32s, base: int) -> None:
-    """Clears the stamp map and enters nodes[:count] again, as local ids from 0."""
-    stamps[:] = 0
-    for i in range(count):
-        stamps[nodes[i]] = base + i
 
 
 @kernel

@@ -1,0 +1,48 @@
+"""The kernels that every plain sampler needs, loaded in a thread of their own while the caller waits for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import numpy as np
+
+from snapdb.kernels.forms import row_arrays
+from snapdb.kernels.gather import STREAMED, gather
+from snapdb.kernels.rng import fold, fold_each
+from snapdb.kernels.sample import count_edges, number, sample_uniform
+from snapdb.kernels.spans import PLAIN_FIELDS, is_plain
+
+__all__ = ["warming"]
+
+
+@contextmanager
+def warming() -> Iterator[None]:
+    """Loads them, or compiles them where no cache is, while the block runs; afterwards they are there.
+
+    The thread has ended by then: a process that forks while numba holds its lock leaves it locked in the child.
+    """
+    thread = Thread(target=_touch, name="snapdb-warming", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def _touch() -> None:
+    """Samples one edge and gathers a few rows."""
+    one = np.zeros(1, np.int64)
+    rows = row_arrays(np.array([0, 1]), np.zeros(1, np.int32))
+    prefix = fold(np.uint64(0), np.uint64(0))
+    fold_each(prefix, one)
+    is_plain(rows)
+    spans, nodes, stamps = np.empty((1, PLAIN_FIELDS), np.int64), np.zeros(2, np.int64), np.zeros(1, np.int32)
+    number(one.copy(), 0, 1, nodes, 0, stamps, 1)
+    count_edges(rows, 1, nodes, 0, 1, spans)
+    neighbour, side = np.zeros((2, 1), np.int64)
+    sample_uniform(rows, prefix, 1, nodes, 0, 1, spans, nodes, 1, stamps, 1, one.copy(), neighbour, side, 0)
+    gather(np.zeros(1), one)
+    gather(np.zeros((1, 16), np.float32), one)
+    gather(np.zeros((1, min(STREAMED, 1 << 22)), np.uint8), one)
