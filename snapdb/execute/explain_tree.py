@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 __all__ = ["Step"]
+
+WIDTH = 96
+"""Columns of the text: with the table around it, a terminal of 100."""
 
 
 @dataclass(slots=True)
@@ -56,20 +60,26 @@ class Step:
         return json.dumps({"statement": statement, "plan": self.tree()}, indent=2)
 
     def lines(self, depth: int = 0) -> list[str]:
-        """The tree as text, an operator a line.
+        """The tree as text that fits a terminal: each operator, under it what was expected and what happened.
 
         >>> scan = Step("Scan", "of t", {"rows": 1200})
         >>> scan.measured({"rows": 1500})
         >>> for line in Step("Limit", "to 9", {"rows": 9}, [scan]).lines():
         ...     print(line)
-        Limit to 9  (rows 9)
-          └ Scan of t  (rows 1,200)  actual: rows 1,500 (1.25 of expected)
+        Limit to 9
+          expected rows 9
+          └ Scan of t
+              expected rows 1,200
+              actual rows 1,500 (1.25 of expected)
         """
         mark = "  " * depth + ("└ " if depth else "")
-        line = f"{mark}{self.operator} {self.detail}  ({_numbers(self.estimates)})"
-        if self.actual:
-            line += f"  actual: {_numbers(self.actual)}"
-        return [line, *(below for child in self.children for below in child.lines(depth + 1))]
+        under = " " * len(mark) + "  "
+        own = textwrap.wrap(f"{self.operator} {self.detail}", WIDTH, initial_indent=mark, subsequent_indent=under)
+        for said, numbers in (("expected", self.estimates), ("actual", self.actual)):
+            if numbers:
+                text = f"{said} {_numbers(numbers)}"
+                own += textwrap.wrap(text, WIDTH, initial_indent=under, subsequent_indent=under + "  ")
+        return [*own, *(below for child in self.children for below in child.lines(depth + 1))]
 
 
 def _numbers(numbers: Mapping[str, Any]) -> str:
