@@ -163,7 +163,7 @@ class MemoryGraph:
                 cache[relation] = self.edges[relation.edge].rows(relation.direction, count, self.indices, self.before)
             return cache[relation]
 
-        keys = {name: self.keys.get(name, pa.array(range(count))) for name, count in self.nodes.items()}
+        keys = {name: self.keys[name] if name in self.keys else pa.array(range(n)) for name, n in self.nodes.items()}
         return GraphView(
             node_counts=dict(self.nodes),
             alive={name: self.alive.get(name) for name in self.nodes},

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,9 +107,8 @@ def test_a_hub_of_a_hundred_thousand_gives_the_oracles_draws(
     star: tuple[MemoryGraph, oracle.Graph], drawing: str, backend: Backend
 ) -> None:
     graph, listed = star
-    for k in (1, 70):
-        spec = sample_spec("hub", Fanout(OF, "IN", counted(drawing, k)), drawing=WEIGHED[drawing], backend=backend)
-        agreed(graph.view(), listed, spec, [0], 5)
+    spec = sample_spec("hub", Fanout(OF, "IN", counted(drawing, 70)), drawing=WEIGHED[drawing], backend=backend)
+    agreed(graph.view(), listed, spec, [0], 5)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -139,14 +139,14 @@ def test_vertices_past_two_billion_are_drawn_and_numbered(drawing: str, backend:
     graph = hub(40)
     (listed,) = graph.edges.values()
     far = listed.source + 2**33
-    wide = MemoryGraph({"leaf": 2**34, "hub": 3}, {OF: replace(listed, source=far)}, indices=np.int64)
-    keyed = replace(wide.view(), keys={})
+    keys = {"leaf": pa.array([], pa.int64())}  # nobody asks for them
+    wide = MemoryGraph({"leaf": 2**34, "hub": 3}, {OF: replace(listed, source=far)}, keys=keys, indices=np.int64)
     how = WEIGHED[drawing]
     spec = sample_spec(
         "hub", Fanout(OF, "IN", counted(drawing, 5)), drawing=how, temporal=Temporal(True, None), backend=backend
     )
     entry = node_entry("hub", np.array([0, 1, 0]), times=np.array([30, 30, 99]))
-    agreed(keyed, wide.oracle(), spec, entry, 5)
+    agreed(wide.view(), wide.oracle(), spec, entry, 5)
 
 
 # Physical forms
@@ -312,8 +312,6 @@ def test_each_part_of_a_key_changes_draws_and_nothing_else_does(drawing: str, pa
     base = Draw(WEIGHED[drawing])
     if part in ("ordinal", "seed time"):
         base = replace(base, temporal=True)
-    if drawing == "labor dependent" and part == "batch above 2^32":
-        pytest.skip("a neighbour's variate lasts for batches; their numbers are far from 2^32")
     if drawing == "labor dependent" and part == "batch":
         changes = {"batch": 9 + 7}  # after so many batches every variate is new
     found, other = base.ranks(), replace(base, **changes).ranks()

@@ -179,4 +179,4 @@ def case(drawing: str, setting: str, direction: Direction, seed: int) -> Case:
         entry = link_entry(rng, graph, link, times, count)
     else:
         entry = node_entry(kind, rng.integers(0, NODES[kind], count), rng.permutation(1000)[:count], times)
-    return Case(graph, spec, entry, int(rng.integers(2**31 if how.dependent > 1 else 2**40)))
+    return Case(graph, spec, entry, int(rng.integers(2**40)))
