@@ -244,7 +244,7 @@ class _Batch:
             for e in row
             if may_see(e.edge, bounds)
             and (born is None or born[e.neighbour] < bounds.high)
-            and not (e.edge.since >= bounds.time and _is_pair(e.edge, own))
+            and not ((e.edge.since >= bounds.time or e.edge.since == ALWAYS) and _is_pair(e.edge, own))
         ]
 
     def hop(self, ordered: list[Fanout], hop: int, low: dict[str, int], high: dict[str, int]) -> Iterator[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -187,3 +188,45 @@ def test_epochs_draw_other_negatives_and_threads_change_nothing(shop: snapdb.Dat
         assert ends(first[0])[16:] != ends(second[0])[16:]
         assert ends(stream[0])[16:] == ends(second[0])[16:]  # the epoch that was read last
         assert "edges as seeds" in repr(stream)
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+@pytest.mark.parametrize("static", ["ts INTEGER", "ts INTEGER, liked INTEGER"])
+def test_a_seed_edge_without_a_time_is_kept_from_its_own_tree(tmp_path: Path, static: str, backend: str) -> None:
+    """No bound hides it: its type has no event time, or it is one of those that are always there."""
+    column = "NULL" if static == "ts INTEGER" else "NULL, NULL"
+    time = "EVENT TIME (ts) NULLS STATIC" if static == "ts INTEGER" else ""
+    with snapdb.connect(tmp_path / "p.snapdb") as db:
+        db.script(f"""
+            CREATE TABLE person AS SELECT range AS id FROM range(8);
+            CREATE TABLE knows (a INTEGER, b INTEGER, {static});
+            INSERT INTO knows SELECT range % 8, (range * 3 + 1) % 8, {column} FROM range(40);
+            CREATE TABLE met AS SELECT range % 8 AS a, (range + 1) % 8 AS b, range AS ts FROM range(8);
+            CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (id)) EDGE TABLES (
+              knows SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person {time},
+              met SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person EVENT TIME (ts));
+            CREATE SNAPSHOT s OF g;
+        """)
+        said = "SEEDS EDGES knows (SELECT e_id, 5 AS seed_time FROM knows) FANOUT (knows BOTH => [FULL]) BATCH 10"
+        kept = list(db.stream(f"SAMPLE FROM s {said} TEMPORAL < SEED_TIME ON 'cpu' WITH {backend}"))
+        seen = list(db.stream(f"SAMPLE FROM s {said} TEMPORAL < SEED_TIME KEEP SEEDS ON 'cpu' WITH {backend}"))
+        audited = db.execute(f"AUDIT SAMPLE FROM s {said} TEMPORAL < SEED_TIME").fetchall()
+    assert sum(batch.audit()["exclusion"] for batch in kept) == 0
+    assert {violations for *_, violations in audited} == {0}
+    assert _own_pairs(kept) == 0
+    assert _own_pairs(seen) > 0
+
+
+def _own_pairs(found: list[Batch]) -> int:
+    """Edges between the ends of the seed whose tree they are in, by way of the trees."""
+    count = 0
+    for batch in found:
+        (index,) = batch.edge_index.values()
+        assert batch.edge_label_index is not None
+        source, destination = batch.edge_label_index
+        trees = batch.batch["person"][index[1]]
+        own = {(int(source[tree]), int(destination[tree])) for tree in range(batch.batch_size)}
+        pairs = [(int(far), int(near)) for far, near in index.T]
+        assert trees.numel() == len(pairs)
+        count += sum(pair in own for pair in pairs)
+    return count

@@ -183,11 +183,9 @@ def test_labor_shares_neighbours_between_destinations() -> None:
         return float(gap.mean() / (gap.std() / math.sqrt(gap.size)))
 
     fewer = {m: float(counts[m].mean()) for m in counts}
-    print(
-        f"neighbours of 60 hubs: {fewer}; p of no fewer: LABOR {normal(z('LABOR')):.1e}, destination in the key ",
-        end="",
-    )
-    print(f"{normal(z('BOTTOMK')):.3f}")
+    p = {m: normal(z(m)) for m in ("LABOR", "BOTTOMK")}
+    print(f"neighbours of 60 hubs: {fewer}; p of as many as UNIFORM's: LABOR {p['LABOR']:.1e};", end=" ")
+    print(f"with the destination in the key (BOTTOMK) {p['BOTTOMK']:.3f}")
     assert z("LABOR") < 0
     assert normal(z("LABOR")) < STRICT < normal(z("BOTTOMK"))
     assert fewer["LABOR"] < 0.75 * fewer["UNIFORM"]

@@ -43,8 +43,8 @@ DRAWINGS: Mapping[str, Drawing] = {
 """Every way to draw."""
 
 
-def _link(exclude: str) -> Link:
-    return Link(KNOWS, Negatives(2, None, None), exclude)  # type: ignore[arg-type]
+def _link(exclude: str, edge: EdgeType = KNOWS) -> Link:
+    return Link(edge, Negatives(2, None, None), exclude)  # type: ignore[arg-type]
 
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -58,6 +58,8 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "links": {"link": _link("PAIR")},
     "links both ways": {"link": _link("BOTH"), "layout": "BLOCKS"},
     "links kept": {"link": _link("NONE")},
+    "links across types": {"link": _link("PAIR", LIKES)},
+    "links across types until": {"link": _link("PAIR", LIKES), "temporal": Temporal(True, None)},
     "links before": {"link": _link("PAIR"), "temporal": Temporal(False, None)},
     "links until": {"link": _link("BOTH"), "temporal": Temporal(True, 4)},
 }

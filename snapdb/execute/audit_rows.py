@@ -158,7 +158,7 @@ def _seen_pairs(spec: SampleSpec) -> str:
     pairs = "SELECT p.batch, p.tree, q.source, q.destination FROM seeds p JOIN truth q ON p.e_id = q.e_id"
     if link.exclude == "BOTH" and link.edge.source == link.edge.destination:
         pairs += f" UNION ALL SELECT batch, tree, destination, source FROM ({pairs})"
-    own = "true" if spec.temporal is None else "p.tree = d.tree AND v.t >= d.s"
+    own = "true" if spec.temporal is None else "p.tree = d.tree AND (v.t IS NULL OR v.t >= d.s)"
     return f"""SELECT d.batch, count(*) AS exclusion FROM drawn d JOIN truth v ON d.e_id = v.e_id
         SEMI JOIN ({pairs}) p
           ON p.batch = d.batch AND p.source = v.source AND p.destination = v.destination AND {own}

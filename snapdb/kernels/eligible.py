@@ -62,7 +62,7 @@ class Moments(NamedTuple):
     after: Int64s
     """Edges that end after this, where edges have ends."""
     since: Int64s
-    """From when on the tree's own pairs are excluded."""
+    """From when on the tree's own pairs are excluded; edges without a time always are."""
     ordinals: Int64s
     """The part of pick keys that tells trees apart."""
 
@@ -151,7 +151,7 @@ def _keep(
                 return -1
             if born[far] >= high:
                 continue
-        if first < last and time >= since and _holds(barred, first, last, far):
+        if first < last and (time >= since or time == STATIC) and _holds(barred, first, last, far):
             continue
         out[at] = p
         at += 1

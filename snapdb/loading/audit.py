@@ -127,10 +127,11 @@ def _oriented(batch: Batch, seed: EdgeType, said: Mapping[str, Any]) -> Iterator
 
 
 def _not_before(batch: Batch, key: EdgeType, seed: Int64s) -> Bools:
-    """[edges] which happened at their seed's time or later: those before it are its past."""
+    """[edges] which happened at their seed's time or later, or have no time: those before it are its past."""
     if key not in batch.edge_time:
-        return np.zeros(seed.size, np.bool_)
-    found: Bools = _array(batch.edge_time[key]) >= seed
+        return np.ones(seed.size, np.bool_)
+    time = _array(batch.edge_time[key])
+    found: Bools = (time >= seed) | (time == STATIC)
     return found
 
 

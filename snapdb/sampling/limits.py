@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from snapdb.kernels.eligible import Moments, Pairs
 from snapdb.sampling.subgraph import Entry, Excluded
-from snapdb.types import Relation, Temporal
+from snapdb.sampling.walks import Walk
+from snapdb.types import Temporal
 
 __all__ = ["moments_of", "pairs_of"]
 
@@ -42,12 +43,14 @@ def _earlier(times: Int64s, by: int) -> Int64s:
     return np.where(times < FIRST + by, FIRST, times - by)
 
 
-def pairs_of(excluded: Excluded | None, relation: Relation, temporal: Temporal | None) -> Pairs:
-    """The pairs that a walk over a relation must leave out.
+def pairs_of(excluded: Excluded | None, walk: Walk, temporal: Temporal | None) -> Pairs:
+    """The pairs that a walk must leave out.
 
     What happens at a seed's time or later is out of its tree's sight already, unless the bound includes that time.
     """
-    if excluded is None or excluded.edge != relation.edge or (temporal is not None and not temporal.inclusive):
+    relation = walk.relation
+    seen = temporal is None or temporal.inclusive or walk.undated
+    if excluded is None or excluded.edge != relation.edge or not seen:
         return Pairs(0, NONE, NONE, NONE)
     trees = np.zeros_like(excluded.trees) if temporal is None else excluded.trees
     inward = _sorted(trees, excluded.destination, excluded.source)

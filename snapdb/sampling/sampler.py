@@ -66,7 +66,7 @@ class Sampler:
         entered = self._enter(entry, scratch)
         edges = {relation: no_edges(self._weighted) for relation in self.relations}
         moments = moments_of(entry, spec.temporal)
-        pairs = {relation: pairs_of(entry.excluded, relation, spec.temporal) for relation in self.relations}
+        pairs = {walk.relation: pairs_of(entry.excluded, walk, spec.temporal) for walk in self.walks}
         met = [dict.fromkeys(self.node_types, 0), scratch.counts()]
         drawn = [dict.fromkeys(self.relations, 0)]
         for number in range(spec.hops):

@@ -181,7 +181,7 @@ def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: T
 def _hidden(
     walk: TorchWalk, hidden: Hidden, nodes: Tensor, positions: Tensor, limits: Limits | None, trees: Tensor | None
 ) -> Tensor:
-    """Which of these edges of nodes are hidden; in disjoint trees only those not before the seed's time."""
+    """Which of these edges of nodes are hidden; in disjoint trees only those without a time before the seed's."""
     far = walk.indices[positions].to(torch.int64)
     outward: Tensor | bool = walk.relation.direction == "OUT"
     if walk.outward is not None:
@@ -191,7 +191,8 @@ def _hidden(
         source, destination = (nodes, far) if outward else (far, nodes)
     found = hidden.holds(source, destination, 0 if trees is None else trees)
     if limits is not None and trees is not None and walk.time is not None:
-        found &= walk.time[positions] >= limits.since[trees]
+        times = walk.time[positions]
+        found &= (times >= limits.since[trees]) | (times == ALWAYS)
     return found
 
 

@@ -94,14 +94,14 @@ class TorchSampler:
         return Growing(batch, numbered, limits, self._hidden(entry), drawn)
 
     def _hidden(self, entry: Entry) -> dict[Relation, Hidden]:
-        """What a batch must not see, by relation. Before a seed's time nothing is kept from its tree."""
+        """What a batch must not see, by relation. Of edges with times before a seed's nothing is kept from its tree."""
         excluded, temporal = entry.excluded, self.spec.temporal
-        if excluded is None or excluded.source.size == 0 or (temporal and not temporal.inclusive):
+        if excluded is None or excluded.source.size == 0:
             return {}
         return {
             walk.relation: Hidden.of(excluded, walk, self.spec.disjoint, self.device)
             for walk in self.walks
-            if walk.relation.edge == excluded.edge and not (temporal and walk.time is None)
+            if walk.relation.edge == excluded.edge and (temporal is None or temporal.inclusive or walk.walk.undated)
         }
 
     def _enter(self, growing: Growing, group: Group, each: bool) -> Tensor:

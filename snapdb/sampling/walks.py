@@ -10,7 +10,7 @@ import numpy.typing as npt
 from snapdb.errors import BindError, CorruptError
 from snapdb.graph.view import Adjacency, Column, GraphView
 from snapdb.kernels import scores
-from snapdb.kernels.eligible import WalkArrays
+from snapdb.kernels.eligible import STATIC, WalkArrays
 from snapdb.kernels.forms import by_part, plain_array
 from snapdb.kernels.sample import EVERY
 from snapdb.kernels.spans import is_plain
@@ -43,6 +43,8 @@ class Walk:
     """What `draw_rows` reads of it."""
     method: int
     """By which `draw_rows` draws."""
+    undated: bool
+    """An edge may have no time, so that no bound hides a seed edge from its own tree. Only told of link samplers."""
 
     def count(self, hop: int) -> int:
         """How many edges a node gets at this hop."""
@@ -81,7 +83,13 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
     if born is not None and born.size != view.node_counts[relation.reaches]:
         raise damaged(relation)
     arrays = _arrays(adjacency, weight, born)
-    return Walk(relation, fanout, adjacency, bool(is_plain(adjacency.rows)), arrays, _method(spec.drawing, relation))
+    undated = spec.link is not None and spec.disjoint and _is_undated(adjacency.time)
+    plain = bool(is_plain(adjacency.rows))
+    return Walk(relation, fanout, adjacency, plain, arrays, _method(spec.drawing, relation), undated)
+
+
+def _is_undated(time: Column | None) -> bool:
+    return time is None or any(part is not None and bool((part == STATIC).any()) for part in time)
 
 
 def _arrays(adjacency: Adjacency, weight: Column | None, born: npt.NDArray[np.int64] | None) -> WalkArrays:
