@@ -12,8 +12,9 @@ from typing import TextIO
 
 import pyarrow as pa
 
-from snapdb.execute.render import counted, printable, render
+from snapdb.execute.render import printable, render
 from snapdb.execute.spell import spell
+from snapdb.types.words import counted
 
 from .formats import STREAMING
 

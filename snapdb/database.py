@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -182,6 +183,8 @@ class Database:
             DataError: Seeds are not in the snapshot.
             InputError: The device is not there, or the memory is not enough.
         """
+        if not isinstance(query, str):
+            raise TypeError(f"stream takes the text of a SAMPLE statement, found {query!r}")
         (statement, *more) = parse(query) or (None,)
         if not isinstance(statement, ast.Sample) or more:
             raise BindError("stream takes one SAMPLE statement", text=query, span=Span(0, len(query.rstrip()) or 1))
@@ -189,25 +192,29 @@ class Database:
             raise BindError(
                 "a stream is iterated once for each epoch; leave EPOCHS out", text=query, span=statement.span
             )
+        if str(device).partition(":")[0] == "meta":
+            raise ValueError(f"device {str(device)!r} keeps no values; say 'cpu', 'cuda' or 'cuda:1'")
         limit = _bytes(memory)
         plan, opened = once_it_stands(lambda: self._open(statement, seeds, params))
+        places = plan.places if memory is None else replace(plan.places, memory=None)
         try:
-            return loading.BatchStream(
-                opened.view,
-                opened.seeds,
-                plan.spec,
-                threads=threads,
-                device=device,
-                rank=rank,
-                world_size=world_size,
-                prefetch=prefetch,
-                memory=limit,
-                release=opened.lease.release,
-            )
+            with places.under():
+                return loading.BatchStream(
+                    opened.view,
+                    opened.seeds,
+                    plan.spec,
+                    threads=threads,
+                    device=device,
+                    rank=rank,
+                    world_size=world_size,
+                    prefetch=prefetch,
+                    memory=limit,
+                    release=opened.lease.release,
+                )
         except BaseException as error:
             opened.lease.release()
             if isinstance(error, SnapdbError):
-                error.located(statement.source, statement.span)
+                error.located(statement.source)
             raise
 
     def _open(self, statement: ast.Sample, seeds: Any, params: Parameters) -> tuple[SamplePlan, Opened]:
@@ -221,7 +228,7 @@ class Database:
                     plan = with_seeds(engine.context, plan, seeds)
                 return plan, open_sample(engine, plan)
         except SnapdbError as error:
-            raise error.located(statement.source, statement.span) from error.__cause__
+            raise error.located(statement.source) from error.__cause__
         finally:
             lock.release()
 

@@ -250,9 +250,9 @@ class _Batch:
     def hop(self, ordered: list[Fanout], hop: int, low: dict[str, int], high: dict[str, int]) -> Iterator[Block]:
         """The blocks of one hop in sampling order; new nodes are numbered as they appear ("Batch")."""
         for edge, direction, counts in ordered:
-            et = type_hash(edge, direction)
             fanout = counts[hop] if hop < len(counts) else 0
             for walked, expands, reaches in walks(edge, direction):
+                et = type_hash(edge, walked)
                 block = Block(edge, walked)
                 for near in range(low[expands], high[expands]):
                     tree, node = self.numbering[expands].nodes[near]

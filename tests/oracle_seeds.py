@@ -106,7 +106,7 @@ def _is_known(edge: Edge, known: Known | None, time: int | None) -> bool:
     if known in (None, "EVER"):
         return known == "EVER"
     assert time is not None
-    if edge.time is None:
+    if edge.since == ALWAYS:
         return True
     if known == "BEFORE":
         return edge.since < time

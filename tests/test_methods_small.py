@@ -490,3 +490,27 @@ def test_the_same_batch_comes_whatever_the_drafts_room_was() -> None:
         strict=True,
     ):
         assert np.array_equal(found.index, other.index)
+
+
+def test_both_ways_between_two_vertex_types_draws_each_way_by_keys_of_its_own() -> None:
+    """Else node i of one type would pick the very ranks that node i of the other picks."""
+    bought = EdgeType("customer", "bought", "product")
+    pairs = [(source, destination) for source in range(20) for destination in range(20)]
+    graph = MemoryGraph({"customer": 20, "product": 20}, {bought: EdgeList.of(pairs)})
+    entry = Entry(tuple(Group(kind, np.arange(20), np.arange(20)) for kind in ("customer", "product")), np.arange(20))
+
+    def ranks(*directions: Direction) -> list[list[int]]:
+        said = sample_spec("customer", *(Fanout(bought, way, (3,)) for way in directions))
+        said = replace(said, link=Link(bought, None, "NONE"))
+        sampler = Sampler(graph.view(), said)
+        found = sampler.sample(entry, 0, sampler.scratch())
+        return [(found.edges[walk.relation].position % 20).tolist() for walk in sampler.walks]
+
+    inward, outward = ranks("BOTH")
+    assert inward != outward
+    assert [inward, outward] == ranks("IN", "OUT")
+
+
+def test_a_weight_too_small_to_divide_by_is_refused() -> None:
+    with pytest.raises(DataError, match=r"0 or at least 1e-250, but w has 1 that is not: 1e-300 at e_id 1"):
+        Sampler(star(3, weight=[1, 1e-300, 1]).view(), spec(2, drawing=Drawing(weights=WEIGHTS, weighted=True)))

@@ -40,7 +40,7 @@ TIMES = np.array([ALWAYS, ALWAYS + 1, -(2**62), -3, -1, 0, 0, 1, 2, 3, 4, 5, 6, 
 MOMENTS = TIMES[1:]
 """Of seeds: the number before them stands for what has no time."""
 LENGTHS = (None, 0, 1, 3, 2**62, OPEN)
-HEAVY = np.array([5e-324, 1e-308, 1e-12, 0.5, 1.0, 1.0, 1.0 + 2**-52, 3.0, 7.25e9, 1.7e308])
+HEAVY = np.array([1e-250, 1e-249, 1e-12, 0.5, 1.0, 1.0, 1.0 + 2**-52, 3.0, 7.25e9, 1.7e308])
 SEEDS = (0, 42, 2**63 - 1, 2**63, 2**64 - 1)
 TYPES = (
     EdgeType("person", "knows", "person"),

@@ -131,7 +131,7 @@ def test_seed_edges_know_their_ends(world: Database) -> None:
 
 @pytest.mark.parametrize(
     ("e_id", "shown"),
-    [*((str(n), str(n)) for n in (1, 6, 99, -1, 2**62)), ("NULL", "None"), (f"{2**64 - 1}::UBIGINT", str(2**64 - 1))],
+    [*((str(n), str(n)) for n in (1, 6, 99, -1, 2**62)), ("NULL", "NULL"), (f"{2**64 - 1}::UBIGINT", str(2**64 - 1))],
 )
 def test_an_edge_that_is_not_in_the_snapshot_is_no_seed(world: Database, e_id: str, shown: str) -> None:
     message = (
@@ -203,7 +203,7 @@ def test_weights_of_another_column_are_read_by_edge_id(own: Database) -> None:
     with own.stream(sample.format("early", "early")) as stream:
         weights = stream.view.weights["knows"]
     assert weights[[0, 2, 5]].tolist() == [1, 2, 5]
-    with pytest.raises(DataError, match=r"1 edges of knows in snapshot s have NULL as closeness \(e_id 3\)"):
+    with pytest.raises(DataError, match=r"1 edge of knows in snapshot s has NULL as closeness \(e_id 3\)"):
         own.execute(sample.format("s", "s"))
 
 
@@ -231,7 +231,7 @@ def test_negatives_are_weighed_by_a_column_or_by_degree(world: Database) -> None
 def test_a_weight_of_negatives_is_finite_and_not_negative(own: Database, value: str, shown: str) -> None:
     own.script(f"ALTER TABLE person ADD COLUMN rank DOUBLE; UPDATE person SET rank = 1; "
                  f"UPDATE person SET rank = {value} WHERE name = 'bob'; CREATE OR REPLACE SNAPSHOT s OF g")  # fmt: skip
-    with pytest.raises(DataError, match=rf"1 vertices of person have a rank that is no weight \(bob: {shown}"):
+    with pytest.raises(DataError, match=rf"1 vertex of person has a rank that is no weight \(bob: {shown}"):
         read(own, "EDGES knows (SELECT e_id FROM s.knows)", "NEGATIVES 1 PER POSITIVE WEIGHTED BY rank")
 
 
@@ -370,3 +370,15 @@ def test_every_form_gives_the_same_seeds_and_negatives(db: Database) -> None:
     rows = db.execute("SELECT a, b FROM s.knows ORDER BY e_id").fetchall()
     assert list(zip(sources, destinations, strict=True)) == rows
     assert not set(rows) & set(zip(np.repeat(sources, 3).tolist(), negatives, strict=True))
+
+
+def test_ids_and_times_beyond_what_there_can_be_are_refused(db: Database) -> None:
+    persons(db)
+    walked = "FANOUT (knows => [2])"
+    with pytest.raises(DataError, match="1 of 1 seed edges of knows are not in snapshot s"):
+        db.execute(
+            f"SAMPLE FROM s SEEDS EDGES knows (SELECT 18446744073709551616::HUGEINT AS e_id) {walked}"
+        ).fetchall()
+    reserved = "SELECT 'ann', (-9223372036854775808)::BIGINT AS seed_time"
+    with pytest.raises(DataError, match='"seed_time" of -2\\^63'):
+        db.execute(f"SAMPLE FROM s SEEDS ({reserved}) AS person {walked} TEMPORAL < SEED_TIME").fetchall()

@@ -117,7 +117,7 @@ def test_memory_below_one_batch_says_what_is_needed(watched: Watched, threads: i
     batch, scratch = whole(stream(watched, threads=0))
     opened = stream(watched, threads=threads, memory=batch // 2)
     with pytest.raises(
-        InputError, match=r"was given [\d.]+ KB of memory, but a batch takes [\d.]+ MB .*BATCH or FANOUT"
+        InputError, match=r"was given [\d.]+ KB of memory, but a batch takes [\d.]+ MB .*BATCH, FANOUT or NEGATIVES"
     ):
         next(iter(opened))
     with pytest.raises(InputError, match=r"of memory, but a batch takes"):

@@ -49,8 +49,8 @@ class Audit:
         truth = snapshot_truth(engine, sample)
         opened = open_sample(engine, sample)
         try:
-            stream = loading.BatchStream(opened.view, opened.seeds, sample.spec)
-            with stream:
+            engine.check_stopped()
+            with sample.places.under(), loading.BatchStream(opened.view, opened.seeds, sample.spec) as stream:
                 batches = _batches(engine, stream, sample.epochs)
                 yield from audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
         finally:
@@ -75,7 +75,7 @@ def audited(
 
 def _batches(engine: Engine, stream: BatchStream, epochs: int) -> Iterator[Batch]:
     """The epochs' batches, one after another."""
-    for epoch in range(epochs):
+    for epoch in range(epochs if len(stream) else 0):
         for index, batch in enumerate(stream):
             yield batch
             engine.step(f"auditing {stream.spec.snapshot}", (epoch + (index + 1) / len(stream)) / epochs)

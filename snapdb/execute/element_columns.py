@@ -22,6 +22,7 @@ from snapdb.storage.histories import FOREVER
 from snapdb.storage.ids import IdMap
 from snapdb.storage.segments import check_files, check_table
 from snapdb.types import Link, Relation, Snapshot, Table
+from snapdb.types.words import counted
 
 __all__ = ["read_tables", "with_columns"]
 
@@ -98,8 +99,10 @@ def _edge_weights(reading: _Reading, name: str, column: str) -> Floats:
         missing = f"FROM ({rows.sql}) WHERE {quote(column)} IS NULL"
         if nulls and (count := session.rows(f"SELECT count(*) {missing}")[0][0]):
             shown = ", ".join(str(e_id) for (e_id,) in session.rows(f"SELECT e_id {missing} ORDER BY e_id LIMIT 3"))
-            raise DataError(f"{count} edges of {name} in snapshot {reading.snapshot.name} have NULL as {column} "
-                            f"(e_id {shown}), by which they are weighed; give them one or delete them")  # fmt: skip
+            where = f"of {name} in snapshot {reading.snapshot.name}"
+            edges = counted(count, f"edge {where} has", f"edges {where} have")
+            raise DataError(f"{edges} NULL as {column} (e_id {shown}), by which edges are weighed; give each a weight "
+                            "or delete it", code="weights")  # fmt: skip
     return found
 
 
@@ -122,7 +125,14 @@ def _destination_weights(reading: _Reading, link: Link, column: str) -> Floats:
     """By dense id; 0 for what is not in the snapshot."""
     if column == "DEGREE":
         return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
-    name = link.edge.destination
+    weights = _vertex_weights(reading, link.edge.destination, column)
+    if weights.size and not weights.any():
+        raise DataError(f"no vertex of {link.edge.destination} has a {column} above 0, so no negative can be drawn by "
+                        "it; correct it, or weigh by another column", code="negatives")  # fmt: skip
+    return weights
+
+
+def _vertex_weights(reading: _Reading, name: str, column: str) -> Floats:
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
     reading.engine.report(f"reading {name}.{column}", None)
@@ -133,8 +143,10 @@ def _destination_weights(reading: _Reading, link: Link, column: str) -> Floats:
     if wrong.size:
         keys = reading.view.keys[name].read(wrong[:3]).to_pylist()
         shown = ", ".join(f"{key}: {weights[i]}" for key, i in zip(keys, wrong.tolist(), strict=False))
-        raise DataError(f"{wrong.size} vertices of {name} have a {column} that is no weight ({shown}; NULL shows as "
-                        "nan): negatives need one that is finite, and 0 or more")  # fmt: skip
+        vertices = counted(wrong.size, f"vertex of {name} has", f"vertices of {name} have")
+        raise DataError(f"{vertices} a {column} that is no weight ({shown}; NULL shows as nan): negatives need one "
+                        "that is finite, and 0 or more; correct it, or weigh by another column",
+                        code="negatives")  # fmt: skip
     return weights
 
 

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from snapdb import loading
 from snapdb.execute import explain_words as words
+from snapdb.execute.element_columns import read_tables
 from snapdb.execute.explain_tree import Step
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine
 from snapdb.execute.sample_tally import Tally
 from snapdb.graph.open import read_layout
+from snapdb.plan.bind_window import event_unit
 from snapdb.plan.logical import SamplePlan
 from snapdb.types import EdgeType
+from snapdb.types.words import counted
 
 if TYPE_CHECKING:
     from snapdb.loading.metered import MeteredStream
@@ -56,7 +59,8 @@ def explain_sample(engine: Engine, plan: SamplePlan, *, analyze: bool) -> Step:
     opened = open_sample(engine, plan)
     reading = time.perf_counter() - started
     try:
-        with loading.MeteredStream(opened.view, opened.seeds, plan.spec) as stream:
+        engine.check_stopped()
+        with plan.places.under(), loading.MeteredStream(opened.view, opened.seeds, plan.spec) as stream:
             expected, looked = _probed(engine, stream)
             root = _root(engine, plan, opened, stream, looked)
             _fill(root, expected, stream.options.threads_of(1), reading)
@@ -73,7 +77,7 @@ def _probed(engine: Engine, stream: MeteredStream) -> tuple[_Work, int]:
     tally = Tally()
     places = sorted({place * batches // _PROBES for place in range(_PROBES)}) if batches else []
     if places:
-        engine.report(f"sampling a few batches of {stream.spec.snapshot}", None)
+        engine.step(f"sampling a few batches of {stream.spec.snapshot}", None)
         stream[places[-1]]  # what is done once, such as loading kernels and touching memory, is not measured
         stream.start()
     started = time.perf_counter()
@@ -82,6 +86,7 @@ def _probed(engine: Engine, stream: MeteredStream) -> tuple[_Work, int]:
         tally.add(stream[place])
         if time.perf_counter() - started > _PATIENCE:
             break
+    engine.check_stopped()
     steps: Mapping[Expanded, float] = stream.steps(_PATIENCE)
     if not sum(steps.values()):  # too slow or too quick to be timed: alike for all edges
         steps = tally.edges
@@ -101,17 +106,18 @@ def _epoch_seeds(stream: MeteredStream) -> int:
 def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> Step:
     """The operators without numbers."""
     spec, (backend, why) = plan.spec, words.back_end(plan.spec)
+    unit = event_unit(plan.snapshot.graph, read_tables(engine, plan.snapshot), None)
     threads = stream.options.threads_of(1)
     memory = "memory as they need" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
     detail = (
-        f"{len(stream)} batches of {spec.batch_size} from {spec.snapshot}: {threads} threads, {memory}, "
-        f"on {stream.device} WITH {backend}, {why}; estimated from {looked} batches"
+        f"{_batches(len(stream))} of {spec.batch_size} from {spec.snapshot}: {counted(threads, 'thread')}, {memory}, "
+        f"on {stream.device} WITH {backend}, {why}; estimated from {_batches(looked)}"
     )
     steps = _expands(engine, plan, stream, backend)
     if spec.link is not None and spec.link.negatives is not None:
         steps.append(Step("Negatives", words.negatives(spec), {}))
     steps.append(Step("Seeds", words.seed_order(spec), {}))
-    sample = Step("Sample", f"{words.method(spec.drawing)}; {words.eligible(spec)}", {}, steps)
+    sample = Step("Sample", f"{words.method(spec.drawing)}; {words.eligible(spec, unit)}", {}, steps)
     features = [
         Step("Feature", words.feature_words(opened.view, kind, name, feature), {}, key=(kind, name))
         for kind in stream.sampler.node_types
@@ -119,6 +125,10 @@ def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStrea
     ]
     gather = Step("Gather", "features and targets of every node", {}, [*features, sample])
     return Step("Stream", detail, {}, [gather])
+
+
+def _batches(number: int) -> str:
+    return counted(number, "batch", "batches")
 
 
 def _expands(engine: Engine, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[Step]:

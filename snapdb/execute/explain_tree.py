@@ -10,8 +10,8 @@ from typing import Any
 
 __all__ = ["Step"]
 
-WIDTH = 96
-"""Columns of the text: with the table around it, a terminal of 100."""
+WIDTH = 76
+"""Columns of the text: with the table around it, a terminal of 80."""
 
 
 @dataclass(slots=True)

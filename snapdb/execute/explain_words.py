@@ -9,7 +9,7 @@ from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature
 from snapdb.storage.artefacts import find
-from snapdb.types import FULL, Drawing, Relation, SampleSpec
+from snapdb.types import FULL, Drawing, Relation, SampleSpec, TimeUnit
 
 __all__ = ["back_end", "count_words", "eligible", "feature_words", "method", "negatives", "row_form", "seed_order"]
 
@@ -23,6 +23,16 @@ _METHODS = {
     "BOTTOMK": f"the least hashes of edges: {_SCAN}",
     "LABOR": f"the least hashes of neighbours, which all rows share: {_SCAN}",
 }
+
+
+_UNITS = (
+    (86_400_000_000, "day"),
+    (3_600_000_000, "hour"),
+    (60_000_000, "minute"),
+    (1_000_000, "second"),
+    (1_000, "millisecond"),
+    (1, "microsecond"),
+)
 
 
 def method(drawing: Drawing) -> str:
@@ -43,19 +53,30 @@ def method(drawing: Drawing) -> str:
     return f"METHOD {drawing.method}{shared}{weight}{again}: {how}"
 
 
-def eligible(spec: SampleSpec) -> str:
-    """Which edges may be drawn, and which nodes a hop expands."""
+def eligible(spec: SampleSpec, unit: TimeUnit | None) -> str:
+    """Which edges may be drawn, and which nodes a hop expands; `unit` is that of event times."""
     words = ["each hop expands all nodes so far" if spec.layout == "BLOCKS" else "each hop expands the new nodes"]
     if spec.temporal is not None:
         sign = "<=" if spec.temporal.inclusive else "<"
         words.append(f"a tree for each seed, edges with time {sign} its time")
         if spec.temporal.within is not None:
-            words.append(f"no older than {spec.temporal.within:,}")
+            words.append(f"no older than {_length(spec.temporal.within, unit)}")
     if spec.link is not None and spec.link.exclude != "NONE":
         words.append("without the seed edges" + (" and those back" if spec.link.exclude == "BOTH" else ""))
     if spec.reuse_hops:
         words.append("the same draws at every hop")
     return ", ".join(words)
+
+
+def _length(within: int, unit: TimeUnit | None) -> str:
+    """
+    >>> _length(7 * 86_400_000_000, "timestamp"), _length(5_400_000_000, "timestamp"), _length(3600, "integer")
+    ('7 days', '90 minutes', '3,600')
+    """
+    if unit != "timestamp":
+        return f"{within:,}"
+    size, name = next((size, name) for size, name in _UNITS if within % size == 0)
+    return f"{within // size:,} {name}{'' if within == size else 's'}"
 
 
 def row_form(engine: Engine, layout: EdgeLayout, relation: Relation, backend: str) -> str:

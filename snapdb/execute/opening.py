@@ -43,8 +43,11 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
     engine.report(f"opening {plan.snapshot.name}", None)
     opened = open_snapshot(engine.home, engine.ledger, plan.snapshot)
     try:
+        engine.check_stopped()
         seeds = read_seeds(engine, plan, opened.view, opened.id_maps[plan.spec.seed_type])
-        view = with_columns(engine, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
+        engine.check_stopped()
+        with plan.places.under():
+            view = with_columns(engine, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
         check_born(plan, view, seeds)
     except BaseException:
         opened.lease.release()

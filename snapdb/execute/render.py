@@ -12,11 +12,14 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 from snapdb.execute.spell import spell, type_name
+from snapdb.types.words import counted
 
-__all__ = ["counted", "printable", "render"]
+__all__ = ["printable", "render"]
 
 _NARROWEST = 12
 """A column is cut to this many cells at most before other columns are dropped."""
+_WHOLE = ["plan"]
+"""The columns of a table of which no part can be left out: the text of a plan."""
 _NULL = "NULL"
 _PLAIN, _BOLD, _DIM = Style(), Style(bold=True), Style(dim=True)
 
@@ -47,7 +50,7 @@ def render(
     Args:
         table: What to show.
         width: Terminal cells in a line; wider tables have their long cells cut, then columns dropped from the right.
-            None shows everything.
+            None shows everything. A table of nothing but `plan`, as EXPLAIN gives, is shown whole anyway.
         max_rows: Show the first so many rows; None shows all.
         total_rows: How many rows the result has, when `table` holds only its first ones.
         color: Mark the header, the types and NULLs with ANSI codes.
@@ -65,6 +68,8 @@ def render(
     >>> print(render(pa.table({"n": range(100)}), width=80, max_rows=1, unicode=False).splitlines()[-1])
     100 rows (1 shown)
     """
+    if table.schema.names == _WHOLE:
+        width = max_rows = None
     shown = table if max_rows is None else table.slice(0, max_rows)
     everything = [_column(field, column) for field, column in zip(shown.schema, shown.columns, strict=True)]
     widths = _widths([c.width for c in everything], width)
@@ -76,11 +81,6 @@ def render(
     cut = sum(page.needs_cut(c, w) for c, w in zip(columns, widths, strict=True))
     lines.append(page.paint(_footer(total, len(shown), len(everything), dropped, cut), _DIM))
     return "\n".join(lines)
-
-
-def counted(number: int, noun: str) -> str:
-    """The number and its noun: `1 row`, `2 rows`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def printable(text: str) -> str:

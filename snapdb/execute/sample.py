@@ -17,6 +17,7 @@ from snapdb.graph.view import Adjacency
 from snapdb.plan.logical import SamplePlan
 from snapdb.sampling import Block, Entrance, Ints, Sampler, Subgraph, batches_before, epoch_order
 from snapdb.sampling.backends import open_sampler
+from snapdb.sampling.memory import enough_memory
 from snapdb.types import Relation
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ class Sample:
     def run(self, engine: Engine) -> Rows:
         opened = open_sample(engine, self.plan)
         try:
-            sampler = open_sampler(opened.view, self.plan.spec)
+            engine.check_stopped()
+            with self.plan.places.under():
+                sampler = open_sampler(opened.view, self.plan.spec)
             rows = {walk.relation: walk.adjacency for walk in sampler.walks}
             schema = _schema(opened.view, list(rows))
             yield pa.RecordBatch.from_pylist([], schema=schema)
@@ -53,14 +56,16 @@ class Sample:
         spec, seeds = self.plan.spec, opened.seeds
         scratch, entrance = sampler.scratch(), Entrance(opened.view, spec, seeds)
         total = batches_before(seeds.ids.size, spec, self.plan.epochs)
-        for epoch in range(self.plan.epochs):
+        for epoch in range(self.plan.epochs if total else 0):
             order = epoch_order(seeds, spec.seed, epoch, spec.order, spec.subset)
             first = batches_before(seeds.ids.size, spec, epoch)
             for index, start in enumerate(range(0, order.size, spec.batch_size)):
                 number = first + index
                 engine.step(f"sampling {spec.snapshot}", number / total)
-                entry = entrance.entry(order[start : start + spec.batch_size], epoch)
-                yield number, sampler.sample(entry, number, scratch)
+                with enough_memory(epoch, index):
+                    entry = entrance.entry(order[start : start + spec.batch_size], epoch)
+                    subgraph = sampler.sample(entry, number, scratch)
+                yield number, subgraph
 
 
 def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:

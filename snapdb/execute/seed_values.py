@@ -11,9 +11,10 @@ from snapdb.errors import BindError, DataError
 from snapdb.execute.operator import Engine
 from snapdb.plan.logical import SamplePlan
 from snapdb.relational import Names
+from snapdb.storage.arrays import STATIC
 from snapdb.types import Column
 
-__all__ = ["seed_targets", "seed_times", "shown_keys"]
+__all__ = ["edge_ids", "seed_targets", "seed_times", "shown_keys"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -26,11 +27,11 @@ def seed_times(engine: Engine, plan: SamplePlan, table: pa.Table, column: Column
     """
     assert plan.columns.time is not None
     values = table.column(plan.columns.time)
-    if pa.types.is_integer(values.type):
+    if pa.types.is_integer(values.type) or column.type in ("HUGEINT", "UHUGEINT"):
         try:
             times = values.cast(pa.int64())
         except pa.ArrowInvalid as error:
-            raise DataError(f'SEEDS gives a "{column.name}" that is beyond 64 bits') from error
+            raise DataError(f'SEEDS gives a "{column.name}" that is beyond 64 bits; event times are not') from error
     else:
         given = pa.table({"at": values})
         with engine.relational.session(Names(sources={"seeds": given})) as session:
@@ -41,6 +42,21 @@ def seed_times(engine: Engine, plan: SamplePlan, table: pa.Table, column: Column
         raise DataError(f"{rows.size} of {len(times)} seeds have no time: {column.name} is NULL or infinite ({shown}); "
                         "give each one, or leave them out")  # fmt: skip
     found: Int64s = times.to_numpy()
+    if (static := np.flatnonzero(found == STATIC)).size:
+        shown = shown_keys(plan, table, static)
+        raise DataError(
+            f'SEEDS gives a "{column.name}" of -2^63, which stands for "always" ({shown}); give a later one'
+        )
+    return found
+
+
+def edge_ids(values: pa.ChunkedArray) -> Int64s:
+    """[rows] the ids of seed edges; -1, which no edge has, for NULL and what is beyond 64 bits."""
+    try:
+        whole = values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        whole = pa.array([v if v is not None and 0 <= v < 2**63 else None for v in values.to_pylist()], pa.int64())
+    found: Int64s = whole.fill_null(-1).to_numpy()
     return found
 
 
@@ -70,4 +86,5 @@ def seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[np.generic]
 def shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
     """The keys of the first three of some rows, for a message."""
     first = table.select(list(plan.columns.key)).take(pa.array(rows[:3])).to_pylist()
-    return ", ".join(str(next(iter(r.values()))) if len(r) == 1 else str(tuple(r.values())) for r in first)
+    keys = [["NULL" if key is None else str(key) for key in row.values()] for row in first]
+    return ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in keys)

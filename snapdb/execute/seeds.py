@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.errors import BindError, DataError, SnapdbError
+from snapdb.errors import BindError, DataError
 from snapdb.execute.edge_seeds import find_ends
 from snapdb.execute.element_columns import read_tables
 from snapdb.execute.key_lookup import NO_KEY, run_lookup
 from snapdb.execute.operator import Engine
-from snapdb.execute.seed_values import seed_targets, seed_times, shown_keys
+from snapdb.execute.seed_values import edge_ids, seed_targets, seed_times, shown_keys
 from snapdb.graph import GraphView
 from snapdb.plan.fits import key_family
 from snapdb.plan.logical import SamplePlan
-from snapdb.relational import Names, OrderKey, order_keys
+from snapdb.plan.places import about_seeds
+from snapdb.relational import Names, OrderKey, order_keys, quote_odd
 from snapdb.sampling import Seeds
 from snapdb.storage.ids import IdMap
 from snapdb.types import Link
@@ -40,7 +40,7 @@ def read_seeds(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap)
         BindError: columns that do not fit.
         DataError: ids or times that are NULL, seeds that are there twice, or not in the snapshot: counted, three shown.
     """
-    with _placed(plan):
+    with about_seeds(plan.seeds.span, plan.outside):
         return _read(engine, plan, view, id_map)
 
 
@@ -67,20 +67,9 @@ def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
         what, shown = "seed edges have an end that is", [f"e_id {seeds.ids[i]}" for i in rows[:3]]
     else:
         what, shown = "seeds are", [str(key) for key in view.keys[seeds.type].read(seeds.ids[rows[:3]]).to_pylist()]
-    with _placed(plan):
+    with about_seeds(plan.seeds.span, plan.outside):
         raise DataError(f"{rows.size} of {late.size} {what} not there yet at the seed's time ({', '.join(shown)}); "
                         "give them a seed_time that is not before their event time, or leave them out")  # fmt: skip
-
-
-@contextmanager
-def _placed(plan: SamplePlan) -> Iterator[None]:
-    """Errors point to the seed query, unless they know better."""
-    try:
-        yield
-    except SnapdbError as error:
-        if error.text is None and error.span is None:
-            error.span = plan.seeds.span
-        raise
 
 
 def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
@@ -96,7 +85,7 @@ def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> S
         ids = _lookup(engine, table.select(list(columns.key)), id_map)
         _check_found(plan, table, ~_alive(view, spec.seed_type, ids))
     else:
-        ids = table.column(columns.key[0]).cast(pa.int64(), safe=False).fill_null(-1).to_numpy()
+        ids = edge_ids(table.column(columns.key[0]))
         ends = _ends(engine, plan, view, spec.link, ids)
         _check_found(plan, table, ends[0] < 0)
     time = None if columns.time is None else seed_times(engine, plan, table, described[columns.time])
@@ -169,7 +158,8 @@ def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
         rows = np.flatnonzero(missing)
         link, name = plan.spec.link, plan.snapshot.name
         what = "seeds are" if link is None else f"seed edges of {link.edge.edge} are"
-        whence = f"… FROM {name}.{plan.spec.seed_type}" if link is None else f"e_id FROM {name}.{link.edge.edge}"
+        type_ = plan.spec.seed_type if link is None else link.edge.edge
+        whence = f"{'…' if link is None else 'e_id'} FROM {quote_odd(name)}.{quote_odd(type_)}"
         raise DataError(f"{rows.size} of {missing.size} {what} not in snapshot {name} "
                         f"({shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}")  # fmt: skip
 
@@ -181,7 +171,8 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
     twice = order[1:][same]
     if twice.size:
         when = "" if time is None else " with the same time"
-        raise DataError(f"{twice.size} seeds occur more than once{when} ({shown_keys(plan, table, twice)}); "
+        what = "1 seed occurs" if twice.size == 1 else f"{twice.size} seeds occur"
+        raise DataError(f"{what} more than once{when} ({shown_keys(plan, table, twice)}); "
                         "select DISTINCT ones, or say ALLOW DUPLICATES")  # fmt: skip
 
 

@@ -10,7 +10,10 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
 
-__all__ = ["by_edge_id", "find_bad_weights"]
+__all__ = ["LEAST", "by_edge_id", "find_bad_weights"]
+
+LEAST = 1e-250
+"""The smallest positive weight."""
 
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -29,7 +32,9 @@ def by_edge_id(weights: Floats, ids: npt.NDArray[np.integer], out: Floats) -> No
 def find_bad_weights(
     rows: RowArrays, root: Floats, patch: Floats, signed: bool, shown: Int64s, barren: Int64s
 ) -> tuple[int, int]:
-    """How many edges of the rows have no finite weight ≥ 0, and how many nodes only zeros; -1: the rows are damaged.
+    """How many edges of the rows have a weight that no draw can go by, and how many nodes only zeros; -1: damage.
+
+    A weight is 0, or LEAST or more and finite: a score is divided by it, which must not become infinite.
 
     The positions of the first such edges go to `shown`, the first such nodes to `barren`. `signed`: weights may be of
     any sign, and zero.
@@ -50,7 +55,7 @@ def find_bad_weights(
                     weight = root[p] if p < held else patch[p - held]
                     edges += 1
                     positive += int(weight > 0.0)
-                    if not (np.isfinite(weight) and (signed or weight >= 0.0)):
+                    if not (np.isfinite(weight) and (signed or weight == 0.0 or weight >= LEAST)):
                         if bad < shown.size:
                             shown[bad] = p
                         bad += 1

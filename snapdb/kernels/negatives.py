@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from snapdb.kernels.birth_order import count_born, rank_born, select_born
 from snapdb.kernels.compiled import kernel
+from snapdb.kernels.eligible import STATIC
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import race_score
 
@@ -117,6 +118,8 @@ def _list_known(
         if mode != EVER:
             if mode == BEFORE:
                 counts = since[e] < moment
+            elif since[e] == STATIC:
+                counts = True
             elif until.size > 0:
                 counts = since[e] <= moment < until[e]
             else:

@@ -14,14 +14,14 @@ from torch import Tensor
 from snapdb.graph.view import Adjacency, Column, Feature, GraphView, KeyReader
 from snapdb.loading.batch import NO_TREES, Batch
 from snapdb.loading.device import Delivery
-from snapdb.loading.lazy import Lazy
+from snapdb.loading.lazy import Held, Lazy
 from snapdb.loading.links import with_pairs
 from snapdb.loading.rows import host, rows_of, tensor_of
 from snapdb.sampling import Edges, Entry, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
 from snapdb.types import EdgeType, Relation, SampleSpec
 
-__all__ = ["Walks", "assemble"]
+__all__ = ["Walk", "Walks", "assemble"]
 
 Int64s = npt.NDArray[np.int64]
 Nodes = Mapping[str, Callable[[], Int64s]]
@@ -76,23 +76,27 @@ def assemble(
         batch_size=entry.ordinals.size,
         input_id=tensor_of(np.array(entry.ordinals, np.int64)),
         y=_targets(view, seeds, entry.ordinals),
-        n_id={name: tensor_of(ids) for name, ids in subgraph.nodes.items()},
+        n_id=Held({name: tensor_of(ids) for name, ids in subgraph.nodes.items()}),
         features=_features(view, delivery, entry, subgraph, nodes),
-        edge_index={key: tensor_of(drawn.index) for key, (_, drawn) in edges.items()},
-        num_sampled_nodes={name: list(counts) for name, counts in subgraph.nodes_per_hop.items()},
-        num_sampled_edges={
-            walk.relation.key: [len(blocks[i].position) for blocks in subgraph.hops]
-            for i, walk in enumerate(sampler.walks)
-        },
+        edge_index=Held({key: tensor_of(drawn.index) for key, (_, drawn) in edges.items()}),
+        num_sampled_nodes=Held({name: list(counts) for name, counts in subgraph.nodes_per_hop.items()}),
+        num_sampled_edges=Held(
+            {
+                walk.relation.key: [len(blocks[i].position) for blocks in subgraph.hops]
+                for i, walk in enumerate(sampler.walks)
+            }
+        ),
         index=index,
         lineage=lineage,
         e_id=e_id,
-        edge_features={
-            walk.relation.key: _edge_features(
-                view, walk.relation.edge.edge, partial(e_id.__getitem__, walk.relation.key)
-            )
-            for walk in sampler.walks
-        },
+        edge_features=Held(
+            {
+                walk.relation.key: _edge_features(
+                    view, walk.relation.edge.edge, partial(e_id.__getitem__, walk.relation.key)
+                )
+                for walk in sampler.walks
+            }
+        ),
         edge_time=_times(edges),
         edge_weight=_weights(edges),
         user_ids=Lazy(
@@ -118,14 +122,14 @@ def _features(
     view: GraphView, delivery: Delivery, entry: Entry, subgraph: Subgraph, nodes: Nodes
 ) -> dict[str, dict[str, Tensor]]:
     """The features of every node; those that change in time before the time of the node's tree."""
-    found: dict[str, dict[str, Tensor]] = {}
+    found: Held[str, dict[str, Tensor]] = Held()
     for kind in nodes:
         before = None
         if subgraph.trees is not None and entry.times is not None:
             before = entry.times[host(subgraph.trees[kind])]
         named = view.node_features.get(kind, {})
         read = {name: delivery.rows(kind, name, feature, nodes[kind], before) for name, feature in named.items()}
-        found[kind] = {name: rows for name, rows in read.items() if rows is not None}
+        found[kind] = Held({name: rows for name, rows in read.items() if rows is not None})
     return found
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from snapdb.errors import BindError
 from snapdb.loading import adapters, audit
-from snapdb.loading.lazy import Lazy
+from snapdb.loading.lazy import Held, Lazy
 from snapdb.loading.rows import pinned
 from snapdb.types import EdgeType, Temporal
 
@@ -165,7 +165,7 @@ class Batch:
         def each(values: Mapping[K, Tensor]) -> Mapping[K, Tensor]:
             if isinstance(values, Lazy):
                 return values.changed(move)
-            return {key: move(value) for key, value in values.items()}
+            return Held({key: move(value) for key, value in values.items()})
 
         there: dict[str, Any] = {name: move(tensor) for name in OPTIONAL if (tensor := getattr(self, name)) is not None}
         return replace(
@@ -173,10 +173,10 @@ class Batch:
             **there,
             input_id=move(self.input_id),
             n_id=each(self.n_id),
-            features={name: each(values) for name, values in self.features.items()},
+            features=Held({name: each(values) for name, values in self.features.items()}),
             edge_index=each(self.edge_index),
             e_id=each(self.e_id),
-            edge_features={key: each(values) for key, values in self.edge_features.items()},
+            edge_features=Held({key: each(values) for key, values in self.edge_features.items()}),
             edge_time=each(self.edge_time),
             edge_weight=each(self.edge_weight),
             batch=each(self.batch),

@@ -41,10 +41,13 @@ class Budget:
         """
         self._batch, self._scratch = max(self._batch, batch), max(self._scratch, scratch)
         if self.limit is not None and batch + scratch > self.limit:
+            parts = f"({_said(batch)}, and {_said(scratch)} as its thread's scratch)"
+            # Scratch is there before the first batch is made.
+            takes = f"{_said(batch + scratch)} {parts}" if batch else f"at least {_said(scratch)}, its thread's scratch"
             raise InputError(
-                f"a stream was given {_said(self.limit)} of memory, but a batch takes {_said(batch + scratch)} "
-                f"({_said(batch)}, and {_said(scratch)} as its thread's scratch); give it more, or make batches "
-                "smaller by BATCH or FANOUT"
+                f"a stream was given {_said(self.limit)} of memory, but a batch takes {takes}; give it more, or make "
+                "batches smaller by BATCH, FANOUT or NEGATIVES",
+                code="memory",
             )
 
     def room(self, threads: int, ahead: int, sharers: int = 1, under_way: int = 0) -> int:

@@ -18,6 +18,7 @@ from snapdb.errors import InputError
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
+from snapdb.loading.lazy import Held
 from snapdb.loading.rows import parts, placed, ready, rows_of, tensor_of
 
 __all__ = ["Delivery", "Residents", "Sent", "one_ahead", "usable"]
@@ -112,7 +113,7 @@ class Delivery:
         """The batch on its way to the device, with the features that lie there."""
         with self.working():
             there = batch if self.device.type == "cpu" else batch.moved(partial(placed, device=self.device))
-            there = replace(there, features={kind: self._joined(there, kind) for kind in there.features})
+            there = replace(there, features=Held({kind: self._joined(there, kind) for kind in there.features}))
             if self._side is None:
                 return Sent(there, None)
             arrival = self._backend.Event()
@@ -133,7 +134,7 @@ class Delivery:
 
     def _joined(self, batch: Batch, kind: str) -> dict[str, Tensor]:
         """All features of a node type, in their order."""
-        found: dict[str, Tensor] = {}
+        found: Held[str, Tensor] = Held()
         for name in self._features.get(kind, batch.features[kind]):
             rows = self._residents.rows(kind, name)
             found[name] = batch.features[kind][name] if rows is None else rows.index_select(0, batch.n_id[kind])

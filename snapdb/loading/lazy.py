@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from snapdb.errors import SnapdbError
 
-__all__ = ["Lazy", "MissingEntryError"]
+__all__ = ["Held", "Lazy", "MissingEntryError"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -17,6 +17,19 @@ class MissingEntryError(SnapdbError, KeyError):
     """A batch has nothing under this key; the message says why, and what is there."""
 
     code = "missing"
+
+
+class Held(dict[K, V]):
+    """Values that are here; a key that is not is refused with what is there instead.
+
+    >>> Held(seven=7)["eight"]
+    Traceback (most recent call last):
+    snapdb.loading.lazy.MissingEntryError: MissingEntryError: nothing for 'eight' here, which has 'seven'
+    """
+
+    def __missing__(self, key: K) -> V:
+        found = ", ".join(map(_plain, self)) or "none"
+        raise MissingEntryError(f"nothing for {_plain(key)} here, which has {found}")
 
 
 class Lazy(Mapping[K, V], Generic[K, V]):

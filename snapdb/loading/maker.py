@@ -21,6 +21,7 @@ from snapdb.loading.rows import parts
 from snapdb.sampling import Seeds, Subgraph
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.entrance import Entrance
+from snapdb.sampling.memory import enough_memory
 from snapdb.types import SampleSpec
 
 __all__ = ["Maker", "Task"]
@@ -76,7 +77,7 @@ class Maker:
     def make(self, lineage: Mapping[str, Any], task: Task) -> Batch:
         """The batch, ready to go to the device; runs on any thread. An error says which batch it was."""
         try:
-            with self._delivery.working():
+            with enough_memory(*task.index), self._delivery.working():
                 return self._made(lineage, task)
         except Exception as error:
             error.add_note(f"while making batch {task.index[1]} of epoch {task.index[0]}")

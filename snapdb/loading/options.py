@@ -24,7 +24,7 @@ class Options:
     def __post_init__(self) -> None:
         for name in self.__slots__:
             value = getattr(self, name)
-            if value is not None and not isinstance(value, int):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
                 raise ValueError(f"{name} is a whole number, found {value!r}")
         if self.threads is not None and self.threads < 0:
             raise ValueError(f"threads is 0 or more, or None for all cores, found {self.threads}")

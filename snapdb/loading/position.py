@@ -49,6 +49,8 @@ def checked(state: Mapping[str, Any], expected: Mapping[str, Any], batches_in: C
     Raises:
         InputError: it does not, or is no state.
     """
+    if not isinstance(state, Mapping):
+        raise InputError(f"this is not a stream's state, but {state!r:.60}; give what state_dict() returned")
     for name, here in expected.items():
         if name not in state:
             raise InputError(f"this is not a stream's state: it has no {name!r}; give what state_dict() returned")

@@ -113,6 +113,8 @@ class BatchStream(IterableDataset[Batch]):
 
     def __getitem__(self, index: int) -> Batch:
         """The batch that an iteration of the current epoch gives at this place, sampled on its own."""
+        if isinstance(index, bool) or not isinstance(index, int):
+            raise TypeError(f"batches are numbered from 0: a whole number is needed, found {index!r}")
         shares = self._share(self._epoch)
         if not -len(shares) <= index < len(shares):
             raise IndexError(
@@ -144,8 +146,8 @@ class BatchStream(IterableDataset[Batch]):
 
     def set_epoch(self, epoch: int) -> None:
         """Makes this the current epoch: the next iteration gives it from its start, the one after that the next."""
-        if not isinstance(epoch, int) or epoch < 0:
-            raise ValueError(f"an epoch is a whole number, 0 or more, found {epoch!r}")
+        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch < 2**31:
+            raise ValueError(f"an epoch is a whole number from 0 up to 2^31, found {epoch!r}")
         self._epoch, self._taken, self._resumed = epoch, 0, False
 
     def state_dict(self) -> dict[str, Any]:

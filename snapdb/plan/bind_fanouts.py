@@ -25,13 +25,13 @@ def bind_fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tup
         _check_counts(clause, lengths, statement.fanout_span)
         if clause.edge is None:
             if default is not None:
-                raise BindError("DEFAULT is given twice", span=clause.span)
+                raise BindError("DEFAULT is given twice; keep one", span=clause.span)
             default = clause
             continue
         edge = find_edge_type(context, snapshot, clause.edge)
         directions = {d for name, d in found if name == edge.name}
         if clause.direction in directions or (directions and "BOTH" in (*directions, clause.direction)):
-            raise BindError(f"{edge.name} has this direction already", span=clause.span)
+            raise BindError(f"{edge.name} has this direction already (BOTH is IN and OUT); keep one", span=clause.span)
         found[edge.name, clause.direction] = Fanout(edge.type, clause.direction, clause.counts)
     if default is not None:
         named = {name for name, _ in found}

@@ -13,6 +13,9 @@ from snapdb.types import EdgeElement, Link, Negatives, Snapshot, Table
 
 __all__ = ["bind_link"]
 
+_MOST = 1_000_000
+"""Negatives of a positive: a batch has a table of all of them."""
+
 
 def bind_link(statement: Sample, snapshot: Snapshot, context: Context, tables: Mapping[str, Table]) -> Link | None:
     """What seed edges bring with them; None: the seeds are vertices.
@@ -45,8 +48,8 @@ def _negatives(
     clause = statement.negatives
     if clause is None:
         return None
-    if not 1 <= clause.count < 2**31:
-        raise BindError(f"NEGATIVES takes a number from 1 to 2^31 - 1, found {clause.count}", span=clause.span)
+    if not 1 <= clause.count <= _MOST:
+        raise BindError(f"NEGATIVES takes a number from 1 to {_MOST:,}, found {clause.count}", span=clause.span)
     weight: str | None = None
     if clause.weight == "DEGREE":
         weight = "DEGREE"

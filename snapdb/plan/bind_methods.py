@@ -8,6 +8,7 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.fits import is_weight
 from snapdb.plan.names import find_column, find_edge_type
 from snapdb.plan.scope import Context
+from snapdb.relational import quote_odd
 from snapdb.sql.ast import Name, Sample, WeightColumn
 from snapdb.types import Column, Drawing, EdgeElement, Fanout, Method, Snapshot, Table
 from snapdb.types.suggest import did_you_mean
@@ -88,7 +89,7 @@ def _weights(
     found = {edge.name: said.get(edge.name) or edge.weight for edge in walked}
     if missing := [name for name, column in found.items() if column is None]:
         raise BindError(f"METHOD {method} needs a weight of every edge type in FANOUT, and {missing[0]} has none; say "
-                        f"WEIGHT BY {missing[0]}.column, or give it a WEIGHT in the graph",
+                        f"WEIGHT BY {quote_odd(missing[0])}.column, or give it a WEIGHT in the graph",
                         span=_place(statement))  # fmt: skip
     return {name: column for name, column in found.items() if column is not None}
 
@@ -105,7 +106,8 @@ def _said(
     for item in columns:
         if item.edge is None:
             if len(columns) > 1:
-                raise BindError(f"of several columns each names its edge type, as in {walked[0].name}.{item.column}",
+                raise BindError(f"of several columns each names its edge type, as in "
+                                f"{quote_odd(walked[0].name)}.{quote_odd(item.column.text)}",
                                 span=item.column.span)  # fmt: skip
             return {edge.name: _weight_of(edge, item.column, tables, alone=len(walked) == 1) for edge in walked}
         edge = find_edge_type(context, snapshot, item.edge)
@@ -123,7 +125,9 @@ def _weight_of(edge: EdgeElement, name: Name, tables: Mapping[str, Table], *, al
         return find_weight(tables[edge.table.lower()], name).name
     except BindError as error:
         if not alone:
-            error.message += f" (a column by itself is one of every edge type in FANOUT; say type.{name} for some)"
+            error.message += (
+                f" (a column by itself is one of every edge type in FANOUT; say type.{quote_odd(name.text)} for some)"
+            )
         raise
 
 

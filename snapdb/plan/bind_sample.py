@@ -18,6 +18,7 @@ from snapdb.plan.bind_seeds import seed_columns
 from snapdb.plan.bind_temporal import bind_temporal
 from snapdb.plan.logical import AuditPlan, SamplePlan, SeedColumns
 from snapdb.plan.names import find_snapshot, find_vertex_type
+from snapdb.plan.places import Places, about_seeds
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.relational import Names, quote
@@ -41,12 +42,12 @@ def bind_sample(statement: Sample, context: Context) -> SamplePlan:
     snapshot = find_snapshot(context, statement.snapshot)
     spec = _spec(statement, snapshot, context)
     seeds = context.asked(statement.seeds, first=snapshot)
-    with context.session(seeds) as session:
+    with about_seeds(seeds.span, None), context.session(seeds) as session:
         check_repeatable(session, statement.seeds, _WHY)
         described = session.describe(seeds.text, seeds.parameters)
     clause = statement.temporal or statement.known
     columns = _columns(context, described, spec, snapshot, seeds.span, clause.span if clause else seeds.span)
-    return SamplePlan(spec, snapshot, seeds, statement.epochs, columns)
+    return SamplePlan(spec, snapshot, seeds, statement.epochs, columns, _places(statement))
 
 
 def bind_audit(statement: Audit, context: Context) -> AuditPlan:
@@ -59,11 +60,24 @@ def with_seeds(context: Context, plan: SamplePlan, seeds: Any) -> SamplePlan:
 
     Further columns are the seeds' times and targets, as in SEEDS: a mapping with `seed_time` gives a column each.
     """
-    asked = _asked_outside(context, plan, seeds) if isinstance(seeds, str) else _given(plan, seeds)
-    with context.session(asked) as session:
-        described = session.describe(asked.text, asked.parameters)
-    columns = _columns(context, described, plan.spec, plan.snapshot, asked.span, asked.span)
-    return replace(plan, seeds=asked, columns=columns)
+    asked = _asked_outside(context, plan, seeds) if isinstance(seeds, str) else _given(seeds)
+    outside = seeds if isinstance(seeds, str) else ""
+    with about_seeds(asked.span, outside):
+        with context.session(asked) as session:
+            described = session.describe(asked.text, asked.parameters)
+        columns = _columns(context, described, plan.spec, plan.snapshot, asked.span, asked.span)
+    return replace(plan, seeds=asked, columns=columns, outside=outside)
+
+
+def _places(statement: Sample) -> Places:
+    """Where the clauses stand that are looked into when the sampler is opened."""
+    weights, device = statement.weights or statement.method, statement.device or statement.backend
+    return Places(
+        weights=None if weights is None else weights.span,
+        negatives=None if statement.negatives is None else statement.negatives.span,
+        device=None if device is None else device.span,
+        memory=None if statement.memory is None else statement.memory.span,
+    )
 
 
 def _columns(
@@ -79,7 +93,7 @@ def _columns(
 
 
 def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> Asked:
-    """A SELECT from outside; what is wrong in it is shown in it, what it gives at SEEDS of the statement."""
+    """A SELECT from outside; what is wrong in it is shown in it."""
     (query, *more) = parse(seeds) or (None,)
     if not isinstance(query, Query) or more:
         raise BindError("seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1))
@@ -89,15 +103,15 @@ def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> Asked:
             check_repeatable(session, query.query, _WHY)
             session.describe(asked.text, asked.parameters)
     except SnapdbError as error:
-        raise error.located(seeds) from error.__cause__
-    return replace(asked, pieces=(), span=plan.seeds.span)
+        raise error.located(seeds, query.span) from error.__cause__
+    return asked
 
 
-def _given(plan: SamplePlan, seeds: Any) -> Asked:
+def _given(seeds: Any) -> Asked:
     table = as_arrow(seeds)
     name = "snapdb seeds given"
     columns = ", ".join(quote(c) for c in table.column_names)
-    return Asked(f"SELECT {columns} FROM {quote(name)}", plan.seeds.span, Names(sources={name: table}))
+    return Asked(f"SELECT {columns} FROM {quote(name)}", Span(0, 0), Names(sources={name: table}))
 
 
 def _clause_needing_time(spec: SampleSpec) -> str | None:
@@ -119,7 +133,7 @@ def _spec(statement: Sample, snapshot: Snapshot, context: Context) -> SampleSpec
     drawing = bind_drawing(statement, snapshot, fanouts, context, tables)
     device = None if statement.device is None else _device(statement.device)
     backend = None if statement.backend is None else statement.backend.value
-    if backend == "torch" or (backend is None and device is not None):
+    if backend == "torch":  # without WITH, a GPU leaves such a sampler to numba
         _check_cap(statement, fanouts, drawing)
     return SampleSpec(
         snapshot=snapshot.name,

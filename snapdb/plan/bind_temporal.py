@@ -8,6 +8,7 @@ from snapdb.errors import BindError
 from snapdb.plan.bind_window import check_length, event_unit
 from snapdb.plan.fits import graph_times
 from snapdb.plan.moments import duration, whole
+from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import Island, Sample
 from snapdb.types import Snapshot, Table, Temporal, TimeUnit
@@ -39,6 +40,8 @@ def bind_temporal(
 
 def _length(context: Context, length: Island, unit: TimeUnit | None) -> int:
     asked = context.asked(length)
+    with context.session(asked) as session:
+        check_repeatable(session, length, "what a seed sees must be repeatable", "write the length itself")
     check_length(context, asked, unit, "WITHIN")
     found = whole(context, asked) if unit == "integer" else duration(context, length)
     if found < 0:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from snapdb.plan.asked import Asked
+from snapdb.plan.places import Places
 from snapdb.types import (
     PINNED,
     Column,
@@ -229,6 +230,9 @@ class SamplePlan:
     seeds: Asked
     epochs: int
     columns: SeedColumns
+    places: Places = Places()  # noqa: RUF009  # frozen, and empty
+    outside: str | None = None
+    """The SELECT that was given as seeds=, empty where ids were; None: the seeds are the statement's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from snapdb.catalog import Catalog
 from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.fits import is_event_time
 from snapdb.plan.scope import Context
+from snapdb.relational import quote_odd
 from snapdb.sql.ast import Name
 from snapdb.types import Column, EdgeElement, PropertyGraph, Snapshot, Table, VertexElement
 from snapdb.types.suggest import did_you_mean
@@ -61,7 +62,7 @@ def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
         known = [v.name for v in snapshot.graph.vertices]
         hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
         if snapshot.graph.edge(name.text) is not None:
-            hint = f"; {name} is an edge type: write SEEDS EDGES {name} (SELECT e_id FROM …)"
+            hint = f"; {name} is an edge type: write SEEDS EDGES {quote_odd(name.text)} (SELECT e_id FROM …)"
         raise BindError(f'no vertex type "{name}" in snapshot {snapshot.name}{hint}',
                         span=name.span, code="unknown-type")  # fmt: skip
     return vertex

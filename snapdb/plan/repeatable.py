@@ -12,13 +12,14 @@ __all__ = ["check_repeatable"]
 _CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
 _ALSO = frozenset(("current_localtime", "current_localtimestamp"))
 """Functions of the clock that DuckDB does not list as such. age() of one argument is another."""
+_INSTEAD = "store its result in a table, or choose by a column or hash()"
 
 
-def check_repeatable(session: Session, island: Island, why: str) -> None:
-    """Nothing when the island gives the same rows each time.
+def check_repeatable(session: Session, island: Island, why: str, instead: str = _INSTEAD) -> None:
+    """Nothing when the island gives the same each time.
 
     Raises:
-        BindError: it calls a function that does not, at the function's place; the message ends with `why`.
+        BindError: it calls a function that does not, at the function's place; the message says `why`, then `instead`.
     """
     rows = session.rows("SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'")
     volatile = {str(row[0]) for row in rows} | _ALSO
@@ -26,9 +27,9 @@ def check_repeatable(session: Session, island: Island, why: str) -> None:
     for i, token in enumerate(tokens):
         if _is_volatile(token, tokens[i + 1 :], volatile):
             at = island.span.start + token.span.start
+            what = "rows" if instead == _INSTEAD else "values"
             raise BindError(
-                f"{token.text} gives other rows each time, and {why}; store its result in a table, or choose by a "
-                "column or hash()",
+                f"{token.text} gives other {what} each time, and {why}; {instead}",
                 span=Span(at, at + len(token.text)),
             )
 

@@ -2,7 +2,7 @@
 
 from snapdb.relational.columns import check_storable, default_value, is_plain, parquet_form
 from snapdb.relational.expressions import OrderKey, conjuncts, order_keys, references
-from snapdb.relational.quote import quote, quote_all, text_literal
+from snapdb.relational.quote import quote, quote_all, quote_odd, text_literal
 from snapdb.relational.seat import Names, Relational, Session
 from snapdb.relational.tables import ROW_ID, deleted_rows, key_bounds, key_rows, parquet_files, table_rows
 
@@ -24,6 +24,7 @@ __all__ = [
     "parquet_form",
     "quote",
     "quote_all",
+    "quote_odd",
     "references",
     "table_rows",
     "text_literal",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-__all__ = ["quote", "quote_all", "text_literal"]
+import duckdb
+
+__all__ = ["quote", "quote_all", "quote_odd", "text_literal"]
 
 
 def quote(name: str) -> str:
@@ -23,6 +26,17 @@ def quote_all(names: Iterable[str]) -> str:
     '"a", "b c"'
     """
     return ", ".join(map(quote, names))
+
+
+def quote_odd(name: str) -> str:
+    """An identifier as a person would write it: in double quotes where it needs them.
+
+    >>> quote_odd("person"), quote_odd("my person"), quote_odd("order")
+    ('person', '"my person"', '"order"')
+    """
+    plain = re.fullmatch(r"[a-z_]\w*", name, re.IGNORECASE | re.ASCII)
+    kinds = [kind for _, kind in duckdb.tokenize(name)] if plain else []
+    return name if kinds == [duckdb.token_type.identifier] else quote(name)
 
 
 def text_literal(text: str) -> str:

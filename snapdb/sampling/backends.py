@@ -38,8 +38,9 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> Sampler | TorchSampler:
     home = importlib.import_module("snapdb.sampling.torch_sampler")
     try:
         sampler: TorchSampler = home.TorchSampler(view, spec, device)
-    except InputError:
+    except InputError as error:
         if spec.backend == "torch":
+            error.code = "device"
             raise
         return Sampler(view, spec)
     return sampler
@@ -48,15 +49,18 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> Sampler | TorchSampler:
 def _check_device(name: str) -> None:
     """Refuses what is not the name of a device, and GPUs that are not there."""
     if not _DEVICE.fullmatch(name):
-        raise InputError(f"ON {name!r} is not the name of a device: say 'cpu', 'cuda', or 'cuda:1' for the second GPU")
+        raise InputError(f"ON {name!r} is not the name of a device: say 'cpu', 'cuda', or 'cuda:1' for the second GPU",
+                         code="device")  # fmt: skip
     if name == "cpu":
         return
     torch = importlib.import_module("torch")
     if not torch.cuda.is_available():
         raise InputError(
             f"ON {name!r} was asked, but torch {torch.__version__} finds no CUDA device here; "
-            "leave ON out to sample on the CPU, or install a torch built for CUDA where there is a GPU"
+            "leave ON out to sample on the CPU, or install a torch built for CUDA where there is a GPU",
+            code="device",
         )
     found = torch.cuda.device_count()
     if ":" in name and int(name.partition(":")[2]) >= found:
-        raise InputError(f"ON {name!r} was asked, but there are {found} CUDA devices: the last is 'cuda:{found - 1}'")
+        raise InputError(f"ON {name!r} was asked, but there are {found} CUDA devices: the last is 'cuda:{found - 1}'",
+                         code="device")  # fmt: skip

@@ -43,7 +43,7 @@ class Hop:
 
     def keys(self) -> DrawKeys:
         """The keys of all its draws."""
-        seed, kind, batch = self.spec.seed, self.walk.fanout.hash, self.batch
+        seed, kind, batch = self.spec.seed, self.walk.relation.hash, self.batch
         number = EVERY_HOP if self.spec.reuse_hops else self.number
         pick, none = pick_prefix(seed, batch, number, kind), np.uint64(0)
         if self.walk.method == LABOR:

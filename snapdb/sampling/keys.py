@@ -29,7 +29,7 @@ class Domain(IntEnum):
 def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
     """The pick key of a whole hop over one edge type: folding a node's dense id into it gives the node's key.
 
-    `batch` is the global batch number, `edge_type` is `Fanout.hash`.
+    `batch` is the global batch number, `edge_type` is `Relation.hash`.
 
     >>> from snapdb.kernels.rng import fold
     >>> hex(fold(pick_prefix(42, 7, 1, 0x860DA7D90BDD38F6), np.uint64(123456)))

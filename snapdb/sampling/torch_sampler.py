@@ -127,7 +127,7 @@ class TorchSampler:
             self.spec.seed,
             growing.number,
             EVERY_HOP if self.spec.reuse_hops else hop,
-            walk.fanout.hash,
+            walk.relation.hash,
             None if growing.limits is None else growing.limits.ordinals,
         )
         drawn = self._edges(walk, fanout, frontier, growing.limits, growing.hidden.get(walk.relation), keys)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from snapdb.errors import BindError, CorruptError, DataError
 from snapdb.graph.view import Adjacency, Column, GraphView
-from snapdb.kernels.choose_weights import by_edge_id, find_bad_weights
+from snapdb.kernels.choose_weights import LEAST, by_edge_id, find_bad_weights
 from snapdb.kernels.forms import DAMAGED, by_part, plain_array
 from snapdb.types import Drawing, Relation
 
@@ -34,7 +34,9 @@ def open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, draw
     elif adjacency.weight is not None:
         column = adjacency.weight
     else:
-        raise BindError(f"edge type {name} has no weight {named!r}; name a column of its table by WEIGHT BY")
+        raise BindError(
+            f"edge type {name} has no weight {named!r}; name a column of its table by WEIGHT BY", code="weights"
+        )
     _check(view, relation, adjacency, column, drawing)
     return column
 
@@ -66,17 +68,20 @@ def _check(view: GraphView, relation: Relation, adjacency: Adjacency, column: Co
         raise CorruptError(DAMAGED)
     name, by = relation.edge.edge, _column(drawing, relation)
     if bad:
-        asked = "finite" if signed else "finite and not negative"
+        asked = "finite" if signed else f"finite, and 0 or at least {LEAST}"
         positions = shown[:bad]
         pairs = zip(adjacency.edge_id.read(positions).tolist(), column.read(positions).tolist(), strict=True)
         examples = ", ".join(f"{weight} at e_id {edge}" for edge, weight in pairs)
         raise DataError(
-            f"weights of {name} are {asked}, but {by} has {bad} that are not: {examples}; "
-            "correct them, or weigh by another column"
+            f"weights of {name} are {asked}, but {by} has {bad} that {'is' if bad == 1 else 'are'} not: {examples}; "
+            "correct them, or weigh by another column",
+            code="weights",
         )
     if empty:
         keys = ", ".join(map(str, view.keys[relation.expands].read(barren[:empty]).to_pylist()))
+        have = "has" if empty == 1 else "have"
         raise DataError(
             f"of each {relation.expands} that has {name} edges ({relation.direction}) some must have a weight above 0, "
-            f"but {empty} have only zeros in {by}: {keys}; correct them, or weigh by another column"
+            f"but {empty} {have} only zeros in {by}: {keys}; correct them, or weigh by another column",
+            code="weights",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from snapdb.errors import ParseError
 from snapdb.sql.brackets import partners
 from snapdb.sql.islands import READS, Family, says
 from snapdb.sql.refuse import refused
@@ -24,11 +25,9 @@ def check_query(tokens: Sequence[Token]) -> None:
     index = _inner(tokens, pairs)
     if index is None:
         return
+    if tokens[0].word == "EXPLAIN":
+        _check_explained(tokens[index], tokens[index - 1])
     token, leading = tokens[index], tokens[0].word
-    if leading == "EXPLAIN" and token.word not in (*LEADING, "("):
-        reason = "in this version EXPLAIN shows how a query, SAMPLE, CREATE SNAPSHOT or REFRESH SNAPSHOT runs"
-        way = "write EXPLAIN SELECT …, or run the statement"
-        raise refused(f"EXPLAIN {token.text[:40]}", reason, way, token.span)
     if leading == "SUMMARIZE" and token.word in {"SNAPSHOT", "GRAPH"} and index + 1 < len(tokens):
         way = "write SUMMARIZE snapshot.element"
         raise refused(f"SUMMARIZE {token.word}", "it is not in this version", way, token.span)
@@ -40,6 +39,22 @@ def check_query(tokens: Sequence[Token]) -> None:
         reason = "a write starts with its own word, so that every version is made by a statement that says so"
         way = "write INSERT INTO t WITH … SELECT …" if word == "INSERT" else f"start with {word}, WITH in its query"
         raise refused(f"{tokens[0].word} … {word}", reason, way, tokens[main].span)
+
+
+def _check_explained(token: Token, before: Token) -> None:
+    """Raise when what follows EXPLAIN and its options is nothing that it can explain."""
+    if token.word in (*LEADING, "("):
+        return
+    if token.word == "ANALYSE":
+        raise ParseError("EXPLAIN ANALYSE is spelled EXPLAIN ANALYZE here", span=token.span)
+    if token.word == ")" or (before.text == "(" and token.word not in {"CREATE", "REFRESH", "SAMPLE"}):
+        raise ParseError(f"EXPLAIN takes its options as (FORMAT text), (FORMAT json) or (ANALYZE), found "
+                         f"{token.text[:40]}; leave the parentheses out for the usual", span=token.span)  # fmt: skip
+    reason = "in this version EXPLAIN shows how a query, SAMPLE, CREATE SNAPSHOT or REFRESH SNAPSHOT runs"
+    way = "write EXPLAIN SELECT …, or run the statement"
+    if token.word == "AUDIT":
+        way = "write EXPLAIN SAMPLE … for what its batches take, or AUDIT SAMPLE … by itself"
+    raise refused(f"EXPLAIN {token.text[:40]}", reason, way, token.span)
 
 
 def explained_family(tokens: Sequence[Token]) -> Family | None:

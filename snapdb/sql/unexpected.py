@@ -28,6 +28,9 @@ _READABLE = {
     "$END": "the end of the statement",
 }
 
+_LONG = 80
+"""Characters of what was expected that are not worth reading where a word was only misspelt."""
+
 _GROUPS = (
     (
         frozenset({"MINUS", "NUMBER", "STRING", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "LPAR"}),
@@ -48,8 +51,9 @@ def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> Pa
     index = next(index for index, token in enumerate(tokens) if token.span.start == error.token.start_pos)
     found = tokens[index]
     hint = _hint(found, accepted, parser) or _misread(tokens[index - 1], accepted, parser)
-    message = f"expected {expected}, found {found.text[:40]}{hint}"
-    return ParseError(message, span=found.span)
+    if "did you mean" in hint and len(expected) > _LONG:
+        return ParseError(f"{found.text[:40]} is not expected here{hint}", span=found.span)
+    return ParseError(f"expected {expected}, found {found.text[:40]}{hint}", span=found.span)
 
 
 def _expected(accepted: Iterable[str], parser: Lark) -> str:

@@ -52,6 +52,11 @@ class Relation(NamedTuple):
         return self.edge.destination if self.direction == "OUT" else self.edge.source
 
     @property
+    def hash(self) -> int:
+        """The edge type's and direction's part of the draw key."""
+        return type_hash(self.edge, self.direction)
+
+    @property
     def key(self) -> EdgeType:
         """The batch's key: the edge type, or (destination, 'rev_' + edge, source) when walked OUT, as PyG names it."""
         if self.direction == "OUT":
@@ -67,11 +72,6 @@ class Fanout:
     direction: Direction
     counts: tuple[int, ...]
     """One number a hop from the seeds on; FULL takes all, 0 stops this type at that hop."""
-
-    @property
-    def hash(self) -> int:
-        """The edge type's part of the draw key."""
-        return type_hash(self.edge, self.direction)
 
     @property
     def sort_key(self) -> bytes:
