@@ -435,8 +435,8 @@ def test_reused_hops_draw_the_same_again() -> None:
             "UNIFORM",
             "w has 4 that are not: -2.0 at e_id 1, nan at e_id 2, inf at e_id 3",
         ),
-        ([1.0, -2.0, np.nan, 1.0, -1.0], "TOPK", "finite, but w has 1 that are not: nan at e_id 2"),
-        ([0.0] * 5, "PRIORITY", "but 1 have only zeros in w: zero"),
+        ([1.0, -2.0, np.nan, 1.0, -1.0], "TOPK", "finite, but w has 1 that is not: nan at e_id 2"),
+        ([0.0] * 5, "PRIORITY", "but 1 has only zeros in w: zero"),
     ],
 )
 def test_weights_that_no_draw_can_go_by_are_refused(weight: list[float], method: Any, text: str) -> None:
