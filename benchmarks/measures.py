@@ -31,6 +31,7 @@ from benchmarks.naive import naive_batches
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading import BatchStream
 from snapdb.loading.assemble import assemble
+from snapdb.loading.device import Delivery
 from snapdb.sampling import epoch_order, node_entry
 
 __all__ = ["BATCH", "FANOUTS", "MEASURES", "QUERY", "Figures"]
@@ -104,15 +105,17 @@ def stages_pass(stream: BatchStream, epoch: int, spent: dict[str, float]) -> Pas
     """One thread's work in its parts, then the stream's own epoch; adds the seconds of each to `spent`."""
     order = epoch_order(stream.seeds, SEED, epoch, "SHUFFLE")
     view = _timed_view(stream.view, spent)
+    delivery = Delivery(torch.device("cpu"), view)
     scratch = stream.sampler.scratch()
     for number in range(stream.batches):
         ordinals = order[number * BATCH : (number + 1) * BATCH]
         began = time.perf_counter()
-        found = stream.sampler.sample(
-            node_entry("node", stream.seeds.ids[ordinals]), epoch * stream.batches + number, scratch
-        )
+        entry = node_entry("node", stream.seeds.ids[ordinals], ordinals)
+        found = stream.sampler.sample(entry, epoch * stream.batches + number, scratch)
         sampled, gathered = time.perf_counter(), spent["gather"]
-        batch = assemble(view, stream.sampler, stream.seeds, ordinals, found, index=(epoch, number), lineage={})
+        batch = assemble(
+            view, stream.sampler, stream.seeds, entry, found, delivery, index=(epoch, number), lineage={"rules": {}}
+        )
         spent["sampling"] += sampled - began
         spent["assembly"] += time.perf_counter() - sampled - (spent["gather"] - gathered)
         yield len(batch.n_id["node"]), 0

@@ -52,6 +52,8 @@ SETTINGS = tuple(
 )
 ALONE = Setting(0, 1, keeping=True)
 """For sampling alone: one thread, no worker."""
+OURS_ALONE = Setting(0, 1, keeping=False)
+"""The same for snapdb, which recycles its blocks itself: with malloc as it is, they lie on big pages."""
 OURS = Setting(CORES, 1, keeping=False)
 
 
@@ -101,7 +103,8 @@ def _measured(options: argparse.Namespace) -> Iterator[Row]:
                 for threads in (1, CORES):
                     yield _floor(size, threads, counts, turn)
                 for cell in _cells(peers):
-                    setting = ALONE if cell.mode == "sample" else best.get(cell.system, OURS)
+                    alone = OURS_ALONE if cell.system == "snapdb" else ALONE
+                    setting = alone if cell.mode == "sample" else best.get(cell.system, OURS)
                     yield _run(cell, size, counts, setting, turn, options)
 
 

@@ -38,12 +38,11 @@ WEIGHED: dict[str, Drawing] = {
 @pytest.mark.parametrize("drawing", DRAWINGS)
 def test_every_method_draws_what_the_oracle_draws(drawing: str, setting: str, backend: Backend) -> None:
     for direction in get_args(Direction):
-        for seed in range(2):
-            graph, spec, entry, batch = case(drawing, setting, direction, seed)
-            agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), entry, batch)
+        graph, spec, entry, batch = case(drawing, setting, direction, 0)
+        agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), entry, batch)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(list(DRAWINGS)),
     st.sampled_from(list(SETTINGS)),
