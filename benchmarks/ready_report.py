@@ -101,16 +101,18 @@ class _Case:
 
 TRIED = """### Reading this
 
-- PyG samples by torch-sparse here: pyg-lib, which is several times faster, is not on PyPI. The ratios beside PyG flatter.
-- The floor takes every byte of a batch at the rate of random lines of 64 bytes. Rows of features are several lines that
-  lie together, and what is written lies in order: both go faster than random lines, so that a ready batch can be beyond
-  100 %. Sampling alone is the honest share: what it touches is single lines.
-- snapdb's own rates vary by a quarter from hour to hour on a machine whose memory is shared; peers that compute more for
-  a byte vary less.
-- Tried for the goals beside DGL: 64-byte streaming stores with lines spliced over rows (a quarter to a third less time in
-  the gather), bounds kept from the counting pass for the drawing pass and a filter before the search for duplicates (a
-  tenth less time in sampling), big pages under mapped topologies and features (a fifth less). Without gain: 16-byte
-  streaming stores, prefetches past the caches, drawing a block ahead of the one being numbered, other block sizes.
+- PyG samples by torch-sparse here: pyg-lib, which is several times faster, is not on PyPI. The ratios beside
+  PyG flatter.
+- The floor takes every byte of a batch at the rate of random lines of 64 bytes. Rows of features are several
+  lines that lie together, and what is written lies in order: both go faster than random lines: a ready batch
+  can be beyond 100 %. Sampling alone is the honest share: what it touches is single lines.
+- snapdb's own rates vary by a quarter from hour to hour on a machine whose memory is shared; peers that compute
+  more for a byte vary less.
+- Tried for the goals beside DGL: 64-byte streaming stores with lines spliced over rows (a quarter to a third
+  less time in the gather), bounds kept from the counting pass for the drawing pass and a filter before the
+  search for duplicates (a tenth less time in sampling), big pages under mapped topologies and features (a fifth
+  less). Without gain: 16-byte streaming stores, prefetches past the caches, drawing a block ahead of the one
+  being numbered, other block sizes.
 """
 
 
