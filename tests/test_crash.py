@@ -59,7 +59,7 @@ SNAPSHOTS = {
     ),
 }
 """What happened before, a statement, and how it did it."""
-EVERY = 1 if os.environ.get("SNAPDB_SOAK") else 3
+EVERY = 1 if os.environ.get("SNAPDB_SOAK") else 4
 """After which crashes the statement is run again and what the crash left is swept; all of them are looked at."""
 
 

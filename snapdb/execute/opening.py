@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -11,6 +12,7 @@ from snapdb.execute.seeds import check_born, read_seeds
 from snapdb.graph import GraphView, open_snapshot
 from snapdb.graph.open import read_layout, unless_moved
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
+from snapdb.kernels.warm import warming
 from snapdb.plan.logical import SamplePlan
 from snapdb.sampling import Seeds
 from snapdb.storage.artefacts import find_or_build
@@ -44,7 +46,8 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
     opened = open_snapshot(engine.home, engine.ledger, plan.snapshot)
     try:
         engine.check_stopped()
-        seeds = read_seeds(engine, plan, opened.view, opened.id_maps[plan.spec.seed_type])
+        with warming() if plan.spec.backend != "torch" else nullcontext():
+            seeds = read_seeds(engine, plan, opened.view, opened.id_maps[plan.spec.seed_type])
         engine.check_stopped()
         with plan.places.under():
             view = with_columns(engine, plan, opened.view, opened.id_maps, timed=seeds.time is not None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Thread
+from threading import Event, Thread
 
 import numpy as np
 
@@ -17,18 +17,23 @@ from snapdb.kernels.spans import PLAIN_FIELDS, is_plain
 __all__ = ["warming"]
 
 
+_warm = Event()
+
+
 @contextmanager
 def warming() -> Iterator[None]:
     """Loads them, or compiles them where no cache is, while the block runs; afterwards they are there.
 
-    The thread has ended by then: a process that forks while numba holds its lock leaves it locked in the child.
+    The thread has ended by then: a process that forks while numba holds its lock leaves it locked in the child. An
+    error of the block does not wait for it.
     """
+    if _warm.is_set():
+        yield
+        return
     thread = Thread(target=_touch, name="snapdb-warming", daemon=True)
     thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
+    yield
+    thread.join()
 
 
 def _touch() -> None:
@@ -46,3 +51,4 @@ def _touch() -> None:
     gather(np.zeros(1), one)
     gather(np.zeros((1, 16), np.float32), one)
     gather(np.zeros((1, min(STREAMED, 1 << 22)), np.uint8), one)
+    _warm.set()
