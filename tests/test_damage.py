@@ -182,7 +182,7 @@ def test_a_damaged_catalog_is_refused_or_changes_nothing(
     answers: dict[str, list[Any]], copy: Callable[[], Path]
 ) -> None:
     random_ = random.Random("damage catalog")
-    for _ in range(15 * TIMES):
+    for _ in range(8 * TIMES):
         path = copy()
         what = flip(path / "catalog.sqlite", random_)
         for question, found in survey(path, QUESTIONS, verify=True):
@@ -202,7 +202,7 @@ def test_a_damaged_log_of_the_catalog_gives_an_older_version_or_an_error(
             db.execute(f"CREATE TABLE t{version} AS SELECT {version} AS a")
             history.append(ask(db, "SHOW VERSIONS"))
         assert (db.path / "catalog.sqlite-wal").stat().st_size
-        for _ in range(15 * TIMES):
+        for _ in range(8 * TIMES):
             path = tmp_path / "x.snapdb"
             shutil.rmtree(path, ignore_errors=True)
             shutil.copytree(db.path, path)
@@ -310,7 +310,7 @@ def test_a_spoiled_catalog_raises_only_errors_of_snapdb_and_touches_nothing_outs
     copy: Callable[[], Path], outside: Path
 ) -> None:
     random_ = random.Random("spoil")
-    for _ in range(20 * TIMES):
+    for _ in range(10 * TIMES):
         path = copy()
         use(path, spoil(path, random_, outside))
 
