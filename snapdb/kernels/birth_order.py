@@ -94,6 +94,13 @@ def count_born(times: Int64s, moment: Number) -> int:
 
 
 @kernel
+def _ones_before(words: Words, before: Int64s, base: Number, low: Number, high: Number) -> tuple[Number, Number]:
+    """How many bits of the level that begins at `base` are set before two of its places."""
+    first = before[2 * (base >> 9)]
+    return live_before(words, before, base + low) - first, live_before(words, before, base + high) - first
+
+
+@kernel
 def rank_born(words: Words, before: Int64s, zeros: Int64s, count: int, there: Number, number: Number) -> Number:
     """How many of the first `there` of `count` born are below a number."""
     below: Number = np.int64(0)
@@ -101,10 +108,7 @@ def rank_born(words: Words, before: Int64s, zeros: Int64s, count: int, there: Nu
     high: Number = there
     stride = (count + BLOCK - 1) // BLOCK * BLOCK
     for level in range(zeros.size):
-        base = level * stride
-        first = before[2 * (base >> 9)]
-        left = live_before(words, before, base + low) - first
-        right = live_before(words, before, base + high) - first
+        left, right = _ones_before(words, before, level * stride, low, high)
         if (number >> (zeros.size - 1 - level)) & 1:
             below += (high - right) - (low - left)
             low, high = zeros[level] + left, zeros[level] + right
@@ -121,10 +125,7 @@ def select_born(words: Words, before: Int64s, zeros: Int64s, count: int, there: 
     high: Number = there
     stride = (count + BLOCK - 1) // BLOCK * BLOCK
     for level in range(zeros.size):
-        base = level * stride
-        first = before[2 * (base >> 9)]
-        left = live_before(words, before, base + low) - first
-        right = live_before(words, before, base + high) - first
+        left, right = _ones_before(words, before, level * stride, low, high)
         fewer = (high - right) - (low - left)
         number <<= 1
         if rank < fewer:
