@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--slt-update", action="store_true", help="rewrite the expected results of the .slt files that run"
     )
+
+
+MEMORY = Path("/dev/shm")
+"""A file system in memory, where the system has one."""
+ROOM = 6 << 30
+"""Bytes that the tests may want there."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let tests write to memory where there is room: they sync thousands of small files, and mean no particular disk."""
+    if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep what was imported out of every later search for garbage: some tests ask for many."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let Python clean up as usual when it ends."""
+    gc.unfreeze()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

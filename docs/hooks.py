@@ -1,0 +1,58 @@
+"""What the site needs beside docs/: the README as its first page, and the pages that stand in other folders."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "grammar/README.md": "grammar.md",
+    "benchmarks/RESULTS.md": "results.md",
+    "benchmarks/SNAPSHOTS.md": "results-snapshots.md",
+    "benchmarks/STORAGE.md": "results-storage.md",
+    "benchmarks/LANGUAGE.md": "results-language.md",
+}
+"""Which file of the project is which page of the site."""
+_LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)]*)?\)")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds the pages from outside docs/, with links that hold in the site."""
+    for source, page in PAGES.items():
+        path = ROOT / source
+        if path.is_file():
+            files.append(File.generated(config, page, content=_relinked(path.read_text("utf-8"), path.parent, "")))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Lets the links of docs/ to pages from outside lead to where these are in the site."""
+    if page.file.generated_by:
+        return markdown
+    folder = Path(page.file.abs_src_path).parent
+    up = "../" * (len(Path(page.file.src_uri).parts) - 1)
+    return _relinked(markdown, folder, up)
+
+
+def _relinked(markdown: str, folder: Path, up: str) -> str:
+    return _LINK.sub(lambda link: _moved(link, folder, up), markdown)
+
+
+def _moved(link: re.Match[str], folder: Path, up: str) -> str:
+    """A link that holds from a page so many folders down; of one that leads to no page, its words."""
+    text, target, anchor = link.group(1), link.group(2), link.group(3) or ""
+    found = (folder / target).resolve()
+    if not found.is_relative_to(ROOT) or not found.exists():
+        return link.group()
+    name = found.relative_to(ROOT).as_posix()
+    if name in PAGES:
+        return f"[{text}]({up}{PAGES[name]}{anchor})"
+    if name.startswith("docs/") and found.suffix == ".md":
+        return f"[{text}]({up}{name.removeprefix('docs/')}{anchor})"
+    return text
