@@ -34,7 +34,7 @@ unit: $(INSTALLED) ## tests, doctests, .slt files and the examples of the docs
 	$(BIN)/pytest -n 2 --dist loadgroup -q
 
 docs: $(INSTALLED) ## build the documentation as a site, in site/ (its examples run in `make test`)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 soak: $(INSTALLED) ## kill writers and readers 500 times, and try long random histories
 	SNAPDB_KILLS=500 SNAPDB_SEED=$$(date +%s) $(BIN)/pytest -n 0 -q -s tests/test_soak.py

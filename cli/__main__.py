@@ -7,4 +7,4 @@ from .main import main
 __all__ = ["main"]
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="snapdb")

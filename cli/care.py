@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from snapdb.catalog.listing import listing
 from snapdb.execute.check import PROBLEMS
-from snapdb.execute.listing import listing
 from snapdb.storage.check import check_database
 from snapdb.storage.home import Home, open_home
 from snapdb.storage.ledger import Ledger

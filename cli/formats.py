@@ -1,19 +1,32 @@
-"""The formats that programs read: each a function from record batches to pieces of text, never holding the whole."""
+"""The textual formats that programs read: each a function from record batches to pieces of text, streamed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain, count
 from types import MappingProxyType
 
 import pyarrow as pa
 
 from snapdb.execute.spell import JSON, PLAIN, Spelling, spell
 
-__all__ = ["STREAMING", "Writer"]
+__all__ = ["TEXTUAL", "Look", "Writer"]
 
-Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[str]]
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What may be chosen about the formats that have a choice."""
+
+    null: str | None = None
+    """What stands for NULL; None: the format's own way."""
+    header: bool = True
+    """Whether csv and tsv begin with the names of the columns."""
+
+
+Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch], Look], Iterator[str]]
 """Pieces of text for a schema and its batches; the first comes without waiting for a batch."""
 
 _FLAT = Spelling(str, "", " ", PLAIN.not_finite, nested=JSON)
@@ -25,29 +38,46 @@ def _rows(batch: pa.RecordBatch, spelling: Spelling) -> Iterator[tuple[str | Non
     return zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
 
 
-def _delimited(schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, delimiter: str) -> Iterator[str]:
-    """RFC 4180 with a header and plain line feeds: NULL is an empty field, an empty string is `""`."""
-    yield delimiter.join(_field(name, delimiter) for name in schema.names) + "\n"
+def _delimited(schema: pa.Schema, batches: Iterable[pa.RecordBatch], look: Look, *, delimiter: str) -> Iterator[str]:
+    """RFC 4180 with a header and plain line feeds: NULL is an empty field, or the text asked for; a text that is the
+    same stands in quotes.
+    """
+    null = look.null or ""
+    if look.header:
+        yield delimiter.join(_field(name, delimiter, null) for name in schema.names) + "\n"
     for batch in batches:
-        lines = (delimiter.join(_field(text, delimiter) for text in row) for row in _rows(batch, _FLAT))
+        lines = (delimiter.join(_field(text, delimiter, null) for text in row) for row in _rows(batch, _FLAT))
         yield "".join(f"{line}\n" for line in lines)
 
 
-def _field(text: str | None, delimiter: str) -> str:
+def _field(text: str | None, delimiter: str, null: str) -> str:
     if text is None:
-        return ""
-    if text == "" or delimiter in text or '"' in text or "\n" in text or "\r" in text:
+        return null
+    if text == null or delimiter in text or '"' in text or "\n" in text or "\r" in text:
         return '"' + text.replace('"', '""') + '"'
     return text
 
 
 def _objects(schema: pa.Schema, batch: pa.RecordBatch) -> Iterator[str]:
-    names = [json.dumps(name, ensure_ascii=False) for name in schema.names]
+    names = [json.dumps(name, ensure_ascii=False) for name in _distinct(schema.names)]
     for row in _rows(batch, JSON):
         yield "{" + ", ".join(f"{n}: {'null' if v is None else v}" for n, v in zip(names, row, strict=True)) + "}"
 
 
-def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+def _distinct(names: Iterable[str]) -> list[str]:
+    """The names, numbered where one comes again: most readers of JSON keep only the last value of a key.
+
+    >>> _distinct(["a", "b", "a", "a_1"])
+    ['a', 'b', 'a_1', 'a_1_1']
+    """
+    found: list[str] = []
+    for name in names:
+        numbered = chain([name], (f"{name}_{i}" for i in count(1)))
+        found.append(next(n for n in numbered if n not in found))
+    return found
+
+
+def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], look: Look) -> Iterator[str]:
     """One array of objects: NaN and infinities are null, decimals numbers, blobs hexadecimal, times ISO 8601."""
     yield "["
     separator = "\n  "
@@ -58,30 +88,31 @@ def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]
     yield "]\n" if separator == "\n  " else "\n]\n"
 
 
-def _jsonl(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+def _jsonl(schema: pa.Schema, batches: Iterable[pa.RecordBatch], look: Look) -> Iterator[str]:
     """One object a line."""
     for batch in batches:
         yield "".join(f"{item}\n" for item in _objects(schema, batch))
 
 
-def _markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+def _markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch], look: Look) -> Iterator[str]:
     """A table of GitHub's Markdown, numbers to the right."""
+    null = "NULL" if look.null is None else look.null
     yield _bars(schema.names) + "\n"
     yield "|" + "|".join("---:" if _is_number(kind) else "---" for kind in schema.types) + "|\n"
     for batch in batches:
-        yield "".join(f"{_bars('NULL' if text is None else text for text in row)}\n" for row in _rows(batch, PLAIN))
+        yield "".join(f"{_bars(null if text is None else text for text in row)}\n" for row in _rows(batch, PLAIN))
 
 
 def _bars(cells: Iterable[str]) -> str:
-    escaped = (cell.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>") for cell in cells)
-    return "| " + " | ".join(escaped) + " |"
+    escaped = (cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells)
+    return "| " + " | ".join("<br>".join(cell.splitlines()) for cell in escaped) + " |"
 
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-STREAMING: Mapping[str, Writer] = MappingProxyType(
+TEXTUAL: Mapping[str, Writer] = MappingProxyType(
     {
         "csv": partial(_delimited, delimiter=","),
         "tsv": partial(_delimited, delimiter="\t"),

@@ -1,53 +1,43 @@
-"""Ctrl-C that stops the running statement, even while the main thread is deep in native code."""
+"""SIGTERM and SIGHUP end the program as if it ended itself: what is open is rolled back, what is temporary removed."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
-import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 
-__all__ = ["interruptible"]
+__all__ = ["Terminated", "terminable"]
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Terminated(SystemExit):
+    """The process was asked to end; the code is that of a shell, 128 and the signal's number."""
 
 
 @contextlib.contextmanager
-def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
-    """Call `stop` when Ctrl-C is pressed inside the block; the event tells whether it was.
+def terminable() -> Iterator[None]:
+    """Raise Terminated at the first SIGTERM or SIGHUP inside the block; who ignores them, as nohup does, goes on so.
 
-    Python runs its own signal handlers only between two bytecodes, which a kernel or a query may keep away for
-    minutes; so a thread listens to the wake-up socket, which the C handler writes to at once. A second Ctrl-C raises
-    KeyboardInterrupt as usual. Outside the main thread nothing is changed.
+    Later ones change nothing, for a supervisor may send a signal to the process and to its group.
     """
-    pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield pressed
+        yield
         return
+    ended = threading.Event()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if pressed.is_set():
-            raise KeyboardInterrupt
-        pressed.set()
+        if not ended.is_set():
+            ended.set()
+            raise Terminated(128 + number)
 
-    listening, waking = socket.socketpair()
-    waking.setblocking(False)
-    watcher = threading.Thread(target=_watch, args=(listening, stop), name="snapdb-interrupts", daemon=True)
-    watcher.start()
-    wakes_before = signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
-    handles_before = signal.signal(signal.SIGINT, handle)
+    default = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in default:
+        signal.signal(number, handle)
     try:
-        yield pressed
+        yield
     finally:
-        signal.signal(signal.SIGINT, handles_before)
-        signal.set_wakeup_fd(wakes_before)
-        waking.close()
-        watcher.join(timeout=1)
-        listening.close()
-
-
-def _watch(listening: socket.socket, stop: Callable[[], None]) -> None:
-    while numbers := listening.recv(64):
-        if signal.SIGINT in numbers:
-            with contextlib.suppress(Exception):  # the statement may just have ended
-                stop()
+        for number in default:
+            signal.signal(number, signal.SIG_DFL)

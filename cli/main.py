@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from .diagnostics import Diagnostics, ExitCode, worse
+from .given import FORMATS, check_database, check_look, check_parameters, check_prompt, format_of, parameters, texts_of
+from .interrupts import Terminated, terminable
+from .places import DatabasePath
+from .settings import Settings
 
 __all__ = ["FORMATS", "main"]
-
-FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown")
-"""Those of output.py, which must not be imported to print the help."""
 
 _EXAMPLES = """\b
 Examples:
@@ -26,15 +26,21 @@ Examples:
   snapdb shop.snapdb                          a prompt on that database
   snapdb shop.snapdb -c "SHOW SNAPSHOTS"      run a statement
   snapdb shop.snapdb -f load.sql -f report.sql --format csv > report.csv
+  snapdb shop.snapdb -o q3.parquet -c "SELECT * FROM q3.bought"
+  snapdb shop.snapdb --param day=2026-07-01 -c "SELECT count(*) FROM bought WHERE ts >= $day"
   echo "SELECT 42 AS answer" | snapdb --format json
   snapdb demo                                 the whole job on generated data
   snapdb check shop.snapdb                    is every file as it was published?
-  snapdb upgrade shop.snapdb                  bring it to this version's format
 
 \b
 Exit codes: 0 all statements ran, 1 a statement failed, 2 usage, 3 worth a retry (a lock, a lost race),
-130 interrupted, 141 the reader of stdout went away.
+130 interrupted, 141 the reader of stdout went away, 143 terminated, 129 its terminal was closed.
 """
+
+
+def _examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 class _Cli(click.Group):
@@ -59,8 +65,12 @@ class _Cli(click.Group):
         """Run, and turn whatever goes wrong into a line on stderr and an exit code."""
         _open_what_is_closed()
         try:
-            return super().invoke(ctx)
+            with terminable():
+                return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit):
+            raise
+        except Terminated:
+            Diagnostics().say("terminated")
             raise
         except BrokenPipeError:
             _forget_stdout()
@@ -68,6 +78,14 @@ class _Cli(click.Group):
         except (Exception, KeyboardInterrupt, click.Abort) as error:
             interrupted = isinstance(error, click.Abort)
             ctx.exit(Diagnostics().report(KeyboardInterrupt() if interrupted else error))
+
+
+_format = click.option(
+    "--format",
+    type=click.Choice(FORMATS),
+    help="How results look.  [default: by the suffix of -o, else table]",
+)
+_quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
 
 
 @click.group(
@@ -78,7 +96,7 @@ class _Cli(click.Group):
     epilog=_EXAMPLES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.argument("database", metavar="[DB]", required=False, type=click.Path(path_type=Path))
+@click.argument("database", metavar="[DB]", required=False, type=DatabasePath())
 @click.option("-c", "--command", "texts", metavar="SQL", multiple=True, help="Run these statements and leave.")
 @click.option(
     "-f",
@@ -89,7 +107,24 @@ class _Cli(click.Group):
     type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True, path_type=Path),
     help="Run the statements of a file, - for stdin. -c and -f run in the order given.",
 )
-@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How results look.")
+@click.option(
+    "--param",
+    "given",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="The value of $NAME: a number, true, false, null or 'text' as in SQL; anything else is text as it stands.",
+)
+@_format
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Write results to FILE, which is replaced when all statements ran and stays as it was when one failed.",
+)
+@click.option("--null", metavar="TEXT", help="What stands for NULL in table, csv, tsv and markdown.")
+@click.option("--no-header", "header", flag_value=False, default=True, help="Leave out the first line of csv and tsv.")
+@click.option("--max-rows", metavar="N", type=click.IntRange(min=1), help="Show N rows of a table and count the rest.")
 @click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),
@@ -97,8 +132,10 @@ class _Cli(click.Group):
     show_default=True,
     help="stop: run nothing unless all statements can be read, and nothing after one that fails.",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
 @click.option("--read-only", is_flag=True, help="Never write to the database.")
+@click.option("--threads", metavar="N", type=click.IntRange(min=1), help="Use so many threads.  [default: all cores]")
+@_quiet
+@click.option("--no-config", "config", flag_value=False, default=True, help="Do not read the prompt's configuration.")
 @click.version_option(package_name="snapdb", message="%(prog)s %(version)s", prog_name="snapdb")
 @click.pass_context
 def main(ctx: click.Context, /, **given: Any) -> None:
@@ -111,8 +148,10 @@ def main(ctx: click.Context, /, **given: Any) -> None:
         ctx.exit(_run(ctx, **given))
 
 
-@main.command("demo")
-@click.argument("database", metavar="[DB]", required=False, type=click.Path(path_type=Path))
+@main.command(
+    "demo", epilog=_examples("snapdb demo", "snapdb demo bank.snapdb     keep the database to look around in")
+)
+@click.argument("database", metavar="[DB]", required=False, type=DatabasePath())
 def _demo(database: Path | None) -> None:
     """Do the whole job on generated data: load, snapshot, sample, train, compare.
 
@@ -121,10 +160,13 @@ def _demo(database: Path | None) -> None:
     _module("demo").run(database, click.echo)
 
 
-@main.command("check")
-@click.argument("database", metavar="DB", type=click.Path(path_type=Path))
+@main.command(
+    "check",
+    epilog=_examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv"),
+)
+@click.argument("database", metavar="DB", type=DatabasePath())
 @click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the list looks.")
-@click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
+@_quiet
 @click.pass_context
 def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None:  # noqa: A002  # the option's name
     """Compare every file of DB with what was recorded of it.
@@ -132,11 +174,12 @@ def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None
     Lists what is wrong; exit code 1 when something is damaged. Files that nothing points at are listed too, but are
     no damage: VACUUM removes them.
     """
+    check_look(format, None, None, True, None)
     ctx.exit(_module("care").check(database, Diagnostics(quiet=quiet), format))
 
 
-@main.command("upgrade")
-@click.argument("database", metavar="DB", type=click.Path(path_type=Path))
+@main.command("upgrade", epilog=_examples("snapdb upgrade shop.snapdb"))
+@click.argument("database", metavar="DB", type=DatabasePath())
 @click.pass_context
 def _upgrade(ctx: click.Context, database: Path) -> None:
     """Bring DB, of an older snapdb, to this one's format.
@@ -146,75 +189,78 @@ def _upgrade(ctx: click.Context, database: Path) -> None:
     ctx.exit(_module("care").upgrade(database, Diagnostics()))
 
 
+@main.command(
+    "bench",
+    epilog=_examples(
+        "snapdb bench", "snapdb bench --against pyg --size arxiv", "snapdb bench --size tiny --format json"
+    ),
+)
+@click.option("--against", type=click.Choice(["pyg", "dgl"]), help="Measure this library on the same graph too.")
+@click.option(
+    "--size",
+    type=click.Choice(["tiny", "arxiv", "products"]),
+    default="arxiv",
+    show_default=True,
+    help="The generated graph: 2 thousand, 170 thousand or 2.4 million nodes; made on first use.",
+)
+@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the table looks.")
+@_quiet
+@click.pass_context
+def _bench(ctx: click.Context, against: str | None, size: str, format: str, quiet: bool) -> None:  # noqa: A002
+    """Measure ready batches a second on this machine, in one table.
+
+    Needs snapdb's source checkout, which has the benchmarks; `make bench-peers` there installs the other libraries.
+    """
+    check_look(format, None, None, True, None)
+    if against and size == "tiny":
+        raise click.UsageError("the tiny graph has less than a batch of seeds, which others need; take --size arxiv")
+    ctx.exit(_module("bench").run(size, against, format, Diagnostics(quiet=quiet)))
+
+
+@main.command(
+    "completion",
+    epilog=_examples(
+        "bash:  echo 'eval \"$(snapdb completion bash)\"' >> ~/.bashrc",
+        "zsh:   echo 'eval \"$(snapdb completion zsh)\"' >> ~/.zshrc",
+        "fish:  snapdb completion fish > ~/.config/fish/completions/snapdb.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def _completion(shell: str) -> None:
+    """Print a script that lets SHELL complete commands, options, formats, files and databases."""
+    click.echo(_module("tab").script(shell, main), nl=False)
+
+
 def _run(
     ctx: click.Context,
     *,
     database: Path | None,
     texts: Sequence[str],
     files: Sequence[Path],
-    format: str,  # noqa: A002  # the option's name
+    given: Sequence[str],
     on_error: str,
     quiet: bool,
-    read_only: bool,
+    **options: Any,
 ) -> ExitCode:
-    _check_database(ctx, database, read_only)
+    """Run what was given, or serve a prompt when nothing was."""
+    check_database(ctx, database, options["read_only"])
     diagnostics = Diagnostics(quiet=quiet)
-    options: dict[str, Any] = {"format": format, "read_only": read_only, "keep_going": on_error == "continue"}
-    if not texts and not files and sys.stdin.isatty():
-        return ExitCode(_module("repl").run(database, diagnostics, **options))
     scripts = _module("scripts")
-    given = [scripts.Script(*text) for text in _texts(ctx, texts, files)]
+    values = scripts.values(parameters(given))
+    options["format"] = format_of(options["format"], options["output"])
+    settings = Settings(**options, keep_going=on_error == "continue", parameters=values)
+    if not texts and not files and sys.stdin.isatty():
+        check_prompt(settings.output, settings.header)
+        return ExitCode(_module("repl").run(database, diagnostics, settings))
+    look = settings.format or "table"
+    check_look(look, settings.output, settings.null, settings.header, settings.max_rows)
+    given_texts = [scripts.Script(*text) for text in texts_of(ctx.meta["order"], texts, files)]
     code: ExitCode
-    found, code = scripts.steps(given, diagnostics, keep_going=options["keep_going"])
-    if code is not ExitCode.OK and on_error == "stop":
+    found, code = scripts.steps(given_texts, diagnostics, keep_going=settings.keep_going)
+    if code is not ExitCode.OK and not settings.keep_going:
         return code
-    return worse(code, _module("batch").run(database, found, diagnostics, **options))
-
-
-def _check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
-    """Refuse what would surprise: a misspelt or misplaced command must not become a database of that name."""
-    if database is None:
-        if read_only:
-            raise click.UsageError("--read-only needs a database to read", ctx)
-        return
-    group = ctx.command
-    assert isinstance(group, click.Group)
-    meant = difflib.get_close_matches(str(database), group.commands, n=1, cutoff=0.75)
-    if meant and not database.exists():
-        raise click.UsageError(
-            f"{str(database)!r} is no database; for the command put {meant[0]!r} first, "
-            f"for a new database of that name write ./{database}",
-            ctx,
-        )
-
-
-def _texts(ctx: click.Context, texts: Sequence[str], files: Sequence[Path]) -> list[tuple[str, str | None]]:
-    """The texts of -c and -f in the order given, each with its file's name; stdin when there are none."""
-    if not texts and not files:
-        return [(_read(Path("-")), None)]
-    rest: dict[str, Iterator[tuple[str, str | None]]] = {
-        "texts": ((_unescaped(text), None) for text in texts),
-        "files": ((_read(path), None if str(path) == "-" else str(path)) for path in files),
-    }
-    return [next(rest[kind]) for kind in ctx.meta["order"]]
-
-
-def _unescaped(text: str) -> str:
-    """An argument as UTF-8 even where the locale is not, as under LC_ALL=C."""
-    return _decoded(text.encode("utf-8", "surrogateescape"), "the text of -c")
-
-
-def _read(path: Path) -> str:
-    if str(path) == "-":
-        return _decoded(sys.stdin.buffer.read(), "stdin")
-    return _decoded(path.read_bytes(), str(path))
-
-
-def _decoded(data: bytes, name: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise click.UsageError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    check_parameters(values, scripts.marks(found))
+    return worse(code, _module("batch").run(database, found, diagnostics, settings))
 
 
 def _module(name: str) -> Any:

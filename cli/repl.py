@@ -1,116 +1,139 @@
-"""The prompt: lines in, statements and commands run, until the user leaves."""
+"""The prompt, there at once: what it takes to run statements is loaded while the person reads and types."""
 
 from __future__ import annotations
 
-import os
+import asyncio
+import contextlib
+import importlib
+import threading
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
-from prompt_toolkit.filters import completion_is_selected, has_focus
-from prompt_toolkit.history import FileHistory, History, InMemoryHistory
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.application import get_app
+from prompt_toolkit.completion import CompleteEvent, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import History
 
-from snapdb import __version__
-from snapdb.database import connect
-from snapdb.sql.split import is_complete
+from snapdb.errors import SnapdbError
+from snapdb.release import __version__
 
-from .commands import Leave, is_command, run_command
-from .completion import NamesCompleter, highlighter
+from .config import Preferences, config_file, load, start_file
 from .diagnostics import Diagnostics, ExitCode
-from .output import Output
-from .shell import Shell
+from .repl_history import history
+from .repl_prompt import line, make_prompt
+from .settings import Settings
 
-__all__ = ["history_file", "loop", "run"]
-
-_PROMPTS = {"idle": "snapdb> ", "open": "snapdb*> ", "failed": "snapdb!> "}
-"""By the state of the transaction."""
-_CONTINUED = "   ...> "
+__all__ = ["run"]
 
 
-def run(
-    path: Path | None,
-    diagnostics: Diagnostics,
-    *,
-    format: str,  # noqa: A002  # the option's name
-    read_only: bool,
-    keep_going: bool,
-) -> ExitCode:
+def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> ExitCode:
     """Open the database and serve a person at a terminal."""
-    with connect(path, read_only=read_only) as database:
-        shell = Shell(database, Output(format), diagnostics, keep_going=keep_going)
-        place = "a temporary database, removed when you leave" if path is None else str(path)
-        diagnostics.narrate(f"snapdb {__version__} on {place}{' (read only)' if read_only else ''}")
-        diagnostics.narrate("Statements end with ; and \\? shows help, \\q leaves.")
-        loop(shell)
-        if database.transaction_state != "idle":
-            diagnostics.say("the open transaction was rolled back")
+    preferences, wrong = load(config_file()) if settings.config else (Preferences(), [])
+    for complaint in wrong:
+        diagnostics.say(complaint)
+    place = "a temporary database, removed when you leave" if path is None else str(path)
+    diagnostics.narrate(f"snapdb {__version__} on {place}{' (read only)' if settings.read_only else ''}")
+    diagnostics.narrate("Statements end with ; and \\? shows help, \\q leaves.")
+    kept = history()
+    opening = _Opening(path, diagnostics, settings, preferences, kept)
+    try:
+        _serve(opening, settings, kept)
+    except SnapdbError as error:
+        return diagnostics.report(error)
+    finally:
+        opening.close()
     return ExitCode.OK
 
 
-def loop(shell: Shell) -> None:
-    """Read and run until the user leaves."""
-    session = _session(shell)
-    while True:
+class _Opening:
+    """Whom the prompt belongs to until, and after, there is a session."""
+
+    def __init__(
+        self, path: Path | None, diagnostics: Diagnostics, settings: Settings, preferences: Preferences, kept: History
+    ) -> None:
+        self.preferences = preferences
+        self.draft = ""
+        self.session: Any = None
+        self._path = path
+        self._given = (path, diagnostics, settings, preferences, kept)
+        self._loading: threading.Thread | None = None
+
+    def begin(self, *_: object) -> None:
+        """Load what the session needs, then open it; called once the prompt is drawn."""
+        if self._loading is None:
+            loop = get_app().loop
+            self._loading = threading.Thread(target=self._load, args=(loop,), name="snapdb-loading", daemon=True)
+            self._loading.start()
+
+    def _load(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        work = _load()
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # the first line is there already
+                loop.call_soon_threadsafe(self._open)
+        work.warm()
+
+    def _open(self) -> None:
+        """Open the session while the person types, and end the prompt where that cannot be."""
         try:
-            text = session.prompt(_PROMPTS[shell.database.transaction_state])
-        except KeyboardInterrupt:
-            continue  # the line is cleared
-        except EOFError:
-            return
+            self.wait()
+        except SnapdbError as error:
+            if get_app().is_running:
+                get_app().exit(exception=error)
+
+    def wait(self) -> Any:
+        """The session, opened now when it was not."""
+        if self.session is None:
+            self.session = _load().open_session(*self._given)
+            self.preferences = self.session.preferences
+        return self.session
+
+    def title(self) -> str:
+        """What the database is called."""
+        if self.session is not None:
+            return str(self.session.title())
+        return "temporary" if self._path is None else self._path.resolve().name
+
+    def state(self) -> str:
+        """The state of the transaction."""
+        return "idle" if self.session is None else str(self.session.state())
+
+    def complete(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+        """The completions at a place; waits for the database."""
         try:
-            if is_command(text):
-                run_command(shell, text)
-            else:
-                shell.execute(text)
-        except Leave:
-            return
+            found: Iterable[Completion] = self.wait().complete(document, event)
+        except SnapdbError as error:
+            get_app().exit(exception=error)
+            return ()
+        return found
+
+    def close(self) -> None:
+        """Leave the database, and roll back what is open; what is half loaded must not meet the end of Python."""
+        if self._loading is not None:
+            self._loading.join()
+        if self.session is not None:
+            self.session.close()
 
 
-def history_file() -> Path:
-    """Where what was typed is kept between sessions."""
-    state = os.environ.get("XDG_STATE_HOME")
-    return (Path(state) if state else Path.home() / ".local" / "state") / "snapdb" / "history"
+def _load() -> Any:
+    return importlib.import_module(".repl_loop", __package__)
 
 
-def _history() -> History:
-    """The file when it can be written, else only this session's memory."""
+def _serve(opening: _Opening, settings: Settings, kept: History) -> None:
+    """Read the first line while everything is loaded, then go on."""
+    if settings.config and start_file().is_file():
+        opening.wait()  # what it says stands before the prompt
+    prompt = make_prompt(opening, kept)
+    prompt.app.after_render += opening.begin
+    text = ""
     try:
-        path = history_file()
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600))  # what people type may be private
-    except (OSError, RuntimeError):  # RuntimeError: there is no home
-        return InMemoryHistory()
-    return FileHistory(path)
-
-
-def _session(shell: Shell) -> PromptSession[str]:
-    return PromptSession(
-        prompt_continuation=_CONTINUED,
-        multiline=True,
-        key_bindings=_keys(),
-        lexer=highlighter(),
-        completer=NamesCompleter(shell.names),
-        complete_while_typing=False,
-        auto_suggest=AutoSuggestFromHistory(),
-        history=_history(),
-    )
-
-
-def _keys() -> KeyBindings:
-    keys = KeyBindings()
-
-    @keys.add("enter", filter=has_focus("DEFAULT_BUFFER") & ~completion_is_selected)
-    def _(event: KeyPressEvent) -> None:
-        buffer = event.current_buffer
-        text = buffer.text
-        if not text.strip() or is_command(text) or is_complete(text):
-            buffer.validate_and_handle()
-        else:
-            buffer.insert_text("\n")
-
-    @keys.add("enter", filter=has_focus("DEFAULT_BUFFER") & completion_is_selected)
-    def _(event: KeyPressEvent) -> None:
-        event.current_buffer.complete_state = None  # takes the selected completion and stays on the line
-
-    return keys
+        text = line(prompt, opening)
+    except KeyboardInterrupt:
+        pass
+    except EOFError:
+        return
+    finally:
+        prompt.app.after_render -= opening.begin
+    session = opening.wait()
+    if _load().run_line(session, text):
+        _load().loop(session)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from snapdb.errors import SnapdbError
-from snapdb.sql import parse
+from snapdb.sql import parse, parse_each
 from snapdb.sql.ast import Statement
-from snapdb.sql.split import split
+from snapdb.sql.parameters import Value, marks_of, value_of
 
 from .diagnostics import Diagnostics, ExitCode, worse
 
-__all__ = ["Script", "Step", "steps"]
+__all__ = ["Script", "Step", "marks", "steps", "values"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +51,22 @@ def steps(
     return found, code
 
 
+def values(given: Mapping[str, str]) -> dict[str, Value]:
+    """What the texts of parameters mean."""
+    return {name: value_of(text) for name, text in given.items()}
+
+
+def marks(found: Iterable[Step]) -> list[str]:
+    """The parameters that statements name."""
+    return [mark for step in found for mark in marks_of(step.statement)]
+
+
 def _readable(script: Script, found: list[Step], diagnostics: Diagnostics) -> ExitCode:
     """Add the statements of a script that can be read, and report each of the others."""
     code = ExitCode.OK
-    try:
-        spans = split(script.text)
-    except SnapdbError as error:
-        return diagnostics.report(error, script.origin)
-    for span in spans:
-        # Blanks in place of what stands before keep every place, so that the whole text can be put back
-        text = re.sub(r"[^\n]", " ", script.text[: span.start]) + script.text[span.start : span.stop]
-        try:
-            found += [Step(replace(s, source=script.text), script.origin) for s in parse(text)]
-        except SnapdbError as error:
-            error.text = script.text
-            code = worse(code, diagnostics.report(error, script.origin))
+    for item in parse_each(script.text):
+        if isinstance(item, SnapdbError):
+            code = worse(code, diagnostics.report(item, script.origin))
+        else:
+            found.append(Step(item, script.origin))
     return code

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from typing import Any
 
 import pyarrow as pa
 
 from snapdb.database import Database
 from snapdb.errors import SnapdbError
+from snapdb.interrupts import interruptible
+from snapdb.sql.ast import Statement
+from snapdb.sql.parameters import Value
 
 from .diagnostics import Diagnostics, ExitCode, worse
-from .interrupts import interruptible
 from .output import Output
+from .pager import PagerClosed
 from .progress import Progress
 from .scripts import Script, Step, steps
 
@@ -32,9 +36,15 @@ class Shell:
         self.diagnostics = diagnostics
         self.keep_going = keep_going
         """Whether a failed statement lets the following ones run."""
+        self.parameters: Mapping[str, Value] | None = None
+        """Values of the statements' `$name`s."""
         self.timing = False
         """Whether to tell how long each statement took."""
-        self._names: dict[str, list[str]] | None = None
+        self.confirm: Callable[[Statement], bool] = lambda statement: True
+        """Whether a statement shall run that somebody typed; those of files are not asked about."""
+        self.abandon: Callable[[], None] = lambda: None
+        """Called when a result comes to no end."""
+        self._names: Any = None
 
     def execute(self, text: str, origin: str | None = None) -> ExitCode:
         """Run the statements of a text; none of them when one cannot be read, unless `keep_going`."""
@@ -51,7 +61,7 @@ class Shell:
                 break
         return worst
 
-    def names(self) -> dict[str, list[str]]:
+    def names(self) -> Any:
         """What the database holds by name, as of the last statement; empty when it cannot tell."""
         if self._names is None:
             try:
@@ -60,17 +70,28 @@ class Shell:
                 self._names = {}
         return self._names
 
-    def _run_one(self, step: Step) -> ExitCode:
-        started = time.perf_counter()
+    def forget(self) -> None:
+        """Let names be looked up anew."""
         self._names = None
+
+    def _run_one(self, step: Step) -> ExitCode:
+        if step.origin is None and not self.confirm(step.statement):
+            self.diagnostics.say("nothing was done")
+            return ExitCode.FAILED
+        started = time.perf_counter()
+        self.forget()
         try:
             with interruptible(self.database.interrupt) as pressed:
                 self._show(step, pressed)
             if pressed.is_set():  # too late to stop this one; the next must not start
                 raise KeyboardInterrupt
+        except PagerClosed:
+            self.abandon()
+            return ExitCode.OK  # who read has seen enough
         except BrokenPipeError:
             raise
         except (Exception, KeyboardInterrupt) as error:  # reported, whatever it is
+            self.abandon()
             return self.diagnostics.report(error, step.origin)
         if self.timing:
             self.diagnostics.say(f"Time: {time.perf_counter() - started:.3f} s")
@@ -80,7 +101,7 @@ class Shell:
         with Progress(self.diagnostics, _headline(step.statement.text)) as progress:
             self.database.progress = progress.update
             try:
-                with closing(self.database.run(step.statement)) as result:
+                with closing(self.database.run(step.statement, self.parameters)) as result:
                     if result.is_query:
                         self.output.write(result.schema, _until(pressed, result), progress.stop)
             finally:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from snapdb.database import Database, connect
     from snapdb.execute.result import Result
     from snapdb.loading import Batch, BatchStream
+    from snapdb.sql.print import format_sql
     from snapdb.storage.upgrade import upgrade
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "SnapdbError",
     "__version__",
     "connect",
+    "format_sql",
     "upgrade",
 ]
 
@@ -64,6 +66,9 @@ _LAZY = {
     "Database": "snapdb.database",
     "Result": "snapdb.execute.result",
     "connect": "snapdb.database",
+    "format_sql": "snapdb.sql.print",
+    "load_ipython_extension": "snapdb.notebook",
+    "unload_ipython_extension": "snapdb.notebook",
     "upgrade": "snapdb.storage.upgrade",
 }
 

@@ -9,23 +9,26 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from snapdb import loading
-from snapdb.catalog import Catalog, load, tags
-from snapdb.errors import BindError, DatabaseError, ParseError, SnapdbError, Span
+from snapdb.catalog import Catalog, load
+from snapdb.catalog.vocabulary import Vocabulary, vocabulary
+from snapdb.errors import BindError, DatabaseError, ParseError, SnapdbError
 from snapdb.execute import Engine, Result, build
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Rows
 from snapdb.execute.standing import damage_explained, once_it_stands
 from snapdb.execute.work import Work
-from snapdb.plan import Context, Plan, bind, optimize
+from snapdb.plan import RULES, Context, Plan, bind, optimize
 from snapdb.plan.bind_sample import with_seeds
-from snapdb.plan.logical import TRANSACTIONAL, DropPlan, SamplePlan, changes_nothing
+from snapdb.plan.logical import TRANSACTIONAL, DropPlan, ExplainPlan, SamplePlan, changes_nothing
+from snapdb.plan.rules import Rule
+from snapdb.plan.streamed import streamed
 from snapdb.relational import Relational
 from snapdb.relational.sources import as_source
 from snapdb.sql import ast, parse
@@ -42,18 +45,21 @@ __all__ = ["Database", "connect"]
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 
-def connect(path: str | Path | None = None, *, read_only: bool = False, verify: bool = False) -> Database:
+def connect(
+    path: str | Path | None = None, *, read_only: bool = False, verify: bool = False, threads: int | None = None
+) -> Database:
     """Open the database directory at `path`, and make it when it is not there.
 
     Args:
         path: None opens a temporary database, which goes when it is closed.
         read_only: Never write, not even to make the directory.
         verify: Check every file's sha256 first, which reads all of them.
+        threads: How many queries, builds and streams may take; None: all cores. No result depends on it.
 
     Raises:
         DatabaseError: the path is a file, not writable, not a database, or of a newer format.
     """
-    return Database(path, read_only=read_only, verify=verify)
+    return Database(path, read_only=read_only, verify=verify, threads=threads)
 
 
 class Database:
@@ -68,9 +74,18 @@ class Database:
         *,
         read_only: bool = False,
         verify: bool = False,
+        threads: int | None = None,
+        rules: Sequence[Rule] = RULES,
         disk: Disk | None = None,
     ) -> None:
-        """Open it as `connect` does. `disk` stands between it and its files: tests give one that fails."""
+        """Open it as `connect` does.
+
+        Args:
+            rules: What plans are changed by; with fewer all results are the same, later.
+            disk: Stands between it and its files: tests give one that fails.
+        """
+        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+            raise ValueError(f"threads is 1 or more, or None for all cores, found {threads!r}")
         self.temporary = path is None
         place = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
         self._home = open_home(place, read_only=read_only, disk=disk)
@@ -79,10 +94,12 @@ class Database:
         self._ledger = Ledger(self._home)
         if verify:
             verify_files(self._home, self._ledger)
-        self._relational = Relational(self.path)
+        self._threads, self._rules = threads, tuple(rules)
+        self._relational = Relational(self.path, threads)
         self._work = Work(self._home, self._ledger, self._relational)
         self._known: Catalog | None = None
         self._sources: dict[str, Any] = {}
+        self._named: tuple[Catalog, tuple[int, ...], Vocabulary] | None = None
         self._stopped = threading.Event()
 
     @property
@@ -99,7 +116,8 @@ class Database:
         statements = parse(sql)
         if len(statements) != 1:
             raise ParseError(f"execute takes one statement, found {len(statements)}; use script for several",
-                             span=statements[1].span if len(statements) > 1 else None, text=sql)  # fmt: skip
+                             span=statements[1].span if len(statements) > 1 else None, text=sql,
+                             code="several-statements")  # fmt: skip
         return self.run(statements[0], params)
 
     def script(self, text: str, params: Parameters = None) -> list[Result]:
@@ -123,13 +141,22 @@ class Database:
                 self._work.check()
             with damage_explained(self._home, self._ledger):
                 engine = self._engine(params, lock)
-                plan = optimize(bind(statement, engine.context))
+                plan = optimize(bind(statement, engine.context), self._rules)
                 self._check_allowed(plan, statement)
         except BaseException:
             self._work.fail()
             lock.release()
             raise
         return Result(build(plan).run(engine), lambda rows: self._guarded(rows, statement, lock))
+
+    def plan(self, statement: ast.Statement, params: Parameters = None) -> Plan:
+        """What running a statement would do; nothing is done, and an open transaction stays as it is."""
+        lock = TablesLock(self._home)
+        try:
+            with damage_explained(self._home, self._ledger):
+                return optimize(bind(statement, self._engine(params, lock).context), self._rules)
+        finally:
+            lock.release()
 
     @contextmanager
     def transaction(self, message: str | None = None) -> Iterator[Self]:
@@ -164,10 +191,11 @@ class Database:
         memory: int | str | None = None,
         params: Parameters = None,
     ) -> loading.BatchStream:
-        """The mini-batches of a SAMPLE statement, for a trainer to iterate over.
+        """The mini-batches of a sampler, for a trainer to iterate over.
 
         Args:
-            query: A SAMPLE statement.
+            query: A sampler's name, as in stream("train"), or a statement: SAMPLE FROM … or SAMPLE USING train …. One
+                word is always a name. A sampler's own EPOCHS does not count here: each iteration is one epoch.
             threads: How many make batches; None uses all cores, or two where a GPU samples. Batches and their order do
                 not depend on it.
             device: Where tensors are handed over, e.g. 'cpu' or 'cuda:0'; None: where the statement's ON says, else on
@@ -179,23 +207,17 @@ class Database:
                 such as '2GB'; None: as the statement's WITH (memory = …) says, else as much as they need.
 
         Raises:
-            BindError: It is no SAMPLE statement, or a name in it leads nowhere.
+            BindError: There is no such sampler, it is no SAMPLE statement, or a name in it leads nowhere.
             DataError: Seeds are not in the snapshot.
             InputError: The device is not there, or the memory is not enough.
         """
         if not isinstance(query, str):
-            raise TypeError(f"stream takes the text of a SAMPLE statement, found {query!r}")
-        (statement, *more) = parse(query) or (None,)
-        if not isinstance(statement, ast.Sample) or more:
-            raise BindError("stream takes one SAMPLE statement", text=query, span=Span(0, len(query.rstrip()) or 1))
-        if statement.epochs != 1:
-            raise BindError(
-                "a stream is iterated once for each epoch; leave EPOCHS out", text=query, span=statement.span
-            )
+            raise TypeError(f"stream takes a sampler's name or the text of a SAMPLE statement, found {query!r}")
         if str(device).partition(":")[0] == "meta":
             raise ValueError(f"device {str(device)!r} keeps no values; say 'cpu', 'cuda' or 'cuda:1'")
         limit = _bytes(memory)
-        plan, opened = once_it_stands(lambda: self._open(statement, seeds, params))
+        with streamed(query) as statement:
+            plan, opened = once_it_stands(lambda: self._open(statement, seeds, params))
         places = plan.places if memory is None else replace(plan.places, memory=None)
         try:
             with places.under():
@@ -209,6 +231,8 @@ class Database:
                     world_size=world_size,
                     prefetch=prefetch,
                     memory=limit,
+                    most=self._threads,
+                    way=plan.way,
                     release=opened.lease.release,
                 )
         except BaseException as error:
@@ -217,7 +241,9 @@ class Database:
                 error.located(statement.source)
             raise
 
-    def _open(self, statement: ast.Sample, seeds: Any, params: Parameters) -> tuple[SamplePlan, Opened]:
+    def _open(
+        self, statement: ast.Sample | ast.SampleUsing, seeds: Any, params: Parameters
+    ) -> tuple[SamplePlan, Opened]:
         lock = TablesLock(self._home)
         try:
             with damage_explained(self._home, self._ledger):
@@ -226,6 +252,8 @@ class Database:
                 assert isinstance(plan, SamplePlan)
                 if seeds is not None:
                     plan = with_seeds(engine.context, plan, seeds)
+                plan = optimize(replace(plan, delivers="batches"), self._rules)
+                assert isinstance(plan, SamplePlan)
                 return plan, open_sample(engine, plan)
         except SnapdbError as error:
             raise error.located(statement.source) from error.__cause__
@@ -242,18 +270,13 @@ class Database:
             raise BindError(f'there is a {kind} "{name}" already; register the data by another name', code="exists")
         self._sources[name] = as_source(data)
 
-    def names(self) -> dict[str, list[str]]:
-        """What can be named, by kind: for completion."""
-        catalog = self._catalog()
-        graphs = catalog.graphs.values()
-        return {
-            "tables": [t.name for t in catalog.tables.values()] + list(self._sources),
-            "graphs": [g.name for g in graphs],
-            "snapshots": [s.name for s in catalog.snapshots.values()],
-            "tags": [t.name for t in tags(self._ledger)],
-            "columns": _distinct(c.name for t in catalog.tables.values() for c in t.columns),
-            "types": _distinct(e.name for g in graphs for e in g.elements),
-        }
+    def names(self) -> Vocabulary:
+        """What can be named, by kind: for completion. It is put together anew only when something changed."""
+        catalog, sources = self._catalog(), tuple(map(id, self._sources.values()))
+        if self._named is None or self._named[0] is not catalog or self._named[1] != sources:
+            known = vocabulary(catalog, self._ledger, self._sources, self._relational.functions())
+            self._named = (catalog, sources, known)
+        return self._named[2]
 
     def interrupt(self) -> None:
         """Stop the running statement, from another thread or a signal handler; it raises QueryError 'interrupted'."""
@@ -291,20 +314,30 @@ class Database:
         catalog = self._committed() if committed else self._catalog()
         context = Context(self._home, self._ledger, self._relational, catalog, self._sources, params)
         return Engine(
-            self._home, self._ledger, self._relational, context, self._work, lock, self.progress, self._stopped
+            self._home,
+            self._ledger,
+            self._relational,
+            context,
+            self._work,
+            lock,
+            self.progress,
+            self._stopped,
+            self._threads,
         )
 
     def _check_allowed(self, plan: Plan, statement: ast.Statement) -> None:
         """Refuse writes to what is opened for reading, and what cannot be part of an open transaction."""
         if self._home.read_only and not changes_nothing(plan):
             raise DatabaseError("the database is opened for reading only; open it without read_only (--read-only)",
-                                span=statement.span, text=statement.source)  # fmt: skip
+                                span=statement.span, text=statement.source, code="read-only")  # fmt: skip
         if self._work.state == "idle":
             return
+        while isinstance(plan, ExplainPlan):
+            plan = plan.plan
         table = not isinstance(plan, DropPlan) or (isinstance(plan.target, Table) and not plan.dependants)
         if not isinstance(plan, TRANSACTIONAL) or not table:
             raise BindError("a transaction holds statements about tables, and queries; COMMIT it first, then run this",
-                            code="transaction", span=statement.span, text=statement.source)  # fmt: skip
+                            code="not-in-transaction", span=statement.span, text=statement.source)  # fmt: skip
 
     def _guarded(self, rows: Rows, statement: ast.Statement, lock: TablesLock) -> Rows:
         """The same rows; an error among them carries the statement's text, and ends an open transaction."""
@@ -313,7 +346,7 @@ class Database:
                 return (yield from rows)
         except SnapdbError as error:
             self._work.fail()
-            raise error.located(statement.source) from error.__cause__
+            raise error.located(statement.source, statement.span) from error.__cause__
         except GeneratorExit:  # the rest of the rows is not wanted
             raise
         except BaseException:
@@ -331,7 +364,3 @@ def _bytes(memory: int | str | None) -> int | None:
     if found is None:
         raise ValueError(f"memory is a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {memory!r}")
     return found
-
-
-def _distinct(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))

@@ -12,8 +12,8 @@
     ├── CommitConflict        another writer moved what this commit was based on (retryable)
     └── LockedError           a lock was not free in time (retryable)
 
-Every error tells what was asked, what was found and what to do. One that came from a statement carries the
-text and the span of the place, and shows it:
+Every error tells what was asked, what was found and what to do, and has a stable `code` for programs, all of which
+snapdb.error_codes lists. One that came from a statement carries the text and the span of the place, and shows it:
 
     >>> text = "SELECT agee FROM person"
     >>> print(BindError('no column "agee" in person; did you mean "age"?', span=Span(7, 11), text=text))
@@ -24,6 +24,7 @@ text and the span of the place, and shows it:
 
 from __future__ import annotations
 
+import unicodedata
 from typing import NamedTuple, Self
 
 __all__ = [
@@ -54,6 +55,8 @@ class SnapdbError(Exception):
 
     code = "error"
     retryable = False
+    placed = True
+    """Whether it is about the statement, and not about the world in which that ran."""
 
     def __init__(
         self, message: str, *, span: Span | None = None, text: str | None = None, code: str | None = None
@@ -66,14 +69,33 @@ class SnapdbError(Exception):
             self.code = code
 
     def located(self, text: str, span: Span | None = None) -> Self:
-        """This error with the statement's text, and a span where it had none."""
+        """This error with the statement's text, and the span where it had none and is about the statement."""
         if self.text is None:
             self.text = text
-            self.span = self.span if self.span is not None else span
+            if self.span is None and self.placed and self.code != "interrupted":
+                self.span = span
         return self
 
+    @property
+    def line(self) -> int | None:
+        """The line of the place, from 1; None where the error is about no place in a text."""
+        place = self._place()
+        return None if place is None else self._before(place).count("\n") + 1
+
+    @property
+    def column(self) -> int | None:
+        """The character of that line at which the place begins, from 1."""
+        place = self._place()
+        return None if place is None else len(self._before(place).rpartition("\n")[2]) + 1
+
+    def _place(self) -> int | None:
+        return None if self.span is None or self.text is None else _start(self.text, self.span)
+
+    def _before(self, place: int) -> str:
+        return (self.text or "")[:place]
+
     def __str__(self) -> str:
-        headline = f"{type(self).__name__}: {self.message}"
+        headline = f"{type(self).__name__}: {_visible(_cut(self.message), lines=True)}"
         if self.span is None or self.text is None:
             return headline
         return f"{headline}\n{_excerpt(self.text, self.span)}"
@@ -86,19 +108,75 @@ def _rebuild(kind: type[SnapdbError], message: str, span: Span | None, text: str
     return kind(message, span=span, text=text, code=code)
 
 
+def _start(text: str, span: Span) -> int:
+    """Where the place begins; the end of a text is before the empty lines after it."""
+    return min(max(span.start, 0), len(text.rstrip()))
+
+
 def _excerpt(text: str, span: Span, width: int = 100) -> str:
     """The line that holds the span, with carets under it; long lines are cut around the place."""
-    start = min(max(span.start, 0), len(text))
+    start = _start(text, span)
     head = text.rfind("\n", 0, start) + 1
     tail = text.find("\n", start)
     tail = len(text) if tail < 0 else tail
-    stop = min(max(span.stop, start + 1), max(tail, start + 1))
     left = head if start - head < width else start - width // 2
-    right = min(tail, left + 2 * width)
-    line = text[left:right].replace("\t", " ").rstrip()
+    right = min(tail, left + (2 * width if span.stop < left + 2 * width else width + start - left))
+    stop = min(max(span.stop, start), right)
+    before = ("…" if left > head else "") + _visible(text[left:start])
+    line = before + _visible(text[start:right]).rstrip() + ("…" if right < tail else "")
     number = text.count("\n", 0, start) + 1
     place = f"  line {number}:\n" if "\n" in text.strip() else ""
-    return f"{place}  {line}\n  {' ' * (start - left)}{'^' * max(1, min(stop, right) - start)}"
+    return f"{place}  {line.rstrip()}\n  {' ' * _cells(before)}{'^' * max(1, _cells(_visible(text[start:stop])))}"
+
+
+_LONGEST = 2000
+"""Characters of a message that are shown: it may name a value, or a name, of any length."""
+
+
+def _cut(message: str) -> str:
+    """The message without its middle where that is long; its end says what to do.
+
+    >>> len(_cut("x" * 1_000_000))
+    2000
+    """
+    if len(message) <= _LONGEST:
+        return message
+    return f"{message[: _LONGEST // 2]}…{message[1 - _LONGEST // 2 :]}"
+
+
+_TURNS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that turn the direction of writing, so that a line would look like another one."""
+
+
+def _visible(text: str, *, lines: bool = False) -> str:
+    """The text with what would move a terminal's cursor replaced, character by character: a tab by a space.
+
+    >>> _visible("a\\tb\\x1b[2J")
+    'a b�[2J'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    kept = "\n" if lines else ""
+    return "".join(c if c in kept else " " if c == "\t" else "�" if _moves(c) else c for c in text)
+
+
+def _moves(character: str) -> bool:
+    return character in _TURNS or unicodedata.category(character) in {"Cc", "Cs"}
+
+
+def _cells(text: str) -> int:
+    """How many cells of a terminal the text takes: Chinese, Japanese, Korean and emoji take two, marks none.
+
+    >>> _cells("abc"), _cells("日本"), _cells("é")
+    (3, 4, 1)
+    """
+    return len(text) if text.isascii() else sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
 
 
 class ParseError(SnapdbError):
@@ -135,6 +213,7 @@ class DatabaseError(SnapdbError):
     """The database directory cannot be opened, read or written."""
 
     code = "database"
+    placed = False
 
 
 class FormatError(DatabaseError):
@@ -153,6 +232,7 @@ class CommitConflict(SnapdbError):  # noqa: N818 -- a lost race is a conflict, n
     """Another writer moved what this commit was based on."""
 
     code = "conflict"
+    placed = False
     retryable = True
 
 
@@ -160,4 +240,5 @@ class LockedError(SnapdbError):
     """A lock was not free in time."""
 
     code = "locked"
+    placed = False
     retryable = True

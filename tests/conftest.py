@@ -33,7 +33,7 @@ ROOM = 6 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests write to memory where there is room: they sync thousands of small files, and mean no particular disk."""
+    """Let tests write to memory where there is room: they sync thousands of small files, on no particular disk."""
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
 

@@ -10,6 +10,10 @@ database of its own, and `${TMP}` stands for a folder of its own, in statements,
     file <name> [parquet]             writes the next lines to ${TMP}/<name>; parquet: the rows of a DuckDB query
     restart                           closes the database and opens it again
 
+Each file runs in every mode: with all the rules of the optimizer and with none, on one thread and on two. A line
+`onlyif optimizer` or `skipif optimizer` before a record's first says that it runs in some modes only, for records
+that print forms, bytes or plans.
+
 Types hold one letter a column: I integer, R float or decimal, B boolean, T anything else; NULL fits all. Options:
 `rowsort` compares sorted lines, `columns=a,b` keeps these columns of the result (for SHOW, which no SELECT can wrap).
 Columns are separated by two spaces; NULL prints as NULL, an empty text as (empty), booleans as true and false, floats
@@ -29,10 +33,36 @@ import duckdb
 import pytest
 
 import snapdb
+from snapdb.plan import RULES
 
-__all__ = ["Record", "RecordError", "SltFile", "parse_slt", "run_slt", "write_slt"]
+__all__ = ["MODES", "Mode", "Record", "RecordError", "SltFile", "parse_slt", "run_slt", "write_slt"]
 
 Kind = Literal["ok", "error", "query", "file", "restart"]
+
+
+@dataclass(frozen=True)
+class Mode:
+    """How a file is run; no record's result depends on it, unless the record says so."""
+
+    optimizer: bool
+    """All rules change plans, or none."""
+    threads: int
+
+    @property
+    def name(self) -> str:
+        return f"{'optimized' if self.optimizer else 'plain'}, {self.threads} thread{'s' * (self.threads > 1)}"
+
+    def open(self, path: Path) -> snapdb.Database:
+        """The database at a path."""
+        return snapdb.Database(path, threads=self.threads, rules=RULES if self.optimizer else ())
+
+    def runs(self, record: Record) -> bool:
+        """Whether the record is one of this mode's."""
+        return record.optimizer in (None, self.optimizer)
+
+
+MODES = tuple(Mode(optimizer, threads) for optimizer in (True, False) for threads in (2, 1))
+"""The first one rewrites expected results."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +81,8 @@ class Record:
     """The lines after `----`; None where there is no such line."""
     stop: int = 0
     """Index of the line after the record's last."""
+    optimizer: bool | None = None
+    """It runs only with the optimizer, or only without; None: in every mode."""
 
 
 class RecordError(Exception):
@@ -71,12 +103,17 @@ def parse_slt(text: str) -> Iterator[Record]:
             at += 1
             continue
         stop = next((i for i in range(at, len(lines)) if not lines[i].strip()), len(lines))
-        yield _record(lines[at:stop], at + 1, stop)
+        optimizer = _CONDITIONS.get(lines[at])
+        first = at if optimizer is None else at + 1
+        yield replace(_record(lines[first:stop], first + 1, stop), optimizer=optimizer)
         at = stop
 
 
+_CONDITIONS = {"onlyif optimizer": True, "skipif optimizer": False}
+
+
 def _record(lines: list[str], line: int, stop: int) -> Record:
-    words = lines[0].split()
+    words = lines[0].split() if lines else []
     cut = lines.index("----") if "----" in lines else len(lines)
     body = "\n".join(lines[1:cut])
     expected = tuple(lines[cut + 1 :]) if cut < len(lines) else None
@@ -92,16 +129,18 @@ def _record(lines: list[str], line: int, stop: int) -> Record:
             return Record("file", line, "\n".join(lines[1:]), name, tuple(options), stop=stop)
         case ["restart"]:
             return Record("restart", line, body, stop=stop)
-    raise ValueError(f"line {line}: not a record: {lines[0]}")
+    raise ValueError(f"line {line}: not a record: {''.join(lines[:1])}")
 
 
-def run_slt(path: Path, folder: Path) -> list[tuple[Record, tuple[str, ...] | None, RecordError | None]]:
+def run_slt(
+    path: Path, folder: Path, mode: Mode = MODES[0]
+) -> list[tuple[Record, tuple[str, ...] | None, RecordError | None]]:
     """Every record of the file with the lines it gave and what was wrong; the database is made in `folder`."""
     files = folder / "files"
     files.mkdir()
-    run = _Run(path, folder / "test.snapdb", files)
+    run = _Run(path, folder / "test.snapdb", files, mode)
     try:
-        return [(record, *run.outcome(record)) for record in parse_slt(path.read_text())]
+        return [(record, *run.outcome(record)) for record in parse_slt(path.read_text()) if mode.runs(record)]
     finally:
         run.db.close()
 
@@ -109,11 +148,12 @@ def run_slt(path: Path, folder: Path) -> list[tuple[Record, tuple[str, ...] | No
 class _Run:
     """One file's way through a database; `restart` puts a new connection in the old one's place."""
 
-    def __init__(self, path: Path, database: Path, files: Path) -> None:
+    def __init__(self, path: Path, database: Path, files: Path, mode: Mode) -> None:
         self.path = path
         self.database = database
         self.files = files
-        self.db = snapdb.connect(database)
+        self.mode = mode
+        self.db = mode.open(database)
 
     def outcome(self, record: Record) -> tuple[tuple[str, ...] | None, RecordError | None]:
         record = replace(record, body=record.body.replace("${TMP}", str(self.files)))
@@ -131,7 +171,7 @@ class _Run:
                     return None, None
                 case "restart":
                     self.db.close()
-                    self.db = snapdb.connect(self.database)
+                    self.db = self.mode.open(self.database)
                     return None, None
         except Exception as error:
             wanted = "\n".join(record.expected or ()) if record.kind == "query" else "no error"
@@ -218,18 +258,23 @@ def write_slt(path: Path, outcomes: list[tuple[Record, tuple[str, ...] | None, R
 
 
 class SltFile(pytest.File):
-    """A statement file; it is one test, because each record builds on those before."""
+    """A statement file; it is one test a mode, because each record builds on those before."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        yield SltItem.from_parent(self, name=self.path.stem)
+        for mode in MODES[:1] if self.config.getoption("--slt-update") else MODES:
+            yield SltItem.from_parent(self, name=f"{self.path.stem}[{mode.name}]", mode=mode)
 
 
 class SltItem(pytest.Item):
-    """Runs one statement file."""
+    """Runs one statement file in one mode."""
+
+    def __init__(self, *, mode: Mode, **given: Any) -> None:
+        super().__init__(**given)
+        self.mode = mode
 
     def runtest(self) -> None:
-        folder = self.config._tmp_path_factory.mktemp(self.name)  # type: ignore[attr-defined]
-        outcomes = run_slt(self.path, folder)
+        folder = self.config._tmp_path_factory.mktemp(self.path.stem)  # type: ignore[attr-defined]
+        outcomes = run_slt(self.path, folder, self.mode)
         if self.config.getoption("--slt-update"):
             write_slt(self.path, outcomes)
         failures = [failure for _, _, failure in outcomes if failure is not None]

@@ -245,7 +245,7 @@ REFUSED = [
     (TIMED + "WITHIN INTERVAL '1 day'", "INTERVAL '1 day'", "add TEMPORAL < SEED_TIME"),
     (TIMED + "TEMPORAL < SEED_TIME WITHIN 5", "5", "timestamps: write WITHIN INTERVAL '7 days', not 5"),
     (TIMED + "TEMPORAL < SEED_TIME WITHIN INTERVAL '-1 day'", "INTERVAL '-1 day'", "a length of 0 or more"),
-    (TIMED + "TEMPORAL < SEED_TIME WITHIN INTERVAL 'a day'", "INTERVAL 'a day'", "Could not convert"),
+    (TIMED + "TEMPORAL < SEED_TIME WITHIN INTERVAL 'a day'", "INTERVAL 'a day'", "'a day' is no INTERVAL"),
     (STEPS + "TEMPORAL < SEED_TIME WITHIN INTERVAL '1 day'", "INTERVAL '1 day'", "integers: write WITHIN 100"),
     (STEPS + "TEMPORAL < SEED_TIME WITHIN -1", "-1", "a length of 0 or more, found -1"),
     (NODES + BOUGHT + "TEMPORAL < SEED_TIME", "TEMPORAL < SEED_TIME", "TEMPORAL needs the time of each seed"),

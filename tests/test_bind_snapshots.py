@@ -395,7 +395,7 @@ def test_snapshots_expire_by_age_number_and_graph_but_not_when_tagged(world: Wor
     [
         ("OLDER THAN 7", "7", "OLDER THAN takes INTERVAL '30 days' or a moment"),
         ("OLDER THAN INTERVAL '-1 day'", "INTERVAL '-1 day'", "not negative"),
-        ("OLDER THAN 'last year'", "'last year'", "invalid timestamp field format"),
+        ("OLDER THAN 'last year'", "'last year'", 'no timestamp: "last year"'),
         ("OF shops RETAIN LAST 1", "shops", 'no graph "shops"; did you mean "shop"?'),
         ("RETAIN LAST 0", "RETAIN LAST 0", "greater than zero"),
     ],

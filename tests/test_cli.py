@@ -17,8 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from snapdb.errors import CommitConflict, LockedError
+from snapdb.interrupts import interruptible
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
-from snapdb_cli.interrupts import interruptible
 from snapdb_cli.main import FORMATS, main
 from snapdb_cli.output import FORMATS as OUTPUT_FORMATS
 from snapdb_cli.progress import Progress
@@ -293,10 +293,12 @@ def test_a_process_fails_with_its_code_and_no_traceback(shop: Path) -> None:
 
 
 def test_an_interrupt_stops_the_statement() -> None:
-    with process("-c", SLOW, "-c", "SELECT 'not reached'") as running:
-        time.sleep(4)
+    with process("--format", "csv", "-c", "SELECT 1 AS n", "-c", SLOW, "-c", "SELECT 'not reached'") as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() + running.stdout.readline() == "n\n1\n"
+        time.sleep(0.5)
         running.send_signal(signal.SIGINT)
-        stdout, stderr = running.communicate(timeout=20)
+        stdout, stderr = running.communicate(timeout=60)
     assert running.returncode == 130
     assert stdout == ""
     assert stderr == "interrupted\n"

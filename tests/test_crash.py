@@ -74,6 +74,8 @@ def contents(db: Database) -> dict[str, Any]:
         seen[f"{row[0]}.knows"] = db.execute(f"SELECT *, e_id FROM {row[0]}.knows ORDER BY e_id").fetchall()
         sample = "SEEDS (SELECT name FROM person) AS person FANOUT (knows => [2])"
         seen[f"sample of {row[0]}"] = db.execute(f"SAMPLE FROM {row[0]} {sample}").fetchall()
+    for row in db.execute("SHOW SAMPLERS").fetchall():
+        seen[f"sampler {row[0]}"] = db.execute(f"DESCRIBE SAMPLER {row[0]}").fetchall()
     return seen
 
 

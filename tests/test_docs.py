@@ -1,7 +1,7 @@
 """Every ```sql and ```python block of the documentation runs as it stands, unless it says `no-run`.
 
 The blocks of a page run in the page's order, with an empty folder as the working directory. SQL runs in one database
-of that page, Python in one namespace of that page.
+of that page, Python in one namespace of that page. The pages of docs/language/ begin with the database of language.md.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import snapdb
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(page for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if page.is_file())
+LANGUAGE = ROOT / "docs" / "language.md"
 FENCE = re.compile(r"^( *)```(\w+)([^\n`]*)\n(.*?)^\1```[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
@@ -56,6 +57,9 @@ def run_page(page: Path) -> None:
 @pytest.mark.parametrize("page", [p for p in PAGES if any(blocks(p.read_text()))], ids=lambda p: p.name)
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    if page.parent.name == "language":
+        with snapdb.connect("shop.snapdb") as db:
+            db.script(next(block.code for block in blocks(LANGUAGE.read_text()) if block.language == "sql"))
     run_page(page)
 
 

@@ -49,7 +49,7 @@ def test_the_predicted_rows_and_forms_are_those_that_come(shop: snapdb.Database,
 def test_explain_alone_changes_nothing(shop: snapdb.Database) -> None:
     before = {p for p in shop.path.rglob("*") if "catalog" not in p.name}
     lines = shop.execute("EXPLAIN CREATE SNAPSHOT z OF shop FOR EVENT_TIME AS OF 9").fetchall()
-    assert lines[0][0].startswith("CreateSnapshot z of shop at version ")
+    assert any(line.startswith("  └ CreateSnapshot z of shop at version ") for (line,) in lines)
     assert {p for p in shop.path.rglob("*") if "catalog" not in p.name} == before
     assert not shop.execute("SHOW SNAPSHOTS LIKE 'z'").fetchall()
 
@@ -74,3 +74,90 @@ def test_a_layout_that_cannot_hold_the_snapshot_is_refused_by_counts(tmp_path: P
         db.execute("INSERT INTO bought VALUES ('c1', 7, 200000, 1, 1)")
         with pytest.raises(snapdb.BindError, match=r"snapshot f was created WITH .*CREATE OR REPLACE SNAPSHOT f"):
             db.execute("REFRESH SNAPSHOT f")
+
+
+TOLD = {
+    "SELECT count(*) FROM bought WHERE qty > 1": "Query",
+    "VALUES (1), (2)": "Query",
+    "CREATE TABLE copied AS SELECT * FROM bought": "CreateTable",
+    "INSERT INTO customer SELECT 'x' || range, [0, 0]::FLOAT[2], 1, 1 FROM range(3)": "Insert",
+    "DELETE FROM bought WHERE ts < 30": "Delete",
+    "UPDATE bought SET qty = qty + 1 WHERE ts < 50": "Update",
+    "ALTER TABLE bought ADD COLUMN note VARCHAR": "AlterTable",
+    "CREATE TAG now": "CreateTag",
+    "SHOW TABLES": "Show",
+    "DESCRIBE TABLE bought": "Describe",
+    "SUMMARIZE SNAPSHOT whole": "Summarize",
+    "DIFF SNAPSHOT whole WITH whole": "DiffSnapshot",
+    "DIFF GRAPH shop FROM VERSION 4": "DiffGraph",
+    "DROP TABLE IF EXISTS nothing": "Nothing",
+    "DROP SNAPSHOT whole": "Drop",
+    "VACUUM": "Vacuum",
+    "CHECK DATABASE": "Check",
+    "AUDIT SAMPLE FROM whole SEEDS (SELECT cid FROM customer) AS customer FANOUT (bought OUT => [2])": "Audit",
+}
+"""Statements and the operator that does each."""
+
+
+@pytest.mark.parametrize("statement", TOLD)
+def test_every_statement_is_told_of_and_done_only_by_analyze(tmp_path: Path, statement: str) -> None:
+    with start(tmp_path / "db", "SKIP") as db:
+        before = db.execute("SHOW VERSIONS").rowcount
+        (text,) = db.execute(f"EXPLAIN (FORMAT json) {statement}").fetchone()
+        found = json.loads(text)
+        assert list(found) == ["statement", "bound", "rules", "plan"]
+        assert (found["statement"], found["plan"]["operator"]) == (statement, TOLD[statement])
+        assert set(found["plan"]["estimates"]) == {"rows", "bytes", "seconds"}
+        assert set(found["bound"]) == {"operator", "detail", "children"}
+        assert found["plan"]["actual"] == {}
+        assert db.execute("SHOW VERSIONS").rowcount == before
+        lines = [line for (line,) in db.execute(f"EXPLAIN {statement}").fetchall()]
+        assert lines[0] == "Bound"
+        assert "Plan" in lines
+        done = explained(db, statement)["actual"]
+        assert {"rows", "bytes", "seconds"} <= set(done)
+        changing = ("CREATE TABLE", "INSERT", "DELETE", "UPDATE", "ALTER")
+        assert db.execute("SHOW VERSIONS").rowcount == before + statement.startswith(changing)
+
+
+def test_analyze_tells_the_rows_and_bytes_that_were_written(tmp_path: Path) -> None:
+    with start(tmp_path / "db") as db:
+        files = set((db.path / "tables").rglob("*.parquet"))
+        done = explained(db, "INSERT INTO customer SELECT 'x' || range, [0, 0]::FLOAT[2], 1, 1 FROM range(30)")[
+            "actual"
+        ]
+        (new,) = set((db.path / "tables").rglob("*.parquet")) - files
+        assert (done["rows"], done["bytes"]) == (30, new.stat().st_size)
+        assert db.execute("SELECT count(*) FROM customer WHERE cid LIKE 'x%'").fetchone() == (30,)
+
+
+def test_a_transaction_may_be_explained(tmp_path: Path) -> None:
+    with start(tmp_path / "db") as db:
+        (rows,) = db.execute("SELECT count(*) FROM bought").fetchone()
+        assert ("  └ Begin",) in db.execute("EXPLAIN BEGIN").fetchall()
+        assert db.transaction_state == "idle"
+        db.execute("BEGIN")
+        assert explained(db, "DELETE FROM bought WHERE true")["actual"]["rows"] == rows
+        with pytest.raises(snapdb.BindError, match="a transaction holds"):
+            db.execute("EXPLAIN ANALYZE CREATE SNAPSHOT x OF shop")
+        db.execute("ROLLBACK")
+        assert db.execute("SELECT count(*) FROM bought").fetchone() == (rows,)
+
+
+def test_a_reader_may_explain_and_not_analyze_what_writes(tmp_path: Path) -> None:
+    start(tmp_path / "db").close()
+    with snapdb.connect(tmp_path / "db", read_only=True) as db:
+        assert db.execute("EXPLAIN DELETE FROM bought WHERE ts < 30").rowcount > 3
+        with pytest.raises(snapdb.DatabaseError, match="reading only"):
+            db.execute("EXPLAIN ANALYZE DELETE FROM bought WHERE ts < 30")
+
+
+def test_the_plan_before_and_after_the_rules_is_told(shop: snapdb.Database) -> None:
+    text = (
+        "CREATE SNAPSHOT early OF shop ELEMENTS (bought) WHERE bought.ts < 100 AND bought.ts < 100 AND bought.qty > 0"
+    )
+    (answer,) = shop.execute(f"EXPLAIN (FORMAT json) {text}").fetchone()
+    found = json.loads(answer)
+    assert found["rules"] == ["distinct_filters", "push_filters", "choose_form"]
+    (edges,) = [step["detail"] for step in found["bound"]["children"] if step["operator"] == "Edges"]
+    assert edges == "bought as rows of its own, where (bought.ts < 100) and (bought.ts < 100) and (bought.qty > 0)"

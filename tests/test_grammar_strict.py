@@ -20,7 +20,9 @@ EXAMPLES = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
 
 
 def test_there_is_one_grammar_a_family() -> None:
-    assert FAMILIES == ["graph", "sample", "show", "snapshot", "table", "version"]
+    assert FAMILIES == [
+        "cache", "copy", "explain", "graph", "sample", "show", "snapshot", "table", "task", "version",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("family", FAMILIES)

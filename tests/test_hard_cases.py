@@ -71,7 +71,7 @@ def test_a_key_column_may_have_any_name(db: Database) -> None:
     db.execute("CREATE TABLE u AS SELECT range AS n FROM range(4)")
     db.execute("CREATE PROPERTY GRAPH g VERTEX TABLES (u KEY (n))")
     db.execute("CREATE TABLE d AS SELECT 0 AS n UNION ALL SELECT 0")
-    with pytest.raises(snapdb.DataError, match=r"1 keys of d occur more than once \(0\)"):
+    with pytest.raises(snapdb.DataError, match=r"1 key of d has more than one row \(0\)"):
         db.execute("CREATE PROPERTY GRAPH h VERTEX TABLES (d KEY (n))")
 
 

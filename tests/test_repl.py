@@ -9,17 +9,18 @@ from typing import NamedTuple
 
 import pytest
 from prompt_toolkit.application import create_app_session
-from prompt_toolkit.completion import CompleteEvent
-from prompt_toolkit.document import Document
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import snapdb
-from snapdb_cli.commands import COMMANDS, Leave, find, is_command, run_command
-from snapdb_cli.completion import KEYWORDS, NamesCompleter, highlighter, suggest
+from snapdb_cli.commands import COMMANDS, Leave, find, run_command
+from snapdb_cli.commands_typed import is_command
+from snapdb_cli.config import Preferences
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output
-from snapdb_cli.repl import history_file, loop
+from snapdb_cli.repl_history import history, history_file
+from snapdb_cli.repl_loop import loop
+from snapdb_cli.repl_session import Session
 from snapdb_cli.shell import Shell
 
 GRAPH = """
@@ -32,8 +33,9 @@ CREATE SNAPSHOT early OF social FOR EVENT_TIME AS OF 2;
 
 
 class Room(NamedTuple):
-    """A shell, and what it wrote."""
+    """A session, its shell, and what it wrote."""
 
+    session: Session
     shell: Shell
     out: io.StringIO
     err: io.StringIO
@@ -56,9 +58,13 @@ class Room(NamedTuple):
 @pytest.fixture
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("SNAPDB_CONFIG", str(tmp_path / "config" / "config.toml"))
     out, err = io.StringIO(), io.StringIO()
     with snapdb.connect() as database:
-        yield Room(Shell(database, Output("csv", out), Diagnostics(stream=err)), out, err)
+        shell = Shell(database, Output(stream=out), Diagnostics(stream=err))
+        session = Session(shell, Preferences(format="csv"))
+        session.run_command = run_command
+        yield Room(session, shell, out, err)
 
 
 @pytest.fixture
@@ -69,9 +75,10 @@ def social(room: Room) -> Room:
 
 def type_in(room: Room, keys: str) -> None:
     """Type at a fresh prompt, and leave with Ctrl-D."""
+    room.session.history = history()
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text(keys + "\x04")
-        loop(room.shell)
+        loop(room.session)
 
 
 def test_a_statement_may_take_several_lines(room: Room) -> None:
@@ -135,7 +142,7 @@ def test_a_dumb_terminal_is_enough(room: Room, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_d_lists_what_there_is(social: Room) -> None:
-    run_command(social.shell, "\\d")
+    run_command(social.session, "\\d")
     shown = social.shown()
     for name in ("person", "knows", "social", "early"):
         assert name in shown
@@ -143,7 +150,7 @@ def test_d_lists_what_there_is(social: Room) -> None:
 
 
 def test_d_in_an_empty_database_tells_how_to_begin(room: Room) -> None:
-    run_command(room.shell, "\\d")
+    run_command(room.session, "\\d")
     assert "CREATE TABLE" in room.said()
 
 
@@ -151,85 +158,85 @@ def test_d_in_an_empty_database_tells_how_to_begin(room: Room) -> None:
     ("name", "column"), [("person", "pid"), ("KNOWS", "ts"), ("social", "knows"), ("early", "knows")]
 )
 def test_d_describes_a_name(social: Room, name: str, column: str) -> None:
-    run_command(social.shell, f"\\d {name}")
+    run_command(social.session, f"\\d {name}")
     assert column in social.shown()
     assert social.said() == ""
 
 
 def test_d_describes_an_element_of_a_snapshot(social: Room) -> None:
-    run_command(social.shell, "\\d early.knows")
+    run_command(social.session, "\\d early.knows")
     assert "e_id" in social.shown()
 
 
 def test_d_with_an_unknown_name_says_what_is_near(social: Room) -> None:
-    run_command(social.shell, "\\d persn")
-    assert social.said() == "no table, graph or snapshot persn; did you mean person?\n"
+    run_command(social.session, "\\d persn")
+    assert social.said() == "no table, graph, snapshot or sampler persn; did you mean person?\n"
 
 
 def test_lists_take_a_pattern(social: Room) -> None:
-    run_command(social.shell, "\\dt p*")
+    run_command(social.session, "\\dt p*")
     shown = social.shown()
     assert "person" in shown
     assert "knows" not in shown
-    run_command(social.shell, "\\dg")
+    run_command(social.session, "\\dg")
     assert "social" in social.shown()
-    run_command(social.shell, ".snapshots")
+    run_command(social.session, ".snapshots")
     assert "early" in social.shown()
 
 
 def test_an_unknown_command_says_what_is_near(room: Room) -> None:
-    run_command(room.shell, "\\timng")
+    run_command(room.session, "\\timng")
     assert room.said() == "no command \\timng; did you mean \\timing?\n"
-    run_command(room.shell, ".zzzzzz")
+    run_command(room.session, ".zzzzzz")
     assert room.said() == "no command .zzzzzz; \\? lists the commands\n"
 
 
 def test_timing_tells_how_long_a_statement_took(room: Room) -> None:
-    run_command(room.shell, "\\timing")
+    run_command(room.session, "\\timing")
     room.shell.execute("SELECT 1 AS a")
     assert "Time: 0." in room.said()
-    run_command(room.shell, "\\timing off")
+    run_command(room.session, "\\timing off")
     room.shell.execute("SELECT 1 AS a")
     assert "Time" not in room.said()
 
 
 def test_modes_change_how_results_look(room: Room) -> None:
-    run_command(room.shell, ".mode json")
+    run_command(room.session, ".mode json")
     room.shell.execute("SELECT 1 AS a")
     assert room.shown() == '[\n  {"a": 1}\n]\n'
-    run_command(room.shell, ".mode xml")
-    assert "no format xml" in room.said()
+    run_command(room.session, ".mode xml")
+    assert "format cannot be 'xml'" in room.said()
     assert room.shell.output.format == "json"
 
 
 def test_expanded_display_gives_a_value_a_line(room: Room) -> None:
-    run_command(room.shell, ".mode table")
-    run_command(room.shell, "\\x")
+    run_command(room.session, ".mode table")
+    run_command(room.session, "\\x")
     room.shell.execute("SELECT 1 AS a, NULL AS long_name")
     assert room.shown().splitlines()[1:] == ["a         | 1", "long_name | NULL", "1 row"]
 
 
 def test_results_go_to_a_file_and_back(room: Room, tmp_path: Path) -> None:
-    run_command(room.shell, f"\\o {tmp_path / 'out.csv'}")
+    run_command(room.session, f"\\o {tmp_path / 'out.csv'}")
     room.shell.execute("SELECT 1 AS a")
-    run_command(room.shell, "\\o")
+    run_command(room.session, "\\o")
     room.shell.execute("SELECT 2 AS b")
     assert (tmp_path / "out.csv").read_text() == "a\n1\n"
     assert room.shown() == "b\n2\n"
-    run_command(room.shell, f"\\o {tmp_path}")
+    run_command(room.session, f"\\o {tmp_path}")
     assert "Is a directory" in room.said()
 
 
 def test_a_file_runs_from_the_prompt(room: Room, tmp_path: Path) -> None:
     (tmp_path / "q.sql").write_text("SELECT 1 AS a; SELECT 2 AS b")
-    run_command(room.shell, f"\\i {tmp_path / 'q.sql'}")
+    run_command(room.session, f"\\i {tmp_path / 'q.sql'}")
     assert room.shown() == "a\n1\nb\n2\n"
-    run_command(room.shell, "\\i nope.sql")
+    run_command(room.session, "\\i nope.sql")
     assert "nope.sql" in room.said()
 
 
 def test_the_help_lists_every_command(room: Room) -> None:
-    run_command(room.shell, "\\?")
+    run_command(room.session, "\\?")
     said = room.said()
     assert all(name in said for command in COMMANDS for name in command.names)
     assert room.shown() == ""
@@ -244,51 +251,10 @@ def test_each_name_is_one_command() -> None:
 
 def test_leaving_is_a_command(room: Room) -> None:
     with pytest.raises(Leave):
-        run_command(room.shell, "\\q")
-
-
-def test_completion_knows_what_may_follow(social: Room) -> None:
-    names = social.shell.names()
-    assert suggest("SELECT * FROM pe", names) == ["person"]
-    assert suggest("SAMPLE FROM ", names) == ["early"]
-    assert suggest("CREATE SNAPSHOT x OF s", names) == ["social"]
-    assert suggest("SAMPLE FROM early SEEDS (SELECT 1) AS person FANOUT (kn", names) == ["knows"]
-    assert suggest("SELECT pi", names) == ["pid"]
-    assert suggest("SELECT * FROM early.kn", names) == ["knows"]
-    assert suggest("\\d ea", names) == ["early"]
-
-
-def test_completion_follows_the_case_of_what_was_typed() -> None:
-    assert "SAMPLE FROM" in suggest("SA", {})
-    assert "sample from" in suggest("sa", {})
-    assert "REPEATABLE" in KEYWORDS
-
-
-def test_names_that_need_quotes_get_them() -> None:
-    assert suggest("SELECT we", {"columns": ["weird name"]})[0] == '"weird name"'
+        run_command(room.session, "\\q")
 
 
 def test_names_follow_the_statements(room: Room) -> None:
     assert room.shell.names()["tables"] == []
     room.shell.execute("CREATE TABLE fresh (a INTEGER)")
     assert room.shell.names()["tables"] == ["fresh"]
-
-
-def completions(room: Room, text: str) -> list[str]:
-    """What Tab offers after `text`."""
-    asked = CompleteEvent(completion_requested=True)
-    return [c.text for c in NamesCompleter(room.shell.names).get_completions(Document(text), asked)]
-
-
-def test_tab_completes_names_and_commands(social: Room) -> None:
-    assert completions(social, "SELECT count(*) FROM perso") == ["person"]
-    assert completions(social, "\\tim") == ["\\timing"]
-    assert completions(social, "\\d per") == ["person"]
-
-
-def test_our_words_are_highlighted() -> None:
-    line = highlighter().lex_document(Document("SAMPLE FROM q3 SEEDS (1)"))(0)
-    styles = {text: style for style, text, *_ in line}
-    assert "keyword" in styles["SAMPLE"]
-    assert "keyword" in styles["SEEDS"]
-    assert "keyword" not in styles["q3"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slt import parse_slt, run_slt, write_slt
+from tests.slt import MODES, parse_slt, run_slt, write_slt
 
 GOOD = """\
 # a comment
@@ -82,3 +82,15 @@ def test_update_rewrites_the_results_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     write_slt(path, run_slt(path, tmp_path / "run"))
     assert path.read_text() == GOOD.replace("2  (empty)\n1  NULL", "1  NULL\n2  (empty)")
+
+
+def test_a_record_may_run_in_some_modes_only(tmp_path: Path) -> None:
+    path = tmp_path / "case.slt"
+    path.write_text("onlyif optimizer\nquery I\nSELECT 1;\n----\n1\n\nskipif optimizer\nquery I\nSELECT 2;\n----\n2\n")
+    ran = {}
+    for number, mode in enumerate(MODES):
+        (tmp_path / str(number)).mkdir()
+        outcomes = run_slt(path, tmp_path / str(number), mode)
+        assert [failure for _, _, failure in outcomes] == [None]
+        ran[mode.optimizer, mode.threads] = outcomes[0][0].body
+    assert ran == {(True, 1): "SELECT 1;", (True, 2): "SELECT 1;", (False, 1): "SELECT 2;", (False, 2): "SELECT 2;"}

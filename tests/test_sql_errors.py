@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from snapdb.error_codes import CODES
 from snapdb.errors import ParseError, SnapdbError
 from snapdb.sql import Island, Name, parse
 from snapdb.sql.tokens import identifier, scan
@@ -20,6 +21,7 @@ EDGES = (
     "CREATE PROPERTY GRAPH g VERTEX TABLES (a KEY (b)) EDGE TABLES (e SOURCE KEY (s) REFERENCES a"
     " DESTINATION KEY (d) REFERENCES a"
 )
+PARSING = {code.code for code in CODES if code.kind == "ParseError"} - {"parse", "refused"}
 VERTICES = "CREATE PROPERTY GRAPH g VERTEX TABLES (a KEY (b)"
 
 
@@ -93,6 +95,9 @@ def shown(error: ParseError) -> str:
         ("EXPLAIN ANALYSE " + SAMPLE, "ANALYSE", "is spelled EXPLAIN ANALYZE here"),
         ("EXPLAIN ANALYSE SELECT 1", "ANALYSE", "is spelled EXPLAIN ANALYZE here"),
         ("EXPLAIN () " + SAMPLE, ")", "takes its options as (FORMAT text), (FORMAT json) or (ANALYZE)"),
+        ("EXPLAIN (CREATE SNAPSHOT s OF g)", "CREATE", "takes its options as (FORMAT text)"),
+        ("EXPLAIN EXPLAIN SELECT 1", "EXPLAIN", "expected a statement"),
+        ("EXPLAIN", "", "expected a statement"),
         ("EXPLAIN (FROMAT json) " + SAMPLE, "FROMAT", "takes its options as (FORMAT text)"),
         ("EXPLAIN (FORMAT text, FORMAT json) " + SAMPLE, "json", "beside another FORMAT; keep one"),
         ("AUDIT SELECT 1", "SELECT", "expected SAMPLE, found SELECT"),
@@ -102,7 +107,7 @@ def shown(error: ParseError) -> str:
         ("SAMPLE FROM s SEEDS (SELECT 1 AS v FANOUT (a => [1])", "(", "never closed"),
         ("SAMPLE FROM s SEEDS () AS v FANOUT (a => [1])", ")", "expected a query"),
         ("SAMPLE FROM s SEEDS SELECT 1 AS v FANOUT (a => [1])", "SELECT", 'expected "(" or EDGES, found SELECT'),
-        ("CREATE", "", "expected TABLE, PROPERTY GRAPH, SNAPSHOT or TAG"),
+        ("CREATE", "", "expected TABLE, PROPERTY GRAPH, SNAPSHOT, SAMPLER, TAG, CACHE or TASK"),
         ("CREATE TABEL t (a INT)", "TABEL", 'did you mean "TABLE"?'),
         ("CREATE TABLE AS SELECT 1", "AS", "expected a name"),
         ("CREATE TABLE t", "", 'expected "(" or AS'),
@@ -144,7 +149,8 @@ def shown(error: ParseError) -> str:
         ("DIFF SNAPSHOT a b", "b", "expected WITH"),
         ("DIFF SNAPSHOT a WITH b COLUMNS", "COLUMNS", "expected FEATURES, ROWS or the end of the statement"),
         ("DIFF TABLE t FROM VERSION 1 TO TAG 'x' FEATURES", "'x' FEATURES", "TAG takes a name in single quotes"),
-        ("REFRESH s", "s", "expected SNAPSHOT"),
+        ("REFRESH s", "s", "REFRESH knows SNAPSHOT and CACHE, found s"),
+        ("REFRESH SNAPSHT s", "SNAPSHT", 'did you mean "SNAPSHOT"?'),
         ("REFRESH SNAPSHOT s FUL", "FUL", 'did you mean "FULL"?'),
         ("REFRESH SNAPSHOT s DRY", "", "expected RUN"),
         (
@@ -207,7 +213,7 @@ def shown(error: ParseError) -> str:
         (EDGES + " EVENT TIME (t, u, v))", "v", "EVENT TIME takes one column or two here"),
         (VERTICES + " FEATURES (x DEFAULT 1e999))", "1e999", "not a number that can be held"),
         (VERTICES + " TARGET (c AS z))", "z", "write AS y"),
-        (VERTICES + ", c)", ")", "expected AS or KEY"),
+        (VERTICES + ", c AS)", ")", "expected a name"),
         (VERTICES + ") EDGE TABLES (e SOURCE KEY (a) REFERENCES a)", ")", "expected"),
         ("DROP TABLE a, b", ",", "expected CASCADE, RESTRICT or the end of the statement"),
         ('DROP TABLE ""', '""', "a name cannot be empty"),
@@ -223,7 +229,7 @@ def test_a_mistake_is_named_and_shown(text: str, place: str, message: str) -> No
     error = failure(text)
     assert message in error.message
     assert shown(error) == place
-    assert error.code == "parse"
+    assert error.code in PARSING
 
 
 def test_no_error_uses_the_names_of_the_parser() -> None:
@@ -274,8 +280,6 @@ def test_an_error_in_a_script_shows_its_line() -> None:
         ("PRAGMA version", "PRAGMA", "SHOW"),
         ("USE x", "USE", "snapdb.connect"),
         ("CALL f()", "CALL", "SELECT"),
-        ("COPY t TO 'x.csv'", "TO", "Result.arrow()"),
-        ("COPY (SELECT 1) TO 'x.csv'", "TO", "--format"),
         ("ALTER TABLE t RENAME TO u", "RENAME", "CREATE TABLE new AS"),
         ("ALTER TABLE t ALTER COLUMN a TYPE INT", "ALTER", "CAST(old AS …)"),
         ("ALTER TABLE IF EXISTS t ALTER a SET DATA TYPE INT", "ALTER", "CAST(old AS …)"),
@@ -295,15 +299,11 @@ def test_an_error_in_a_script_shows_its_line() -> None:
         ("EXPORT DATABASE 'x'", "EXPORT", "copy the directory"),
         ("IMPORT DATABASE 'x'", "IMPORT", "COPY t FROM"),
         ("TRUNCATE t", "TRUNCATE", "DELETE FROM t"),
-        ("SHOW SAMPLERS", "SAMPLERS", "TABLES | GRAPHS | PROPERTY GRAPHS | SNAPSHOTS | TAGS | VERSIONS"),
+        ("SHOW INDEXES", "INDEXES", "TABLES | COLUMNS | GRAPHS | PROPERTY GRAPHS | SNAPSHOTS | SAMPLERS | TAGS"),
         ("SHOW TABELS", "TABELS", 'did you mean "TABLES"?'),
-        ("EXPLAIN AUDIT SAMPLE FROM s", "AUDIT", "EXPLAIN shows how a query, SAMPLE,"),
-        ("EXPLAIN AUDIT SAMPLE FROM s", "AUDIT", "or AUDIT SAMPLE … by itself"),
-        ("EXPLAIN SUMMARIZE SAMPLE", "SAMPLE", "EXPLAIN SELECT"),
-        ("EXPLAIN ANALYZE DELETE FROM t", "DELETE", "EXPLAIN SELECT"),
-        ("EXPLAIN CREATE TABLE t (a INT)", "CREATE", "EXPLAIN SELECT"),
-        ("EXPLAIN (CREATE SNAPSHOT s OF g)", "CREATE", "EXPLAIN SELECT"),
-        ("EXPLAIN EXPIRE SNAPSHOTS RETAIN LAST 1", "EXPIRE", "CREATE SNAPSHOT or REFRESH SNAPSHOT runs"),
+        ("EXPLAIN VACUUM t; EXPLAIN MERGE INTO t", "MERGE", "write UPDATE"),
+        ("SUMMARIZE GRAPH g", "GRAPH", "write SUMMARIZE SNAPSHOT s"),
+        ("EXECUTE p", "EXECUTE", "EXECUTE TASK name"),
         ("EXPLAIN CREATE SNAPSHOT s OF g WHERE a = $x", "$x", "write the value itself"),
         ("WITH a AS (SELECT 1) INSERT INTO t FROM a", "INSERT", "INSERT INTO t WITH"),
         ("WITH a(x) AS NOT MATERIALIZED (SELECT 1), b AS (SELECT 2) DELETE FROM t", "DELETE", "start with DELETE"),

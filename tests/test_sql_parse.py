@@ -14,6 +14,7 @@ from snapdb.sql import (
     Audit,
     Begin,
     CheckDatabase,
+    Clauses,
     Commit,
     CopyFrom,
     CreateGraph,
@@ -89,11 +90,8 @@ def texts(names: tuple[Name, ...]) -> list[str]:
         "PIVOT t ON a USING sum(b)",
         "UNPIVOT t ON a INTO NAME n VALUE v",
         "SUMMARIZE bought",
-        "EXPLAIN SELECT 1",
-        "EXPLAIN ANALYZE WITH a AS (SELECT 1) FROM a",
-        "EXPLAIN (FORMAT json) SELECT 1",
-        "DESCRIBE bought",
-        "DESCRIBE update",
+        "DESCRIBE q.bought",
+        "DESCRIBE 'a.parquet'",
         "DESC SELECT 1",
         "DESCRIBE snapshot",
         "(SELECT 1) UNION ALL (SELECT 2)",
@@ -461,24 +459,26 @@ def test_the_clauses_of_a_sample_come_in_any_order() -> None:
     for turn in range(len(clauses)):
         statement = one("SAMPLE FROM q3 " + " ".join(clauses[turn:] + clauses[:turn]))
         assert isinstance(statement, Sample)
-        assert (statement.seeds.text, str(statement.seed_type)) == ("SELECT id FROM t", "batch")
-        a, b, rest = statement.fanouts
+        assert (statement.seeds.query.text, str(statement.seeds.type)) == ("SELECT id FROM t", "batch")
+        a, b, rest = statement.fanouts.value
         assert (str(a.edge), a.direction, a.counts) == ("a", "OUT", (-1, -1))
         assert (str(b.edge), b.direction, b.counts) == ("b", "IN", (0,))
         assert (rest.edge, rest.direction, rest.counts) == (None, "IN", (5, 5))
-        assert (statement.batch, statement.repeatable, statement.epochs) == (10, 42, 3)
-        assert statement.order == "IN ORDER"
-        assert statement.batch_span is not None
-        assert statement.source[slice(*statement.batch_span)] == "BATCH 1_0"
+        said = statement.clauses
+        assert [clause and clause.value for clause in (said.batch, said.repeatable, said.epochs)] == [10, 42, 3]
+        assert said.order is not None
+        assert said.order.value == "IN ORDER"
+        assert said.batch is not None
+        assert statement.source[slice(*said.batch.span)] == "BATCH 1_0"
 
 
 SAMPLE = "SAMPLE FROM s SEEDS (FROM t) AS v FANOUT (e => [2]) "
 
 
-def sample(clauses: str) -> Sample:
+def sample(clauses: str) -> Clauses:
     statement = one(SAMPLE + clauses)
     assert isinstance(statement, Sample)
-    return statement
+    return statement.clauses
 
 
 def test_a_sample_says_how_its_edges_are_drawn() -> None:
@@ -507,7 +507,7 @@ def test_three_clauses_of_a_sample_begin_with_with() -> None:
         assert statement.backend is not None
         assert statement.memory is not None
         assert (statement.replace.value, statement.backend.value, statement.memory.value) == (True, "torch", 3 << 29)
-        assert statement.source[slice(*statement.memory.span)] == clauses[2]
+        assert (SAMPLE + " ".join(clauses[turn:] + clauses[:turn]))[slice(*statement.memory.span)] == clauses[2]
 
 
 def test_a_sample_says_what_its_seeds_see() -> None:
@@ -525,7 +525,7 @@ def test_a_sample_says_what_its_seeds_see() -> None:
     ]:
         within = sample(f"WITHIN {length} BATCH 3").within
         assert within is not None
-        assert within.text == length
+        assert within.value.text == length
 
 
 def test_seeds_may_be_edges() -> None:
@@ -534,13 +534,14 @@ def test_seeds_may_be_edges() -> None:
         "WEIGHTED BY price EXCLUDE KNOWN AT SEED_TIME EXCLUDE SEEDS BOTH DIRECTIONS"
     )
     assert isinstance(statement, Sample)
-    assert (statement.seed_edges, str(statement.seed_type)) == (True, "edges")
-    assert statement.seeds.text == "SELECT e_id FROM seeds"
-    assert statement.negatives is not None
-    assert (statement.negatives.count, str(statement.negatives.weight)) == (5, "price")
-    assert statement.known is not None
-    assert statement.exclude is not None
-    assert (statement.known.value, statement.exclude.value) == ("AT", "BOTH")
+    assert (statement.seeds.edges, str(statement.seeds.type)) == (True, "edges")
+    assert statement.seeds.query.text == "SELECT e_id FROM seeds"
+    said = statement.clauses
+    assert said.negatives is not None
+    assert (said.negatives.count, str(said.negatives.weight)) == (5, "price")
+    assert said.known is not None
+    assert said.exclude is not None
+    assert (said.known.value, said.exclude.value) == ("AT", "BOTH")
 
 
 @pytest.mark.parametrize(
@@ -573,13 +574,16 @@ def test_a_sample_says_how_to_batch_and_where() -> None:
         "SUBSET 12.50 PERCENT PER EPOCH ALLOW DUPLICATES LAYOUT BLOCKS REUSE HOPS ON 'cuda:1' WITH numba"
     )
     assert statement.subset is not None
-    assert (str(statement.subset.value), statement.layout) == ("12.50", "BLOCKS")
+    assert statement.layout is not None
+    assert (str(statement.subset.value), statement.layout.value) == ("12.50", "BLOCKS")
     assert statement.allow_duplicates
     assert statement.reuse_hops
     assert statement.device is not None
     assert statement.backend is not None
     assert (statement.device.value, statement.backend.value) == ("cuda:1", "numba")
-    assert sample("LAYOUT NODES").layout == "NODES"
+    nodes = sample("LAYOUT NODES").layout
+    assert nodes is not None
+    assert nodes.value == "NODES"
 
 
 def test_a_sample_is_explained_or_audited_with_its_own_text() -> None:
@@ -593,17 +597,16 @@ def test_a_sample_is_explained_or_audited_with_its_own_text() -> None:
     assert isinstance(plain, Explain)
     assert (plain.analyze, plain.json) == (False, False)
     query = one("EXPLAIN FROM sample")
-    assert isinstance(query, Query)
+    assert isinstance(query, Explain)
+    assert isinstance(query.statement, Query)
 
 
-def test_a_sample_has_defaults() -> None:
+def test_what_a_sample_does_not_say_is_none() -> None:
     statement = one("SAMPLE FROM s SEEDS (FROM t) AS v FANOUT (e => [2])")
     assert isinstance(statement, Sample)
-    assert (statement.batch, statement.repeatable, statement.order, statement.epochs) == (1024, 0, "SHUFFLE", 1)
-    assert (statement.batch_span, statement.repeatable_span) == (None, None)
-    assert statement.source[slice(*statement.fanout_span)] == "FANOUT (e => [2])"
-    assert (statement.layout, statement.seed_edges, statement.allow_duplicates) == ("NODES", False, False)
-    assert (statement.method, statement.temporal, statement.exclude, statement.memory) == (None, None, None, None)
+    assert statement.clauses == Clauses(statement.seeds, statement.fanouts)
+    assert statement.source[slice(*statement.fanouts.span)] == "FANOUT (e => [2])"
+    assert statement.source[slice(*statement.seeds.span)] == "SEEDS (FROM t) AS v"
 
 
 def bound(found: VersionBound | None) -> tuple[str, str] | None:
@@ -771,7 +774,7 @@ def test_parameters_stay_in_islands() -> None:
     sample, delete = statements
     assert isinstance(sample, Sample)
     assert isinstance(delete, Delete)
-    assert sample.seeds.text == "SELECT $a"
+    assert sample.seeds.query.text == "SELECT $a"
 
 
 def test_parameters_stay_in_updates_and_times() -> None:
@@ -785,7 +788,7 @@ def test_parameters_stay_in_updates_and_times() -> None:
 def test_an_island_leaves_comments_around_it_out() -> None:
     statement = one("SAMPLE FROM s SEEDS (/* a */ SELECT 1 -- b\n) AS v FANOUT (e => [1])")
     assert isinstance(statement, Sample)
-    assert statement.seeds.text == "SELECT 1"
+    assert statement.seeds.query.text == "SELECT 1"
 
 
 def test_the_language_loads_no_engine(fresh_process: Callable[[str], subprocess.CompletedProcess[str]]) -> None:

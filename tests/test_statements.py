@@ -22,6 +22,8 @@ CREATE TAG first AT (VERSION => 4);
 CREATE PROPERTY GRAPH shop VERTEX TABLES (customer KEY (id))
   EDGE TABLES (ordered SOURCE KEY (a) REFERENCES customer DESTINATION KEY (b) REFERENCES customer);
 CREATE SNAPSHOT q OF shop;
+CREATE SNAPSHOT kept OF shop;
+CREATE SAMPLER train AS SAMPLE FROM kept SEEDS (SELECT id FROM customer) AS customer FANOUT (ordered => [2]);
 """
 
 
@@ -37,7 +39,10 @@ def test_the_page_has_both_tables() -> None:
 
 
 @pytest.mark.parametrize(("statement", "happens"), [row[:2] for row in rows("Allowed")])
-def test_what_is_allowed_runs(db: Database, statement: str, happens: str) -> None:
+def test_what_is_allowed_runs(
+    db: Database, statement: str, happens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     db.script(SETUP)
     before = len(db.execute("SHOW VERSIONS").fetchall())
     db.execute(statement).fetchall()
@@ -51,4 +56,14 @@ def test_what_is_refused_says_why_and_what_to_do(db: Database, statement: str, r
         db.execute(statement)
     assert raised.value.code == "refused"
     assert raised.value.message.endswith(f" is refused: {reason}; {way}")
+    assert raised.value.span is not None
+
+
+@pytest.mark.parametrize(("statement", "said", "way"), rows("Later"))
+def test_what_comes_later_is_read_and_says_what_to_do(db: Database, statement: str, said: str, way: str) -> None:
+    db.script(SETUP)
+    with pytest.raises(snapdb.BindError) as raised:
+        db.execute(statement)
+    assert raised.value.code == "later"
+    assert raised.value.message == f"{said}; {way}"
     assert raised.value.span is not None

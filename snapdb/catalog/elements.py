@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from snapdb.relational import ROW_ID, quote, quote_all, table_rows
-from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Snapshot, Table, VertexElement, Window
+from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Properties, Snapshot, Table, VertexElement, Window
 
-__all__ = ["EdgeRows", "VertexRows", "snapshot_rows", "snapshot_views", "time_expression"]
+__all__ = ["EdgeRows", "VertexRows", "shown_columns", "snapshot_rows", "snapshot_views", "time_expression"]
 
 _ID = quote(ROW_ID)
 
@@ -140,8 +140,23 @@ def _or_static(element: VertexElement | EdgeElement, time: str, condition: str) 
 
 
 def snapshot_views(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) -> dict[str, str]:
-    """Element name → SELECT, for every element of a snapshot; `tables` as in `snapshot_rows`."""
-    return {name: rows.sql for name, rows in snapshot_rows(snapshot, tables, root).items()}
+    """Element name → SELECT of what it shows, for every element of a snapshot; `tables` as in `snapshot_rows`."""
+    return {name: _shown(rows) for name, rows in snapshot_rows(snapshot, tables, root).items()}
+
+
+def _shown(rows: VertexRows | EdgeRows) -> str:
+    if rows.element.properties is None:
+        return rows.sql
+    shown = shown_columns(rows.element, [c.name for c in rows.table.columns])
+    columns = ", ".join(quote(name) if name == new else f"{quote(name)} AS {quote(new)}" for name, new in shown)
+    return f"SELECT {columns} FROM ({rows.sql})"
+
+
+def shown_columns(element: VertexElement | EdgeElement, columns: Sequence[str]) -> list[tuple[str, str]]:
+    """The columns that a snapshot shows of an element, each with its name there, out of its table's columns."""
+    properties = element.properties or Properties(excepted=())
+    shown = properties.shown(columns, element.needed)
+    return [*shown, ("e_id", "e_id")] if isinstance(element, EdgeElement) else shown
 
 
 def snapshot_rows(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) -> dict[str, VertexRows | EdgeRows]:

@@ -24,7 +24,7 @@ def version_at(ledger: Ledger, time: int) -> int:
     if not found:
         first = ledger.rows("SELECT time FROM versions ORDER BY version LIMIT 1")
         said = f"; the first was at {_iso(first[0]['time'])}" if first else ""
-        raise BindError(f"there was no version yet at {_iso(time)}{said}")
+        raise BindError(f"there was no version yet at {_iso(time)}{said}", code="unknown-version")
     return int(found[0]["version"])
 
 

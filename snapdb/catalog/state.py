@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from snapdb.catalog.tables import damaged, read_tables
@@ -12,17 +12,18 @@ from snapdb.errors import BindError
 from snapdb.storage.codec import decode
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
-from snapdb.types import PropertyGraph, Snapshot, Table
+from snapdb.types import PropertyGraph, Sampler, Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
 T = TypeVar("T")
+S = TypeVar("S", Snapshot, Sampler)
 
 __all__ = ["Catalog", "load"]
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Tables, graphs and snapshots at the head. Names are looked up whatever their case."""
+    """Tables, graphs, snapshots and samplers at the head. Names are looked up whatever their case."""
 
     version: int
     """The head; 0 before the first commit."""
@@ -32,6 +33,8 @@ class Catalog:
     snapshots: Mapping[str, Snapshot]
     stamp: tuple[int, int] = (0, 0)
     """How often the catalog was written, and how often files were put in the place of others."""
+    samplers: Mapping[str, Sampler] = field(default_factory=dict)
+    """Their names are their own: a table may be called the same."""
 
     def table(self, name: str) -> Table:
         """The table of that name.
@@ -49,6 +52,15 @@ class Catalog:
         """The snapshot of that name, or BindError."""
         return self._find("snapshot", self.snapshots, name)
 
+    def sampler(self, name: str) -> Sampler:
+        """The sampler of that name, or BindError."""
+        if (found := self.samplers.get(name.lower())) is not None:
+            return found
+        hint = _near(name, [sampler.name for sampler in self.samplers.values()])
+        if name.lower() in self.snapshots:
+            hint = f"; {name} is a snapshot: SAMPLE FROM {name} samples it"
+        raise BindError(f'no sampler "{name}"{hint}', code="unknown-sampler")
+
     def kind_of(self, name: str) -> str | None:
         """'table', 'graph' or 'snapshot'; None when the name is free."""
         folded = name.lower()
@@ -65,6 +77,8 @@ class Catalog:
             return found
         other = self.kind_of(name)
         hint = f"; {name} is a {other}" if other else _near(name, known)
+        if kind == "snapshot" and not other and name.lower() in self.samplers:
+            hint = f"; {name} is a sampler: SAMPLE USING {name} samples by it"
         raise BindError(f'no {kind} "{name}"{hint}', code=f"unknown-{kind}")
 
 
@@ -85,20 +99,21 @@ def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
             version=head,
             tables=read_tables(connection, head, start.tables, start.version),
             graphs={row["folded"]: decode(PropertyGraph, row["definition"]) for row in graphs},
-            snapshots=_snapshots(connection, known),
+            snapshots=_kept(connection, "snapshots", Snapshot, () if known is None else known.snapshots.values()),
+            samplers=_kept(connection, "samplers", Sampler, () if known is None else known.samplers.values()),
             stamp=stamp,
         )
 
 
-def _snapshots(connection: sqlite3.Connection, known: Catalog | None) -> dict[str, Snapshot]:
-    """The snapshots; one keeps its id as long as it says the same, so that only new ones are read."""
-    read = {} if known is None else {s.id: s for s in known.snapshots.values()}
-    rows = connection.execute("SELECT id, folded FROM snapshots ORDER BY id").fetchall()
+def _kept(connection: sqlite3.Connection, table: str, kind: type[S], known: Iterable[S]) -> dict[str, S]:
+    """Snapshots or samplers; one keeps its id as long as it says the same, so that only new ones are read."""
+    read = {one.id: one for one in known}
+    rows = connection.execute(f"SELECT id, folded FROM {table} ORDER BY id").fetchall()
     found = {}
     for row in rows:
         if row["id"] not in read:
-            query = "SELECT definition FROM snapshots WHERE id = ?"
-            read[row["id"]] = decode(Snapshot, connection.execute(query, (row["id"],)).fetchone()["definition"])
+            query = f"SELECT definition FROM {table} WHERE id = ?"
+            read[row["id"]] = decode(kind, connection.execute(query, (row["id"],)).fetchone()["definition"])
         found[row["folded"]] = read[row["id"]]
     return found
 

@@ -22,7 +22,9 @@ def damaged(home: Home) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError) as error:
-        raise CorruptError(f"{home.catalog} is damaged ({error}); restore it from a backup") from error
+        raise CorruptError(
+            f"{home.catalog} is damaged ({error}); restore it from a backup", code="damaged-catalog"
+        ) from error
 
 
 def tables_at(home: Home, ledger: Ledger, version: int) -> dict[str, Table]:

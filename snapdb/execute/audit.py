@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from snapdb import loading
+from snapdb.catalog.listing import listing
 from snapdb.execute.audit_rows import Counts, Truth, snapshot_truth
 from snapdb.execute.audit_values import wrong_values
 from snapdb.execute.evidence import Evidence
-from snapdb.execute.listing import listing
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import AuditPlan
@@ -50,7 +50,12 @@ class Audit:
         opened = open_sample(engine, sample)
         try:
             engine.check_stopped()
-            with sample.places.under(), loading.BatchStream(opened.view, opened.seeds, sample.spec) as stream:
+            with (
+                sample.places.under(),
+                loading.BatchStream(
+                    opened.view, opened.seeds, sample.spec, most=engine.threads, way=sample.way
+                ) as stream,
+            ):
                 batches = _batches(engine, stream, sample.epochs)
                 yield from audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
         finally:

@@ -8,7 +8,9 @@ from typing import Any
 from snapdb.execute.alter_table import AlterTable
 from snapdb.execute.audit import Audit
 from snapdb.execute.check import Check
+from snapdb.execute.copy_to import CopyTo
 from snapdb.execute.create_graph import CreateGraph
+from snapdb.execute.create_sampler import CreateSampler
 from snapdb.execute.create_snapshot import CreateSnapshot
 from snapdb.execute.create_table import CreateTable
 from snapdb.execute.create_tag import CreateTag
@@ -27,6 +29,7 @@ from snapdb.execute.query import Query
 from snapdb.execute.refresh import Refresh
 from snapdb.execute.sample import Sample
 from snapdb.execute.show import Show
+from snapdb.execute.summarize import Summarize
 from snapdb.execute.transaction import Transaction
 from snapdb.execute.update import Update
 from snapdb.execute.vacuum import Vacuum
@@ -41,12 +44,15 @@ _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.DeletePlan: Delete,
     logical.UpdatePlan: Update,
     logical.AlterPlan: AlterTable,
+    logical.CopyToPlan: CopyTo,
     logical.CreateGraphPlan: CreateGraph,
     logical.CreateSnapshotPlan: CreateSnapshot,
+    logical.CreateSamplerPlan: CreateSampler,
     logical.SamplePlan: Sample,
     logical.AuditPlan: Audit,
     logical.ShowPlan: Show,
     logical.DescribePlan: Describe,
+    logical.SummarizePlan: Summarize,
     logical.DropPlan: Drop,
     logical.CreateTagPlan: CreateTag,
     logical.DiffTablePlan: DiffTable,
@@ -54,7 +60,7 @@ _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.DiffGraphPlan: DiffGraph,
     logical.RefreshPlan: Refresh,
     logical.ExpirePlan: Expire,
-    logical.ExplainPlan: Explain,
+    logical.ExplainPlan: lambda plan: Explain(plan, build),
     logical.BeginPlan: Transaction,
     logical.CommitPlan: Transaction,
     logical.RollbackPlan: Transaction,

@@ -94,11 +94,14 @@ def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:
                 raise CommitConflict(
-                    f"{plan.name} moved: it was replaced or dropped meanwhile; run the statement again"
+                    f"{plan.name} moved: it was replaced or dropped meanwhile; run the statement again",
+                    code="snapshot-moved",
                 )
         check_free(connection, plan.name)
         if not connection.execute("SELECT 1 FROM graphs WHERE folded = ?", (plan.graph.name.lower(),)).fetchone():
-            raise CommitConflict(f"graph {plan.graph.name} was dropped meanwhile; nothing was changed")
+            raise CommitConflict(
+                f"graph {plan.graph.name} was dropped meanwhile; nothing was changed", code="graph-moved"
+            )
         number = connection.execute(
             "INSERT INTO snapshots (name, folded, definition, path) VALUES (?, ?, '', ?)",
             (plan.name, plan.name.lower(), snapshot.path),

@@ -25,5 +25,7 @@ class CreateTag:
                 connection.execute("DELETE FROM tags WHERE folded = ?", (tag.name.lower(),))
             row = (tag.name.lower(), tag.name, tag.version)
             if not connection.execute("INSERT INTO tags VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
-                raise CommitConflict(f"tag {tag.name} moved: it was created meanwhile; run the statement again")
+                raise CommitConflict(
+                    f"tag {tag.name} moved: it was created meanwhile; run the statement again", code="tag-moved"
+                )
         return Outcome(f"tag {tag.name} is version {tag.version}")

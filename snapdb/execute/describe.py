@@ -1,4 +1,4 @@
-"""DESCRIBE: what a table, graph or snapshot is made of."""
+"""DESCRIBE: what a table, graph, snapshot or sampler is made of."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapdb.execute.listing import listing
+from snapdb.catalog.listing import listing
+from snapdb.catalog.windows import window_text
+from snapdb.execute.describe_sampler import describe_sampler
 from snapdb.execute.operator import Engine, Rows
-from snapdb.execute.show import window_text
 from snapdb.graph.open import unless_moved
 from snapdb.plan.logical import DescribePlan
 from snapdb.storage.disk import read_manifest
-from snapdb.types import EdgeElement, FeatureSpec, PropertyGraph, Snapshot, Table, VertexElement
+from snapdb.types import EdgeElement, FeatureSpec, Properties, PropertyGraph, Sampler, Snapshot, Table, VertexElement
 
 __all__ = ["Describe"]
 
@@ -38,6 +39,8 @@ class Describe:
                 yield _graph(graph)
             case Snapshot() as snapshot:
                 yield _snapshot(engine, snapshot)
+            case Sampler() as sampler:
+                yield describe_sampler(sampler)
         return None
 
 
@@ -47,17 +50,25 @@ def _table(table: Table) -> pa.RecordBatch:
 
 
 def _graph(graph: PropertyGraph) -> pa.RecordBatch:
-    names = ("element", "kind", "table", "key", "connects", "event_time", "weight", "features", "target")
+    names = ("element", "kind", "table", "key", "connects", "event_time", "weight", "features", "target",
+             "labels", "properties")  # fmt: skip
     vertices = [
-        (v.name, "vertex", v.table, ", ".join(v.key), None, _event_time(v), None, _features(v.features), v.target)
+        (v.name, "vertex", v.table, ", ".join(v.key), None, _event_time(v), None, _features(v.features), v.target,
+         *_labels(v))
         for v in graph.vertices
-    ]
+    ]  # fmt: skip
     edges = [
         (e.name, "edge", e.table, f"{', '.join(e.source_key)} → {', '.join(e.destination_key)}",
-         f"{e.source} → {e.destination}", _event_time(e), e.weight, _features(e.features), None)
+         f"{e.source} → {e.destination}", _event_time(e), e.weight, _features(e.features), None, *_labels(e))
         for e in graph.edges
     ]  # fmt: skip
     return listing([(name, _TEXT) for name in names], [*vertices, *edges])
+
+
+def _labels(element: VertexElement | EdgeElement) -> tuple[str, str]:
+    """What an element is called, and what a snapshot shows of it beside its keys and times."""
+    labels = ", ".join(element.labels or (element.name,))
+    return labels, str(element.properties or Properties(excepted=()))
 
 
 def _event_time(element: VertexElement | EdgeElement) -> str | None:

@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from snapdb.catalog.listing import listing
 from snapdb.execute.diff_drift import Drift, drifts
 from snapdb.execute.diff_elements import Difference, ElementRows, Key, difference, replaced, row_count
 from snapdb.execute.diff_rows import changed_rows
 from snapdb.execute.diff_shifts import stability
 from snapdb.execute.diff_side import Degrees, Side
-from snapdb.execute.listing import listing
 from snapdb.execute.operator import Engine
 from snapdb.relational import Session
 

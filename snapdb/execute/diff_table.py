@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from snapdb.catalog.differences import rows_beyond
+from snapdb.catalog.listing import listing
 from snapdb.execute.diff_rows import column_value
-from snapdb.execute.listing import listing
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import DiffTablePlan
 from snapdb.relational import ROW_ID, Session, quote

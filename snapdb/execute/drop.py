@@ -12,14 +12,17 @@ from snapdb.plan.logical import DropPlan
 from snapdb.storage.changes import Change, DropNames, DropTable
 from snapdb.storage.locks import remove_unless_held
 from snapdb.storage.names import drop_names
-from snapdb.types import PropertyGraph, Snapshot, Table, Tag
+from snapdb.types import PropertyGraph, Sampler, Snapshot, Table, Tag
 
 __all__ = ["Drop"]
 
 
+_KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler"}
+
+
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Removes a table (as a version), a graph, a snapshot or a tag; binding has found all that depends on it."""
+    """Removes a table (as a version), a graph, snapshot, sampler or tag; binding has found all that depends on it."""
 
     plan: DropPlan
 
@@ -28,7 +31,7 @@ class Drop:
         match self.plan.target:
             case Table() as table:
                 return _drop_table(engine, table, self.plan)
-            case PropertyGraph() | Snapshot() as target:
+            case PropertyGraph() | Snapshot() | Sampler() as target:
                 return _drop_names(engine, target, self.plan)
             case Tag() as tag:
                 return _drop_tag(engine, tag)
@@ -43,31 +46,33 @@ def _drop_table(engine: Engine, table: Table, plan: DropPlan) -> Outcome:
     return outcome
 
 
-def _drop_names(engine: Engine, target: PropertyGraph | Snapshot, plan: DropPlan) -> Outcome:
+def _drop_names(engine: Engine, target: PropertyGraph | Snapshot | Sampler, plan: DropPlan) -> Outcome:
     names = _names((*plan.dependants, target))
     with engine.ledger.writing() as connection:
         drop_names(connection, names)
     _remove(engine, names.snapshots)
-    kind = "graph" if isinstance(target, PropertyGraph) else "snapshot"
-    return Outcome(f"{kind} {target.name} dropped{_with(plan)}")
+    return Outcome(f"{_KINDS[type(target)]} {target.name} dropped{_with(plan)}")
 
 
 def _drop_tag(engine: Engine, tag: Tag) -> Outcome:
     with engine.ledger.writing() as connection:
         row = (tag.name.lower(), tag.version)
         if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
-            raise CommitConflict(f"tag {tag.name} moved: it was replaced or dropped meanwhile; run the statement again")
+            raise CommitConflict(
+                f"tag {tag.name} moved: it was replaced or dropped meanwhile; run the statement again", code="tag-moved"
+            )
     return Outcome(f"tag {tag.name} dropped; version {tag.version} stays")
 
 
-def _names(things: Sequence[PropertyGraph | Snapshot]) -> DropNames:
+def _names(things: Sequence[PropertyGraph | Snapshot | Sampler]) -> DropNames:
     graphs = tuple(thing.name for thing in things if isinstance(thing, PropertyGraph))
-    return DropNames(graphs, tuple(thing for thing in things if isinstance(thing, Snapshot)))
+    snapshots = tuple(thing for thing in things if isinstance(thing, Snapshot))
+    return DropNames(graphs, snapshots, tuple(thing for thing in things if isinstance(thing, Sampler)))
 
 
 def _with(plan: DropPlan) -> str:
     """What goes too, for a person."""
-    named = [f"{'graph' if isinstance(d, PropertyGraph) else 'snapshot'} {d.name}" for d in plan.dependants]
+    named = [f"{_KINDS[type(d)]} {d.name}" for d in plan.dependants]
     return f", and with it {', '.join(named)}" if named else ""
 
 

@@ -48,5 +48,5 @@ def find_ends(
         starts = part.indptr - part.indptr[0]
         destinations[slots] = part.low + np.searchsorted(starts, found, side="right") - 1
     if sources.size and not -1 <= int(sources.min()) <= int(sources.max()) < view.node_counts[edge.source]:
-        raise CorruptError(DAMAGED)
+        raise CorruptError(DAMAGED, code="damaged-snapshot")
     return sources[places], destinations[places]

@@ -63,7 +63,8 @@ def with_columns(
     negatives = None if spec.link is None else spec.link.negatives
     own = {e.name: e.weight for e in plan.snapshot.graph.edges}
     other = [(name, column) for name, column in spec.drawing.weights if own.get(name) != column]
-    born = [v.name for v in plan.snapshot.graph.vertices if v.event_time and (timed or spec.temporal is not None)]
+    bearing = [v.name for v in plan.snapshot.graph.vertices if v.event_time and plan.way.may_meet(v.name)]
+    born = bearing if timed or spec.temporal is not None else []
     weighing = negatives is not None and negatives.weight is not None
     if not (other or born or weighing):
         return view
@@ -102,7 +103,7 @@ def _edge_weights(reading: _Reading, name: str, column: str) -> Floats:
             where = f"of {name} in snapshot {reading.snapshot.name}"
             edges = counted(count, f"edge {where} has", f"edges {where} have")
             raise DataError(f"{edges} NULL as {column} (e_id {shown}), by which edges are weighed; give each a weight "
-                            "or delete it", code="weights")  # fmt: skip
+                            "or delete it", code="bad-weight")  # fmt: skip
     return found
 
 
@@ -128,7 +129,7 @@ def _destination_weights(reading: _Reading, link: Link, column: str) -> Floats:
     weights = _vertex_weights(reading, link.edge.destination, column)
     if weights.size and not weights.any():
         raise DataError(f"no vertex of {link.edge.destination} has a {column} above 0, so no negative can be drawn by "
-                        "it; correct it, or weigh by another column", code="negatives")  # fmt: skip
+                        "it; correct it, or weigh by another column", code="bad-negatives")  # fmt: skip
     return weights
 
 
@@ -146,7 +147,7 @@ def _vertex_weights(reading: _Reading, name: str, column: str) -> Floats:
         vertices = counted(wrong.size, f"vertex of {name} has", f"vertices of {name} have")
         raise DataError(f"{vertices} a {column} that is no weight ({shown}; NULL shows as nan): negatives need one "
                         "that is finite, and 0 or more; correct it, or weigh by another column",
-                        code="negatives")  # fmt: skip
+                        code="bad-negatives")  # fmt: skip
     return weights
 
 
@@ -166,5 +167,6 @@ def _by_dense_id(
             ids = batch.column(0).to_numpy()
             if ids.size and int(ids.max()) >= count:
                 raise CorruptError(f"snapshot {reading.snapshot.name} is damaged: it holds {count} of the "
-                                   f"{int(ids.max()) + 1} ids of {rows.element.name}; create it again")  # fmt: skip
+                                   f"{int(ids.max()) + 1} ids of {rows.element.name}; create it again",
+                                   code="damaged-snapshot")  # fmt: skip
             yield ids, batch.column(1).to_numpy(zero_copy_only=False)

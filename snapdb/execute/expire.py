@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from snapdb.execute.listing import MOMENT, listing
+from snapdb.catalog.listing import MOMENT, listing
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import ExpirePlan
 from snapdb.storage.locks import remove_unless_held
@@ -21,7 +21,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIELDS = [("snapshot", pa.string()), ("action", pa.string()), ("graph", pa.string()), ("version", pa.int64()),
            ("created", MOMENT), ("bytes", pa.int64()), ("reason", pa.string())]  # fmt: skip
 
-_MOVED = "it was refreshed, replaced or dropped meanwhile"
+_GO = "DELETE FROM snapshots WHERE id = ? AND path = ? AND folded NOT IN (SELECT snapshot FROM samplers)"
+_MOVED = "it was refreshed, replaced, dropped or given a sampler meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,7 @@ def _forget(engine: Engine, snapshots: list[Snapshot]) -> set[int]:
     if not snapshots:
         return set()
     with engine.ledger.writing() as connection:
-        return {
-            s.id
-            for s in snapshots
-            if connection.execute("DELETE FROM snapshots WHERE id = ? AND path = ?", (s.id, s.path)).rowcount
-        }
+        return {s.id for s in snapshots if connection.execute(_GO, (s.id, s.path)).rowcount}
 
 
 def _remove(engine: Engine, snapshots: list[Snapshot]) -> set[int]:

@@ -1,95 +1,122 @@
-"""EXPLAIN: a plan as a tree of operators with what each is expected to do and, after ANALYZE, with what it did."""
+"""EXPLAIN: a plan as it was bound, the rules that changed it, and what it is expected to do; ANALYZE does it too."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
-from snapdb.execute.create_snapshot import create_snapshot, moved_to
+from snapdb.catalog.listing import listing
+from snapdb.execute.explain_query import explain_query
 from snapdb.execute.explain_sample import explain_sample
-from snapdb.execute.explain_tree import Step
-from snapdb.execute.graph_data import graph_data
-from snapdb.execute.listing import listing
-from snapdb.execute.operator import Engine, Rows
-from snapdb.execute.show import window_text
-from snapdb.execute.sketch import Sketch, sketched
-from snapdb.execute.snapshot_files import Made
-from snapdb.plan.logical import CreateSnapshotPlan, ExplainPlan, RefreshPlan, SamplePlan
+from snapdb.execute.explain_snapshot import explain_snapshot
+from snapdb.execute.explain_tree import Step, wrapped
+from snapdb.execute.operator import Engine, Operator, Outcome, Rows
+from snapdb.plan.asked import Asked
+from snapdb.plan.logical import (
+    AuditPlan,
+    CopyToPlan,
+    CreateSnapshotPlan,
+    ExplainPlan,
+    Plan,
+    QueryPlan,
+    RefreshPlan,
+    SamplePlan,
+)
+from snapdb.plan.tree import Words, in_words
 
 __all__ = ["Explain"]
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """Explains CREATE SNAPSHOT, REFRESH SNAPSHOT and SAMPLE."""
+    """Explains any statement."""
 
     plan: ExplainPlan
+    build: Callable[[Plan], Operator]
+    """Gives the operator of a plan that ANALYZE does."""
 
     def run(self, engine: Engine) -> Rows:
-        root = self._explained(engine)
-        lines = [root.json(self.plan.text)] if self.plan.json else root.lines()
+        explained = self.plan
+        bound = _step(in_words(explained.plan if explained.bound is None else explained.bound))
+        root = self._explained(engine, explained.plan)
+        if explained.json:
+            said = {"statement": explained.text, "bound": bound.tree(numbers=False), "rules": list(explained.rules)}
+            lines = [json.dumps({**said, "plan": root.tree()}, indent=2)]
+        else:
+            rules = f"Rules: {', '.join(explained.rules) or 'none changed it'}"
+            lines = ["Bound", *bound.lines(1), *wrapped(rules), "Plan", *root.lines(1)]
         yield listing([("plan", pa.string())], [(line,) for line in lines])
         return None
 
-    def _explained(self, engine: Engine) -> Step:
-        match self.plan.plan:
-            case SamplePlan() as sample:
-                return explain_sample(engine, sample, analyze=self.plan.analyze)
-            case CreateSnapshotPlan() as create:
-                return _explain_snapshot(engine, "CreateSnapshot", create, full=False, analyze=self.plan.analyze)
+    def _explained(self, engine: Engine, plan: Plan) -> Step:
+        """The operators of a plan, done where ANALYZE was said."""
+        analyze = self.plan.analyze
+        match plan:
+            case SamplePlan():
+                return explain_sample(engine, plan, analyze=analyze)
+            case CreateSnapshotPlan():
+                return explain_snapshot(engine, "CreateSnapshot", plan, full=False, analyze=analyze)
             case RefreshPlan(create, _, full, _):
-                return _explain_snapshot(engine, "RefreshSnapshot", create, full=full, analyze=self.plan.analyze)
-            case other:
-                raise AssertionError(f"the binder lets no {type(other).__name__} through")
+                return explain_snapshot(engine, "RefreshSnapshot", create, full=full, analyze=analyze)
+            case QueryPlan(query):
+                return self._query(engine, query)
+            case _:
+                return self._other(engine, plan)
 
-
-def _explain_snapshot(engine: Engine, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool) -> Step:
-    """What the snapshot takes; `analyze` makes it."""
-    with engine.relational.session() as session:
-        data = graph_data(engine, session, create.graph, create.tables)
-        sketches = sketched(engine, session, create, data, full)
-    root = _root(operator, create, sketches)
-    if analyze:
+    def _query(self, engine: Engine, query: Asked) -> Step:
         started = time.perf_counter()
-        _, made = create_snapshot(engine, create, full=full)
-        _fill(root, made, time.perf_counter() - started)
-    return root
+        below = explain_query(engine, query, analyze=self.plan.analyze)
+        root = Step("Query", "by DuckDB", dict(below[0].estimates) if below else {}, below)
+        if self.plan.analyze and below:
+            seconds = round(time.perf_counter() - started, 6)
+            root.measured({"rows": below[0].actual["rows"], "bytes": below[0].actual["bytes"], "seconds": seconds})
+        elif self.plan.analyze:  # DuckDB tells nothing of what looks at no table
+            _measure(engine, root, self.build(QueryPlan(query)))
+        return root
+
+    def _other(self, engine: Engine, plan: Plan) -> Step:
+        """What takes rows from queries, with their plans; ANALYZE really does it."""
+        root = _step(in_words(plan))
+        if isinstance(plan, AuditPlan):
+            root.children = [explain_sample(engine, plan.sample, analyze=False)]
+        elif (asked := _rows_of(plan)) is not None:
+            root.children = explain_query(engine, asked, analyze=False)
+            root.estimates = dict(root.children[0].estimates) if root.children else {}
+        if self.plan.analyze:
+            _measure(engine, root, self.build(plan))
+            if isinstance(plan, CopyToPlan):
+                root.actual["bytes"] = Path(plan.path).stat().st_size
+        return root
 
 
-def _root(operator: str, plan: CreateSnapshotPlan, sketches: Sequence[Sketch]) -> Step:
-    detail = f"{plan.name} of {plan.graph.name} at version {plan.version}, {window_text(moved_to(plan))}"
-    total = {
-        "rows": sum(s.rows for s in sketches),
-        "bytes": sum(s.bytes + s.topology_bytes for s in sketches),
-        "seconds": round(sum(s.seconds for s in sketches), 3),
-    }
-    return Step(operator, detail, total, [_element(sketch) for sketch in sketches])
+def _rows_of(plan: Plan) -> Asked | None:
+    """The query that a plan takes its rows from; None: none, or files that are copied as they are."""
+    asked = getattr(plan, "query", None) or getattr(plan, "find", None)
+    return asked if isinstance(asked, Asked) and not getattr(plan, "copies", ()) else None
 
 
-def _element(sketch: Sketch) -> Step:
-    seconds = round(sketch.seconds, 3)
-    own = {"rows": sketch.rows, "bytes": sketch.bytes, "seconds": seconds}
-    if sketch.kind == "vertex":
-        return Step("Vertices", sketch.element, own)
-    shared = {"rows": sketch.rows, "bytes": sketch.topology_bytes, "seconds": seconds}
-    below = Step("Topology", sketch.topology, shared)
-    return Step("Edges", f"{sketch.element} as {sketch.form}: {sketch.reason}", own, [below])
+def _measure(engine: Engine, root: Step, operator: Operator) -> None:
+    """Do it, and put what happened beside what was expected: rows given or changed, bytes of them or of new files."""
+    started, before, rows, size = time.perf_counter(), engine.work.brought, 0, 0
+    running = operator.run(engine)
+    outcome: Outcome | None = None
+    while True:
+        try:
+            batch = next(running)
+        except StopIteration as end:
+            outcome = end.value
+            break
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        engine.check_stopped()
+    rows = rows if outcome is None else rows + outcome.rows
+    seconds = round(time.perf_counter() - started, 6)
+    root.measured({"rows": rows, "bytes": size + engine.work.brought - before, "seconds": seconds})
 
 
-def _fill(root: Step, made: Made, seconds: float) -> None:
-    """Put what happened beside what was expected."""
-    counts = [v.nodes for v in made.layout.vertices] + [e.edges for e in made.layout.edges]
-    own = sum(e.bytes for e in made.layout.edges) + sum(v.count for v in made.layout.vertices if v.nodes < v.count)
-    total = {"rows": sum(counts), "bytes": own + sum(made.shared.values()), "seconds": round(seconds, 3)}
-    root.measured(total)
-    edges = {e.name: e for e in made.layout.edges}
-    for child, rows in zip(root.children, counts, strict=True):
-        if child.operator == "Vertices":
-            child.measured({"rows": rows})
-            continue
-        layout = edges[child.detail.partition(" as ")[0]]
-        child.measured({"rows": rows, "bytes": layout.bytes, "form": layout.form})
-        child.children[0].measured({"bytes": made.shared[layout.name], "work": made.works[layout.name]})
+def _step(words: Words) -> Step:
+    return Step(words.operator, words.detail, {}, [_step(child) for child in words.children])

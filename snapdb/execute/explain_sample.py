@@ -60,7 +60,7 @@ def explain_sample(engine: Engine, plan: SamplePlan, *, analyze: bool) -> Step:
     reading = time.perf_counter() - started
     try:
         engine.check_stopped()
-        with plan.places.under(), loading.MeteredStream(opened.view, opened.seeds, plan.spec) as stream:
+        with plan.places.under(), _metered(engine, plan, opened) as stream:
             expected, looked = _probed(engine, stream)
             root = _root(engine, plan, opened, stream, looked)
             _fill(root, expected, stream.options.threads_of(1), reading)
@@ -69,6 +69,10 @@ def explain_sample(engine: Engine, plan: SamplePlan, *, analyze: bool) -> Step:
     finally:
         opened.lease.release()
     return root
+
+
+def _metered(engine: Engine, plan: SamplePlan, opened: Opened) -> MeteredStream:
+    return loading.MeteredStream(opened.view, opened.seeds, plan.spec, most=engine.threads, way=plan.way)
 
 
 def _probed(engine: Engine, stream: MeteredStream) -> tuple[_Work, int]:
@@ -105,7 +109,7 @@ def _epoch_seeds(stream: MeteredStream) -> int:
 
 def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> Step:
     """The operators without numbers."""
-    spec, (backend, why) = plan.spec, words.back_end(plan.spec)
+    spec, (backend, why) = plan.spec, words.back_end(plan.spec, plan.way)
     unit = event_unit(plan.snapshot.graph, read_tables(engine, plan.snapshot), None)
     threads = stream.options.threads_of(1)
     memory = "memory as they need" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
@@ -117,13 +121,15 @@ def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStrea
     if spec.link is not None and spec.link.negatives is not None:
         steps.append(Step("Negatives", words.negatives(spec), {}))
     steps.append(Step("Seeds", words.seed_order(spec), {}))
-    sample = Step("Sample", f"{words.method(spec.drawing)}; {words.eligible(spec, unit)}", {}, steps)
+    sample = Step(
+        "Sample", f"{words.method(plan.way.drawing or spec.drawing)}; {words.eligible(spec, unit)}", {}, steps
+    )
     features = [
         Step("Feature", words.feature_words(opened.view, kind, name, feature), {}, key=(kind, name))
         for kind in stream.sampler.node_types
         for name, feature in opened.view.node_features.get(kind, {}).items()
     ]
-    gather = Step("Gather", "features and targets of every node", {}, [*features, sample])
+    gather = Step("Gather", f"features and targets of every node, {words.gathered(plan.way)}", {}, [*features, sample])
     return Step("Stream", detail, {}, [gather])
 
 
@@ -141,7 +147,7 @@ def _expands(engine: Engine, plan: SamplePlan, stream: MeteredStream, backend: s
             count = walk.fanout.counts[hop]
             if not count:
                 continue
-            form = words.row_form(engine, layouts[relation.edge.edge], relation, backend)
+            form = words.row_form(engine, layouts[relation.edge.edge], relation, backend, plan.way)
             detail = f"hop {hop}: {relation.edge.edge} {relation.direction} => {words.count_words(count)}, {form}"
             found.append(Step("Expand", detail, {}, key=(relation.key, hop)))
     return found[::-1]

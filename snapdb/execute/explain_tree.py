@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Step"]
+__all__ = ["Step", "wrapped"]
 
 WIDTH = 76
 """Columns of the text: with the table around it, a terminal of 80."""
+_UNKNOWN: Mapping[str, None] = {"rows": None, "bytes": None, "seconds": None}
 
 
 @dataclass(slots=True)
@@ -45,19 +45,11 @@ class Step:
         if ratio:
             self.actual["ratio"] = ratio
 
-    def tree(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "operator": self.operator,
-            "detail": self.detail,
-            "estimates": dict(self.estimates),
-            "actual": self.actual,
-            "children": [child.tree() for child in self.children],
-        }
-
-    def json(self, statement: str) -> str:
-        """One JSON value: the statement and the tree."""
-        return json.dumps({"statement": statement, "plan": self.tree()}, indent=2)
+    def tree(self, *, numbers: bool = True) -> dict[str, Any]:
+        """Plain values for JSON; what is not known is None."""
+        told = {"estimates": {**_UNKNOWN, **self.estimates}, "actual": self.actual} if numbers else {}
+        children = [child.tree(numbers=numbers) for child in self.children]
+        return {"operator": self.operator, "detail": self.detail, **told, "children": children}
 
     def lines(self, depth: int = 0) -> list[str]:
         """The tree as text that fits a terminal: each operator, under it what was expected and what happened.
@@ -74,12 +66,18 @@ class Step:
         """
         mark = "  " * depth + ("└ " if depth else "")
         under = " " * len(mark) + "  "
-        own = textwrap.wrap(f"{self.operator} {self.detail}", WIDTH, initial_indent=mark, subsequent_indent=under)
-        for said, numbers in (("expected", self.estimates), ("actual", self.actual)):
+        said = f"{self.operator} {self.detail}".rstrip()
+        own = textwrap.wrap(said, WIDTH, initial_indent=mark, subsequent_indent=under)
+        for when, numbers in (("expected", self.estimates), ("actual", self.actual)):
             if numbers:
-                text = f"{said} {_numbers(numbers)}"
+                text = f"{when} {_numbers(numbers)}"
                 own += textwrap.wrap(text, WIDTH, initial_indent=under, subsequent_indent=under + "  ")
         return [*own, *(below for child in self.children for below in child.lines(depth + 1))]
+
+
+def wrapped(text: str) -> list[str]:
+    """A line of text as lines that fit a terminal."""
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ")
 
 
 def _numbers(numbers: Mapping[str, Any]) -> str:

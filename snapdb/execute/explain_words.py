@@ -9,9 +9,19 @@ from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature
 from snapdb.storage.artefacts import find
-from snapdb.types import FULL, Drawing, Relation, SampleSpec, TimeUnit
+from snapdb.types import FULL, Drawing, Relation, SampleSpec, TimeUnit, Way
 
-__all__ = ["back_end", "count_words", "eligible", "feature_words", "method", "negatives", "row_form", "seed_order"]
+__all__ = [
+    "back_end",
+    "count_words",
+    "eligible",
+    "feature_words",
+    "gathered",
+    "method",
+    "negatives",
+    "row_form",
+    "seed_order",
+]
 
 _SCAN = "every eligible edge is looked at"
 _METHODS = {
@@ -79,8 +89,10 @@ def _length(within: int, unit: TimeUnit | None) -> str:
     return f"{within // size:,} {name}{'' if within == size else 's'}"
 
 
-def row_form(engine: Engine, layout: EdgeLayout, relation: Relation, backend: str) -> str:
+def row_form(engine: Engine, layout: EdgeLayout, relation: Relation, backend: str, way: Way) -> str:
     """How the rows of a relation lie, and why."""
+    if relation in way.idle:
+        return "which no seed leads to: nothing of it is opened"
     if backend == "torch":
         return "rows made flat for torch"
     form = f"form {layout.form}" + (f" ({layout.reason})" if layout.reason else "")
@@ -109,14 +121,19 @@ def feature_words(view: GraphView, kind: str, name: str, feature: Feature) -> st
     return f"{kind}.{name}: {how} of {width} {feature.dtype.name}, of {view.node_counts[kind]:,} vertices"
 
 
-def back_end(spec: SampleSpec) -> tuple[str, str]:
+def gathered(way: Way) -> str:
+    """When features are read."""
+    return "while their ids are warm" if way.fused else "when a batch is handed over"
+
+
+def back_end(spec: SampleSpec, way: Way) -> tuple[str, str]:
     """'numba' or 'torch', and why."""
     on_gpu = (spec.device or "").startswith("cuda")
     if spec.backend is not None:
         return spec.backend, "as WITH says"
-    if on_gpu:
+    if on_gpu and way.backend is None:
         return "torch", "because batches are made on the GPU"
-    return "numba", "the faster one on the CPU"
+    return "numba", "where no rule chooses" if on_gpu else "the faster one on the CPU"
 
 
 def negatives(spec: SampleSpec) -> str:

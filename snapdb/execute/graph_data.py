@@ -18,7 +18,8 @@ from snapdb.storage.features import FeatureSource, check_features
 from snapdb.storage.histories import FOREVER
 from snapdb.storage.ids import IdMap, ensure_map
 from snapdb.storage.segments import check_files, check_table
-from snapdb.types import Column, FeatureSpec, PropertyGraph, Table, VertexElement
+from snapdb.types import Column, EdgeElement, FeatureSpec, PropertyGraph, Table, VertexElement
+from snapdb.types.words import counted
 
 __all__ = ["EdgeData", "GraphData", "VertexData", "check_edges", "check_vertices", "end_expression", "graph_data"]
 
@@ -142,8 +143,9 @@ def check_vertices(session: Session, data: VertexData, new: str | None = None) -
     missing = " OR ".join(f"{quote(name)} IS NULL" for name in element.key)
     (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {missing}")[0]
     if nulls:
-        raise DataError(f"{nulls} rows of {element.name} have NULL as key ({', '.join(element.key)}); "
-                        f"delete them: DELETE FROM {element.table} WHERE {element.key[0]} IS NULL")  # fmt: skip
+        raise DataError(f"{_having(nulls, 'row', element)} NULL as key ({', '.join(element.key)}); "
+                        f"delete them: DELETE FROM {element.table} WHERE {element.key[0]} IS NULL",
+                        code="null-key")  # fmt: skip
     if element.on_duplicate == "ERROR":
         _check_unique(session, data, new)
     if data.rows.time is not None:
@@ -165,8 +167,8 @@ def _check_unique(session: Session, data: VertexData, new: str | None) -> None:
     (count,) = session.rows(f"SELECT count(*) FROM ({twice})")[0]
     if count:
         shown = _shown(session, element.key, f"FROM ({twice}) ORDER BY {keys} LIMIT 3")
-        raise DataError(f"{count} keys of {element.name} occur more than once ({shown}); make them unique, or say "
-                        "ON DUPLICATE KEY FIRST or LAST in the graph")  # fmt: skip
+        raise DataError(f"{_having(count, 'key', element)} more than one row ({shown}); make them unique, or say "
+                        "ON DUPLICATE KEY FIRST or LAST in the graph", code="duplicate-key")  # fmt: skip
 
 
 def check_edges(session: Session, data: EdgeData, rows: str) -> None:
@@ -191,8 +193,8 @@ def check_edges(session: Session, data: EdgeData, rows: str) -> None:
         weight = f"CAST({quote(element.weight)} AS DOUBLE)"
         (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {weight} IS NULL OR isnan({weight})")[0]
         if nulls:
-            raise DataError(f"{nulls} rows of {element.name} have NULL or NaN as weight ({element.weight}); "
-                            "delete them or give them a weight")  # fmt: skip
+            raise DataError(f"{_having(nulls, 'row', element)} NULL or NaN as weight ({element.weight}); "
+                            "delete them or give them a weight", code="bad-weight")  # fmt: skip
 
 
 def _check_times(session: Session, rows: VertexRows | EdgeRows, query: str) -> None:
@@ -204,16 +206,20 @@ def _check_times(session: Session, rows: VertexRows | EdgeRows, query: str) -> N
     if nulls:
         what = "infinity" if element.nulls_static else "NULL or infinity"
         more = "" if element.nulls_static else ", or say NULLS STATIC in the graph"
-        raise DataError(f"{nulls} rows of {element.name} have {what} as event time ({column.name}); "
-                        f"delete them or give them a time{more}")  # fmt: skip
+        raise DataError(f"{_having(nulls, 'row', element)} {what} as event time ({column.name}); "
+                        f"delete them or give them a time{more}", code="no-event-time")  # fmt: skip
     end = rows.end if isinstance(rows, EdgeRows) else None
     if end is not None:
         until = end_expression(end)
         before = f"{until} = {STATIC} OR {until} < {time}"
         (wrong,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {before}")[0]
         if wrong:
-            raise DataError(f"{wrong} rows of {element.name} end before they begin ({end.name} < {column.name}); "
-                            "swap or delete them")  # fmt: skip
+            raise DataError(f"{_having(wrong, 'row', element)} an end before the begin ({end.name} < {column.name}); "
+                            "swap or delete them", code="ends-before-it-begins")  # fmt: skip
+
+
+def _having(count: int, noun: str, element: VertexElement | EdgeElement) -> str:
+    return f"{counted(count, noun)} of {element.name} {'has' if count == 1 else 'have'}"
 
 
 def end_expression(column: Column, prefix: str = "") -> str:
@@ -233,8 +239,9 @@ def _check_ends(
     (count,) = session.rows(f"SELECT count(*) {dangling}")[0]
     if count:
         shown = _shown(session, key, f"FROM (SELECT DISTINCT {quote_all(key)} {dangling} ORDER BY ALL LIMIT 3)")
-        raise DataError(f"{count} edges of {element.name} have a {side} that is not in {vertices.rows.element.name} "
-                        f"({shown}); add the vertices, or say ON DANGLING SKIP in the graph")  # fmt: skip
+        raise DataError(f"{_having(count, 'edge', element)} a {side} that is not in {vertices.rows.element.name} "
+                        f"({shown}); add the vertices, or say ON DANGLING SKIP in the graph",
+                        code="dangling-edges")  # fmt: skip
 
 
 def _ensure(engine: Engine, session: Session, table: Table, key: Sequence[str]) -> IdMap:

@@ -10,6 +10,7 @@ from snapdb.execute.element_columns import with_columns
 from snapdb.execute.operator import Engine
 from snapdb.execute.seeds import check_born, read_seeds
 from snapdb.graph import GraphView, open_snapshot
+from snapdb.graph.idle import WithoutIdle
 from snapdb.graph.open import read_layout, unless_moved
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
 from snapdb.kernels.warm import warming
@@ -40,28 +41,34 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
         CorruptError: a file of the snapshot is missing or damaged.
         DataError: the seeds do not fit, or weights.
     """
+    with plan.places.under():
+        return _open(engine, plan)
+
+
+def _open(engine: Engine, plan: SamplePlan) -> Opened:
     with unless_moved(engine.ledger, plan.snapshot):
         _reverse(engine, plan)
     engine.report(f"opening {plan.snapshot.name}", None)
-    opened = open_snapshot(engine.home, engine.ledger, plan.snapshot)
+    opened = open_snapshot(engine.home, engine.ledger, plan.snapshot, plan.way.opens)
     try:
         engine.check_stopped()
-        with warming() if plan.spec.backend != "torch" else nullcontext():
+        with warming() if plan.way.applied(plan.spec).backend != "torch" else nullcontext():
             seeds = read_seeds(engine, plan, opened.view, opened.id_maps[plan.spec.seed_type])
         engine.check_stopped()
-        with plan.places.under():
-            view = with_columns(engine, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
+        view = with_columns(engine, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
         check_born(plan, view, seeds)
     except BaseException:
         opened.lease.release()
         raise
     lineage = {**view.lineage, "tables_version": engine.context.catalog.version}
-    return Opened(replace(view, lineage=lineage), seeds, opened.lease)
+    reader = WithoutIdle(view.adjacency, plan.way.idle, plan.snapshot.graph, view.node_counts)
+    return Opened(replace(view, adjacency=reader, lineage=lineage), seeds, opened.lease)
 
 
 def _reverse(engine: Engine, plan: SamplePlan) -> None:
     """Sort what the sampler walks against its direction, where that is worth keeping and can be kept."""
-    walked = {fanout.edge.edge: fanout.edge for fanout in plan.spec.fanouts if fanout.direction != "IN"}
+    relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
+    walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.way.idle}
     link = plan.spec.link
     if link is not None and link.negatives is not None and link.negatives.known is not None:
         walked[link.edge.edge] = link.edge

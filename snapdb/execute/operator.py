@@ -53,6 +53,8 @@ class Engine:
     progress: Progress | None = None
     """Called with what is being done, and how much of it is done (0 to 1) where that is known."""
     stopped: threading.Event = field(default_factory=threading.Event)
+    threads: int | None = None
+    """That may be taken at most; None: all cores."""
 
     def report(self, what: str, share: float | None) -> None:
         """Tell what is being done, and how much of it is."""

@@ -14,13 +14,12 @@ from rich.style import Style
 from snapdb.execute.spell import spell, type_name
 from snapdb.types.words import counted
 
-__all__ = ["printable", "render"]
+__all__ = ["footer", "is_right", "printable", "render"]
 
 _NARROWEST = 12
 """A column is cut to this many cells at most before other columns are dropped."""
 _WHOLE = ["plan"]
 """The columns of a table of which no part can be left out: the text of a plan."""
-_NULL = "NULL"
 _PLAIN, _BOLD, _DIM = Style(), Style(bold=True), Style(dim=True)
 
 
@@ -44,6 +43,8 @@ def render(
     total_rows: int | None = None,
     color: bool = False,
     unicode: bool = True,
+    null: str = "NULL",
+    hint: str = "",
 ) -> str:
     """The table as text with a footer that counts rows, and columns and cells where some are not shown whole.
 
@@ -55,6 +56,8 @@ def render(
         total_rows: How many rows the result has, when `table` holds only its first ones.
         color: Mark the header, the types and NULLs with ANSI codes.
         unicode: Draw boxes and ellipses; otherwise ASCII alone.
+        null: What stands for NULL; a text that is the same is shown in quotes.
+        hint: How to see everything, for the footer where something is left out.
 
     >>> print(render(pa.table({"name": ["ann", None], "age": [31, 9]}), width=80))
     ┌─────────┬────────┐
@@ -71,7 +74,7 @@ def render(
     if table.schema.names == _WHOLE:
         width = max_rows = None
     shown = table if max_rows is None else table.slice(0, max_rows)
-    everything = [_column(field, column) for field, column in zip(shown.schema, shown.columns, strict=True)]
+    everything = [_column(field, column, null) for field, column in zip(shown.schema, shown.columns, strict=True)]
     widths = _widths([c.width for c in everything], width)
     columns = everything[: len(widths)]
     page = _Page(SQUARE if unicode else ASCII, "…" if unicode else "...", color)
@@ -79,7 +82,8 @@ def render(
     lines = page.draw(columns, widths, len(shown), dropped > 0) if columns else []
     total = table.num_rows if total_rows is None else total_rows
     cut = sum(page.needs_cut(c, w) for c, w in zip(columns, widths, strict=True))
-    lines.append(page.paint(_footer(total, len(shown), len(everything), dropped, cut), _DIM))
+    left_out = f"; {hint}" if hint and (total > len(shown) or dropped or cut) else ""
+    lines.append(page.paint(footer(total, len(shown), len(everything), dropped, cut) + left_out, _DIM))
     return "\n".join(lines)
 
 
@@ -95,7 +99,12 @@ def printable(text: str) -> str:
     return "".join(c if c == "\n" or c.isprintable() else c.encode("unicode_escape").decode() for c in expanded)
 
 
-def _footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
+def footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
+    """The line under a table: how many rows there are, and whatever is not shown.
+
+    >>> footer(100, 40, 9, 2, 1)
+    '100 rows (40 shown), 9 columns (7 shown), 1 cell cut'
+    """
     parts = [counted(total, "row") + (f" ({rows} shown)" if rows < total else "")]
     if dropped:
         parts.append(f"{counted(columns, 'column')} ({columns - dropped} shown)")
@@ -104,23 +113,28 @@ def _footer(total: int, rows: int, columns: int, dropped: int, cut: int) -> str:
     return ", ".join(parts)
 
 
-def _column(field: pa.Field, values: pa.ChunkedArray) -> _Column:
+def _column(field: pa.Field, values: pa.ChunkedArray, null: str) -> _Column:
     texts = spell(values)
-    kind = field.type
-    right = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    cells = tuple(_lines(text) for text in texts)
-    name, type_ = printable(field.name).replace("\n", " "), type_name(kind)
+    cells = tuple(_lines(text, null) for text in texts)
+    name, type_ = printable(field.name).replace("\n", " "), type_name(field.type)
     widest = max((_length(line) for lines in cells for line in lines), default=0)
     nulls = frozenset(i for i, text in enumerate(texts) if text is None)
     # A column is as wide as its values and its name; a long type gives way before they do
-    return _Column(name, type_, cells, nulls, right, max(_length(name), widest, min(_length(type_), _NARROWEST)))
+    return _Column(
+        name, type_, cells, nulls, is_right(field.type), max(_length(name), widest, min(_length(type_), _NARROWEST))
+    )
 
 
-def _lines(text: str | None) -> tuple[str, ...]:
+def is_right(kind: pa.DataType) -> bool:
+    """Whether values of a type stand to the right, as numbers do."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _lines(text: str | None, null: str) -> tuple[str, ...]:
     if text is None:
-        return (_NULL,)
-    if text == _NULL:
-        return (f"'{_NULL}'",)
+        return (null,)
+    if text and text == null:
+        return (f"'{null}'",)
     return tuple(printable(text).split("\n"))
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from snapdb.errors import QueryError
+from snapdb.errors import InputError, QueryError
 from snapdb.execute.operator import Outcome, Rows
+from snapdb.execute.page import page
 from snapdb.execute.render import render
+from snapdb.types.markup import block
 
 __all__ = ["Result"]
 
@@ -27,6 +30,7 @@ class Result:
         self._schema: pa.Schema = pa.schema([])
         self._first = self._advance()
         self._started = False
+        self._fetched = 0
         if self._first is not None:
             self._schema = self._first.schema
 
@@ -82,18 +86,38 @@ class Result:
         """All rows as a pandas data frame; needs pandas."""
         return self.arrow().to_pandas()
 
+    def pl(self) -> Any:
+        """All rows as a polars data frame; needs polars."""
+        try:
+            polars = importlib.import_module("polars")
+        except ModuleNotFoundError:
+            raise InputError(
+                "pl() needs polars, which is not here: pip install polars", code="package-missing"
+            ) from None
+        return polars.from_arrow(self.arrow())
+
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows as tuples of Python values; 128-bit integers, such as sums, as int."""
-        return _tuples(self.arrow())
+        """All rows that `fetchone` and `fetchmany` have not taken, as tuples of Python values; sums are int."""
+        return _tuples(self.arrow().slice(self._fetched))
+
+    def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
+        """The next rows, at most `size`; none after the last."""
+        rows = _tuples(self.arrow().slice(self._fetched, size))
+        self._fetched += len(rows)
+        return rows
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """The first row, or None."""
-        rows = _tuples(self.arrow().slice(0, 1))
-        return rows[0] if rows else None
+        """The next row; None after the last."""
+        return next(iter(self.fetchmany()), None)
 
-    def show(self, *, max_rows: int | None = 40, width: int | None = None) -> None:
-        """Print the table."""
-        print(self._rendered(max_rows, width))
+    def show(self, *, max_rows: int | None = 40, max_width: int | None = None) -> None:
+        """Print the table, at most `max_width` cells of the terminal wide."""
+        print(self._rendered(max_rows, max_width))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as Arrow's C stream, batch by batch, for polars, DuckDB, pyarrow and others that read it."""
+        reader = pa.RecordBatchReader.from_batches(self._schema, iter(self))
+        return reader.__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
         """Stop making rows that nobody will read; reading on is an error."""
@@ -103,12 +127,21 @@ class Result:
     def __repr__(self) -> str:
         return self._rendered(40, None)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return block(words) if (words := self._words()) is not None else page(self.arrow())
+
     def _rendered(self, max_rows: int | None, width: int | None) -> str:
+        words = self._words()
+        return render(self.arrow(), width=width, max_rows=max_rows) if words is None else words
+
+    def _words(self) -> str | None:
+        """What is said in place of a table; None where there is one."""
         if not self.is_query:
             return str(self.message)
         if self._started and self._table is None:
             return f"<result with columns {', '.join(self.columns)}, read already>"
-        return render(self.arrow(), width=width, max_rows=max_rows)
+        return None
 
     def _advance(self) -> pa.RecordBatch | None:
         try:

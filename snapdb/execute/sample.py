@@ -1,34 +1,26 @@
-"""SAMPLE as rows: one for each sampled edge, with the user's ids."""
+"""SAMPLE as rows: one for each sampled edge, with the user's ids, in the order of batches whoever makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine, Rows
-from snapdb.graph import GraphView
-from snapdb.graph.view import Adjacency
+from snapdb.execute.sample_rows import RowMaker, Task
+from snapdb.loading.options import Options
+from snapdb.loading.ordered import Ordered
 from snapdb.plan.logical import SamplePlan
-from snapdb.sampling import Block, Entrance, Ints, Sampler, Subgraph, batches_before, epoch_order
-from snapdb.sampling.backends import open_sampler
-from snapdb.sampling.memory import enough_memory
-from snapdb.types import Relation
-
-if TYPE_CHECKING:
-    from snapdb.sampling.torch_sampler import TorchSampler
+from snapdb.sampling import batches_before, epoch_order
 
 __all__ = ["Sample"]
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Draws the epochs' batches one after another."""
+    """Draws the epochs' batches, one after another or several at once."""
 
     plan: SamplePlan
 
@@ -37,81 +29,46 @@ class Sample:
         try:
             engine.check_stopped()
             with self.plan.places.under():
-                sampler = open_sampler(opened.view, self.plan.spec)
-            rows = {walk.relation: walk.adjacency for walk in sampler.walks}
-            schema = _schema(opened.view, list(rows))
-            yield pa.RecordBatch.from_pylist([], schema=schema)
-            for number, subgraph in self._subgraphs(engine, opened, sampler):
-                for hop, blocks in enumerate(subgraph.hops):
-                    for block in blocks:
-                        if block.position.shape[0]:
-                            yield _rows(opened.view, rows[block.relation], subgraph, number, hop, block, schema)
+                maker = RowMaker(opened, self.plan.spec, self.plan.way)
+            yield pa.RecordBatch.from_pylist([], schema=maker.schema)
+            yield from self._made(engine, opened, maker)
         finally:
             opened.lease.release()
         return None
 
-    def _subgraphs(
-        self, engine: Engine, opened: Opened, sampler: Sampler | TorchSampler
-    ) -> Iterator[tuple[int, Subgraph]]:
+    def _made(self, engine: Engine, opened: Opened, maker: RowMaker) -> Iterator[pa.RecordBatch]:
+        """The rows of all batches in their order; threads that make others end with the last, or when nobody reads."""
+
+        def made(task: Task) -> list[pa.RecordBatch]:
+            engine.check_stopped()
+            return maker.rows(task)
+
+        total = batches_before(opened.seeds.ids.size, self.plan.spec, self.plan.epochs)
+        asked = Options(self.plan.way.threads, 0, 1, None, None, engine.threads)
+        threads = min(asked.threads_of(1, on_gpu=maker.on_gpu), total)
+        tasks = self._tasks(opened) if total else iter(())
+        if threads <= 1:
+            yield from _read(engine, self.plan, map(made, tasks), total)
+            return
+        results = Ordered(made, tasks, threads=threads, room=lambda under_way: maker.room(threads + 1))
+        try:
+            yield from _read(engine, self.plan, results, total)
+        finally:
+            results.close()
+
+    def _tasks(self, opened: Opened) -> Iterator[Task]:
         spec, seeds = self.plan.spec, opened.seeds
-        scratch, entrance = sampler.scratch(), Entrance(opened.view, spec, seeds)
-        total = batches_before(seeds.ids.size, spec, self.plan.epochs)
-        for epoch in range(self.plan.epochs if total else 0):
+        for epoch in range(self.plan.epochs):
             order = epoch_order(seeds, spec.seed, epoch, spec.order, spec.subset)
             first = batches_before(seeds.ids.size, spec, epoch)
             for index, start in enumerate(range(0, order.size, spec.batch_size)):
-                number = first + index
-                engine.step(f"sampling {spec.snapshot}", number / total)
-                with enough_memory(epoch, index):
-                    entry = entrance.entry(order[start : start + spec.batch_size], epoch)
-                    subgraph = sampler.sample(entry, number, scratch)
-                yield number, subgraph
+                yield Task(first + index, epoch, index, order[start : start + spec.batch_size])
 
 
-def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:
-    """Ids keep their type where every edge type agrees on it, and are text where they do not."""
-    return pa.schema(
-        [
-            ("batch", pa.int64()),
-            ("hop", pa.int64()),
-            ("type", pa.string()),
-            ("direction", pa.string()),
-            ("source", _common(view, [relation.edge.source for relation in relations])),
-            ("destination", _common(view, [relation.edge.destination for relation in relations])),
-            ("e_id", pa.int64()),
-        ]
-    )
-
-
-def _common(view: GraphView, vertex_types: list[str]) -> pa.DataType:
-    types = {view.keys[name].read(np.empty(0, np.int64)).type for name in vertex_types}
-    return types.pop() if len(types) == 1 else pa.string()
-
-
-def _rows(
-    view: GraphView, rows: Adjacency, subgraph: Subgraph, number: int, hop: int, block: Block, schema: pa.Schema
-) -> pa.RecordBatch:
-    relation, position = block.relation, _on_host(block.position)
-    near = _on_host(subgraph.nodes[relation.expands])[_on_host(block.seed_side)]
-    far = _on_host(subgraph.nodes[relation.reaches])[_on_host(block.neighbour)]
-    if rows.outward is not None:
-        outward = np.asarray(rows.outward[position])
-    else:
-        outward = np.full(near.size, relation.direction == "OUT")
-    source = view.keys[relation.edge.source].read(np.where(outward, near, far))
-    destination = view.keys[relation.edge.destination].read(np.where(outward, far, near))
-    columns = [
-        pa.array(np.full(near.size, number)),
-        pa.array(np.full(near.size, hop)),
-        pa.array([relation.edge.edge]).take(pa.array(np.zeros(near.size, np.int64))),
-        pa.array(np.where(outward, "out", "in")),
-        source.cast(schema.field("source").type),
-        destination.cast(schema.field("destination").type),
-        pa.array(rows.edge_id.read(position).astype(np.int64, copy=False)),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _on_host(values: Ints) -> npt.NDArray[Any]:
-    """The numbers as numpy has them, wherever they are."""
-    return values if isinstance(values, np.ndarray) else values.cpu().numpy()
+def _read(
+    engine: Engine, plan: SamplePlan, results: Iterator[list[pa.RecordBatch]], total: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of every batch, told as they come."""
+    for number in range(total):
+        engine.step(f"sampling {plan.spec.snapshot}", number / total)
+        yield from next(results)

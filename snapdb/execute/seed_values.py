@@ -31,7 +31,9 @@ def seed_times(engine: Engine, plan: SamplePlan, table: pa.Table, column: Column
         try:
             times = values.cast(pa.int64())
         except pa.ArrowInvalid as error:
-            raise DataError(f'SEEDS gives a "{column.name}" that is beyond 64 bits; event times are not') from error
+            raise DataError(
+                f'SEEDS gives a "{column.name}" that is beyond 64 bits; event times are not', code="seed-time"
+            ) from error
     else:
         given = pa.table({"at": values})
         with engine.relational.session(Names(sources={"seeds": given})) as session:
@@ -40,12 +42,13 @@ def seed_times(engine: Engine, plan: SamplePlan, table: pa.Table, column: Column
         rows = np.flatnonzero(times.is_null().to_numpy())
         shown = shown_keys(plan, table, rows)
         raise DataError(f"{rows.size} of {len(times)} seeds have no time: {column.name} is NULL or infinite ({shown}); "
-                        "give each one, or leave them out")  # fmt: skip
+                        "give each one, or leave them out", code="seed-time")  # fmt: skip
     found: Int64s = times.to_numpy()
     if (static := np.flatnonzero(found == STATIC)).size:
         shown = shown_keys(plan, table, static)
         raise DataError(
-            f'SEEDS gives a "{column.name}" of -2^63, which stands for "always" ({shown}); give a later one'
+            f'SEEDS gives a "{column.name}" of -2^63, which stands for "always" ({shown}); give a later one',
+            code="seed-time",
         )
     return found
 
@@ -71,16 +74,18 @@ def seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[np.generic]
         try:
             whole: Int64s = values.cast(pa.int64()).fill_null(-1).to_numpy()
         except pa.ArrowInvalid as error:
-            raise DataError('SEEDS gives a "y" that is beyond 64 bits; scale it, or cast it to FLOAT') from error
+            raise DataError(
+                'SEEDS gives a "y" that is beyond 64 bits; scale it, or cast it to FLOAT', code="seed-range"
+            ) from error
         return whole
     if pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
         real = values.cast(pa.float64()).to_numpy()
         if (np.abs(real[np.isfinite(real)]) > np.finfo(np.float32).max).any():
-            raise DataError('SEEDS gives a "y" that is beyond float32; scale it')
+            raise DataError('SEEDS gives a "y" that is beyond float32; scale it', code="seed-range")
         single: npt.NDArray[np.float32] = real.astype(np.float32)
         return single
     raise BindError(f'SEEDS gives "y" of type {type_}; it must be a number (for classes by name say TARGET in the '
-                    "graph, so that every seed set has the same codes)")  # fmt: skip
+                    "graph, so that every seed set has the same codes)", code="seed-type")  # fmt: skip
 
 
 def shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:

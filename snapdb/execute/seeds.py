@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.errors import BindError, DataError
+from snapdb.errors import DataError
 from snapdb.execute.edge_seeds import find_ends
 from snapdb.execute.element_columns import read_tables
 from snapdb.execute.key_lookup import NO_KEY, run_lookup
@@ -19,7 +18,7 @@ from snapdb.graph import GraphView
 from snapdb.plan.fits import key_family
 from snapdb.plan.logical import SamplePlan
 from snapdb.plan.places import about_seeds
-from snapdb.relational import Names, OrderKey, order_keys, quote_odd
+from snapdb.relational import Names, quote_odd
 from snapdb.sampling import Seeds
 from snapdb.storage.ids import IdMap
 from snapdb.types import Link
@@ -69,17 +68,16 @@ def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
         what, shown = "seeds are", [str(key) for key in view.keys[seeds.type].read(seeds.ids[rows[:3]]).to_pylist()]
     with about_seeds(plan.seeds.span, plan.outside):
         raise DataError(f"{rows.size} of {late.size} {what} not there yet at the seed's time ({', '.join(shown)}); "
-                        "give them a seed_time that is not before their event time, or leave them out")  # fmt: skip
+                        "give them a seed_time that is not before their event time, or leave them out",
+                        code="seed-not-there-yet")  # fmt: skip
 
 
 def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
     asked, spec, columns = plan.seeds, plan.spec, plan.columns
     with engine.context.session(asked) as session:
         described = session.describe(asked.text, asked.parameters)
-        keys = order_keys(session, asked.text) if spec.order == "IN ORDER" else None
         table = session.table(asked.text, asked.parameters)
-    if spec.order == "IN ORDER":
-        _check_total(table, keys)
+    _check_total(table, columns.order)
     ends = None
     if spec.link is None:
         ids = _lookup(engine, table.select(list(columns.key)), id_map)
@@ -161,30 +159,27 @@ def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
         type_ = plan.spec.seed_type if link is None else link.edge.edge
         whence = f"{'…' if link is None else 'e_id'} FROM {quote_odd(name)}.{quote_odd(type_)}"
         raise DataError(f"{rows.size} of {missing.size} {what} not in snapshot {name} "
-                        f"({shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}")  # fmt: skip
+                        f"({shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}",
+                        code="unknown-seed")  # fmt: skip
 
 
 def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s, time: Int64s | None) -> None:
     same = ids[order[1:]] == ids[order[:-1]]
     if time is not None:
         same &= time[order[1:]] == time[order[:-1]]
+    same[1:] &= ~same[:-1]  # each of them once
     twice = order[1:][same]
     if twice.size:
         when = "" if time is None else " with the same time"
         what = "1 seed occurs" if twice.size == 1 else f"{twice.size} seeds occur"
         raise DataError(f"{what} more than once{when} ({shown_keys(plan, table, twice)}); "
-                        "select DISTINCT ones, or say ALLOW DUPLICATES")  # fmt: skip
+                        "select DISTINCT ones, or say ALLOW DUPLICATES", code="duplicate-seeds")  # fmt: skip
 
 
-def _check_total(table: pa.Table, keys: Sequence[OrderKey] | None) -> None:
+def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
     """IN ORDER is repeatable only when no two rows tie."""
-    if keys is None:
-        raise BindError("IN ORDER takes the order of the seed query, which has no ORDER BY; add one")
-    names = [table.column_names[k.column - 1] if isinstance(k.column, int) else k.column for k in keys]
-    folded = {name.lower(): name for name in table.column_names}
-    if missing := [n for n in names if n.lower() not in folded]:
-        raise BindError(f'IN ORDER needs an ORDER BY over output columns; the query does not give "{missing[0]}"')
-    chosen = table.select([folded[n.lower()] for n in names])
-    if chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
-        raise DataError(f"IN ORDER needs an order without ties, and ORDER BY {', '.join(names)} has some; "
-                        "add the key to it")  # fmt: skip
+    chosen = table.select(list(order)).rename_columns([str(i) for i in range(len(order))])
+    if order and chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
+        names = ", ".join(table.column_names[i] for i in order)
+        raise DataError(f"IN ORDER needs an order without ties, and ORDER BY {names} has some; "
+                        "add the key to it", code="ties-in-order")  # fmt: skip

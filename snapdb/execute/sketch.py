@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from snapdb.catalog.differences import rows_beyond
+from snapdb.execute.admission import limits_of
 from snapdb.execute.earlier import edges_at
 from snapdb.execute.graph_data import EdgeData, GraphData
 from snapdb.execute.operator import Engine
@@ -88,10 +89,9 @@ def _edges(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: Gra
         (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
         where, shared, seconds, held, patched = _topology(engine, session, whole, full)
         width = edge_width(whole)
-        selective = bool(edge.rows.filters) or edge.source.rows.selective or edge.destination.rows.selective
-        prefix = not selective and element.event_end is None and plan.window.start is None
+        prefix = limits_of(plan, element).plain(edge)
         shape = Shape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix, patched)
-        choice = choose_form(shape, plan.layout)
+        choice = choose_form(shape, plan.layout, cheapest=plan.cheapest)
         seconds += choice.bytes / _WRITTEN
         yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
 

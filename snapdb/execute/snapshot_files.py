@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.errors import BindError
+from snapdb.execute.admission import admission, limits_of
 from snapdb.execute.feature_parts import Features, edge_features, histories, vertex_features
 from snapdb.execute.graph_data import EdgeData, VertexData, graph_data
 from snapdb.execute.operator import Engine
@@ -20,7 +21,7 @@ from snapdb.execute.topologies import Topology, topology
 from snapdb.graph.adjacency import open_topology
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.view import Adjacency
-from snapdb.kernels.admit import Admission, admitted, full_bitmap, prefix_degrees
+from snapdb.kernels.admit import Admission, full_bitmap
 from snapdb.kernels.forms import live_arrays, plain_array
 from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
 from snapdb.plan.forms import Choice, Shape, choose_form
@@ -137,13 +138,14 @@ def _edges(
     """One edge type in the form that was chosen for it."""
     element = data.rows.element
     adjacency = open_topology(found.root, found.patch, data.destination.id_map.limit)
-    admission = _admission(session, plan, data, adjacency, alive)
-    kept = found.edges if admission is None else admission.edges
-    prefix = admission is None or admission.prefix
+    limits = limits_of(plan, element, adjacency)
+    let_in = admission(session, limits, data, adjacency, alive)
+    kept = found.edges if let_in is None else let_in.edges
+    prefix = let_in is None or let_in.prefix
     patched = found.patch is not None
     shape = Shape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix, patched)
     choice = _choice(plan, shape)
-    _write_form(choice, adjacency, admission, staging, index)
+    _write_form(choice, adjacency, let_in, staging, index)
     features = edge_features(engine, session, data, full=full)
     return EdgeLayout(
         name=element.name,
@@ -156,13 +158,13 @@ def _edges(
         feature_patch=None if features is None else _relative(engine, features.patch),
         reason=choice.reason,
         bytes=choice.bytes,
-        before=plan.window.stop if choice.form == "ends" and _is_plain(plan, data) else None,
+        before=limits.window.stop if choice.form == "ends" and limits.plain(data) else None,
     )
 
 
 def _choice(plan: CreateSnapshotPlan, shape: Shape) -> Choice:
     try:
-        return choose_form(shape, plan.layout)
+        return choose_form(shape, plan.layout, cheapest=plan.cheapest)
     except BindError as error:
         if plan.refreshes:
             unfit = f"snapshot {plan.name} was created WITH (layout = '{plan.layout}'), which fits no more"
@@ -170,69 +172,16 @@ def _choice(plan: CreateSnapshotPlan, shape: Shape) -> Choice:
         raise
 
 
-def _is_plain(plan: CreateSnapshotPlan, data: EdgeData) -> bool:
-    """Whether nothing but the end of the window leaves edges out."""
-    ends = (data.source.rows, data.destination.rows)
-    chosen = bool(data.rows.filters) or any(rows.selective for rows in ends)
-    return plan.window.start is None and data.rows.element.event_end is None and not chosen
-
-
-def _admission(
-    session: Session,
-    plan: CreateSnapshotPlan,
-    data: EdgeData,
-    adjacency: Adjacency,
-    alive: Mapping[str, Bools | None],
-) -> Admission | None:
-    """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
-    element, window = data.rows.element, plan.window
-    timed = element.event_time is not None and (window.start is not None or window.stop is not None)
-    ends = (data.destination, data.source)
-    near, far = (alive[e.rows.element.name] if e.rows.selective else None for e in ends)
-    kept = _passing(session, data) if data.rows.filters else None
-    if near is None and far is None and kept is None:
-        if not timed:
-            return None
-        if window.start is None and adjacency.until is None:
-            assert adjacency.time is not None
-            assert window.stop is not None
-            degrees = prefix_degrees(adjacency.rows, adjacency.time, window.stop)
-            return Admission(np.empty(0, np.uint64), degrees, int(degrees.sum(dtype=np.int64)), True)
-    return admitted(
-        adjacency.rows,
-        time=adjacency.time if timed else None,
-        until=adjacency.until if timed else None,
-        edge_id=adjacency.edge_id,
-        start=window.start,
-        stop=window.stop,
-        until_after=window.until_after,
-        near_alive=near,
-        far_alive=far,
-        kept_edges=kept,
-    )
-
-
-def _passing(session: Session, data: EdgeData) -> Bools:
-    """[edge ids] Which edges pass the filters of their own type."""
-    whole = data.rows.whole
-    element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out
-    rows = dataclasses.replace(whole, filters=data.rows.filters, element=element)
-    passing = np.zeros(data.rows.table.next_row, np.bool_)
-    for batch in session.reader(f"SELECT e_id FROM ({rows.sql})"):
-        passing[batch.column(0).to_numpy()] = True
-    return passing
-
-
-def _write_form(choice: Choice, adjacency: Adjacency, admission: Admission | None, staging: Path, index: int) -> None:
+def _write_form(choice: Choice, adjacency: Adjacency, let_in: Admission | None, staging: Path, index: int) -> None:
     if choice.form == "full":
         return
     rows = adjacency.rows
-    if admission is not None and admission.prefix:
-        rows = rows._replace(degrees=plain_array(admission.degrees, np.uint32))
-    elif admission is not None:
-        rows = rows._replace(live=live_arrays(admission.words))
+    if let_in is not None and let_in.prefix:
+        rows = rows._replace(degrees=plain_array(let_in.degrees, np.uint32))
+    elif let_in is not None:
+        rows = rows._replace(live=live_arrays(let_in.words))
     if choice.form == "ends":
-        degrees = degrees_of(rows).astype(np.uint32) if admission is None else admission.degrees
+        degrees = degrees_of(rows).astype(np.uint32) if let_in is None else let_in.degrees
         np.save(staging / f"ends-{index}.npy", degrees)
     elif choice.form == "bitmap":
         np.save(staging / f"live-{index}.npy", full_bitmap(rows))

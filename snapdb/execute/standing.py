@@ -24,7 +24,7 @@ def once_it_stands(act: Callable[[], T]) -> T:
         try:
             return act()
         except CommitConflict as conflict:
-            if conflict.code != "moved":
+            if conflict.code != "snapshot-replaced":
                 raise
     return act()
 
@@ -41,4 +41,4 @@ def damage_explained(home: Home, ledger: Ledger) -> Iterator[None]:
         if problem is None:
             raise
         message = f"{home.path / problem.path} ({problem.kind}): {problem.problem}; {problem.remedy}"
-        raise CorruptError(message) from error
+        raise CorruptError(message, code="damaged-catalog") from error

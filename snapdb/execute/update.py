@@ -45,8 +45,9 @@ def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple
     source = parquet_files([Segment(found.path, found.rows, found.bytes, found.sha256, 0)], engine.home.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != found.rows:
-        raise DataError(f"{found.rows:,} new values for {distinct:,} rows of {table.name}: rows of FROM must meet "
-                        "a row at most once; make them distinct, or aggregate them")  # fmt: skip
+        raise DataError(f"{found.rows:,} new values for {counted(distinct)} of {table.name}: rows of FROM must meet "
+                        "a row at most once; make them distinct, or aggregate them",
+                        code="ambiguous-update")  # fmt: skip
     columns = quote_all(c.name for c in table.columns)
     gone = write_query(engine.home, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from snapdb.execute.listing import listing
+from snapdb.catalog.listing import listing
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import VacuumPlan
 from snapdb.storage.vacuum import Vacuuming

@@ -49,6 +49,8 @@ class Work:
         self._relational = relational
         self._open: _Open | None = None
         self._tables = 0
+        self.brought = 0
+        """Bytes of all files that changes have come with so far."""
 
     @property
     def state(self) -> str:
@@ -63,11 +65,12 @@ class Work:
     def begin(self, catalog: Catalog) -> None:
         """Open a transaction at the head."""
         if self._open is not None:
-            raise QueryError("a transaction is open already; COMMIT or ROLLBACK it first", code="transaction")
+            raise QueryError("a transaction is open already; COMMIT or ROLLBACK it first", code="transaction-open")
         self._open = _Open(catalog, catalog, TablesLock(self._home))
 
     def add(self, changes: Sequence[Change], message: str | None) -> int | None:
         """Commit the changes as a version and return its number, or None after adding them to the open transaction."""
+        self.brought += sum(file.bytes for change in changes for file in files_of(change))
         if (opened := self._open) is None:
             return self._publish(list(changes), message)
         opened.changes += changes
@@ -132,7 +135,7 @@ class Work:
     def _ending(self, word: str) -> _Open:
         if self._open is None:
             raise QueryError(f"no transaction is open, so there is nothing to {word}; BEGIN opens one",
-                             code="transaction")  # fmt: skip
+                             code="no-transaction")  # fmt: skip
         return self._open
 
     def _drop(self) -> None:
@@ -155,7 +158,7 @@ class Work:
                 try:
                     return self._try(changes, message)
                 except CommitConflict as conflict:
-                    if attempt == _TRIES - 1 or conflict.code not in ("ids", "deletes"):
+                    if attempt == _TRIES - 1 or conflict.code not in ("ids-moved", "deletes-moved"):
                         raise
                 changes = [self._compared(c) if isinstance(c, RemoveRows) else c for c in changes]
                 time.sleep(_FIRST_WAIT * 2 ** min(attempt, 6) * random.uniform(0.5, 1.5))  # noqa: S311  # no secret
@@ -217,7 +220,8 @@ class Work:
         if common:
             (name,) = self._ledger.rows("SELECT name FROM tables WHERE id = ?", (change.table_id,))[0]
             raise CommitConflict(f"{name} moved: expected {change.base}, found {version}, which removed {common:,} of "
-                                 "the rows that this statement removes or updates; run it again")  # fmt: skip
+                                 "the rows that this statement removes or updates; run it again",
+                                 code="rows-moved")  # fmt: skip
 
 
 def _segment(change: RemoveRows) -> Segment:

@@ -49,7 +49,8 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
         return replace(whole, rows=rows._replace(live=live_arrays(words)))
     if edge.form != "full":
         raise CorruptError(
-            f"the manifest of a snapshot is damaged: an edge type lies as {edge.form!r}; create it again"
+            f"the manifest of a snapshot is damaged: an edge type lies as {edge.form!r}; create it again",
+            code="damaged-snapshot",
         )
     return whole
 
@@ -75,4 +76,6 @@ def _degrees(path: Path, rows: RowArrays) -> npt.NDArray[Any]:
 
 
 def _damaged(path: Path) -> CorruptError:
-    return CorruptError(f"{path} is damaged; restore it from a backup or create the snapshot again")
+    return CorruptError(
+        f"{path} is damaged; restore it from a backup or create the snapshot again", code="damaged-snapshot"
+    )

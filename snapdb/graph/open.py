@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -32,6 +32,10 @@ from snapdb.storage.segments import check_files
 from snapdb.types import Snapshot
 
 __all__ = ["OpenSnapshot", "TableKeys", "open_snapshot", "read_layout", "unless_moved"]
+
+
+_SHOWN = ("labels", "properties")
+"""What SQL shows of a graph's elements, which changes no batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +71,20 @@ class TableKeys:
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
 
 
-def open_snapshot(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapshot:
+def open_snapshot(
+    home: Home, ledger: Ledger, snapshot: Snapshot, opens: Callable[[str], bool] = lambda element: True
+) -> OpenSnapshot:
     """Open a snapshot for sampling.
+
+    Args:
+        opens: Tells of which elements features and targets are opened.
 
     Raises:
         CorruptError: a file of it is missing or has another size than its manifest says.
         CommitConflict: it was replaced or dropped at this moment (code 'moved').
     """
     with unless_moved(ledger, snapshot):
-        return _opened(home, ledger, snapshot)
+        return _opened(home, ledger, snapshot, opens)
 
 
 @contextmanager
@@ -92,7 +101,7 @@ def unless_moved(ledger: Ledger, snapshot: Snapshot) -> Iterator[None]:
         if ledger.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise
         moved = f"{snapshot.name} moved: it was replaced or dropped while it was opened; run the statement again"
-        raise CommitConflict(moved, code="moved") from None
+        raise CommitConflict(moved, code="snapshot-replaced") from None
 
 
 def read_layout(home: Home, snapshot: Snapshot) -> SnapshotLayout:
@@ -104,7 +113,7 @@ def read_layout(home: Home, snapshot: Snapshot) -> SnapshotLayout:
     return decode(SnapshotLayout, json.dumps(read_manifest(home.inside(snapshot.path))["layout"]))
 
 
-def _opened(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapshot:
+def _opened(home: Home, ledger: Ledger, snapshot: Snapshot, opens: Callable[[str], bool]) -> OpenSnapshot:
     directory = home.inside(snapshot.path)
     layout = read_layout(home, snapshot)
     reverse = _reversed(home, ledger, layout)
@@ -117,7 +126,7 @@ def _opened(home: Home, ledger: Ledger, snapshot: Snapshot) -> OpenSnapshot:
             read_manifest(path)
         for name, id_map in maps.items():
             check_files(home, f"the ids of {name}", id_map.segments)
-        return OpenSnapshot(_view(home, snapshot, directory, layout, maps, reverse), maps, lease)
+        return OpenSnapshot(_view(home, snapshot, directory, layout, maps, reverse, opens), maps, lease)
     except BaseException:
         lease.release()
         raise
@@ -137,6 +146,7 @@ def _view(
     layout: SnapshotLayout,
     maps: Mapping[str, IdMap],
     reverse: Mapping[str, Path],
+    opens: Callable[[str], bool],
 ) -> GraphView:
     counts = {v.name: v.count for v in layout.vertices}
     keys = {v.name: TableKeys(maps[v.name], home.path) for v in layout.vertices}
@@ -153,12 +163,16 @@ def _view(
         alive={v.name: _alive(directory, i, v) for i, v in enumerate(layout.vertices)},
         edge_types=tuple(types.values()),
         adjacency=AdjacencyShelf(incoming, counts, outgoing),
-        node_features={v.name: _vertex_features(home, snapshot, v, keys[v.name]) for v in layout.vertices},
-        edge_features={e.name: _features(home, e.features, e.feature_patch, e.feature_names) for e in layout.edges},
+        node_features={
+            v.name: _vertex_features(home, snapshot, v, keys[v.name]) for v in layout.vertices if opens(v.name)
+        },
+        edge_features={
+            e.name: _features(home, e.features, e.feature_patch, e.feature_names) for e in layout.edges if opens(e.name)
+        },
         targets={
             v.name: open_target(home.path / v.features, _path(home, v.patch))
             for v in layout.vertices
-            if v.target and v.features
+            if v.target and v.features and opens(v.name)
         },
         keys=keys,
         lineage={
@@ -166,7 +180,7 @@ def _view(
             "graph": snapshot.graph.name,
             "version": snapshot.version,
             "window": [window.start, window.stop],
-            "definition": digest_of(encode(snapshot.graph), [encode(f) for f in snapshot.filters]),
+            "definition": digest_of(encode(snapshot.graph, _SHOWN), [encode(f) for f in snapshot.filters]),
             "database": str(home.path),
         },
     )
@@ -206,4 +220,7 @@ def _check_names(names: Sequence[str]) -> None:
         CorruptError: one leads elsewhere.
     """
     if odd := [name for name in names if "/" in name]:
-        raise CorruptError(f"the manifest of a snapshot is damaged: it names a feature {odd[0]!r}; create it again")
+        raise CorruptError(
+            f"the manifest of a snapshot is damaged: it names a feature {odd[0]!r}; create it again",
+            code="damaged-snapshot",
+        )

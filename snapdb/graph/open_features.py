@@ -91,7 +91,7 @@ class _Facts:
             found = found.get(name) if isinstance(found, dict) else None
         if not isinstance(found, int) or found < 0:
             raise CorruptError(f"the manifest of {self.directory} is damaged: it has no {' '.join(names)}; "
-                               "create the snapshot again")  # fmt: skip
+                               "create the snapshot again", code="damaged-snapshot")  # fmt: skip
         return found
 
     def default(self, name: str) -> float | None:
@@ -139,4 +139,6 @@ def _newer(path: Path, rows: npt.NDArray[Any], marks: Marks) -> npt.NDArray[Any]
 
 
 def _damaged(path: Path) -> CorruptError:
-    return CorruptError(f"{path} is damaged; restore it from a backup or create the snapshot again")
+    return CorruptError(
+        f"{path} is damaged; restore it from a backup or create the snapshot again", code="damaged-snapshot"
+    )

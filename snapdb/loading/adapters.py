@@ -12,7 +12,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from snapdb.errors import InputError, SnapdbError
+from snapdb.errors import InputError
 from snapdb.types import EdgeType
 
 if TYPE_CHECKING:
@@ -66,17 +66,20 @@ def to_pyg(batch: Batch) -> Any:
 
     Raises:
         InputError: the batch is of LAYOUT BLOCKS, whose hops PyG would add up.
-        SnapdbError: PyG is not installed.
+        InputError: PyG is not installed.
     """
     if batch.layout == "BLOCKS":
         raise InputError(
             "to_pyg() was asked of a batch of LAYOUT BLOCKS, which draws nodes anew at every hop: PyG would add the "
-            "hops up; take to_blocks(), or sample with LAYOUT NODES"
+            "hops up; take to_blocks(), or sample with LAYOUT NODES",
+            code="not-for-pyg",
         )
     try:
         pyg = importlib.import_module("torch_geometric.data")
     except ImportError as error:
-        raise SnapdbError("to_pyg() needs torch_geometric, which is not here: pip install 'snapdb[pyg]'") from error
+        raise InputError(
+            "to_pyg() needs torch_geometric, which is not here: pip install 'snapdb[pyg]'", code="package-missing"
+        ) from error
     single = len(batch.n_id) == 1 and len(batch.edge_index) == 1
     data = pyg.Data() if single else pyg.HeteroData()
     for name in batch.n_id:

@@ -13,6 +13,7 @@ from torch import Tensor
 from snapdb.errors import BindError
 from snapdb.loading import adapters, audit
 from snapdb.loading.lazy import Held, Lazy
+from snapdb.loading.page import page
 from snapdb.loading.rows import pinned
 from snapdb.types import EdgeType, Temporal
 
@@ -94,6 +95,11 @@ class Batch:
         edges = ", ".join(f"{index.shape[1]} {key.edge}" for key, index in self.edge_index.items())
         trees = "; one tree a seed" if self.batch else ""
         return f"Batch({self.index}: {self._seeds()}{trees}; nodes: {nodes}; edges: {edges})"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show; nothing is read for it."""
+        epoch, number = self.index
+        return page(self, f"Batch {number} of epoch {epoch}: {self._seeds()}", OPTIONAL)
 
     def _seeds(self) -> str:
         """The seeds in words."""
@@ -202,7 +208,10 @@ class Only:
             return value
         if len(keys) != 1:
             found = ", ".join(repr(tuple(key) if isinstance(key, tuple) else key) for key in keys)
-            raise BindError(f"`only` needs one type for {name}, but the batch has {found}: say batch.{name}[type]")
+            raise BindError(
+                f"`only` needs one type for {name}, but the batch has {found}: say batch.{name}[type]",
+                code="several-types",
+            )
         return value[next(iter(keys))]
 
 

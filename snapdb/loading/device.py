@@ -176,7 +176,9 @@ def usable(name: str) -> torch.device:
     except (AssertionError, NotImplementedError, RuntimeError) as error:
         # torch says so in three ways: it was built without the device, has no operators for it, or finds none.
         reason = str(error).partition("\n")[0]
-        raise InputError(f"device {name!r} was asked, but is not usable here ({reason}); say device='cpu'") from error
+        raise InputError(
+            f"device {name!r} was asked, but is not usable here ({reason}); say device='cpu'", code="device"
+        ) from error
 
 
 def _room(device: torch.device) -> int:

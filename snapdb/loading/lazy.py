@@ -75,6 +75,10 @@ class Lazy(Mapping[K, V], Generic[K, V]):
         """Travels as values: files stay where they are."""
         return Lazy.of, (dict(self), self._hint)
 
+    def known(self, key: K) -> V | None:
+        """The value of a key if it was read before; nothing is read."""
+        return self._kept.get(key)
+
     def changed(self, change: Callable[[V], V]) -> Lazy[K, V]:
         """The same mapping with `change` applied to each value, once it is read."""
         return Lazy({key: _Changed(self, key, change) for key in self}, self._hint)

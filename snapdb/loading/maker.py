@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,13 @@ from snapdb.loading.batch import Batch
 from snapdb.loading.budget import Budget, scratch_bytes
 from snapdb.loading.device import Delivery, Sent, usable
 from snapdb.loading.rows import parts
-from snapdb.sampling import Seeds, Subgraph
+from snapdb.sampling import Entry, Seeds, Subgraph
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.entrance import Entrance
 from snapdb.sampling.memory import enough_memory
-from snapdb.types import SampleSpec
+from snapdb.types import SampleSpec, Way
 
-__all__ = ["Maker", "Task"]
+__all__ = ["Drawn", "Maker", "Task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +39,37 @@ class Task:
     """The seeds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A batch that is sampled, whose features are to be read."""
+
+    task: Task
+    entry: Entry
+    subgraph: Subgraph
+    lineage: Mapping[str, Any]
+    scratch: int
+    """Bytes of the memory that it was made with, where these count."""
+
+
 class Maker:
     """Makes the batches of a stream. Threads share it; each borrows a scratch for the time of a batch."""
 
-    def __init__(self, view: GraphView, seeds: Seeds, spec: SampleSpec, device: str | None, memory: int | None) -> None:
+    def __init__(
+        self, view: GraphView, seeds: Seeds, spec: SampleSpec, device: str | None, memory: int | None, way: Way
+    ) -> None:
         """Opens the sampler.
 
         Args:
             device: where batches go; None: where they are sampled.
             memory: bytes that may be taken; None: any.
+            way: how batches are made, which changes none.
 
         Raises:
             InputError: a device is not there, or the scratch of one thread alone takes more memory.
             SnapdbError: the snapshot cannot be sampled so.
         """
-        self.view, self.seeds, self.spec = view, seeds, spec
-        self.sampler: Any = open_sampler(view, spec)
+        self.view, self.seeds, self.spec, self.fused = view, seeds, way.applied(spec), way.fused
+        self.sampler: Any = open_sampler(view, self.spec)
         self.device = usable(device or spec.device or "cpu")
         self.budget = Budget(memory)
         self._open()
@@ -74,18 +89,18 @@ class Maker:
         device: torch.device | None = getattr(self.sampler, "device", None)
         return device is not None and device.type == "cuda"
 
-    def make(self, lineage: Mapping[str, Any], task: Task) -> Batch:
-        """The batch, ready to go to the device; runs on any thread. An error says which batch it was."""
-        try:
-            with enough_memory(*task.index), self._delivery.working():
-                return self._made(lineage, task)
-        except Exception as error:
-            error.add_note(f"while making batch {task.index[1]} of epoch {task.index[0]}")
-            raise
+    def make(self, lineage: Mapping[str, Any], task: Task) -> Batch | Drawn:
+        """The batch, ready to go to the device, or only sampled; runs on any thread."""
+        with self._about(task):
+            drawn = self._drawn(lineage, task)
+            return self._gathered(drawn) if self.fused else drawn
 
-    def sent(self, batch: Batch) -> Sent:
-        """The batch on its way to the device."""
-        return self._delivery.sent(batch)
+    def sent(self, made: Batch | Drawn) -> Sent:
+        """The batch on its way to the device, its features read."""
+        if isinstance(made, Drawn):
+            with self._about(made.task):
+                made = self._gathered(made)
+        return self._delivery.sent(made)
 
     def received(self, sent: Sent) -> Batch:
         """The batch, for the reader's thread."""
@@ -103,25 +118,38 @@ class Maker:
             with suppress(IndexError):  # a thread took it meanwhile
                 self._idle.pop()
 
-    def _made(self, lineage: Mapping[str, Any], task: Task) -> Batch:
+    @contextmanager
+    def _about(self, task: Task) -> Iterator[None]:
+        """The block works on a batch: beside the reader's work on the device, and an error of it tells which."""
+        try:
+            with enough_memory(*task.index), self._delivery.working():
+                yield
+        except Exception as error:
+            error.add_note(f"while making batch {task.index[1]} of epoch {task.index[0]}")
+            raise
+
+    def _drawn(self, lineage: Mapping[str, Any], task: Task) -> Drawn:
         entry = self._entrance.entry(task.ordinals, task.index[0])
         scratch = self._scratch()
         subgraph = self.sampler.sample(entry, task.number, scratch)
         # After a failure it may be half-written, and is dropped. Whoever measures it must have it for himself.
         taken = 0 if self.budget.limit is None else scratch_bytes(scratch)
         self._idle.append(scratch)
+        return Drawn(task, entry, subgraph, lineage, taken)
+
+    def _gathered(self, drawn: Drawn) -> Batch:
         batch = assemble(
             self.view,
             self.sampler,
             self.seeds,
-            entry,
-            subgraph,
+            drawn.entry,
+            drawn.subgraph,
             self._delivery,
-            index=task.index,
-            lineage=dict(lineage),
+            index=drawn.task.index,
+            lineage=dict(drawn.lineage),
         )
         if self.budget.limit is not None:
-            self.budget.made(_bytes(batch, subgraph), taken)
+            self.budget.made(_bytes(batch, drawn.subgraph), drawn.scratch)
         return self._delivery.packed(batch)
 
     def _scratch(self) -> Any:

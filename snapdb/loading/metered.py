@@ -66,7 +66,9 @@ class MeteredStream(BatchStream):
         self._last: tuple[Any, int] | None = None
         self._repeats = 1
         self._maker.sampler = _Proxy(self._plain, sample=self._sample)
-        self._maker = cast(Any, _Proxy(self._maker, make=self._make(self._maker.make)))
+        maker = self._maker
+        sent = maker.sent if maker.fused else self._make(maker.sent)  # who is handed a batch may make the rest of it
+        self._maker = cast(Any, _Proxy(maker, make=self._make(maker.make), sent=sent))
 
     def start(self) -> None:
         """Measures anew."""

@@ -20,6 +20,8 @@ class Options:
     """How many batches may be ready or under way; None: twice the threads."""
     memory: int | None
     """Bytes that may be taken; None: as many as threads and prefetch need."""
+    most: int | None = None
+    """Threads at most, where `threads` does not say how many; None: all cores."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -41,8 +43,9 @@ class Options:
         """How many threads one of so many processes on this machine has."""
         if self.threads is not None:
             return self.threads
+        most = cores() if self.most is None else self.most
         # Threads only tell a GPU what to do, and take turns at it; two keep it fed.
-        return 2 if on_gpu else max(1, cores() // processes)
+        return min(2, most) if on_gpu else max(1, most // processes)
 
     def ahead(self, threads: int) -> int:
         """How many batches may be ready or under way."""

@@ -45,7 +45,9 @@ class Ordered(Iterator[O], Generic[I, O]):
             self._end()
             # Another thread may close it at any of the steps above.
             if self._closed and isinstance(error, CancelledError | IndexError | RuntimeError | StopIteration):
-                raise SnapdbError("the stream was closed while it was read; open another one") from error
+                raise SnapdbError(
+                    "the stream was closed while it was read; open another one", code="stream-closed"
+                ) from error
             raise
         return outcome
 

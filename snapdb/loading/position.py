@@ -50,20 +50,26 @@ def checked(state: Mapping[str, Any], expected: Mapping[str, Any], batches_in: C
         InputError: it does not, or is no state.
     """
     if not isinstance(state, Mapping):
-        raise InputError(f"this is not a stream's state, but {state!r:.60}; give what state_dict() returned")
+        raise InputError(
+            f"this is not a stream's state, but {state!r:.60}; give what state_dict() returned", code="stream-state"
+        )
     for name, here in expected.items():
         if name not in state:
-            raise InputError(f"this is not a stream's state: it has no {name!r}; give what state_dict() returned")
+            raise InputError(
+                f"this is not a stream's state: it has no {name!r}; give what state_dict() returned",
+                code="stream-state",
+            )
         if state[name] != here:
             raise InputError(
                 f"this state is of another stream: its {name} is {state[name]!r}, here it is {here!r}; "
-                "open the stream as it was opened then, or start anew"
+                "open the stream as it was opened then, or start anew",
+                code="stream-state",
             )
     epoch, taken = state.get("epoch"), state.get("consumed")
     if not isinstance(epoch, int) or not isinstance(taken, int) or epoch < 0:
-        raise InputError(f"this state is damaged: epoch {epoch!r}, {taken!r} batches consumed")
+        raise InputError(f"this state is damaged: epoch {epoch!r}, {taken!r} batches consumed", code="stream-state")
     if not 0 <= taken <= batches_in(epoch):
-        raise InputError(f"this state is damaged: {taken} of {batches_in(epoch)} batches consumed")
+        raise InputError(f"this state is damaged: {taken} of {batches_in(epoch)} batches consumed", code="stream-state")
     return epoch, taken
 
 

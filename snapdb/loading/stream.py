@@ -21,12 +21,12 @@ from snapdb.loading import position
 from snapdb.loading.audit import rules
 from snapdb.loading.batch import Batch
 from snapdb.loading.device import Sent, one_ahead
-from snapdb.loading.maker import Maker, Task
+from snapdb.loading.maker import Drawn, Maker, Task
 from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
 from snapdb.release import __version__
 from snapdb.sampling import Seeds, batches_before, batches_in, epoch_order
-from snapdb.types import RNG_SCHEME, SampleSpec
+from snapdb.types import RNG_SCHEME, SampleSpec, Way
 
 __all__ = ["BatchStream"]
 
@@ -54,6 +54,8 @@ class BatchStream(IterableDataset[Batch]):
         device: str | None = None,
         prefetch: int | None = None,
         memory: int | None = None,
+        most: int | None = None,
+        way: Way = Way(),  # noqa: B008  # frozen
         release: Callable[[], None] | None = None,
     ) -> None:
         """Opens a stream at the start of epoch 0.
@@ -67,6 +69,8 @@ class BatchStream(IterableDataset[Batch]):
             device: where the batches' tensors are; None: where the statement's ON says, else on the CPU.
             prefetch: how many batches may be ready or under way; None: twice the threads.
             memory: bytes for scratch and for batches that are ready or under way; None: as the statement says.
+            most: how many threads may be taken where `threads` does not say; None: all cores.
+            way: how batches are made, which changes none; `threads` is said before its own.
             release: called once, when the stream is closed or dropped.
 
         Raises:
@@ -74,15 +78,16 @@ class BatchStream(IterableDataset[Batch]):
             InputError: the device is not there, or the memory is not enough.
         """
         super().__init__()
-        self.options = Options(threads, rank, world_size, prefetch, spec.memory if memory is None else memory)
+        threads, memory = way.threads if threads is None else threads, spec.memory if memory is None else memory
+        self.options = Options(threads, rank, world_size, prefetch, memory, most)
         self.view, self.seeds, self.spec = view, seeds, spec
-        self._maker = Maker(view, seeds, spec, device, self.options.memory)
+        self._maker = Maker(view, seeds, spec, device, self.options.memory, way)
         self._identity = position.identity(view, seeds, spec, world_size)
         self._epoch = 0
         self._taken = 0
         self._resumed = False
         self._order: tuple[int, Int64s] | None = None
-        self._running: weakref.WeakSet[Ordered[Task, Batch]] = weakref.WeakSet()
+        self._running: weakref.WeakSet[Ordered[Task, Batch | Drawn]] = weakref.WeakSet()
         self._closed = False
         self._release = weakref.finalize(self, _in_process, os.getpid(), release)
 
@@ -215,7 +220,7 @@ class BatchStream(IterableDataset[Batch]):
             self._taken = place + 1
         return self._maker.received(sent)
 
-    def _results(self, epoch: int, indices: list[int], workers: int) -> Iterator[Batch]:
+    def _results(self, epoch: int, indices: list[int], workers: int) -> Iterator[Batch | Drawn]:
         """The batches in order, where so many processes share the machine."""
         order = self._ordinals(epoch)
         tasks = (self._task(epoch, index, order) for index in indices)
@@ -254,7 +259,7 @@ class BatchStream(IterableDataset[Batch]):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise SnapdbError("this stream is closed; open another one with db.stream(…)")
+            raise SnapdbError("this stream is closed; open another one with db.stream(…)", code="stream-closed")
 
 
 def _in_process(owner: int, release: Callable[[], None] | None) -> None:

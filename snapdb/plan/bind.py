@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.bind_change import bind_alter, bind_delete, bind_update
 from snapdb.plan.bind_copy import bind_copy
+from snapdb.plan.bind_copy_to import bind_copy_to
 from snapdb.plan.bind_diff import bind_diff_graph, bind_diff_snapshot, bind_diff_table
-from snapdb.plan.bind_drop import bind_describe, bind_drop
+from snapdb.plan.bind_drop import bind_drop
 from snapdb.plan.bind_expire import bind_expire
 from snapdb.plan.bind_graph import bind_create_graph
 from snapdb.plan.bind_refresh import bind_refresh
 from snapdb.plan.bind_sample import bind_audit, bind_sample
+from snapdb.plan.bind_sampler import bind_create_sampler
+from snapdb.plan.bind_show import bind_describe, bind_show, bind_summarize
 from snapdb.plan.bind_snapshot import bind_create_snapshot
 from snapdb.plan.bind_table import bind_create_table, bind_insert
-from snapdb.plan.bind_version import bind_create_tag, bind_show, bind_vacuum
-from snapdb.plan.logical import BeginPlan, CheckPlan, CommitPlan, ExplainPlan, Plan, QueryPlan, RollbackPlan
+from snapdb.plan.bind_version import bind_create_tag, bind_vacuum
+from snapdb.plan.later import bind_later
+from snapdb.plan.logical import BeginPlan, CheckPlan, CommitPlan, ExplainPlan, Plan, QueryPlan, RollbackPlan, SamplePlan
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
 
@@ -33,21 +38,27 @@ def bind(statement: ast.Statement, context: Context) -> Plan:
     try:
         return _BINDERS[type(statement)](statement, context)
     except SnapdbError as error:
-        raise error.located(statement.source) from error.__cause__
+        raise error.located(statement.source, statement.span) from error.__cause__
 
 
 def _bind_explain(statement: ast.Explain, context: Context) -> ExplainPlan:
     """The plan that is told of."""
     inner = statement.statement
     if isinstance(inner, ast.RefreshSnapshot) and inner.dry_run:
-        raise BindError("EXPLAIN and DRY RUN both tell without doing; write one of them", span=inner.span)
-    return ExplainPlan(_BINDERS[type(inner)](inner, context), inner.text, statement.analyze, statement.json)
+        raise BindError(
+            "EXPLAIN and DRY RUN both tell without doing; write one of them", span=inner.span, code="explained-twice"
+        )
+    plan = _BINDERS[type(inner)](inner, context)
+    if isinstance(plan, SamplePlan):  # what it takes is told of a stream, which gathers features too
+        plan = replace(plan, delivers="batches")
+    return ExplainPlan(plan, inner.text, statement.analyze, statement.json)
 
 
 _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.Query: lambda statement, context: QueryPlan(context.asked(statement.query)),
     ast.CreateTable: bind_create_table,
     ast.CopyFrom: bind_copy,
+    ast.CopyTo: bind_copy_to,
     ast.Insert: bind_insert,
     ast.Delete: bind_delete,
     ast.Update: bind_update,
@@ -58,9 +69,12 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.ExpireSnapshots: bind_expire,
     ast.Explain: _bind_explain,
     ast.Sample: bind_sample,
+    ast.SampleUsing: bind_sample,
+    ast.CreateSampler: bind_create_sampler,
     ast.Audit: bind_audit,
     ast.Show: bind_show,
     ast.Describe: bind_describe,
+    ast.Summarize: bind_summarize,
     ast.Drop: bind_drop,
     ast.CreateTag: bind_create_tag,
     ast.DiffTable: bind_diff_table,
@@ -71,5 +85,13 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.Rollback: lambda statement, context: RollbackPlan(),
     ast.CheckDatabase: lambda statement, context: CheckPlan(),
     ast.Vacuum: bind_vacuum,
+    ast.CopySnapshotTo: bind_later,
+    ast.CopySampleTo: bind_later,
+    ast.CreateCache: bind_later,
+    ast.RefreshCache: bind_later,
+    ast.CreateTask: bind_later,
+    ast.AlterTask: bind_later,
+    ast.ExecuteTask: bind_later,
+    ast.SetRetention: bind_later,
 }
 """Which binder reads which statement."""

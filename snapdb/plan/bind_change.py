@@ -40,7 +40,7 @@ def bind_update(statement: Update, context: Context) -> UpdatePlan:
     for place, assignment in enumerate(statement.assignments):
         column = find_column(table, assignment.column)
         if column.name in places:
-            raise BindError(f'column "{column.name}" is set twice', span=assignment.column.span)
+            raise BindError(f'column "{column.name}" is set twice', span=assignment.column.span, code="duplicate-name")
         places[column.name] = place
     values: list[str | Asked] = []
     for place, assignment in enumerate(statement.assignments):
@@ -102,19 +102,21 @@ def _added(context: Context, table: Table, action: AddColumn) -> tuple[tuple[Col
     definition = action.definition
     (column, *more) = defined_columns(context, definition)
     if more:
-        raise BindError("ADD COLUMN adds one column; write one ALTER TABLE for each", span=definition.span)
+        raise BindError(
+            "ADD COLUMN adds one column; write one ALTER TABLE for each", span=definition.span, code="one-column"
+        )
     if (found := table.column(column.name)) is not None:
         if action.if_not_exists:
             return NothingPlan(f'table {table.name} has a column "{found.name}" already')
         raise BindError(f'table {table.name} has a column "{found.name}" already', span=definition.span, code="exists")
     if not column.nullable and column.default is None and table.next_row:
         raise BindError(f'column "{column.name}" is NOT NULL, but the rows that are there would have no value in it; '
-                        "give it a DEFAULT", span=definition.span)  # fmt: skip
+                        "give it a DEFAULT", span=definition.span, code="not-null")  # fmt: skip
     for graph in context.catalog.graphs.values():
         for edge in graph.edges:
             if edge.table.lower() == table.name.lower() and column.name.lower() == "e_id":
                 raise BindError(f"graph {graph.name} gives e_id to the edges of {table.name}; choose another name",
-                                span=definition.span)  # fmt: skip
+                                span=definition.span, code="reserved-name")  # fmt: skip
     # Fields of columns that were dropped are in older files, and must not come back to life.
     column = replace(column, field=table.fields + 1)
     columns = (*table.columns, column)
@@ -133,7 +135,7 @@ def _dropped(context: Context, table: Table, action: DropColumn) -> tuple[tuple[
     _check_unused(context, table, column, action.column, "drop")
     if len(table.columns) == 1:
         raise BindError(f"{column.name} is the only column of {table.name}; write DROP TABLE {table.name}",
-                        span=action.column.span)  # fmt: skip
+                        span=action.column.span, code="last-column")  # fmt: skip
     columns = tuple(c for c in table.columns if c.field != column.field)
     return columns, f'column "{column.name}" dropped from {table.name}'
 
@@ -159,7 +161,7 @@ def _check_unused(context: Context, table: Table, column: Column, name: Name, ve
     if users:
         raise BindError(f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop it with its '
                         f"snapshots, {verb} the column and create them again",
-                        span=name.span, code="used")  # fmt: skip
+                        span=name.span, code="in-use")  # fmt: skip
 
 
 def _uses(graph: PropertyGraph, table: Table, column: Column) -> bool:

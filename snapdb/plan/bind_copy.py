@@ -34,7 +34,9 @@ def bind_copy(statement: CopyFrom, context: Context) -> Plan:
     table = find_table(context, statement.table)
     wanted = named_columns(table, statement.columns)
     if not statement.path.strip():
-        raise BindError("COPY FROM needs a path", span=statement.path_span)
+        raise BindError(
+            "COPY FROM needs a path, found ''; write that of a file", span=statement.path_span, code="bad-path"
+        )
     format_, options = _options(statement)
     said = "".join(f", {_THEIRS.get(k, k)} = {_literal(v)}" for k, v in options.items())
     path = text_literal(statement.path)
@@ -61,11 +63,13 @@ def _options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int | flo
     format_ = str(given.pop("format", _guess_format(statement.path))).lower()
     if format_ not in _OPTIONS:
         hint = f"it reads {', '.join(_OPTIONS)}{did_you_mean(format_, _OPTIONS)}"
-        raise BindError(f"cannot COPY FROM format {format_!r}; {hint}", span=statement.path_span)
+        said = next((name.span for name, _ in statement.options if name.text.lower() == "format"), None)
+        raise BindError(f"cannot COPY FROM format {format_!r}; {hint}", span=said or statement.path_span,
+                        code="unknown-format")  # fmt: skip
     for name, _ in statement.options:
         if name.text.lower() not in ("format", *_OPTIONS[format_]):
             hint = did_you_mean(name.text, ("format", *_OPTIONS[format_]))
-            raise ParseError(f"COPY has no option {name} for {format_}{hint}", span=name.span)
+            raise ParseError(f"COPY has no option {name} for {format_}{hint}", span=name.span, code="unknown-option")
     return format_, given
 
 
@@ -84,7 +88,9 @@ def _from_json(session: Session, path: str, table: Table, wanted: Sequence[str],
     """JSON objects, one a line or in an array; a key that some lack is NULL there."""
     file = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{said})")}
     if "json" in file and len(file) == 1 and table.column("json") is None:
-        raise BindError(f"{path} holds no JSON objects, whose keys would be the columns of {table.name}")
+        raise BindError(
+            f"{path} holds no JSON objects, whose keys would be the columns of {table.name}", code="file-columns"
+        )
     extra = [name for folded, name in file.items() if table.column(folded) is None]
     types = {file.get(w.lower(), w): column.type for w in wanted if (column := table.column(w)) is not None}
     columns = ", ".join(f"{text_literal(name)}: {text_literal(type_)}" for name, type_ in types.items())
@@ -101,7 +107,9 @@ def _by_name(source: str, path: str, file: Sequence[str], table: Table, wanted: 
     extra = [name for name in file if table.column(name) is None]
     if extra:
         hint = f"name the columns to load: COPY {table.name} ({', '.join(wanted)}) FROM {path}"
-        raise BindError(f'{path} has a column "{extra[0]}" that table {table.name} has not; {hint}')
+        raise BindError(
+            f'{path} has a column "{extra[0]}" that table {table.name} has not; {hint}', code="file-columns"
+        )
     chosen = ", ".join(quote(named[w.lower()]) for w in wanted)
     return f"SELECT {chosen} FROM {source}", list(wanted)
 
@@ -127,10 +135,10 @@ def _from_csv(
     if "header" not in options and any(not re.fullmatch(r"column\d+", c.name) for c in file):
         names = ", ".join(c.name for c in file)
         raise BindError(f"{path} seems to begin with names ({names}) of which table {table.name} has none; say HEADER "
-                        "false if they are data, HEADER true to load by position")  # fmt: skip
+                        "false if they are data, HEADER true to load by position", code="file-columns")  # fmt: skip
     if len(file) != len(wanted):
         raise BindError(f"{path} has {len(file)} columns without the names of table {table.name}, which takes "
-                        f"{len(wanted)} here ({', '.join(wanted)})")  # fmt: skip
+                        f"{len(wanted)} here ({', '.join(wanted)})", code="file-columns")  # fmt: skip
     columns = ", ".join(f"{text_literal(w)}: {text_literal(t)}" for w, t in types.items())
     said += "" if "header" in options else ", header = false"
     return f"SELECT * FROM read_csv({path}, columns = {{{columns}}}, auto_detect = true{said})", list(wanted)

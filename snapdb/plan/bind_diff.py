@@ -58,7 +58,7 @@ def bind_diff_graph(statement: DiffGraph, context: Context) -> DiffGraphPlan:
 def _check_fits(graph: PropertyGraph, version: int, tables: Mapping[str, Table], span: Span) -> None:
     if problem := next(misfits(graph, tables), None):
         raise BindError(f"version {version} does not fit graph {graph.name}: {problem}; compare versions that fit, or "
-                        "write DIFF TABLE for each of its tables", span=span)  # fmt: skip
+                        "write DIFF TABLE for each of its tables", span=span, code="does-not-fit")  # fmt: skip
 
 
 def bind_diff_snapshot(statement: DiffSnapshot, context: Context) -> DiffSnapshotPlan:
@@ -68,7 +68,7 @@ def bind_diff_snapshot(statement: DiffSnapshot, context: Context) -> DiffSnapsho
     if not any(e.name.lower() in names for e in before.graph.elements):
         there = ", ".join(e.name for e in after.graph.elements)
         raise BindError(f"snapshots {after.name} and {before.name} have no element in common; {after.name} has {there}",
-                        span=statement.before.span)  # fmt: skip
+                        span=statement.before.span, code="nothing-in-common")  # fmt: skip
     for snapshot in (after, before):
         context.views(snapshot)  # their files must be there
     return DiffSnapshotPlan(after, before, statement.detail)

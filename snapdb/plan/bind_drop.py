@@ -1,37 +1,23 @@
-"""DROP and DESCRIBE: one thing by its kind and name, and what depends on it."""
+"""DROP: one thing by its kind and name, and what depends on it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapdb.errors import BindError, SnapdbError
+from snapdb.errors import BindError
 from snapdb.plan.bind_version import find_tag
-from snapdb.plan.logical import DescribePlan, DropPlan, NothingPlan, Plan
-from snapdb.plan.moments import resolve_version
-from snapdb.plan.names import find_graph, find_snapshot, find_table, tables_of
+from snapdb.plan.logical import DropPlan, NothingPlan, Plan
+from snapdb.plan.names import find_graph, find_sampler, find_snapshot, find_table, tables_of
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
-from snapdb.types import PropertyGraph, Snapshot, Table, Tag
+from snapdb.types import PropertyGraph, Sampler, Snapshot, Table, Tag
 
-__all__ = ["bind_describe", "bind_drop"]
+__all__ = ["bind_drop"]
 
 _NAMED = 8
 """How many dependants a refusal names."""
-
-
-def bind_describe(statement: ast.Describe, context: Context) -> DescribePlan:
-    """The thing, a table as it was at the version that was asked for."""
-    name = statement.name
-    if statement.at is None:
-        target = _find(context, statement.kind, name)
-        assert not isinstance(target, Tag)
-        return DescribePlan(target)
-    version = resolve_version(context, statement.at)
-    try:
-        return DescribePlan(context.table_at(name.text, version))
-    except SnapdbError as error:
-        error.span = name.span
-        raise
+_KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler"}
+"""What each dependant is called, in the order in which they are named."""
 
 
 def bind_drop(statement: ast.Drop, context: Context) -> Plan:
@@ -48,38 +34,46 @@ def bind_drop(statement: ast.Drop, context: Context) -> Plan:
         way = "drop them first" if len(dependants) > 1 else "drop it first"
         raise BindError(f"{kind} {target.name} is used by {_listed(dependants)}; {way}, or write DROP {statement.kind} "
                         f"{target.name} CASCADE",
-                        span=name.span, code="used")  # fmt: skip
+                        span=name.span, code="in-use")  # fmt: skip
     return DropPlan(target, context.catalog.version, dependants)
 
 
 def _dependants(
-    context: Context, target: Table | PropertyGraph | Snapshot | Tag
-) -> tuple[PropertyGraph | Snapshot, ...]:
-    """What depends on a thing: snapshots, then the graphs that they are of."""
+    context: Context, target: Table | PropertyGraph | Snapshot | Sampler | Tag
+) -> tuple[PropertyGraph | Snapshot | Sampler, ...]:
+    """What depends on a thing: samplers, then the snapshots that they are of, then the graphs that those are of."""
     match target:
         case Table():
             graphs = [g for g in context.catalog.graphs.values() if target.name.lower() in tables_of(g)]
             return (*_snapshots_of(context, graphs), *graphs)
         case PropertyGraph():
             return _snapshots_of(context, [target])
-        case Snapshot() | Tag():
+        case Snapshot():
+            return _samplers_of(context, [target])
+        case Sampler() | Tag():
             return ()
 
 
-def _snapshots_of(context: Context, graphs: Sequence[PropertyGraph]) -> tuple[Snapshot, ...]:
+def _snapshots_of(context: Context, graphs: Sequence[PropertyGraph]) -> tuple[Snapshot | Sampler, ...]:
     names = {graph.name.lower() for graph in graphs}
-    return tuple(s for s in context.catalog.snapshots.values() if s.graph.name.lower() in names)
+    snapshots = [s for s in context.catalog.snapshots.values() if s.graph.name.lower() in names]
+    return (*_samplers_of(context, snapshots), *snapshots)
 
 
-def _listed(dependants: Sequence[PropertyGraph | Snapshot]) -> str:
-    """The first of them by kind and name, graphs before snapshots, and how many more there are."""
-    named = [f"{'graph' if isinstance(d, PropertyGraph) else 'snapshot'} {d.name}" for d in dependants]
-    named.sort(key=lambda said: said.startswith("snapshot"))
+def _samplers_of(context: Context, snapshots: Sequence[Snapshot]) -> tuple[Sampler, ...]:
+    names = {snapshot.name.lower() for snapshot in snapshots}
+    return tuple(s for s in context.catalog.samplers.values() if s.snapshot.lower() in names)
+
+
+def _listed(dependants: Sequence[PropertyGraph | Snapshot | Sampler]) -> str:
+    """The first of them by kind and name, graphs before snapshots before samplers, and how many more there are."""
+    order = list(_KINDS)
+    named = [f"{_KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
     more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
     return ", ".join([*named[:_NAMED], *more])
 
 
-def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyGraph | Snapshot | Tag:
+def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyGraph | Snapshot | Sampler | Tag:
     match kind:
         case "TABLE":
             return find_table(context, name)
@@ -87,5 +81,11 @@ def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyG
             return find_graph(context, name)
         case "SNAPSHOT":
             return find_snapshot(context, name)
+        case "SAMPLER":
+            return find_sampler(context, name)
         case "TAG":
             return find_tag(context, name)
+        case "CACHE" | "TASK":
+            word = kind.lower()
+            raise BindError(f'no {word} "{name}": there are no {word}s in this version', span=name.span,
+                            code=f"unknown-{word}")  # fmt: skip

@@ -26,11 +26,12 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan:
     before = None if statement.older is None else _moment(context, statement.older)
     if statement.last is not None and statement.last < 1:
         raise BindError("RETAIN LAST takes a number greater than zero; DROP SNAPSHOT drops one by its name",
-                        span=statement.last_span)  # fmt: skip
+                        span=statement.last_span, code="out-of-range")  # fmt: skip
     asked.sort(key=lambda s: (_made(s), s.id))
     names: dict[int, str] = {}
     for tag in tags(context.ledger):
         names.setdefault(tag.version, tag.name)
+    samplers = {sampler.snapshot.lower(): sampler.name for sampler in context.catalog.samplers.values()}
     newest = _newest(asked, statement.last or 0)
     found = []
     for snapshot in asked:
@@ -41,6 +42,8 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan:
             reason = f"among the last {statement.last} of graph {snapshot.graph.name}"
         elif snapshot.version in names:
             reason = f"version {snapshot.version} is tagged {names[snapshot.version]}"
+        elif (sampler := samplers.get(snapshot.name.lower())) is not None:
+            reason = f"sampler {sampler} is of it"
         found.append((snapshot, reason))
     return ExpirePlan(tuple(found), statement.dry_run)
 
@@ -70,5 +73,5 @@ def _moment(context: Context, older: Island) -> int:
     now = number(context, context.asked(Island("now()", older.span)), "SELECT epoch_us(", ")")
     before = number(context, asked, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
     if before > now:
-        raise BindError("OLDER THAN takes an interval that is not negative", span=older.span)
+        raise BindError("OLDER THAN takes an interval that is not negative", span=older.span, code="out-of-range")
     return before

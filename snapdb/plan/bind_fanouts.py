@@ -7,8 +7,8 @@ from dataclasses import replace
 from snapdb.errors import BindError, Span
 from snapdb.plan.names import find_edge_type
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import FanoutClause, Sample
-from snapdb.types import FULL, Fanout, Snapshot
+from snapdb.sql.ast import FanoutClause, Name, Sample
+from snapdb.types import FULL, EdgeElement, Fanout, Snapshot
 
 __all__ = ["bind_fanouts"]
 
@@ -18,39 +18,57 @@ def bind_fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tup
 
     METHOD FULL leaves a 0 and makes every other number FULL.
     """
-    lengths = {len(clause.counts) for clause in statement.fanouts}
+    said, method = statement.fanouts, statement.clauses.method
+    lengths = {len(clause.counts) for clause in said.value}
     found: dict[tuple[str, str], Fanout] = {}
     default: FanoutClause | None = None
-    for clause in statement.fanouts:
-        _check_counts(clause, lengths, statement.fanout_span)
+    for clause in said.value:
+        _check_counts(clause, lengths, said.span)
         if clause.edge is None:
             if default is not None:
-                raise BindError("DEFAULT is given twice; keep one", span=clause.span)
+                raise BindError("DEFAULT is given twice; keep one", span=clause.span, code="duplicate-fanout")
             default = clause
             continue
-        edge = find_edge_type(context, snapshot, clause.edge)
-        directions = {d for name, d in found if name == edge.name}
-        if clause.direction in directions or (directions and "BOTH" in (*directions, clause.direction)):
-            raise BindError(f"{edge.name} has this direction already (BOTH is IN and OUT); keep one", span=clause.span)
-        found[edge.name, clause.direction] = Fanout(edge.type, clause.direction, clause.counts)
+        for edge in _meant(snapshot, clause.edge) or [find_edge_type(context, snapshot, clause.edge)]:
+            directions = {d for name, d in found if name == edge.name}
+            if clause.direction in directions or (directions and "BOTH" in (*directions, clause.direction)):
+                raise BindError(
+                    f"{edge.name} has this direction already (BOTH is IN and OUT); keep one",
+                    span=clause.span,
+                    code="duplicate-fanout",
+                )
+            found[edge.name, clause.direction] = Fanout(edge.type, clause.direction, clause.counts)
     if default is not None:
         named = {name for name, _ in found}
         rest = [e for e in snapshot.graph.edges if e.name not in named]
         found |= {(e.name, "IN"): Fanout(e.type, "IN", default.counts) for e in rest}
     fanouts = tuple(found.values())
-    if statement.method is not None and statement.method.method == "FULL":
+    if method is not None and method.method == "FULL":
         return tuple(replace(f, counts=tuple(FULL if count > 0 else count for count in f.counts)) for f in fanouts)
     return fanouts
 
 
+def _meant(snapshot: Snapshot, name: Name) -> list[EdgeElement]:
+    """The edge type of that name, or all that have the label."""
+    return [element for element in snapshot.graph.labelled(name.text) if isinstance(element, EdgeElement)]
+
+
 def _check_counts(clause: FanoutClause, lengths: set[int], place: Span) -> None:
     if len(lengths) > 1:
-        raise BindError(f"every fanout needs one number for each hop; found lists of {_and(lengths)}", span=place)
+        raise BindError(
+            f"every fanout needs one number for each hop; found lists of {_and(lengths)}",
+            span=place,
+            code="fanout-lengths",
+        )
     for count in clause.counts:
         if count < 0 and count != FULL:
-            raise BindError(f"a fanout is 0 or more, or FULL (-1); found {count}", span=clause.span)
+            raise BindError(
+                f"a fanout is 0 or more, or FULL (-1); found {count}", span=clause.span, code="out-of-range"
+            )
         if count >= 2**31:
-            raise BindError(f"a fanout of {count} is too large; say FULL for every neighbour", span=clause.span)
+            raise BindError(
+                f"a fanout of {count} is too large; say FULL for every neighbour", span=clause.span, code="out-of-range"
+            )
 
 
 def _and(numbers: set[int]) -> str:

@@ -83,9 +83,13 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
     place = clause.columns[0].span
     if before.name != spec.name:
         raise BindError(f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or '
-                        "name one otherwise", span=place)  # fmt: skip
+                        "name one otherwise", span=place, code="duplicate-name")  # fmt: skip
     if before.sparse or spec.sparse:
-        raise BindError(f'feature "{spec.name}" is sparse and given twice; name one of them otherwise', span=place)
+        raise BindError(
+            f'feature "{spec.name}" is sparse and given twice; name one of them otherwise',
+            span=place,
+            code="duplicate-name",
+        )
     for said, here, there in (
         ("DEFAULTs", before.default, spec.default),
         ("TYPEs", before.dtype, spec.dtype),
@@ -93,26 +97,32 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
     ):
         if here != there:
             raise BindError(f'feature "{spec.name}" is built from columns with different {said}; give them one',
-                            span=place)  # fmt: skip
+                            span=place, code="feature-mix")  # fmt: skip
     return replace(before, columns=before.columns + spec.columns)
 
 
 def _name(name: Name) -> str:
     if not re.fullmatch(r"[A-Za-z_]\w*", name.text, re.ASCII):
-        raise BindError(f'a feature is named with letters, digits and _, not "{name}"', span=name.span)
+        raise BindError(f'a feature is named with letters, digits and _, not "{name}"', span=name.span, code="bad-name")
     if len(name.text) > _LONGEST:
         raise BindError(
-            f"a feature's name has at most {_LONGEST} letters, this one has {len(name.text)}", span=name.span
+            f"a feature's name has at most {_LONGEST} letters, this one has {len(name.text)}",
+            span=name.span,
+            code="bad-name",
         )
     if name.text in _RESERVED:
-        raise BindError(f'a batch gives "{name}" to something else; name the feature otherwise', span=name.span)
+        raise BindError(
+            f'a batch gives "{name}" to something else; name the feature otherwise',
+            span=name.span,
+            code="reserved-name",
+        )
     return name.text
 
 
 def _dtype(name: Name) -> str:
     if (dtype := _DTYPES.get(name.text.lower())) is None:
         hint = did_you_mean(name.text, _DTYPES) or f"; TYPE takes {', '.join(_DTYPES)}"
-        raise BindError(f'no feature type "{name}"{hint}', span=name.span)
+        raise BindError(f'no feature type "{name}"{hint}', span=name.span, code="unknown-feature-type")
     return dtype
 
 
@@ -120,7 +130,7 @@ def _column(table: Table, name: Name) -> str:
     column = find_column(table, name)
     if not is_feature_type(column.type):
         raise BindError(f'column "{column.name}" of type {column.type} cannot be a feature, which is a number or a '
-                        "list of numbers; encode it when loading", span=name.span)  # fmt: skip
+                        "list of numbers; encode it when loading", span=name.span, code="column-type")  # fmt: skip
     return column.name
 
 
@@ -129,13 +139,13 @@ def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bo
     assert clause.sparse is not None
     if dense:
         raise BindError("in this version sparse features are those of vertices, without a history; leave SPARSE out, "
-                        "or keep them in the vertex table", span=clause.sparse.span)  # fmt: skip
+                        "or keep them in the vertex table", span=clause.sparse.span, code="not-supported")  # fmt: skip
     if clause.default is not None:
         raise BindError(f'feature "{name}" is sparse: what is not said in it is 0; leave DEFAULT out',
-                        span=clause.default_span)  # fmt: skip
+                        span=clause.default_span, code="feature-default")  # fmt: skip
     if len(clause.columns) != 2:
         raise BindError(f"SPARSE takes two columns, a list of indices and one of values: (idx, val) AS {name} SPARSE",
-                        span=clause.sparse.span)  # fmt: skip
+                        span=clause.sparse.span, code="sparse-columns")  # fmt: skip
     for column_name, fits, wanted in zip(
         clause.columns,
         (is_indices, is_values),
@@ -144,7 +154,11 @@ def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bo
     ):
         column = find_column(table, column_name)
         if not fits(column.type):
-            raise BindError(f'column "{column.name}" of type {column.type} cannot be {wanted}', span=column_name.span)
+            raise BindError(
+                f'column "{column.name}" of type {column.type} cannot be {wanted}',
+                span=column_name.span,
+                code="column-type",
+            )
     return tuple(find_column(table, n).name for n in clause.columns)
 
 
@@ -156,10 +170,10 @@ def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
     low, high = _RANGES[dtype]
     if not dtype.startswith("float") and value != int(value):
         raise BindError(f'feature "{name}" is {dtype}: its DEFAULT is a whole number, not {value:g}',
-                        span=clause.default_span)  # fmt: skip
+                        span=clause.default_span, code="feature-default")  # fmt: skip
     if not low <= value <= high:
         raise BindError(f'feature "{name}" is {dtype}: its DEFAULT is from {low:g} to {high:g}, not {value:g}',
-                        span=clause.default_span)  # fmt: skip
+                        span=clause.default_span, code="feature-default")  # fmt: skip
 
 
 def _history(
@@ -168,18 +182,18 @@ def _history(
     """The table of a feature's changes, and how its rows refer to the vertices."""
     if key is None:
         raise BindError("in this version only features of vertices have a history; keep what changes on an edge in the "
-                        "edge's own row, which is one event", span=clause.span)  # fmt: skip
+                        "edge's own row, which is one event", span=clause.span, code="not-supported")  # fmt: skip
     table = find_table(context, clause.table)
     columns = [find_column(table, name) for name in clause.key]
     if len(columns) != len(key):
         keys = ", ".join(column.name for column in key)
         raise BindError(f"{own.name} has KEY ({keys}); its history must name as many columns, in that order",
-                        span=clause.key[0].span)  # fmt: skip
+                        span=clause.key[0].span, code="key-mismatch")  # fmt: skip
     for name, column, referred in zip(clause.key, columns, key, strict=True):
         if columns.count(column) > 1:
-            raise BindError(f'column "{column.name}" is named twice', span=name.span)
+            raise BindError(f'column "{column.name}" is named twice', span=name.span, code="duplicate-name")
         if key_family(column.type) != key_family(referred.type):
             differ = f"{table.name}.{column.name} is {column.type}, but {own.name}.{referred.name} is {referred.type}"
-            raise BindError(f"{differ}; cast one of them when loading", span=name.span)
+            raise BindError(f"{differ}; cast one of them when loading", span=name.span, code="key-mismatch")
     time = find_event_time(table, clause.event_time)
     return table, History(table.name, tuple(column.name for column in columns), time.name)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from snapdb.errors import BindError
 from snapdb.plan.bind_features import bind_features
-from snapdb.plan.fits import graph_times, is_key, is_target, is_weight, key_family, time_unit
+from snapdb.plan.bind_keys import bind_end, check_ends, key_column, vertex_key
+from snapdb.plan.bind_labels import bind_labels, bind_properties, check_shown
+from snapdb.plan.fits import graph_times, is_target, is_weight, time_unit
 from snapdb.plan.logical import CreateGraphPlan, NothingPlan, Plan
 from snapdb.plan.names import check_new, find_column, find_event_time, find_table
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CreateGraph, EdgeClause, EventTime, Name, VertexClause
-from snapdb.types import Column, EdgeElement, PropertyGraph, Table, VertexElement
-from snapdb.types.suggest import did_you_mean
+from snapdb.types import EdgeElement, PropertyGraph, Table, VertexElement
 
 __all__ = ["bind_create_graph"]
 
@@ -23,7 +24,7 @@ def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
         return NothingPlan(f'there is a graph "{statement.name}" already')
-    vertices = tuple(_vertex(context, clause) for clause in statement.vertices)
+    vertices = tuple(_vertex(context, clause, vertex_key(statement, clause)) for clause in statement.vertices)
     graph = PropertyGraph(statement.name.text, vertices, ())
     edges = tuple(_edge(context, graph, clause) for clause in statement.edges)
     aliases = [v.alias or v.table for v in statement.vertices] + [e.alias or e.table for e in statement.edges]
@@ -33,12 +34,12 @@ def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
     return CreateGraphPlan(graph, replaces=exists)
 
 
-def _vertex(context: Context, clause: VertexClause) -> VertexElement:
+def _vertex(context: Context, clause: VertexClause, key_names: Sequence[Name]) -> VertexElement:
     table = find_table(context, clause.table)
-    key = [_key_column(table, name) for name in clause.key]
-    _check_unique(clause.key, "column {} is named twice")
+    key = [key_column(table, name) for name in key_names]
+    _check_unique(key_names, "column {} is named twice")
     target = _target(table, clause.target)
-    return VertexElement(
+    element = VertexElement(
         name=str(clause.alias or table.name),
         table=table.name,
         key=tuple(c.name for c in key),
@@ -47,20 +48,27 @@ def _vertex(context: Context, clause: VertexClause) -> VertexElement:
         on_duplicate=clause.on_duplicate,
         event_time=time[0] if (time := _event_time(table, clause.event_time)) else None,
         nulls_static=clause.event_time is not None and clause.event_time.nulls_static,
+        labels=bind_labels(clause),
+        properties=bind_properties(table, clause),
     )
+    check_shown(element, table, clause)
+    return element
 
 
 def _edge(context: Context, graph: PropertyGraph, clause: EdgeClause) -> EdgeElement:
     table = find_table(context, clause.table)
     if taken := table.column("e_id"):
         raise BindError(f'edge table {table.name} has a column "{taken.name}", a name that snapshots need; rename it',
-                        span=clause.table.span)  # fmt: skip
-    source, source_key = _end(context, graph, table, clause.source_key, clause.source, clause.source_columns)
-    destination, destination_key = _end(
+                        span=clause.table.span, code="reserved-name")  # fmt: skip
+    for name in clause.key:
+        find_column(table, name)
+    check_ends(clause)
+    source, source_key = bind_end(context, graph, table, clause.source_key, clause.source, clause.source_columns)
+    destination, destination_key = bind_end(
         context, graph, table, clause.destination_key, clause.destination, clause.destination_columns
     )
     start, end = (*_event_time(table, clause.event_time), None, None)[:2]
-    return EdgeElement(
+    element = EdgeElement(
         name=str(clause.alias or table.name),
         table=table.name,
         source_key=source_key,
@@ -73,41 +81,11 @@ def _edge(context: Context, graph: PropertyGraph, clause: EdgeClause) -> EdgeEle
         on_dangling=clause.on_dangling,
         event_end=end,
         nulls_static=clause.event_time is not None and clause.event_time.nulls_static,
+        labels=bind_labels(clause),
+        properties=bind_properties(table, clause),
     )
-
-
-def _end(
-    context: Context, graph: PropertyGraph, table: Table, key: Sequence[Name], name: Name, named: Sequence[Name]
-) -> tuple[str, tuple[str, ...]]:
-    """One end of an edge: the vertex type's name, and the edge table's columns in the order of its key."""
-    vertex = graph.vertex(name.text)
-    if vertex is None:
-        known = [v.name for v in graph.vertices]
-        hint = did_you_mean(name.text, known) or f"; the graph has {', '.join(known)}"
-        raise BindError(f'no vertex type "{name}" in graph {graph.name}{hint}', span=name.span, code="unknown-type")
-    vertices = context.catalog.table(vertex.table)
-    columns = [_key_column(table, column) for column in key]
-    wanted = [find_column(vertices, n).name for n in named] or list(vertex.key)
-    if sorted(wanted) != sorted(vertex.key) or len(columns) != len(wanted):
-        keys = ", ".join(vertex.key)
-        raise BindError(f"{vertex.name} has KEY ({keys}); {table.name} must refer to just these columns",
-                        span=(named or key)[0].span)  # fmt: skip
-    pairs = dict(zip(wanted, columns, strict=True))
-    for (referred, column), place in zip(pairs.items(), key, strict=True):
-        there = vertices.column(referred)
-        assert there is not None
-        if key_family(there.type) != key_family(column.type):
-            differ = f"{table.name}.{column.name} is {column.type}, but {vertices.name}.{referred} is {there.type}"
-            raise BindError(f"{differ}; cast one of them when loading", span=place.span)
-    return vertex.name, tuple(pairs[k].name for k in vertex.key)
-
-
-def _key_column(table: Table, name: Name) -> Column:
-    column = find_column(table, name)
-    if not is_key(column.type):
-        raise BindError(f'column "{column.name}" of type {column.type} cannot be a key; '
-                        "keys are integers, strings, UUIDs, dates, timestamps or decimals", span=name.span)  # fmt: skip
-    return column
+    check_shown(element, table, clause)
+    return element
 
 
 def _target(table: Table, name: Name | None) -> str | None:
@@ -116,7 +94,7 @@ def _target(table: Table, name: Name | None) -> str | None:
     column = find_column(table, name)
     if not is_target(column.type):
         raise BindError(f'column "{column.name}" of type {column.type} cannot be TARGET, which is a number or a string',
-                        span=name.span)  # fmt: skip
+                        span=name.span, code="column-type")  # fmt: skip
     return column.name
 
 
@@ -129,10 +107,15 @@ def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
         start, end = columns
         place = clause.columns[1].span
         if start == end:
-            raise BindError(f'column "{end.name}" is named twice: an edge would end when it begins', span=place)
+            raise BindError(
+                f'column "{end.name}" is named twice: an edge would end when it begins',
+                span=place,
+                code="duplicate-name",
+            )
         if time_unit(start.type) != time_unit(end.type):
             raise BindError(f'"{start.name}" is {start.type}, but "{end.name}" is {end.type}: an edge begins and ends '
-                            "in times of one kind; cast one of them when loading", span=place)  # fmt: skip
+                            "in times of one kind; cast one of them when loading", span=place,
+                            code="mixed-times")  # fmt: skip
     return tuple(column.name for column in columns)
 
 
@@ -145,7 +128,8 @@ def _check_histories(context: Context, statement: CreateGraph, graph: PropertyGr
             if known and unit not in known:
                 other, owner = next(iter(known.items()))
                 raise BindError(f"event times differ in kind: {owner} has {other}s, the history {history.table} has "
-                                f"{unit}s; load one in the other's kind", span=history.event_time.span)  # fmt: skip
+                                f"{unit}s; load one in the other's kind", span=history.event_time.span,
+                                code="mixed-times")  # fmt: skip
             known.setdefault(unit, history.table.text)
 
 
@@ -155,7 +139,9 @@ def _weight(table: Table, name: Name | None) -> str | None:
     column = find_column(table, name)
     if not is_weight(column.type):
         raise BindError(
-            f'column "{column.name}" of type {column.type} cannot be WEIGHT, which is a number', span=name.span
+            f'column "{column.name}" of type {column.type} cannot be WEIGHT, which is a number',
+            span=name.span,
+            code="column-type",
         )
     return column.name
 
@@ -164,5 +150,5 @@ def _check_unique(names: Sequence[Name], complaint: str) -> None:
     seen: set[str] = set()
     for name in names:
         if name.text.lower() in seen:
-            raise BindError(complaint.format(f'"{name}"'), span=name.span)
+            raise BindError(complaint.format(f'"{name}"'), span=name.span, code="duplicate-name")
         seen.add(name.text.lower())

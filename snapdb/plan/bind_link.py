@@ -8,7 +8,7 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.bind_methods import find_weight
 from snapdb.plan.names import find_edge_type
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import Sample
+from snapdb.sql.ast import Clauses, Sample
 from snapdb.types import EdgeElement, Link, Negatives, Snapshot, Table
 
 __all__ = ["bind_link"]
@@ -23,33 +23,36 @@ def bind_link(statement: Sample, snapshot: Snapshot, context: Context, tables: M
     Raises:
         BindError: an edge type or column that is not there, or a clause of seed edges without them.
     """
-    negatives, known, exclude = statement.negatives, statement.known, statement.exclude
-    if not statement.seed_edges:
+    clauses = statement.clauses
+    negatives, known, exclude = clauses.negatives, clauses.known, clauses.exclude
+    if not statement.seeds.edges:
         excluding = "KEEP SEEDS" if exclude is not None and exclude.value == "NONE" else "EXCLUDE SEEDS"
         for clause, keyword in ((negatives, "NEGATIVES"), (known, "EXCLUDE KNOWN"), (exclude, excluding)):
             if clause is not None:
                 raise BindError(f"{keyword} goes with seeds that are edges; write SEEDS EDGES edge_type (SELECT e_id "
-                                "FROM …), or leave it out", span=clause.span)  # fmt: skip
+                                "FROM …), or leave it out", span=clause.span, code="needs-seed-edges")  # fmt: skip
         return None
     if known is not None and negatives is None:
         raise BindError("EXCLUDE KNOWN chooses among negatives; add NEGATIVES n PER POSITIVE, or leave it out",
-                        span=known.span)  # fmt: skip
-    edge = find_edge_type(context, snapshot, statement.seed_type)
+                        span=known.span, code="needs-negatives")  # fmt: skip
+    edge = find_edge_type(context, snapshot, statement.seeds.type)
     return Link(
         edge.type,
-        _negatives(statement, edge, snapshot, tables),
+        _negatives(clauses, edge, snapshot, tables),
         "PAIR" if exclude is None else exclude.value,
     )
 
 
 def _negatives(
-    statement: Sample, edge: EdgeElement, snapshot: Snapshot, tables: Mapping[str, Table]
+    clauses: Clauses, edge: EdgeElement, snapshot: Snapshot, tables: Mapping[str, Table]
 ) -> Negatives | None:
-    clause = statement.negatives
+    clause = clauses.negatives
     if clause is None:
         return None
     if not 1 <= clause.count <= _MOST:
-        raise BindError(f"NEGATIVES takes a number from 1 to {_MOST:,}, found {clause.count}", span=clause.span)
+        raise BindError(
+            f"NEGATIVES takes a number from 1 to {_MOST:,}, found {clause.count}", span=clause.span, code="out-of-range"
+        )
     weight: str | None = None
     if clause.weight == "DEGREE":
         weight = "DEGREE"
@@ -58,10 +61,10 @@ def _negatives(
         assert vertex is not None, "a snapshot's edges have their ends"
         weight = find_weight(tables[vertex.table.lower()], clause.weight).name
         _check_not_degree(weight, clause.weight.span)
-    return Negatives(clause.count, weight, None if statement.known is None else statement.known.value)
+    return Negatives(clause.count, weight, None if clauses.known is None else clauses.known.value)
 
 
 def _check_not_degree(column: str, place: Span) -> None:
     if column == "DEGREE":
         raise BindError('WEIGHTED BY DEGREE means how many edges a vertex has; give the column "DEGREE" another name',
-                        span=place)  # fmt: skip
+                        span=place, code="ambiguous-degree")  # fmt: skip

@@ -77,7 +77,7 @@ def _check_fits(context: Context, snapshot: Snapshot, version: int, tables: Mapp
         problem = _wrong_filter(context, snapshot, tables)
     if problem is not None:
         raise BindError(f"version {version} does not fit snapshot {snapshot.name} any more: {problem}; create it anew",
-                        span=name.span)  # fmt: skip
+                        span=name.span, code="does-not-fit")  # fmt: skip
 
 
 def _wrong_filter(context: Context, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:

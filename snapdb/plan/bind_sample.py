@@ -7,27 +7,40 @@ from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.asked import Asked
 from snapdb.plan.bind_fanouts import bind_fanouts
 from snapdb.plan.bind_link import bind_link
 from snapdb.plan.bind_methods import bind_drawing
+from snapdb.plan.bind_order import bind_order
 from snapdb.plan.bind_seeds import seed_columns
 from snapdb.plan.bind_temporal import bind_temporal
+from snapdb.plan.later import refuse_strategy
 from snapdb.plan.logical import AuditPlan, SamplePlan, SeedColumns
 from snapdb.plan.names import find_snapshot, find_vertex_type
 from snapdb.plan.places import Places, about_seeds
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
+from snapdb.plan.using import resolve
 from snapdb.relational import Names, quote
 from snapdb.relational.sources import as_arrow
 from snapdb.sql import parse
-from snapdb.sql.ast import Audit, Query, Said, Sample
-from snapdb.types import Column, Drawing, Fanout, SampleSpec, Snapshot
+from snapdb.sql.ast import Audit, Clauses, Query, Said, Sample, SampleUsing
+from snapdb.types import Column, Drawing, Fanout, SampleSpec, SeedOrder, Snapshot
 
-__all__ = ["bind_audit", "bind_sample", "with_seeds"]
+__all__ = ["BATCH", "EPOCHS", "LAYOUT", "ORDER", "REPEATABLE", "bind_audit", "bind_sample", "with_seeds"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+BATCH = 1024
+REPEATABLE = 0
+EPOCHS = 1
+ORDER: SeedOrder = "SHUFFLE"
+LAYOUT: Literal["NODES", "BLOCKS"] = "NODES"
+"""What holds where a clause is not said."""
 
 _WHY = "a sampler's seeds must be repeatable"
 _TORCH_CAP = 1024
@@ -36,47 +49,62 @@ _LEAST_PLACE = -40
 """Decimal places of SUBSET's percentage; more would make numbers of any length."""
 
 
-def bind_sample(statement: Sample, context: Context) -> SamplePlan:
+def bind_sample(statement: Sample | SampleUsing, context: Context) -> SamplePlan:
     """A sampler whose names are those of its snapshot."""
-    _check_numbers(statement)
+    if isinstance(statement, Sample):
+        return _bound(statement, context)
+    whole, origin = resolve(statement, context)
+    with origin.shown():
+        plan = _bound(whole, context)
+    return replace(plan, places=replace(plan.places, origin=origin))
+
+
+def _bound(statement: Sample, context: Context) -> SamplePlan:
+    _check_numbers(statement.clauses)
+    refuse_strategy(statement.clauses.refresh)
     snapshot = find_snapshot(context, statement.snapshot)
     spec = _spec(statement, snapshot, context)
-    seeds = context.asked(statement.seeds, first=snapshot)
+    query, clauses = statement.seeds.query, statement.clauses
+    seeds = context.asked(query, first=snapshot)
     with about_seeds(seeds.span, None), context.session(seeds) as session:
-        check_repeatable(session, statement.seeds, _WHY)
+        check_repeatable(session, query, _WHY)
         described = session.describe(seeds.text, seeds.parameters)
-    clause = statement.temporal or statement.known
+        order = bind_order(session, seeds, described, spec.order, clauses.order.span if clauses.order else None)
+    clause = clauses.temporal or clauses.known
     columns = _columns(context, described, spec, snapshot, seeds.span, clause.span if clause else seeds.span)
-    return SamplePlan(spec, snapshot, seeds, statement.epochs, columns, _places(statement))
+    epochs = _or(clauses.epochs, EPOCHS)
+    return SamplePlan(spec, snapshot, seeds, epochs, columns._replace(order=order), _places(clauses))
 
 
 def bind_audit(statement: Audit, context: Context) -> AuditPlan:
     """A sampler whose batches are looked at."""
-    return AuditPlan(bind_sample(statement.sample, context), statement.text)
+    return AuditPlan(replace(bind_sample(statement.sample, context), delivers="batches"), statement.text)
 
 
 def with_seeds(context: Context, plan: SamplePlan, seeds: Any) -> SamplePlan:
     """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow.
 
-    Further columns are the seeds' times and targets, as in SEEDS: a mapping with `seed_time` gives a column each.
+    Further columns are the seeds' times and targets, as in SEEDS: a mapping with `seed_time` gives a column each. Ids
+    are in the order in which they come where the sampler says IN ORDER.
     """
     asked = _asked_outside(context, plan, seeds) if isinstance(seeds, str) else _given(seeds)
     outside = seeds if isinstance(seeds, str) else ""
     with about_seeds(asked.span, outside):
         with context.session(asked) as session:
             described = session.describe(asked.text, asked.parameters)
+            order = bind_order(session, asked, described, plan.spec.order, None) if outside else ()
         columns = _columns(context, described, plan.spec, plan.snapshot, asked.span, asked.span)
-    return replace(plan, seeds=asked, columns=columns, outside=outside)
+    return replace(plan, seeds=asked, columns=columns._replace(order=order), outside=outside)
 
 
-def _places(statement: Sample) -> Places:
+def _places(clauses: Clauses) -> Places:
     """Where the clauses stand that are looked into when the sampler is opened."""
-    weights, device = statement.weights or statement.method, statement.device or statement.backend
+    weights, device = clauses.weights or clauses.method, clauses.device or clauses.backend
     return Places(
         weights=None if weights is None else weights.span,
-        negatives=None if statement.negatives is None else statement.negatives.span,
+        negatives=None if clauses.negatives is None else clauses.negatives.span,
         device=None if device is None else device.span,
-        memory=None if statement.memory is None else statement.memory.span,
+        memory=None if clauses.memory is None else clauses.memory.span,
     )
 
 
@@ -88,7 +116,7 @@ def _columns(
     needing = _clause_needing_time(spec)
     if needing is not None and columns.time is None:
         raise BindError(f"{needing} needs the time of each seed; give it in SEEDS as one more column: t AS seed_time",
-                        span=clause)  # fmt: skip
+                        span=clause, code="needs-seed-time")  # fmt: skip
     return columns
 
 
@@ -96,7 +124,9 @@ def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> Asked:
     """A SELECT from outside; what is wrong in it is shown in it."""
     (query, *more) = parse(seeds) or (None,)
     if not isinstance(query, Query) or more:
-        raise BindError("seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1))
+        raise BindError(
+            "seeds takes one SELECT, or ids", text=seeds, span=Span(0, len(seeds.rstrip()) or 1), code="not-a-query"
+        )
     try:
         asked = context.asked(query.query, first=plan.snapshot)
         with context.session(asked) as session:
@@ -126,44 +156,50 @@ def _clause_needing_time(spec: SampleSpec) -> str | None:
 
 def _spec(statement: Sample, snapshot: Snapshot, context: Context) -> SampleSpec:
     """Every clause, bound."""
-    tables = context.tables_under(snapshot)
+    clauses, tables = statement.clauses, context.tables_under(snapshot)
     link = bind_link(statement, snapshot, context, tables)
-    seed_type = find_vertex_type(snapshot, statement.seed_type).name if link is None else link.edge.source
+    seed_type = find_vertex_type(snapshot, statement.seeds.type).name if link is None else link.edge.source
     fanouts = bind_fanouts(statement, snapshot, context)
     drawing = bind_drawing(statement, snapshot, fanouts, context, tables)
-    device = None if statement.device is None else _device(statement.device)
-    backend = None if statement.backend is None else statement.backend.value
+    device = None if clauses.device is None else _device(clauses.device)
+    backend = _or(clauses.backend, None)
     if backend == "torch":  # without WITH, a GPU leaves such a sampler to numba
         _check_cap(statement, fanouts, drawing)
     return SampleSpec(
         snapshot=snapshot.name,
         seed_type=seed_type,
-        seed_query=statement.seeds.text,
+        seed_query=statement.seeds.query.text,
         fanouts=fanouts,
-        batch_size=statement.batch,
-        seed=statement.repeatable,
-        order=statement.order,
+        batch_size=_or(clauses.batch, BATCH),
+        seed=_or(clauses.repeatable, REPEATABLE),
+        order=_or(clauses.order, ORDER),
         text=statement.text,
         drawing=drawing,
         temporal=bind_temporal(statement, snapshot, context, tables),
         link=link,
-        subset=None if statement.subset is None else _share(statement.subset),
-        layout=statement.layout,
-        reuse_hops=statement.reuse_hops,
-        allow_duplicates=statement.allow_duplicates,
+        subset=None if clauses.subset is None else _share(clauses.subset),
+        layout=_or(clauses.layout, LAYOUT),
+        reuse_hops=clauses.reuse_hops is not None,
+        allow_duplicates=clauses.allow_duplicates is not None,
         device=device,
         backend=backend,
-        memory=None if statement.memory is None else statement.memory.value,
+        memory=_or(clauses.memory, None),
     )
 
 
-def _check_numbers(statement: Sample) -> None:
-    if statement.batch < 1:
-        raise BindError(f"BATCH needs at least 1, found {statement.batch}", span=statement.batch_span)
-    if not 0 <= statement.repeatable < 2**64:
-        raise BindError("REPEATABLE takes a number from 0 to 2^64 - 1", span=statement.repeatable_span)
-    if statement.epochs < 1:
-        raise BindError(f"EPOCHS needs at least 1, found {statement.epochs}", span=statement.epochs_span)
+def _check_numbers(clauses: Clauses) -> None:
+    batch, repeatable, epochs = clauses.batch, clauses.repeatable, clauses.epochs
+    if batch is not None and batch.value < 1:
+        raise BindError(f"BATCH needs at least 1, found {batch.value}", span=batch.span, code="out-of-range")
+    if repeatable is not None and not 0 <= repeatable.value < 2**64:
+        raise BindError("REPEATABLE takes a number from 0 to 2^64 - 1", span=repeatable.span, code="out-of-range")
+    if epochs is not None and epochs.value < 1:
+        raise BindError(f"EPOCHS needs at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
+
+
+def _or(said: Said[T] | None, default: U) -> T | U:
+    """What a clause says, or else the default."""
+    return default if said is None else said.value
 
 
 def _share(subset: Said[Decimal]) -> Fraction:
@@ -171,9 +207,13 @@ def _share(subset: Said[Decimal]) -> Fraction:
     percent = subset.value
     exponent = percent.as_tuple().exponent
     if not 0 < percent <= 100:
-        raise BindError(f"SUBSET takes more than 0 and at most 100 PERCENT, found {percent}", span=subset.span)
+        raise BindError(
+            f"SUBSET takes more than 0 and at most 100 PERCENT, found {percent}", span=subset.span, code="out-of-range"
+        )
     if not isinstance(exponent, int) or exponent < _LEAST_PLACE:
-        raise BindError(f"SUBSET takes a percentage of at most {-_LEAST_PLACE} decimals", span=subset.span)
+        raise BindError(
+            f"SUBSET takes a percentage of at most {-_LEAST_PLACE} decimals", span=subset.span, code="out-of-range"
+        )
     return Fraction(percent) / 100
 
 
@@ -184,7 +224,7 @@ def _device(said: Said[str]) -> str | None:
         return None
     if not re.fullmatch(r"cuda(:\d{1,3})?", name, re.ASCII):
         raise BindError(f"no device '{said.value}'; ON takes 'cpu', 'cuda' or a GPU by its number, 'cuda:1'",
-                        span=said.span)  # fmt: skip
+                        span=said.span, code="unknown-device")  # fmt: skip
     return name
 
 
@@ -195,4 +235,4 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing) -
     most = max((count for fanout in fanouts for count in fanout.counts), default=0)
     if most > _TORCH_CAP:
         raise BindError(f"a fanout of {most} is above {_TORCH_CAP}, the most that torch draws uniformly; say WITH "
-                        "numba, METHOD BOTTOMK, or FULL", span=statement.fanout_span)  # fmt: skip
+                        "numba, METHOD BOTTOMK, or FULL", span=statement.fanouts.span, code="out-of-range")  # fmt: skip

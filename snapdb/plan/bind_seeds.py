@@ -45,16 +45,17 @@ def _found(
         if name not in _NAMED:
             keys = ", ".join(columns[k].name for k in key)
             raise BindError(f'SEEDS gives a column "{column.name}"; after the key ({keys}) it may only give seed_time '
-                            "and y")  # fmt: skip
+                            "and y", code="seed-columns")  # fmt: skip
         if name in extra:
-            raise BindError(f"SEEDS gives {name} twice; keep one")
+            raise BindError(f"SEEDS gives {name} twice; keep one", code="duplicate-name")
         extra[name] = i
     time, y = extra.get("seed_time"), extra.get("y")
     if time is not None:
         _check_time(columns[time], snapshot, tables, place)
     if y is not None and not (is_weight(columns[y].type) or columns[y].type == "BOOLEAN"):
         raise BindError(f'SEEDS gives "y" of type {columns[y].type}; it must be a number (for classes by name say '
-                        "TARGET in the graph, so that every seed set has the same codes)")  # fmt: skip
+                        "TARGET in the graph, so that every seed set has the same codes)",
+                        code="seed-type")  # fmt: skip
     return SeedColumns(key, time, y)
 
 
@@ -67,17 +68,21 @@ def _vertex_key(
     table = tables[vertex.table.lower()]
     key = ", ".join(vertex.key)
     if len(columns) < len(vertex.key):
-        raise BindError(f"SEEDS needs the key of {seed_type} ({key}) as its first columns")
+        raise BindError(f"SEEDS needs the key of {seed_type} ({key}) as its first columns", code="seed-columns")
     for given, name in zip(columns, vertex.key, strict=False):
         wanted = table.column(name)
         if given.name.lower() in _NAMED and given.name.lower() != name.lower():
-            raise BindError(f'SEEDS gives "{given.name}" where the key of {seed_type} ({key}) comes first')
+            raise BindError(
+                f'SEEDS gives "{given.name}" where the key of {seed_type} ({key}) comes first', code="seed-columns"
+            )
         if wanted is None:
             continue  # the snapshot's files are checked when they are opened
         families = key_family(given.type), key_family(wanted.type)
         if families[0] != families[1] and families != ("VARCHAR", "UUID"):
             raise BindError(
-                f'SEEDS gives "{given.name}" of type {given.type} where {seed_type}.{wanted.name} is {wanted.type}'
+                f'SEEDS gives "{given.name}" of type {given.type} where {seed_type}.{wanted.name} is {wanted.type}; '
+                "cast it",
+                code="seed-type",
             )
     return tuple(range(len(vertex.key)))
 
@@ -87,17 +92,23 @@ def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
     names = [column.name.lower() for column in columns]
     place = names.index("e_id") if "e_id" in names else 0
     if names[place] in _NAMED:
-        raise BindError("SEEDS EDGES needs the column e_id, which every element of a snapshot that is an edge type has")
+        raise BindError(
+            "SEEDS EDGES needs the column e_id, which every element of a snapshot that is an edge type has",
+            code="seed-columns",
+        )
     if key_family(columns[place].type) != "integer":
-        raise BindError(f'SEEDS EDGES gives "{columns[place].name}" of type {columns[place].type} where e_id is BIGINT')
+        raise BindError(
+            f'SEEDS EDGES gives "{columns[place].name}" of type {columns[place].type} where e_id is BIGINT',
+            code="seed-type",
+        )
     return (place,)
 
 
 def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table], place: Span) -> None:
     if not is_event_time(column.type):
         raise BindError(f'SEEDS gives "{column.name}" of type {column.type}; it must be a timestamp, a date or an '
-                        "integer, as the graph's event times are")  # fmt: skip
+                        "integer, as the graph's event times are", code="seed-type")  # fmt: skip
     unit = event_unit(snapshot.graph, tables, place) if graph_times(snapshot.graph, tables) else None
     if unit is not None and time_unit(column.type) != unit:
         raise BindError(f'SEEDS gives "{column.name}" of type {column.type}, and the event times of graph '
-                        f"{snapshot.graph.name} are {unit}s")  # fmt: skip
+                        f"{snapshot.graph.name} are {unit}s", code="seed-type")  # fmt: skip

@@ -20,7 +20,7 @@ from snapdb.relational import Names, Session, conjuncts, quote, references
 from snapdb.sql.ast import CreateSnapshot, Island, Name, WindowBound
 from snapdb.sql.tokens import scan, string_value
 from snapdb.sql.travel import bare_ats
-from snapdb.types import ALL_TIME, Filter, Pin, PropertyGraph, Table
+from snapdb.types import ALL_TIME, EdgeElement, Filter, Pin, PropertyGraph, Table
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["bind_create_snapshot", "check_filter", "element_views"]
@@ -59,13 +59,14 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
         return graph
     wanted: set[str] = set()
     for name in elements:
-        vertex, edge = graph.vertex(name.text), graph.edge(name.text)
-        if vertex is None and edge is None:
-            known = [e.name for e in graph.elements]
+        meant = graph.labelled(name.text)
+        if not meant:
+            known = [said for e in graph.elements for said in (e.name, *e.labels)]
             hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
-            raise BindError(f'no element "{name}" in graph {graph.name}{hint}', span=name.span, code="unknown-type")
-        wanted |= {vertex.name} if vertex else set()
-        wanted |= {edge.name, edge.source, edge.destination} if edge else set()
+            raise BindError(f'no element "{name}" in graph {graph.name}{hint}', span=name.span, code="unknown-element")
+        for element in meant:
+            ends = {element.source, element.destination} if isinstance(element, EdgeElement) else set()
+            wanted |= {element.name, *ends}
     return replace(
         graph,
         vertices=tuple(v for v in graph.vertices if v.name in wanted),
@@ -77,8 +78,10 @@ def _check_tables(context: Context, graph: PropertyGraph, version: int, statemen
     """The tables at the version, when they fit the graph."""
     tables = tables_at(context.home, context.ledger, version)
     if problem := next(misfits(graph, tables), None):
-        raise BindError(f"version {version} does not fit graph {graph.name}: {problem}",
-                        span=statement.at.span if statement.at else statement.graph.span)  # fmt: skip
+        raise BindError(f"version {version} does not fit graph {graph.name}: {problem}; take a version that fits, or "
+                        "create the graph anew",
+                        span=statement.at.span if statement.at else statement.graph.span,
+                        code="does-not-fit")  # fmt: skip
     return tables
 
 
@@ -131,8 +134,15 @@ def _owner(parts: tuple[str, ...], columns: Mapping[str, set[str]]) -> str | Non
 
 
 def _filter(session: Session, condition: str, columns: Mapping[str, set[str]], span: Span) -> Filter:
-    owners = {owner for parts in references(session, condition) if (owner := _owner(parts, columns)) is not None}
+    try:
+        named = references(session, condition)
+    except BindError as error:
+        error.span = span
+        raise
+    owners = {owner for parts in named if (owner := _owner(parts, columns)) is not None}
     if len(owners) != 1:
         found = f"{condition} speaks of {' and '.join(sorted(owners))}" if owners else f"{condition} names no column"
-        raise BindError(f"each part of WHERE that AND joins is about one element; {found}", span=span)
+        raise BindError(
+            f"each part of WHERE that AND joins is about one element; {found}", span=span, code="mixed-condition"
+        )
     return Filter(owners.pop(), condition)

@@ -64,6 +64,7 @@ def bind_insert(statement: Insert, context: Context) -> Plan:
         raise BindError(
             f"{table.name} takes {len(supplied)} columns here ({', '.join(supplied)}), the query gives {len(found)}",
             span=statement.query.span,
+            code="column-count",
         )
     return InsertPlan(table, supplied, query, statement.message, copies)
 
@@ -79,7 +80,7 @@ def defined_columns(context: Context, definition: Island) -> list[Column]:
         if token.word == "COLLATE":
             at = definition.span.start
             raise BindError("COLLATE is not kept; write it in the query: WHERE name COLLATE NOCASE = 'x'",
-                            span=Span(at + token.span.start, at + token.span.stop))  # fmt: skip
+                            span=Span(at + token.span.start, at + token.span.stop), code="not-supported")  # fmt: skip
     asked = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
     with context.session(asked) as session:
         session.wrap("CREATE TABLE defined (", asked.text, "\n)")
@@ -97,6 +98,7 @@ def defined_columns(context: Context, definition: Island) -> list[Column]:
                 raise BindError(
                     f"{kind} constraints are not kept; only NOT NULL is (a graph checks that its keys are unique)",
                     span=definition.span,
+                    code="constraint",
                 )
         try:
             return [Column(name, type_, nullable, 0, _default(session, default, type_))
@@ -116,5 +118,5 @@ def _default(session: Session, expression: str | None, type_: str) -> str | None
         value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]
     except BindError as error:
         raise BindError(f"the DEFAULT {expression} is not a constant, and computed columns are not kept; give the "
-                        "value when inserting") from error  # fmt: skip
+                        "value when inserting", code="bad-default") from error  # fmt: skip
     return None if value is None else str(value)

@@ -24,17 +24,18 @@ def bind_temporal(
     Raises:
         BindError: the graph has no event time, or WITHIN's length is not of its kind or negative.
     """
-    clause = statement.temporal
+    clause, length = statement.clauses.temporal, statement.clauses.within
     if clause is None:
-        if statement.within is not None:
+        if length is not None:
             raise BindError("WITHIN is counted back from each seed's time; add TEMPORAL < SEED_TIME",
-                            span=statement.within.span)  # fmt: skip
+                            span=length.value.span, code="needs-temporal")  # fmt: skip
         return None
     if not graph_times(snapshot.graph, tables):
         raise BindError(f"TEMPORAL keeps from a seed what is later than it, and nothing of graph {snapshot.graph.name} "
-                        "has an EVENT TIME; leave it out, or name the time in the graph", span=clause.span)  # fmt: skip
+                        "has an EVENT TIME; leave it out, or name the time in the graph", span=clause.span,
+                        code="needs-event-time")  # fmt: skip
     unit = event_unit(snapshot.graph, tables, clause.span)
-    within = None if statement.within is None else _length(context, statement.within, unit)
+    within = None if length is None else _length(context, length.value, unit)
     return Temporal(clause.value, within)
 
 
@@ -45,5 +46,7 @@ def _length(context: Context, length: Island, unit: TimeUnit | None) -> int:
     check_length(context, asked, unit, "WITHIN")
     found = whole(context, asked) if unit == "integer" else duration(context, length)
     if found < 0:
-        raise BindError(f"WITHIN takes a length of 0 or more, found {length.text}", span=length.span)
+        raise BindError(
+            f"WITHIN takes a length of 0 or more, found {length.text}", span=length.span, code="out-of-range"
+        )
     return found

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from snapdb.catalog import tables_at, tags
+from snapdb.catalog import tags
 from snapdb.errors import BindError
-from snapdb.plan.logical import CreateTagPlan, NothingPlan, Plan, ShowPlan, VacuumPlan
+from snapdb.plan.logical import CreateTagPlan, NothingPlan, Plan, VacuumPlan
 from snapdb.plan.moments import duration, resolve_version
-from snapdb.plan.names import find_graph, find_table
+from snapdb.plan.names import find_table
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import CreateTag, Name, Show, Vacuum
-from snapdb.types import Table, Tag
+from snapdb.sql.ast import CreateTag, Name, Vacuum
+from snapdb.types import Tag
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_create_tag", "bind_show", "bind_vacuum", "find_tag"]
+__all__ = ["bind_create_tag", "bind_vacuum", "find_tag"]
 
 _HOUR = 3_600_000_000
 
@@ -28,7 +28,11 @@ def bind_create_tag(statement: CreateTag, context: Context) -> Plan:
                         span=statement.name.span, code="exists")  # fmt: skip
     version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)
     if not version:
-        raise BindError("there is no version to name yet; CREATE TABLE publishes the first", span=statement.name.span)
+        raise BindError(
+            "there is no version to name yet; CREATE TABLE publishes the first",
+            span=statement.name.span,
+            code="unknown-version",
+        )
     return CreateTagPlan(Tag(name, version, 0), found is not None)
 
 
@@ -42,26 +46,13 @@ def find_tag(context: Context, name: Name) -> Tag:
     return found
 
 
-def bind_show(statement: Show, context: Context) -> ShowPlan:
-    """What is listed; tables are those of the version that was asked for."""
-    tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
-    if statement.at is not None:
-        tables = tuple(tables_at(context.home, context.ledger, resolve_version(context, statement.at)).values())
-    of = None
-    if statement.of is not None:
-        of = statement.of.text
-        if statement.what == "SNAPSHOTS":
-            of = find_graph(context, statement.of).name
-        elif not context.was_table(of):
-            find_table(context, statement.of)
-    return ShowPlan(statement.what, statement.like, tables, of)
-
-
 def bind_vacuum(statement: Vacuum, context: Context) -> VacuumPlan:
     """Which tables, and how long what is not needed stays."""
     table = None if statement.table is None else find_table(context, statement.table)
     grace = _HOUR if statement.retain is None else duration(context, statement.retain)
     if grace < 0:
         assert statement.retain is not None
-        raise BindError("RETAIN takes an interval that is not negative", span=statement.retain.span)
+        raise BindError(
+            "RETAIN takes an interval that is not negative", span=statement.retain.span, code="out-of-range"
+        )
     return VacuumPlan(table, grace, statement.dry_run)

@@ -33,10 +33,11 @@ def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | 
             f"event times differ in kind: {units['integer']} has integers, {units['timestamp']} has timestamps; choose "
             "with ELEMENTS, or load one of them in the other's kind",
             span=bound,
+            code="mixed-times",
         )
     if bound is not None and not units:
         raise BindError(f"no element of graph {graph.name} has an EVENT TIME, so there is none to choose by",
-                        span=bound)  # fmt: skip
+                        span=bound, code="needs-event-time")  # fmt: skip
     return next(iter(units), None)
 
 
@@ -54,7 +55,9 @@ def bind_window(
     start = None if bound.start is None else time_value(context, bound.start, unit)
     stop = time_value(context, bound.stop, unit)
     if start is not None and stop < start:
-        raise BindError("the window ends before it begins; write the earlier time first", span=bound.span)
+        raise BindError(
+            "the window ends before it begins; write the earlier time first", span=bound.span, code="empty-window"
+        )
     closed = bound.kind != "FROM"
     return _closed(start, stop) if closed else Window(start, stop)
 
@@ -80,7 +83,7 @@ def trailing_window(
         # DuckDB's arithmetic, for months differ in length.
         before = number(context, length, f"SELECT epoch_us(make_timestamp({last}) - (", "))")
     if before >= last:
-        raise BindError("WINDOW takes a length greater than zero", span=length.span)
+        raise BindError("WINDOW takes a length greater than zero", span=length.span, code="out-of-range")
     return _closed(max(before + 1, _FIRST), last)
 
 
@@ -94,11 +97,13 @@ def check_length(context: Context, length: Asked, unit: TimeUnit | None, keyword
     type_ = type_of(context, length)
     if unit == "integer" and type_ not in INTEGERS:
         raise BindError(
-            f"this graph's event times are integers: write {keyword} 100, not {length.text}", span=length.span
+            f"this graph's event times are integers: write {keyword} 100, not {length.text}",
+            span=length.span,
+            code="time-kind",
         )
     if unit == "timestamp" and type_ != "INTERVAL":
         raise BindError(f"this graph's event times are timestamps: write {keyword} INTERVAL '7 days', not "
-                        f"{length.text}", span=length.span)  # fmt: skip
+                        f"{length.text}", span=length.span, code="time-kind")  # fmt: skip
 
 
 def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], span: Span) -> int:
@@ -113,5 +118,5 @@ def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, T
             found += [value for (value,) in session.rows(greatest.text) if value is not None]
     if not found:
         raise BindError(f"graph {graph.name} has no edge with an event time, so there is no event that WINDOW could "
-                        "end at; say ENDING and a time", span=span)  # fmt: skip
+                        "end at; say ENDING and a time", span=span, code="needs-event-time")  # fmt: skip
     return int(max(found))

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdb.plan.logical import CreateSnapshotPlan, Plan, RefreshPlan
+from snapdb.plan.logical import CreateSnapshotPlan, Plan
+from snapdb.plan.parts import on_snapshot
 
 __all__ = ["distinct_filters"]
 
 
 def distinct_filters(plan: Plan) -> Plan:
     """A snapshot's plan with each of its filters once, in the order in which they were first said."""
-    if isinstance(plan, RefreshPlan):
-        create = distinct_filters(plan.create)
-        assert isinstance(create, CreateSnapshotPlan)
-        return replace(plan, create=create)
-    if not isinstance(plan, CreateSnapshotPlan):
-        return plan
+    return on_snapshot(plan, _distinct)
+
+
+def _distinct(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     return replace(plan, filters=tuple(dict.fromkeys(plan.filters)))

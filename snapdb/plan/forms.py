@@ -18,6 +18,9 @@ thread, it took 1.5 times the CPU time at 1 % dead, 1.5 to 1.85 times at 2 %, 1.
 patch of 1 %, 1.85 times at 1 %."""
 
 
+_PLAIN: tuple[Form, str] = ("materialized", "rows of its own, where no rule chooses a form")
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What decides the form of one edge type."""
@@ -62,8 +65,11 @@ def form_bytes(form: Form, shape: Shape) -> int:
             return shape.width * shape.edges + 8 * (shape.nodes + 1)
 
 
-def choose_form(shape: Shape, asked: Form | None) -> Choice:
+def choose_form(shape: Shape, asked: Form | None, *, cheapest: bool = True) -> Choice:
     """The form that was asked for, or else the cheapest.
+
+    Args:
+        cheapest: Else rows of its own, which hold any snapshot.
 
     Raises:
         BindError: the form that was asked for cannot hold this snapshot.
@@ -71,14 +77,20 @@ def choose_form(shape: Shape, asked: Form | None) -> Choice:
     >>> choose_form(Shape("bought", 1000, 90_000, 100_000, 16, True), None).form
     'ends'
     """
-    form, reason = _cheapest(shape) if asked is None else (asked, "asked for by WITH (layout)")
+    form, reason = (
+        (_cheapest(shape) if cheapest else _PLAIN) if asked is None else (asked, "asked for by WITH (layout)")
+    )
     instead = f"leave WITH (layout) out for {shape.element}, or say 'bitmap' or 'materialized'"
     if form == "full" and shape.edges < shape.held:
         raise BindError(
-            f"layout 'full' holds every edge, and {shape.held - shape.edges:,} are left out here; {instead}"
+            f"layout 'full' holds every edge, and {shape.held - shape.edges:,} are left out here; {instead}",
+            code="layout-does-not-fit",
         )
     if form == "ends" and not shape.prefix:
-        raise BindError(f"layout 'ends' leaves out only the latest edges of each node, and others are here; {instead}")
+        raise BindError(
+            f"layout 'ends' leaves out only the latest edges of each node, and others are here; {instead}",
+            code="layout-does-not-fit",
+        )
     return Choice(form, form_bytes(form, shape), reason)
 
 

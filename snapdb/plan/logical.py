@@ -6,20 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from snapdb.errors import Span
 from snapdb.plan.asked import Asked
 from snapdb.plan.places import Places
+from snapdb.sql.ast_versions import Shown
 from snapdb.types import (
     PINNED,
+    PLAIN,
     Column,
     Filter,
     Form,
     Pin,
     PropertyGraph,
+    Sampler,
     SampleSpec,
     Snapshot,
     Table,
     Tag,
     TimeUnit,
+    Way,
     Window,
 )
 
@@ -31,7 +36,9 @@ __all__ = [
     "BeginPlan",
     "CheckPlan",
     "CommitPlan",
+    "CopyToPlan",
     "CreateGraphPlan",
+    "CreateSamplerPlan",
     "CreateSnapshotPlan",
     "CreateTablePlan",
     "CreateTagPlan",
@@ -43,15 +50,18 @@ __all__ = [
     "DropPlan",
     "ExpirePlan",
     "ExplainPlan",
+    "FileFormat",
     "InsertPlan",
     "NothingPlan",
     "Plan",
+    "Pushed",
     "QueryPlan",
     "RefreshPlan",
     "RollbackPlan",
     "SamplePlan",
     "SeedColumns",
     "ShowPlan",
+    "SummarizePlan",
     "UpdatePlan",
     "VacuumPlan",
     "changes_nothing",
@@ -127,12 +137,39 @@ class AlterPlan:
     message: str | None
 
 
+FileFormat = Literal["parquet", "csv", "tsv", "json", "jsonl", "arrow"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyToPlan:
+    """Rows go into a file."""
+
+    query: Asked
+    path: str
+    span: Span
+    """Of the path."""
+    format: FileFormat
+    writer: str
+    """What DuckDB's COPY is told in parentheses; empty where it does not write the file."""
+
+
 @dataclass(frozen=True, slots=True)
 class CreateGraphPlan:
     """A definition whose tables and columns are there; its data is checked when it is created."""
 
     graph: PropertyGraph
     replaces: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """Conditions on an edge type that say no more than start ≤ event time < stop."""
+
+    element: str
+    start: int | None = None
+    stop: int | None = None
+    filters: tuple[Filter, ...] = ()
+    """Those conditions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +190,18 @@ class CreateSnapshotPlan:
     """The form that WITH (layout = …) asks for; None: the cheapest, for each edge type."""
     refreshes: bool = False
     """It is what `replaces` moved to, and not another one of its name."""
+    pushed: tuple[Pushed, ...] = ()
+    """What of `filters` event times tell, at most once an edge type."""
+    cheapest: bool = False
+    """Where `layout` names no form each edge type gets the one that costs least; else all get rows of their own."""
+
+    def filters_of(self, element: str) -> tuple[Filter, ...]:
+        """The conditions on an element."""
+        return tuple(f for f in self.filters if f.element == element)
+
+    def bounds_of(self, element: str) -> Pushed:
+        """What of an element's conditions event times tell; without bounds where they tell nothing."""
+        return next((p for p in self.pushed if p.element == element), Pushed(element))
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +257,10 @@ class ExplainPlan:
     analyze: bool
     """Do it too, and tell what it took."""
     json: bool
+    bound: Plan | None = None
+    """What the rules found; None: no rule was asked."""
+    rules: tuple[str, ...] = ()
+    """The rules that changed it, by name, in the order in which they ran."""
 
 
 class SeedColumns(NamedTuple):
@@ -219,6 +272,8 @@ class SeedColumns(NamedTuple):
     """`seed_time`: an integer, or a timestamp or date, as the graph's event times are."""
     y: int | None
     """Targets: numbers or booleans."""
+    order: tuple[int, ...] = ()
+    """What IN ORDER goes by, as ORDER BY says; empty: it was not said, or ids were given, which have their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +288,18 @@ class SamplePlan:
     places: Places = Places()  # noqa: RUF009  # frozen, and empty
     outside: str | None = None
     """The SELECT that was given as seeds=, empty where ids were; None: the seeds are the statement's."""
+    delivers: Literal["rows", "batches"] = "rows"
+    """Rows of edges, as SQL, or batches with their features."""
+    way: Way = PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSamplerPlan:
+    """A SAMPLE statement gets a name; it was bound, and its names were there."""
+
+    sampler: Sampler
+    """Without an id."""
+    replaces: Sampler | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,28 +315,35 @@ class AuditPlan:
 class ShowPlan:
     """A list of what there is."""
 
-    what: Literal["TABLES", "GRAPHS", "SNAPSHOTS", "TAGS", "VERSIONS"]
+    what: Shown
     like: str | None
     tables: tuple[Table, ...]
     """Those to list, of the version that was asked for."""
     of: str | None
-    """The table whose versions are listed; None: all."""
+    """The table whose versions or columns, or the graph whose snapshots are listed; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
 class DescribePlan:
     """What one thing is made of."""
 
-    target: Table | PropertyGraph | Snapshot
+    target: Table | PropertyGraph | Snapshot | Sampler
+
+
+@dataclass(frozen=True, slots=True)
+class SummarizePlan:
+    """What a snapshot holds, in numbers."""
+
+    snapshot: Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class DropPlan:
-    """A table, graph, snapshot or tag goes."""
+    """A table, graph, snapshot, sampler or tag goes."""
 
-    target: Table | PropertyGraph | Snapshot | Tag
+    target: Table | PropertyGraph | Snapshot | Sampler | Tag
     base: int
-    dependants: tuple[PropertyGraph | Snapshot, ...] = ()
+    dependants: tuple[PropertyGraph | Snapshot | Sampler, ...] = ()
     """What goes with it (CASCADE), what depends on others first."""
 
 
@@ -332,14 +406,14 @@ class NothingPlan:
 
 
 READS = (
-    QueryPlan, SamplePlan, AuditPlan, ShowPlan, DescribePlan, DiffTablePlan, DiffSnapshotPlan, DiffGraphPlan, CheckPlan,
-    NothingPlan,
+    QueryPlan, SamplePlan, AuditPlan, ShowPlan, DescribePlan, SummarizePlan, DiffTablePlan, DiffSnapshotPlan,
+    DiffGraphPlan, CheckPlan, NothingPlan, CopyToPlan,
 )  # fmt: skip
 """Plans that change nothing."""
 
 TRANSACTIONAL = (
     QueryPlan, CreateTablePlan, InsertPlan, DeletePlan, UpdatePlan, AlterPlan, DropPlan, ShowPlan, DescribePlan,
-    DiffTablePlan, DiffSnapshotPlan, NothingPlan, BeginPlan, CommitPlan, RollbackPlan,
+    SummarizePlan, DiffTablePlan, DiffSnapshotPlan, NothingPlan, BeginPlan, CommitPlan, RollbackPlan, CopyToPlan,
 )  # fmt: skip
 """Plans that may stand between BEGIN and COMMIT; of DropPlan, those of tables."""
 
@@ -350,12 +424,15 @@ Plan = (
     | DeletePlan
     | UpdatePlan
     | AlterPlan
+    | CopyToPlan
     | CreateGraphPlan
     | CreateSnapshotPlan
+    | CreateSamplerPlan
     | SamplePlan
     | AuditPlan
     | ShowPlan
     | DescribePlan
+    | SummarizePlan
     | DropPlan
     | CreateTagPlan
     | DiffTablePlan

@@ -59,10 +59,14 @@ def time_value(context: Context, island: Island, unit: TimeUnit | None, why: str
     is_integer = type_of(context, asked) in INTEGERS
     if unit == "integer" and not is_integer:
         why = why or "this graph's event times are integers"
-        raise BindError(f"{why}: write a bare number, not {type_of(context, asked)}", span=island.span)
+        raise BindError(
+            f"{why}: write a bare number, not {type_of(context, asked)}", span=island.span, code="time-kind"
+        )
     if unit == "timestamp" and is_integer:
         why = why or "this graph's event times are timestamps"
-        raise BindError(f"{why}: write TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'", span=island.span)
+        raise BindError(
+            f"{why}: write TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'", span=island.span, code="time-kind"
+        )
     return whole(context, asked) if is_integer else _moment(context, asked)
 
 
@@ -86,9 +90,11 @@ def number(context: Context, asked: Asked, before: str, after: str) -> int:
     """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
     value = _value(context, asked, before, after)
     if value is None:
-        raise BindError("a finite value is needed here, found NULL or infinity", span=asked.span)
+        raise BindError("a finite value is needed here, found NULL or infinity", span=asked.span, code="not-finite")
     if not -(2**63) <= value <= LAST:
-        raise BindError("this is out of range; event times and versions are 64-bit integers", span=asked.span)
+        raise BindError(
+            "this is out of range; event times and versions are 64-bit integers", span=asked.span, code="not-finite"
+        )
     return int(value)
 
 
@@ -112,7 +118,7 @@ def _moment(context: Context, asked: Asked) -> int:
 def _text(context: Context, island: Island) -> str:
     value = _value(context, context.asked(island), "SELECT CAST((", ") AS VARCHAR)")
     if value is None:
-        raise BindError("a name is needed here, found NULL", span=island.span)
+        raise BindError("a name is needed here, found NULL", span=island.span, code="null-name")
     return str(value)
 
 

@@ -10,15 +10,17 @@ from snapdb.plan.fits import is_event_time
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
 from snapdb.sql.ast import Name
-from snapdb.types import Column, EdgeElement, PropertyGraph, Snapshot, Table, VertexElement
+from snapdb.types import Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, VertexElement
 from snapdb.types.suggest import did_you_mean
 
 __all__ = [
+    "check_name",
     "check_new",
     "find_column",
     "find_edge_type",
     "find_event_time",
     "find_graph",
+    "find_sampler",
     "find_snapshot",
     "find_table",
     "find_vertex_type",
@@ -56,6 +58,15 @@ def find_snapshot(context: Context, name: Name) -> Snapshot:
         raise
 
 
+def find_sampler(context: Context, name: Name) -> Sampler:
+    """The sampler of that name, or BindError at its place."""
+    try:
+        return context.catalog.sampler(name.text)
+    except SnapdbError as error:
+        error.span = name.span
+        raise
+
+
 def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
     """The snapshot's vertex type of that name, or BindError at its place with the nearest."""
     if (vertex := snapshot.graph.vertex(name.text)) is None:
@@ -64,14 +75,14 @@ def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
         if snapshot.graph.edge(name.text) is not None:
             hint = f"; {name} is an edge type: write SEEDS EDGES {quote_odd(name.text)} (SELECT e_id FROM …)"
         raise BindError(f'no vertex type "{name}" in snapshot {snapshot.name}{hint}',
-                        span=name.span, code="unknown-type")  # fmt: skip
+                        span=name.span, code="unknown-vertex-type")  # fmt: skip
     return vertex
 
 
 def find_edge_type(context: Context, snapshot: Snapshot, name: Name) -> EdgeElement:
     """The snapshot's edge type of that name, or BindError at its place with the nearest."""
     if (edge := snapshot.graph.edge(name.text)) is None:
-        raise BindError(_no_edge(name.text, snapshot, context), span=name.span, code="unknown-type")
+        raise BindError(_no_edge(name.text, snapshot, context), span=name.span, code="unknown-edge-type")
     return edge
 
 
@@ -101,7 +112,7 @@ def find_event_time(table: Table, name: Name) -> Column:
         if column.type in ("DOUBLE", "FLOAT"):
             wanted = f"to_timestamp({column.name})"
         raise BindError(f'column "{column.name}" of type {column.type} cannot be EVENT TIME, which is a timestamp, '
-                        f"a date or an integer; load it as {wanted}", span=name.span)  # fmt: skip
+                        f"a date or an integer; load it as {wanted}", span=name.span, code="column-type")  # fmt: skip
     return column
 
 
@@ -117,6 +128,14 @@ def tables_of(graph: PropertyGraph) -> dict[str, set[str]]:
     return found
 
 
+def check_name(name: Name) -> None:
+    """Nothing when the name is short and can be printed, or BindError at its place."""
+    if not name.text or len(name.text) > 200 or any(ord(c) < 32 for c in name.text):
+        raise BindError(
+            "a name has 1 to 200 characters, none of them a control character", span=name.span, code="bad-name"
+        )
+
+
 def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> str | None:
     """The kind of what has this name already, when it is of a kind that may be replaced; None when the name is free.
 
@@ -124,9 +143,8 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
         BindError: the name is reserved, not fit for a file name, or belongs to something else.
     """
     if name.text.lower() in _RESERVED:
-        raise BindError(f'"{name}" is reserved; choose another name', span=name.span)
-    if not name.text or len(name.text) > 200 or any(ord(c) < 32 for c in name.text):
-        raise BindError("a name has 1 to 200 characters, none of them a control character", span=name.span)
+        raise BindError(f'"{name}" is reserved; choose another name', span=name.span, code="reserved-name")
+    check_name(name)
     kind = catalog.kind_of(name.text)
     if kind is not None and kind not in replacing:
         raise BindError(
@@ -142,5 +160,5 @@ def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
     columns = [find_column(table, name).name for name in names]
     for column, name in zip(columns, names, strict=True):
         if columns.count(column) > 1:
-            raise BindError(f'column "{column}" is named twice', span=name.span)
+            raise BindError(f'column "{column}" is named twice', span=name.span, code="duplicate-name")
     return tuple(columns)

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from snapdb.errors import BindError, DataError, SnapdbError, Span
+from snapdb.plan.origin import Origin
 
 __all__ = ["Places", "about_seeds"]
+
+_ABOUT = {
+    "bad-negatives": "negatives",
+    "bad-weight": "weights",
+    "device": "device",
+    "memory": "memory",
+    "needs-weight": "weights",
+}
+"""The clause that an error is about, by its code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Spans of clauses by the code of the errors that are about them; None: the statement does not say it."""
+    """Spans of clauses; None: the statement does not say it."""
 
     weights: Span | None = None
     """WEIGHT BY, or METHOD where that goes by weights."""
@@ -22,15 +32,22 @@ class Places:
     device: Span | None = None
     """ON, or WITH numba | torch."""
     memory: Span | None = None
+    origin: Origin | None = None
+    """Of a statement that was composed; None: the statement is as it was written."""
 
     @contextmanager
     def under(self) -> Iterator[None]:
-        """Errors of the block point to the clause that they are about."""
+        """Errors of the block point to the clause that they are about, where that was written."""
+        with nullcontext() if self.origin is None else self.origin.shown(), self._pointing():
+            yield
+
+    @contextmanager
+    def _pointing(self) -> Iterator[None]:
         try:
             yield
         except SnapdbError as error:
-            if error.text is None and error.span is None and error.code in self.__slots__:
-                error.span = getattr(self, error.code)
+            if error.text is None and error.span is None and error.code in _ABOUT:
+                error.span = getattr(self, _ABOUT[error.code])
             raise
 
 

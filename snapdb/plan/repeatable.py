@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from snapdb.catalog.facts import FACTS, SCHEMA
 from snapdb.errors import BindError, Span
 from snapdb.relational import Session
 from snapdb.sql.ast import Island
@@ -24,6 +27,7 @@ def check_repeatable(session: Session, island: Island, why: str, instead: str = 
     rows = session.rows("SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'")
     volatile = {str(row[0]) for row in rows} | _ALSO
     tokens = scan(island.text)
+    _check_facts(tokens, island, why)
     for i, token in enumerate(tokens):
         if _is_volatile(token, tokens[i + 1 :], volatile):
             at = island.span.start + token.span.start
@@ -31,6 +35,21 @@ def check_repeatable(session: Session, island: Island, why: str, instead: str = 
             raise BindError(
                 f"{token.text} gives other {what} each time, and {why}; {instead}",
                 span=Span(at, at + len(token.text)),
+                code="not-repeatable",
+            )
+
+
+def _check_facts(tokens: Sequence[Token], island: Island, why: str) -> None:
+    """Nothing when no facts about the database are read, which change with every statement."""
+    for first, dot, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        names = [identifier(token).lower() for token in (first, name) if token.kind in ("word", "quoted")]
+        if dot.text == "." and names and names[0] == SCHEMA and names[-1] in FACTS:
+            at = island.span.start
+            raise BindError(
+                f"{SCHEMA}.{names[-1]} tells what there is now, and {why}; store its rows in a table, or write the "
+                "values themselves",
+                span=Span(at + first.span.start, at + name.span.stop),
+                code="not-repeatable",
             )
 
 

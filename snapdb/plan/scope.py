@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from snapdb.catalog import Catalog, snapshot_views, tables_at
+from snapdb.catalog.facts import FACTS, SCHEMA, facts
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.asked import Asked, Parameters, written
 from snapdb.plan.moments import resolve_version
+from snapdb.plan.unknown import explain_refusal
 from snapdb.relational import Names, Relational, Session, quote, table_rows
 from snapdb.relational.sources import Stream
 from snapdb.sql.ast import Island, VersionBound
@@ -55,6 +58,9 @@ class Context:
         schemas = {s.name: self.views(s) for folded, s in self.catalog.snapshots.items() if folded in words}
         taken = {name.lower() for name in (*views, *schemas)}  # a table made since then comes first
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
+        if SCHEMA in words:
+            schemas[SCHEMA], known = self._facts(words)
+            sources |= known
         replacements = [(span, '"at"') for span in bare_ats(island.text)] if "at" in words else []
         parameters = self._own_parameters(island, [t for t in tokens if t.kind == "parameter"], travels)
         for travel in travels:
@@ -64,6 +70,13 @@ class Context:
             replacements.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names = Names(views, schemas, sources)
         return written(island, names, parameters, replacements)
+
+    def _facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, Any]]:
+        """The facts among some words as views, and what the views read."""
+        named = {name: f"{SCHEMA} facts {name}" for name in FACTS if name in words}
+        views = {name: f"SELECT * FROM {quote(source)}" for name, source in named.items()}
+        rows = {source: facts(name, self.catalog, self.ledger) for name, source in named.items()}
+        return views, {source: pa.Table.from_batches([batch]) for source, batch in rows.items()}
 
     def rows(self, table: Table, *, row_ids: bool = False, ordered: bool = True) -> str:
         """The SELECT of a table, after a look at its files."""
@@ -83,7 +96,8 @@ class Context:
         for element in snapshot.graph.elements:
             if element.table.lower() not in tables:
                 raise CorruptError(f"{self.home.catalog} is damaged: snapshot {snapshot.name} stands on table "
-                                   f"{element.table}, which its version has not; restore it from a backup")  # fmt: skip
+                                   f"{element.table}, which its version has not; restore it from a backup",
+                                   code="damaged-catalog")  # fmt: skip
         return tables
 
     def table_at(self, name: str, version: int) -> Table:
@@ -110,9 +124,11 @@ class Context:
         try:
             if island.text[: travel.span.start].rstrip().endswith("."):
                 raise BindError(f"AT stands after a table's own name, with nothing before it: {name} AT (…); snapshots "
-                                "are pinned to their version")  # fmt: skip
+                                "are pinned to their version", code="misplaced-at")  # fmt: skip
             if name.lower() in self.catalog.snapshots:
-                raise BindError(f"{name} is a snapshot, which is pinned to its version; AT stands after tables")
+                raise BindError(
+                    f"{name} is a snapshot, which is pinned to its version; AT stands after tables", code="misplaced-at"
+                )
             version = resolve_version(self, _moved(travel.bound, at))
             table = self.table_at(name, version)
         except SnapdbError as error:
@@ -125,11 +141,7 @@ class Context:
         """A session with the names of the SQL; what DuckDB refuses is placed in the statement, in our names."""
 
         def place(query: str, error: SnapdbError) -> None:
-            inner = error.span if query == asked.text else None
-            if error.code == "unknown-table":
-                said = asked.text[inner.start : inner.stop] if inner else ""
-                error.message = _unknown_table(error.message, said, self.catalog)
-            error.span = asked.place(inner) if inner or error.span else None
+            explain_refusal(error, asked, error.span if query == asked.text else None, self.catalog)
 
         with self.relational.session(asked.names, place) as session:
             yield session
@@ -139,33 +151,28 @@ class Context:
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
             raise BindError("AT takes $name or a value: ? counts places, and AT is read before the query",
-                            span=Span(*(island.span.start + place for place in early[0].span)))  # fmt: skip
+                            span=Span(*(island.span.start + place for place in early[0].span)),
+                            code="parameter-in-at")  # fmt: skip
         marks = [t.text for t in outside]
         if not marks:
             return None
         if isinstance(self.parameters, Mapping):
             wanted = {mark[1:] for mark in marks}
             if missing := sorted(wanted - set(self.parameters)):
-                raise BindError(f"no value was given for parameter {missing[0] or '?'}", span=island.span)
+                raise _no_value(missing[0], outside, island, [*self.parameters])
             return {name: self.parameters[name] for name in wanted}
         if self.parameters is None:
-            raise BindError(f"the statement has parameters ({marks[0]}), but none were given", span=island.span)
+            raise _no_value(marks[0][1:], outside, island, [])
         return self.parameters
 
 
-def _unknown_table(message: str, said: str, catalog: Catalog) -> str:
-    name = (re.findall('"(.*)"', message) or [""])[0]
-    schema, dot, element = said.partition(".")
-    if dot and (snapshot := catalog.snapshots.get(schema.strip('"').lower())) is not None:
-        known = [e.name for e in snapshot.graph.elements]
-        hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
-        return f"snapshot {snapshot.name} has no element {element}{hint}"
-    if (kind := catalog.kind_of(name)) == "snapshot":
-        first = catalog.snapshot(name).graph.vertices[0].name
-        return f'"{name}" is a snapshot: read one of its elements, e.g. {name}.{first}'
-    if kind == "graph":
-        return f'"{name}" is a graph: read its tables, or CREATE SNAPSHOT s OF {name} and read s.<element>'
-    return message + did_you_mean(name, catalog.names())
+def _no_value(name: str, tokens: Sequence[Token], island: Island, given: list[str]) -> BindError:
+    """The error for a parameter, whose name is '' where ? stands for it, that nothing was given for."""
+    mark = f"${name}" if name else "?"
+    (start, stop) = next(t.span for t in tokens if t.text == mark or (not name and t.text.startswith("?")))
+    there = did_you_mean(name, given) or (f"; there are: {', '.join(given)}" if given else "; none was given at all")
+    place = Span(island.span.start + start, island.span.start + stop)
+    return BindError(f"no value was given for parameter {mark}{there}", span=place, code="parameter-missing")
 
 
 def _outside(tokens: Iterable[Token], travels: Sequence[TimeTravel]) -> list[Token]:
@@ -179,7 +186,9 @@ def _opened(name: str, source: Any) -> Any:
     if not isinstance(source, Stream):
         return source
     if source.started:
-        raise InputError(f"the stream {name} was read before, and can be read once; register it again")
+        raise InputError(
+            f"the stream {name} was read before, and can be read once; register it again", code="consumed-source"
+        )
     return source.reader()
 
 

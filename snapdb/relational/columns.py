@@ -76,16 +76,24 @@ def check_storable(columns: Iterable[Column]) -> None:
     seen: dict[str, str] = {}
     for column in columns:
         if column.name.lower() in _TAKEN:
-            raise BindError(f'"{column.name}" is a name that reading files needs; call the column something else')
+            raise BindError(
+                f'"{column.name}" is a name that reading files needs; call the column something else',
+                code="reserved-name",
+            )
         if column.type == '"NULL"':
-            raise BindError(f'column "{column.name}" holds only NULL and has no type; cast it, e.g. NULL::VARCHAR')
+            raise BindError(
+                f'column "{column.name}" holds only NULL and has no type; cast it, e.g. NULL::VARCHAR',
+                code="null-column",
+            )
         plain = "".join(part for part in _QUOTED.split(column.type) if not _QUOTED.fullmatch(part))
         if found := _REFUSED_WORD.search(plain):
             raise BindError(f'column "{column.name}" has type {column.type}: {found[1]} cannot be stored; '
-                            f"{_REFUSED[found[1]]}")  # fmt: skip
+                            f"{_REFUSED[found[1]]}", code="unstorable-type")  # fmt: skip
         folded = column.name.lower()
         if folded in seen:
-            raise BindError(f'columns "{seen[folded]}" and "{column.name}" differ only in case; rename one')
+            raise BindError(
+                f'columns "{seen[folded]}" and "{column.name}" differ only in case; rename one', code="duplicate-name"
+            )
         seen[folded] = column.name
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from snapdb.errors import BindError
+from snapdb.errors import BindError, ParseError
 from snapdb.relational.quote import text_literal
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def references(session: Session, condition: str) -> set[tuple[str, ...]]:
     """
     node = _parse(session, f"SELECT 1 WHERE {condition}")["statements"][0]["node"]["where_clause"]
     if any(found.get("class") == "SUBQUERY" for found in _walk(node)):
-        raise BindError(f"{condition}: a subquery cannot stand here; load its result as a column")
+        raise BindError(f"{condition}: a subquery cannot stand here; load its result as a column", code="subquery-here")
     return {tuple(found["column_names"]) for found in _walk(node) if found.get("class") == "COLUMN_REF"}
 
 
@@ -70,14 +70,15 @@ def _order_key(expression: dict[str, Any]) -> OrderKey:
         literal = expression.get("literal") or expression["value"]
         return OrderKey(int(literal.get("text", literal.get("value"))))
     raise BindError(
-        "IN ORDER needs an ORDER BY over output columns, not an expression; select it and order by its name"
+        "IN ORDER needs an ORDER BY over output columns, not an expression; select it and order by its name",
+        code="no-order",
     )
 
 
 def _parse(session: Session, query: str) -> dict[str, Any]:
     parsed: dict[str, Any] = json.loads(session.rows(f"SELECT json_serialize_sql({text_literal(query)})")[0][0])
     if parsed.get("error"):
-        raise BindError(f"cannot read {query!r}: {parsed.get('error_message')}")
+        raise ParseError(f"cannot read {query!r}: {parsed.get('error_message')}", code="query-syntax")
     return parsed
 
 

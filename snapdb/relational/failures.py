@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from snapdb.errors import BindError, CorruptError, InputError, ParseError, QueryError, SnapdbError, Span
+from snapdb.relational.complaints import in_our_words
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["Place", "translated"]
@@ -42,7 +43,7 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
         yield
     except UnicodeDecodeError as error:  # a damaged file's bytes in a message of DuckDB's
         made: SnapdbError = CorruptError(
-            "a file that this reads is damaged; CHECK DATABASE names it if it is the database's"
+            "a file that this reads is damaged; CHECK DATABASE names it if it is the database's", code="damaged-file"
         )
         place(query, made)
         raise made from error
@@ -55,7 +56,10 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
             raise
         made = _translate(error, space, query, offset)
         if isinstance(made, InputError) and own in made.message and ".parquet" in made.message:
-            made = CorruptError(f"a file of the database cannot be read: {made.message}; restore it from a backup")
+            reason = made.message.split("; ")[0]
+            made = CorruptError(
+                f"a file of the database cannot be read: {reason}; restore it from a backup", code="damaged-file"
+            )
         place(query, made)
         raise made from error
 
@@ -74,13 +78,16 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
     if type_ == "IO" or (kind is QueryError and invalid and _UNREADABLE.search(message)):
         kind = InputError
     code = _code(detail)
+    span = _span(detail, query, offset)
     words = _missing(detail, code)
     if words is None:
-        words, found = _plain(_one_line(message))
-        code = code or found
-    made = kind(words, code=code)
-    made.span = _span(detail, query, offset)
-    return made
+        said = _one_line(message)
+        if span is not None and span.start == len(query) and said.startswith("syntax error"):
+            return ParseError("something has to follow here", span=span, code="query-syntax")  # it met our own ")"
+        if complaint := in_our_words(said, *_around(query, span)):
+            return complaint.kind(complaint.words, span=span, code=complaint.code)
+        words = said.rstrip("!")
+    return kind(words, span=span, code=code)
 
 
 def _missing(detail: dict[str, Any], code: str | None) -> str | None:
@@ -94,28 +101,6 @@ def _missing(detail: dict[str, Any], code: str | None) -> str | None:
         hint = hint or (f"; the nearest: {', '.join(known)}" if known else "")
         return f'no column "{detail["name"]}"{hint}'
     return None
-
-
-def _plain(message: str) -> tuple[str, str | None]:
-    """DuckDB's message in our words, and its code, for complaints that come without details."""
-    for pattern, words, code in _PLAIN:
-        if found := pattern.search(message):
-            return words.format(*found.groups()), code
-    return message, None
-
-
-_PLAIN = (
-    (re.compile(r'because schema "([^"]*)" does not exist'), 'no table or snapshot "{}"', "unknown-table"),
-    (re.compile(r'Values list "([^"]*)" does not have a column named "([^"]*)"'), '{} has no column "{}"',
-     "unknown-column"),
-    (re.compile("does not support time travel"), "AT (…) stands right after a table's name; files, registered data and "
-     "the names of WITH have no versions", None),
-    (re.compile(r"Could not cast value (\S+) to DECIMAL\(38,0\)"), "{} has 39 digits; a HUGEINT column keeps 38", None),
-    (re.compile('column "snapdb [^"]*" must appear in the GROUP BY'), "an aggregate stands here only in a subquery, "
-     "(SELECT …)", None),
-    (re.compile("TProtocolException|Thrift|[Dd]ecompress|ZSTD|Snappy"), "a Parquet file that this reads is damaged; "
-     "CHECK DATABASE names it if it is the database's", "damaged"),
-)  # fmt: skip
 
 
 def _code(detail: dict[str, Any]) -> str | None:
@@ -148,7 +133,11 @@ def _span(detail: dict[str, Any], query: str, offset: int) -> Span | None:
         length = int(json.loads(detail["location"])[1])
     if (name := detail.get("name")) and query[start : start + len(name)].lower() == str(name).lower():
         length = len(name)
-    return Span(start, min(start + max(length, 1), max(len(query), start + 1)))
+    return Span(start, min(start + max(length, 1), len(query)))
+
+
+def _around(query: str, span: Span | None) -> tuple[str, str]:
+    return ("", "") if span is None else (query[: span.start], query[span.stop :])
 
 
 def _one_line(message: str) -> str:

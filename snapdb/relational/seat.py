@@ -27,6 +27,12 @@ _IDLE = 4
 _PULSE = 0.2
 """Seconds between two looks at how far a query has come."""
 
+_FUNCTIONS = """
+    SELECT DISTINCT function_name FROM duckdb_functions()
+    WHERE regexp_full_match(function_name, '[a-z][a-z0-9_]*') ORDER BY 1
+"""
+"""Operators are functions too, but no names."""
+
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 _SETTINGS = {
@@ -53,17 +59,32 @@ class Names:
 class Relational:
     """DuckDB in memory. It owns no data: sessions read Parquet files through views made for them."""
 
-    def __init__(self, own: Path) -> None:
-        """`own` is the database directory: a file in it that cannot be read is damage, not a mistake of the user."""
+    def __init__(self, own: Path, threads: int | None = None) -> None:
+        """Opens it.
+
+        Args:
+            own: The database directory: a file in it that cannot be read is damage, not a mistake of the user.
+            threads: That may be taken at most; None: all cores.
+        """
         self._own = str(own)
         # What does not fit in memory goes beside the data, not into the folder that the user happens to be in.
         room = own if os.access(own, os.W_OK) else Path(tempfile.gettempdir())
         config = {**_SETTINGS, "temp_directory": str(room / f".spill-{os.getpid()}-{id(self):x}")}
+        if threads is not None:
+            config["threads"] = str(threads)
         self._root = duckdb.connect(":memory:", config=config)
         self._numbers = itertools.count(1)
         self._open: set[duckdb.DuckDBPyConnection] = set()
         self._idle: list[tuple[Any, str]] = []
         self._guard = threading.Lock()
+        self._functions: tuple[str, ...] | None = None
+
+    def functions(self) -> tuple[str, ...]:
+        """The names of DuckDB's functions, in the order of the alphabet."""
+        if self._functions is None:
+            with self.session() as session:
+                self._functions = tuple(str(name) for (name,) in session.rows(_FUNCTIONS))
+        return self._functions
 
     @contextmanager
     def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[Session]:

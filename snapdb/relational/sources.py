@@ -51,9 +51,9 @@ def as_arrow(data: Any) -> pa.Table:
     try:
         table = _table(data)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"cannot read this {type(data).__name__} as a table: {error}") from error
+        raise InputError(f"cannot read this {type(data).__name__} as a table: {error}", code="not-a-table") from error
     if not table.column_names:
-        raise InputError("cannot read data without columns as a table")
+        raise InputError("cannot read data without columns as a table", code="not-a-table")
     return table
 
 
@@ -81,11 +81,12 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
     if isinstance(values, np.ndarray) and values.ndim == 2:
         return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
     if isinstance(values, np.ndarray) and values.ndim == 0:
-        raise InputError("cannot read a single number as a column; give a list of them")
+        raise InputError("cannot read a single number as a column; give a list of them", code="not-a-table")
     if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str | bytes):
         return pa.array(values, pa.int64()) if len(values) == 0 and isinstance(values, list) else pa.array(values)
     if hasattr(values, "__arrow_array__") or hasattr(values, "to_numpy"):
         return pa.array(values)
     raise InputError(
-        f"cannot read {type(values).__name__} as a table; give Arrow, pandas, a tensor, an array or columns"
+        f"cannot read {type(values).__name__} as a table; give Arrow, pandas, a tensor, an array or columns",
+        code="not-a-table",
     )

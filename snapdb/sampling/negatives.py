@@ -83,7 +83,10 @@ class NegativeDraws:
             BindError: what is known depends on times, and the seeds have none.
         """
         if asked.known in ("BEFORE", "AT") and not timed:
-            raise BindError(f"EXCLUDE KNOWN {asked.known} SEED_TIME needs a column seed_time in the seed query")
+            raise BindError(
+                f"EXCLUDE KNOWN {asked.known} SEED_TIME needs a column seed_time in the seed query",
+                code="needs-seed-time",
+            )
         self.count = asked.count
         self._seed = seed
         weighted = asked.weight is not None
@@ -143,7 +146,7 @@ class NegativeDraws:
             return
         spans = np.empty((sources.size, FIELDS), np.int64)
         if not locate(self._known.rows, sources, 0, sources.size, sources.size, spans):
-            raise CorruptError(DAMAGED)
+            raise CorruptError(DAMAGED, code="damaged-snapshot")
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(spans[:, DEGREE])])
         low = 0
         while low < sources.size:
@@ -157,7 +160,7 @@ class NegativeDraws:
         list_spans(known.rows.live.words, spans, spans.shape[0], positions, 0)
         far = neighbours_of(known.rows, positions).astype(np.int64, copy=False)
         if far.size and not 0 <= int(far.min()) <= int(far.max()) < self._limit:
-            raise CorruptError(DAMAGED)
+            raise CorruptError(DAMAGED, code="damaged-snapshot")
         far = self._candidates.numbers(far)
         rows = np.repeat(np.arange(spans.shape[0]), np.diff(bounds))
         keys = rows * (self._limit + 1) + far + 1  # those that are no candidates come first in their row

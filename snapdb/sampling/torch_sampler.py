@@ -224,5 +224,6 @@ def _check(view: GraphView, spec: SampleSpec) -> None:
     if spec.drawing.method == "UNIFORM" and not spec.drawing.replace and not spec.drawing.weighted and most > MOST:
         raise InputError(
             f"a FANOUT of {most} was asked, but WITH torch draws at most {MOST} edges a node uniformly without "
-            "replacement; ask for fewer or FULL, or WITH numba"
+            "replacement; ask for fewer or FULL, or WITH numba",
+            code="device",
         )

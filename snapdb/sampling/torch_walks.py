@@ -80,7 +80,8 @@ def open_torch_walks(
     if room is not None and size > room:
         raise InputError(
             f"the edges that this statement walks take {size:,} bytes on {device}, but only {room:,} may be taken "
-            "there; leave WITH torch out, and numba samples on the host"
+            "there; leave WITH torch out, and numba samples on the host",
+            code="device",
         )
     return tuple(_send(walk, columns, device) for walk, columns in zip(walks, arrays, strict=True))
 

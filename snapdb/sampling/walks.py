@@ -103,7 +103,9 @@ def _arrays(adjacency: Adjacency, weight: Column | None, born: npt.NDArray[np.in
     )
     parts = [by_part(column, part, kind, size) for column, kind in columns for part, size in enumerate(sizes)]
     if outward is not None and outward.size != sizes[0]:
-        raise CorruptError("the adjacency of a type walked BOTH ways is damaged; create the snapshot again")
+        raise CorruptError(
+            "the adjacency of a type walked BOTH ways is damaged; create the snapshot again", code="damaged-snapshot"
+        )
     parts += [
         plain_array(np.empty(0) if outward is None else outward, np.bool_),
         plain_array(np.empty(0) if born is None else born, np.int64),
@@ -125,7 +127,8 @@ def damaged(relation: Relation) -> CorruptError:
     """An error that names the relation whose rows lead out of their arrays."""
     edge = relation.edge.edge
     return CorruptError(
-        f"the adjacency of {edge} is damaged: it leads out of its arrays; CHECK DATABASE names the file"
+        f"the adjacency of {edge} is damaged: it leads out of its arrays; CHECK DATABASE names the file",
+        code="damaged-snapshot",
     )
 
 
@@ -139,7 +142,8 @@ def _check_fanouts(spec: SampleSpec) -> None:
             if other := keys.get(relation.key):
                 raise BindError(
                     f"{_name(other)} and {_name(fanout)} both fill {tuple(relation.key)} of a batch; "
-                    "keep one of them, or rename an edge type in the graph"
+                    "keep one of them, or rename an edge type in the graph",
+                    code="duplicate-fanout",
                 )
             keys[relation.key] = fanout
 

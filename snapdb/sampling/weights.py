@@ -35,7 +35,7 @@ def open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, draw
         column = adjacency.weight
     else:
         raise BindError(
-            f"edge type {name} has no weight {named!r}; name a column of its table by WEIGHT BY", code="weights"
+            f"edge type {name} has no weight {named!r}; name a column of its table by WEIGHT BY", code="needs-weight"
         )
     _check(view, relation, adjacency, column, drawing)
     return column
@@ -65,7 +65,7 @@ def _check(view: GraphView, relation: Relation, adjacency: Adjacency, column: Co
     shown, barren = np.empty(SHOWN, np.int64), np.empty(SHOWN, np.int64)
     bad, empty = find_bad_weights(rows, root, patch, signed, shown, barren)
     if bad < 0:
-        raise CorruptError(DAMAGED)
+        raise CorruptError(DAMAGED, code="damaged-snapshot")
     name, by = relation.edge.edge, _column(drawing, relation)
     if bad:
         asked = "finite" if signed else f"finite, and 0 or at least {LEAST}"
@@ -75,7 +75,7 @@ def _check(view: GraphView, relation: Relation, adjacency: Adjacency, column: Co
         raise DataError(
             f"weights of {name} are {asked}, but {by} has {bad} that {'is' if bad == 1 else 'are'} not: {examples}; "
             "correct them, or weigh by another column",
-            code="weights",
+            code="bad-weight",
         )
     if empty:
         keys = ", ".join(map(str, view.keys[relation.expands].read(barren[:empty]).to_pylist()))
@@ -83,5 +83,5 @@ def _check(view: GraphView, relation: Relation, adjacency: Adjacency, column: Co
         raise DataError(
             f"of each {relation.expands} that has {name} edges ({relation.direction}) some must have a weight above 0, "
             f"but {empty} {have} only zeros in {by}: {keys}; correct them, or weigh by another column",
-            code="weights",
+            code="bad-weight",
         )

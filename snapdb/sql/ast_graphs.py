@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from snapdb.errors import Span
@@ -14,6 +14,9 @@ __all__ = [
     "EventTime",
     "FeatureClause",
     "HistoryClause",
+    "LabelClause",
+    "PropertiesClause",
+    "PropertyColumn",
     "SparseClause",
     "VertexClause",
 ]
@@ -33,7 +36,7 @@ class SparseClause:
     """SPARSE [n] of a feature."""
 
     width: int | None
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class HistoryClause:
     table: Name
     key: ColumnList
     event_time: Name
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,33 +56,70 @@ class FeatureClause:
     columns: ColumnList
     name: Name | None
     default: float | None
-    default_span: Span | None
+    default_span: Span | None = field(compare=False)
     dtype: Name | None
     sparse: SparseClause | None
     history: HistoryClause | None
 
 
 @dataclass(frozen=True, slots=True)
+class PropertyColumn:
+    """One item of PROPERTIES: column [AS name]."""
+
+    column: Name
+    name: Name | None
+
+
+@dataclass(frozen=True, slots=True)
+class PropertiesClause:
+    """PROPERTIES (column [AS name], …) | PROPERTIES [ARE] ALL COLUMNS [EXCEPT (column, …)] | NO PROPERTIES."""
+
+    all: bool
+    columns: tuple[PropertyColumn, ...]
+    """Of PROPERTIES (…)."""
+    excepted: ColumnList
+    """Of ALL COLUMNS EXCEPT."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelClause:
+    """LABEL name [properties] | DEFAULT LABEL [properties]."""
+
+    name: Name | None
+    """None: DEFAULT, the element's own name."""
+    properties: PropertiesClause | None
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class VertexClause:
-    """table [AS alias] KEY (…) [EVENT TIME (…)] [FEATURES (…)] [TARGET (…)] [ON DUPLICATE KEY FIRST|LAST|ERROR]."""
+    """table [AS alias] [KEY (…)] [EVENT TIME (…)] [FEATURES (…)] [TARGET (…)] [ON DUPLICATE KEY …] [LABEL …] …"""
 
     table: Name
     alias: Name | None
     key: ColumnList
+    """Empty: the columns that the edges refer to."""
     features: tuple[FeatureClause, ...]
     event_time: EventTime | None
     """Of one column."""
     target: Name | None
     on_duplicate: Literal["ERROR", "FIRST", "LAST"]
+    labels: tuple[LabelClause, ...]
+    properties: PropertiesClause | None
+    """Those said before the first label."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeClause:
-    """table [AS alias] SOURCE KEY (…) REFERENCES v [(…)] DESTINATION KEY (…) REFERENCES v [(…)] [EVENT TIME (…)] …"""
+    """table [AS alias] [KEY (…)] SOURCE [KEY (…) REFERENCES] v [(…)] DESTINATION … [EVENT TIME (…)] …"""
 
     table: Name
     alias: Name | None
+    key: ColumnList
+    """Its own, which tells nothing: edges are told apart by e_id. Mostly empty."""
     source_key: ColumnList
+    """Empty: the columns that are called as the vertex table's key."""
     source: Name
     source_columns: ColumnList
     """The columns named after REFERENCES; empty: the vertex table's key."""
@@ -90,6 +130,9 @@ class EdgeClause:
     weight: Name | None
     features: tuple[FeatureClause, ...]
     on_dangling: Literal["ERROR", "SKIP"]
+    labels: tuple[LabelClause, ...]
+    properties: PropertiesClause | None
+    """Those said before the first label."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from snapdb.errors import Span
 
-__all__ = ["ColumnList", "Island", "Name", "Query", "Statement", "TimeBound", "VersionBound", "WindowBound"]
+__all__ = ["ColumnList", "Explain", "Island", "Name", "Query", "Statement", "TimeBound", "VersionBound", "WindowBound"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Name:
     """An identifier as it was written, without its quotes."""
 
     text: str
-    span: Span
+    span: Span = field(compare=False)
 
     def __str__(self) -> str:
         return self.text
@@ -30,16 +30,16 @@ class Island:
 
     text: str
     """Exactly `source[span.start:span.stop]`, without the parentheses around it, if any."""
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One statement of a script."""
 
-    source: str
+    source: str = field(compare=False)
     """The whole text that was parsed; spans count in it."""
-    span: Span
+    span: Span = field(compare=False)
     """This statement within `source`, without the semicolon."""
 
     @property
@@ -49,9 +49,18 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Query(Statement):
-    """SELECT, WITH, VALUES, FROM, PIVOT, DESCRIBE <query>, SUMMARIZE …: DuckDB's, as it stands."""
+    """SELECT, WITH, VALUES, FROM, PIVOT, DESCRIBE <query>, SUMMARIZE <table>: DuckDB's, as it stands."""
 
     query: Island
+
+
+@dataclass(frozen=True, slots=True)
+class Explain(Statement):
+    """EXPLAIN [ANALYZE] [(FORMAT text | json)] of any other statement."""
+
+    statement: Statement
+    analyze: bool
+    json: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,7 @@ class VersionBound:
     kind: Literal["VERSION", "TIMESTAMP", "TAG"]
     value: Island
     """An expression; for a TAG a string or a parameter."""
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +81,7 @@ class TimeBound:
     start: Island | None
     stop: Island
     """Each a bare integer, a string, DATE '…', TIMESTAMP '…', TIMESTAMPTZ '…' or a parenthesised expression."""
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,4 +92,4 @@ class WindowBound:
     """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
     ending: Island | None
     """As TimeBound's; None: the latest event."""
-    span: Span
+    span: Span = field(compare=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Generic, Literal, TypeVar
 
@@ -10,7 +10,20 @@ from snapdb.errors import Span
 from snapdb.sql.ast_parts import Island, Name, Statement
 from snapdb.types import Backend, Method, SeedOrder
 
-__all__ = ["Audit", "FanoutClause", "MethodClause", "NegativesClause", "Said", "Sample", "WeightColumn"]
+__all__ = [
+    "Audit",
+    "Clauses",
+    "CreateSampler",
+    "FanoutClause",
+    "MethodClause",
+    "NegativesClause",
+    "RefreshClause",
+    "Said",
+    "Sample",
+    "SampleUsing",
+    "SeedsClause",
+    "WeightColumn",
+]
 
 T = TypeVar("T")
 
@@ -20,7 +33,19 @@ class Said(Generic[T]):
     """A clause: what it says, and where it stands."""
 
     value: T
-    span: Span
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SeedsClause:
+    """SEEDS (query) AS vertex_type, or SEEDS EDGES edge_type (query)."""
+
+    query: Island
+    type: Name
+    """A vertex type, or an edge type."""
+    edges: bool
+    """SEEDS EDGES: the seeds are edges."""
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +57,7 @@ class FanoutClause:
     direction: Literal["IN", "OUT", "BOTH"]
     counts: tuple[int, ...]
     """-1 for FULL; other negative numbers are left to the binder to refuse."""
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +67,7 @@ class MethodClause:
     method: Method
     dependent: int
     """1 when not said."""
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,38 +85,46 @@ class NegativesClause:
 
     count: int
     weight: Name | Literal["DEGREE"] | None
-    span: Span
+    span: Span = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Sample(Statement):
-    """SAMPLE FROM snapshot, then its clauses in any order, each at most once; SEEDS and FANOUT must be there."""
+class RefreshClause:
+    """REFRESH FBL | FCR … | OTF p PERCENT …: how long what was drawn serves further batches."""
 
-    snapshot: Name
-    seeds: Island
-    seed_type: Name
-    """A vertex type, or an edge type."""
-    seed_edges: bool
-    """SEEDS EDGES: the seeds are edges."""
-    fanouts: tuple[FanoutClause, ...]
-    fanout_span: Span
-    batch: int
-    """1024 when not said."""
-    batch_span: Span | None
-    repeatable: int
-    """0 when not said."""
-    repeatable_span: Span | None
-    order: SeedOrder
-    epochs: int
-    """1 when not said."""
-    epochs_span: Span | None = None
+    strategy: Literal["FBL", "FCR", "OTF"]
+    """FBL draws afresh for every batch."""
+    percent: Decimal | None
+    """Of OTF: how much of a row is drawn anew; None for the others."""
+    every: int | Literal["AUTO"] | None
+    """EVERY n BATCHES or EVERY AUTO."""
+    amplify: Decimal | None
+    fetch: Decimal | None
+    """FETCH q PERCENT, of OTF."""
+    scope: Literal["ALL", "VISITED"] | None
+    """Of OTF."""
+    shared: bool
+    above: int | None
+    """DEGREE ABOVE d."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """All clauses of SAMPLE, which stand in any order, each at most once; None: not said.
+
+    Each has the `span` of its whole text.
+    """
+
+    seeds: SeedsClause | None = None
+    fanouts: Said[tuple[FanoutClause, ...]] | None = None
     method: MethodClause | None = None
     weights: Said[tuple[WeightColumn, ...]] | None = None
     replace: Said[bool] | None = None
     """WITH REPLACEMENT is true, WITHOUT REPLACEMENT false."""
     temporal: Said[bool] | None = None
     """TEMPORAL <= is true, TEMPORAL < false."""
-    within: Island | None = None
+    within: Said[Island] | None = None
     """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
     negatives: NegativesClause | None = None
     known: Said[Literal["EVER", "BEFORE", "AT"]] | None = None
@@ -99,9 +132,14 @@ class Sample(Statement):
     """KEEP SEEDS, EXCLUDE SEEDS, EXCLUDE SEEDS BOTH DIRECTIONS."""
     subset: Said[Decimal] | None = None
     """A percentage."""
-    allow_duplicates: bool = False
-    layout: Literal["NODES", "BLOCKS"] = "NODES"
-    reuse_hops: bool = False
+    allow_duplicates: Said[bool] | None = None
+    layout: Said[Literal["NODES", "BLOCKS"]] | None = None
+    reuse_hops: Said[bool] | None = None
+    order: Said[SeedOrder] | None = None
+    batch: Said[int] | None = None
+    repeatable: Said[int] | None = None
+    epochs: Said[int] | None = None
+    refresh: RefreshClause | None = None
     device: Said[str] | None = None
     backend: Said[Backend] | None = None
     memory: Said[int] | None = None
@@ -109,7 +147,43 @@ class Sample(Statement):
 
 
 @dataclass(frozen=True, slots=True)
+class Sample(Statement):
+    """SAMPLE FROM snapshot, then its clauses; SEEDS and FANOUT are there."""
+
+    snapshot: Name
+    clauses: Clauses
+
+    @property
+    def seeds(self) -> SeedsClause:
+        assert self.clauses.seeds is not None, "the parser wants SEEDS"
+        return self.clauses.seeds
+
+    @property
+    def fanouts(self) -> Said[tuple[FanoutClause, ...]]:
+        assert self.clauses.fanouts is not None, "the parser wants FANOUT"
+        return self.clauses.fanouts
+
+
+@dataclass(frozen=True, slots=True)
+class SampleUsing(Statement):
+    """SAMPLE USING sampler [clauses that stand in place of the sampler's own]."""
+
+    sampler: Name
+    clauses: Clauses
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSampler(Statement):
+    """CREATE [OR REPLACE] SAMPLER [IF NOT EXISTS] name AS SAMPLE FROM … | SAMPLE USING other …."""
+
+    name: Name
+    sample: Sample | SampleUsing
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Audit(Statement):
     """AUDIT SAMPLE …."""
 
-    sample: Sample
+    sample: Sample | SampleUsing

@@ -1,15 +1,14 @@
-"""The statements that make, refresh, explain and let go of snapshots, as frozen values."""
+"""The statements that make, refresh and let go of snapshots, as frozen values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from snapdb.errors import Span
 from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement, TimeBound, VersionBound, WindowBound
-from snapdb.sql.ast_samples import Sample
 from snapdb.types import Form
 
-__all__ = ["CreateSnapshot", "ExpireSnapshots", "Explain", "LayoutClause", "RefreshSnapshot"]
+__all__ = ["CreateSnapshot", "ExpireSnapshots", "LayoutClause", "RefreshSnapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +16,7 @@ class LayoutClause:
     """WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
 
     form: Form
-    span: Span
+    span: Span = field(compare=False)
     """Of the form."""
 
 
@@ -47,15 +46,6 @@ class RefreshSnapshot(Statement):
 
 
 @dataclass(frozen=True, slots=True)
-class Explain(Statement):
-    """EXPLAIN [ANALYZE] [(FORMAT text | json)] CREATE SNAPSHOT … | REFRESH SNAPSHOT … | SAMPLE …."""
-
-    statement: CreateSnapshot | RefreshSnapshot | Sample
-    analyze: bool
-    json: bool
-
-
-@dataclass(frozen=True, slots=True)
 class ExpireSnapshots(Statement):
     """EXPIRE SNAPSHOTS [OF graph] [OLDER THAN t] [RETAIN LAST n] [DRY RUN]; one of the two clauses is there."""
 
@@ -64,5 +54,5 @@ class ExpireSnapshots(Statement):
     older: Island | None
     """INTERVAL …, or a moment as TimeBound's."""
     last: int | None
-    last_span: Span | None
+    last_span: Span | None = field(compare=False)
     dry_run: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from snapdb.errors import Span
 from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement
@@ -42,7 +42,7 @@ class CopyFrom(Statement):
     columns: ColumnList
     """Empty: by position, all of them."""
     path: str
-    path_span: Span
+    path_span: Span = field(compare=False)
     options: tuple[tuple[Name, str | bool | int | float], ...]
     """FORMAT, HEADER, DELIMITER, … as written; a bare option is True."""
     message: str | None

@@ -13,6 +13,7 @@ __all__ = [
     "Commit",
     "CreateTag",
     "Describe",
+    "Described",
     "Detail",
     "DiffGraph",
     "DiffSnapshot",
@@ -21,11 +22,21 @@ __all__ = [
     "Kind",
     "Rollback",
     "Show",
+    "Shown",
+    "Summarize",
     "Vacuum",
 ]
 
-Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG"]
+Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
 """What DROP takes; a TAG has nothing to describe."""
+
+Described = Literal["TABLE", "GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"]
+"""What DESCRIBE takes."""
+
+Shown = Literal[
+    "TABLES", "COLUMNS", "GRAPHS", "SNAPSHOTS", "SAMPLERS", "TAGS", "VERSIONS", "CACHES", "TASKS", "TASK RUNS"
+]
+"""What SHOW takes."""
 
 Detail = Literal["SUMMARY", "ROWS", "FEATURES"]
 """What a difference between graphs lists: elements, rows, or parts of features."""
@@ -33,29 +44,37 @@ Detail = Literal["SUMMARY", "ROWS", "FEATURES"]
 
 @dataclass(frozen=True, slots=True)
 class Show(Statement):
-    """SHOW TABLES [AT (…)] | GRAPHS | SNAPSHOTS [OF graph] | TAGS | VERSIONS [OF table] [LIKE 'pattern']."""
+    """SHOW TABLES [AT (…)] | COLUMNS [OF t] | GRAPHS | SNAPSHOTS [OF g] | VERSIONS [OF t] | … [LIKE 'pattern']."""
 
-    what: Literal["TABLES", "GRAPHS", "SNAPSHOTS", "TAGS", "VERSIONS"]
+    what: Shown
     like: str | None
     of: Name | None
-    """The table whose versions, or the graph whose snapshots, are asked for."""
+    """The table whose versions or columns, the graph whose snapshots, or the task whose runs are asked for."""
     at: VersionBound | None
     """The version whose tables are asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Describe(Statement):
-    """DESCRIBE TABLE name [AT (…)] | [PROPERTY] GRAPH name | SNAPSHOT name."""
+    """DESCRIBE TABLE name [AT (…)] | [PROPERTY] GRAPH name | SNAPSHOT name | … | name."""
 
-    kind: Literal["TABLE", "GRAPH", "SNAPSHOT"]
+    kind: Described | None
+    """None: whatever has the name."""
     name: Name
     at: VersionBound | None
     """The version at which a table is described."""
 
 
 @dataclass(frozen=True, slots=True)
+class Summarize(Statement):
+    """SUMMARIZE SNAPSHOT name."""
+
+    name: Name
+
+
+@dataclass(frozen=True, slots=True)
 class Drop(Statement):
-    """DROP TABLE | [PROPERTY] GRAPH | SNAPSHOT | TAG [IF EXISTS] name [CASCADE | RESTRICT]."""
+    """DROP TABLE | [PROPERTY] GRAPH | SNAPSHOT | TAG | SAMPLER | CACHE | TASK [IF EXISTS] name [CASCADE | RESTRICT]."""
 
     kind: Kind
     name: Name

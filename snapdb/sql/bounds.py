@@ -25,5 +25,7 @@ def version_bound(kind: str, value: Island, span: Span) -> VersionBound:
     """
     bound = BOUNDS[kind.upper()]
     if bound == "TAG" and [token.kind for token in scan(value.text)] not in (["string"], ["parameter"]):
-        raise ParseError(f"TAG takes a name in single quotes, found {value.text[:40]}", span=value.span)
+        raise ParseError(
+            f"TAG takes a name in single quotes, found {value.text[:40]}", span=value.span, code="bad-bound"
+        )
     return VersionBound(bound, value, span)

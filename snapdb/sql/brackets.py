@@ -29,14 +29,14 @@ def partners(tokens: Sequence[Token]) -> dict[int, int]:
             open_.append(index)
         elif token.text in CLOSERS:
             if not open_:
-                raise ParseError(f'this "{token.text}" closes nothing', span=token.span)
+                raise ParseError(f'this "{token.text}" closes nothing', span=token.span, code="unclosed-bracket")
             opener = tokens[open_[-1]]
             if OPENERS[opener.text] != token.text:
                 message = f'this "{opener.text}" is closed by "{token.text}"; expected "{OPENERS[opener.text]}"'
-                raise ParseError(message, span=opener.span)
+                raise ParseError(message, span=opener.span, code="unclosed-bracket")
             pairs[open_.pop()] = index
     if open_:
         opener = tokens[open_[-1]]
         message = f'this "{opener.text}" is never closed; expected "{OPENERS[opener.text]}"'
-        raise ParseError(message, span=opener.span)
+        raise ParseError(message, span=opener.span, code="unclosed-bracket")
     return pairs

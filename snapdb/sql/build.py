@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import inf, isfinite
 from typing import NamedTuple
 
 import lark
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.ast import ColumnList, Island, Name, VersionBound
+from snapdb.sql.ast import ColumnList, Island, Name, Statement, VersionBound
 from snapdb.sql.bounds import version_bound
 from snapdb.sql.tokens import Token, TokenKind, identifier, string_value
 
 __all__ = [
     "Leaf",
     "Place",
+    "Read",
     "Tree",
     "bound",
     "columns",
@@ -36,6 +37,9 @@ __all__ = [
 
 Tree = lark.Tree[lark.Token]
 Leaf = lark.Token
+
+Read = Callable[[Leaf], Statement]
+"""Reads the statement that a leaf stands for, by the grammar of its own family."""
 
 
 class Place(NamedTuple):
@@ -82,7 +86,7 @@ def once(clauses: Iterable[Tree]) -> dict[str, Tree]:
         rule = str(clause.data)
         if rule in given:
             keyword = _LABELS.get(rule, rule.upper().replace("_", " "))
-            raise ParseError(f"{keyword} is given twice; keep one", span=span_of(clause))
+            raise ParseError(f"{keyword} is given twice; keep one", span=span_of(clause), code="duplicate-clause")
         given[rule] = clause
     return given
 
@@ -115,7 +119,7 @@ def name(leaf: Leaf) -> Name:
     """An identifier without its quotes."""
     text = identifier(_token(leaf, "quoted" if leaf.startswith('"') else "word"))
     if not text:
-        raise ParseError("a name cannot be empty", span=span_of(leaf))
+        raise ParseError("a name cannot be empty; write one between the quotes", span=span_of(leaf), code="empty-name")
     return Name(text, span_of(leaf))
 
 
@@ -160,7 +164,7 @@ def number(tree: Tree) -> float:
     except ValueError:  # hexadecimal
         value = inf
     if not isfinite(value):
-        raise ParseError(f"{text[:40]} is not a number that can be held", span=span_of(tree))
+        raise ParseError(f"{text[:40]} is not a number that can be held", span=span_of(tree), code="bad-number")
     return value
 
 
@@ -170,4 +174,6 @@ def integer(tree: Tree, clause: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ParseError(f"{clause} takes a whole number, found {text[:40]}", span=span_of(tree)) from None
+        raise ParseError(
+            f"{clause} takes a whole number, found {text[:40]}", span=span_of(tree), code="bad-number"
+        ) from None

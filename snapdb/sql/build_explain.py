@@ -1,28 +1,24 @@
-"""What EXPLAIN says of itself, before the statement that it is about."""
+"""Trees of explain.lark as EXPLAIN, whatever statement it is about."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from snapdb.errors import ParseError
-from snapdb.sql.build import Tree, has, leaves, span_of, trees
+from snapdb.sql.ast import Explain
+from snapdb.sql.build import Place, Read, Tree, first_tree, has, leaves, span_of, trees
 
-__all__ = ["Explained", "explained"]
-
-
-class Explained(NamedTuple):
-    """How a plan is told of; the last two fields of EXPLAIN."""
-
-    analyze: bool
-    json: bool
+__all__ = ["build_explain"]
 
 
-def explained(tree: Tree) -> Explained:
-    """ANALYZE and FORMAT of an `explain` tree; ParseError where one of them is given twice."""
-    settings = [leaf for part in trees(tree, "explained") for s in trees(part, "setting") for leaf in leaves(s)]
+def build_explain(tree: Tree, place: Place, read: Read) -> Explain:
+    """EXPLAIN; ParseError where one of its settings is given twice."""
+    explained = first_tree(tree, "explained")
     said: set[str] = set()
-    for leaf in settings:
+    for leaf in [] if explained is None else [leaf for setting in trees(explained) for leaf in leaves(setting)]:
         if leaf.type in said or said | {leaf.type} >= {"TEXT", "JSON"}:
-            raise ParseError(f"{leaf.upper()} is given twice, or beside another FORMAT; keep one", span=span_of(leaf))
+            raise ParseError(
+                f"{leaf.upper()} is given twice, or beside another FORMAT; keep one",
+                span=span_of(leaf),
+                code="duplicate-clause",
+            )
         said.add(leaf.type)
-    return Explained(has(tree, "analyze") or "ANALYZE" in said, "JSON" in said)
+    return Explain(*place, read(leaves(tree)[0]), has(tree, "analyze") or "ANALYZE" in said, "JSON" in said)

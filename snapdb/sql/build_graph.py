@@ -1,4 +1,4 @@
-"""Trees of graph.lark as CREATE PROPERTY GRAPH."""
+"""Trees of graph.lark as CREATE PROPERTY GRAPH and ALTER PROPERTY GRAPH."""
 
 from __future__ import annotations
 
@@ -14,15 +14,23 @@ from snapdb.sql.ast import (
     HistoryClause,
     Name,
     SparseClause,
+    Statement,
     VertexClause,
 )
 from snapdb.sql.build import Place, Tree, columns, first_tree, has, integer, leaves, name, number, once, span_of, trees
+from snapdb.sql.build_labels import build_labels
+from snapdb.sql.build_retention import build_retention
 
 __all__ = ["build_graph"]
 
 
-def build_graph(tree: Tree, place: Place) -> CreateGraph:
-    """CREATE PROPERTY GRAPH."""
+def build_graph(tree: Tree, place: Place) -> Statement:
+    """CREATE PROPERTY GRAPH, or ALTER PROPERTY GRAPH … SET RETENTION."""
+    (statement,) = trees(tree)
+    return _create(statement, place) if statement.data == "create" else build_retention(statement, place)
+
+
+def _create(tree: Tree, place: Place) -> CreateGraph:
     vertices, edges = first_tree(tree, "vertices"), first_tree(tree, "edges")
     return CreateGraph(
         *place,
@@ -35,28 +43,33 @@ def build_graph(tree: Tree, place: Place) -> CreateGraph:
 
 
 def _vertex(tree: Tree) -> VertexClause:
-    clauses = once(trees(tree))
+    clauses = _clauses(tree)
+    labels = build_labels(trees(tree))
     duplicate = clauses.get("on_duplicate")
     policies: dict[str, Literal["ERROR", "FIRST", "LAST"]] = {"ERROR": "ERROR", "FIRST": "FIRST", "LAST": "LAST"}
     return VertexClause(
         table=name(leaves(tree)[0]),
         alias=_alias(tree),
-        key=columns(clauses["columns"]),
+        key=_key(clauses),
         features=_features(clauses.get("features")),
         event_time=_event_time(clauses.get("event_time"), 1, "a vertex is born once"),
         target=_target(clauses.get("target")),
         on_duplicate="ERROR" if duplicate is None else policies[leaves(duplicate)[0].type],
+        labels=labels.labels,
+        properties=labels.properties,
     )
 
 
 def _edge(tree: Tree) -> EdgeClause:
-    clauses = once(trees(tree))
+    clauses = _clauses(tree)
+    labels = build_labels(trees(tree))
     source, destination = _end(clauses["source"]), _end(clauses["destination"])
     weight, dangling = clauses.get("weight"), clauses.get("on_dangling")
     skips = dangling is not None and leaves(dangling)[0].type == "SKIP"
     return EdgeClause(
         table=name(leaves(tree)[0]),
         alias=_alias(tree),
+        key=_key(clauses),
         source_key=source.key,
         source=source.vertex,
         source_columns=source.columns,
@@ -67,11 +80,22 @@ def _edge(tree: Tree) -> EdgeClause:
         weight=None if weight is None else name(leaves(weight)[0]),
         features=_features(clauses.get("features")),
         on_dangling="SKIP" if skips else "ERROR",
+        labels=labels.labels,
+        properties=labels.properties,
     )
 
 
+def _clauses(tree: Tree) -> dict[str, Tree]:
+    """The clauses of an element that stand at most once, by rule: all but labels and properties."""
+    return once(clause for clause in trees(tree) if clause.data not in ("label", "properties"))
+
+
+def _key(clauses: dict[str, Tree]) -> ColumnList:
+    return columns(first_tree(clauses["key"], "columns")) if "key" in clauses else ()
+
+
 class _End(NamedTuple):
-    """SOURCE or DESTINATION KEY (…) REFERENCES vertex [(…)]."""
+    """SOURCE or DESTINATION [KEY (…) REFERENCES] vertex [(…)]."""
 
     key: ColumnList
     vertex: Name
@@ -79,8 +103,8 @@ class _End(NamedTuple):
 
 
 def _end(tree: Tree) -> _End:
-    key, *referenced = trees(tree, "columns")
-    return _End(columns(key), name(leaves(tree)[0]), columns(referenced[0]) if referenced else ())
+    key, referenced, *_ = (*trees(tree, "columns"), None, None)
+    return _End(columns(key), name(leaves(tree)[0]), columns(referenced))
 
 
 def _alias(tree: Tree) -> Name | None:
@@ -94,7 +118,11 @@ def _event_time(tree: Tree | None, most: int, why: str) -> EventTime | None:
     found, nulls = columns(first_tree(tree, "columns")), first_tree(tree, "nulls")
     if len(found) > most:
         takes = "one column" if most == 1 else "one column or two"
-        raise ParseError(f"EVENT TIME takes {takes} here: {why}; leave {found[most]} out", span=found[most].span)
+        raise ParseError(
+            f"EVENT TIME takes {takes} here: {why}; leave {found[most]} out",
+            span=found[most].span,
+            code="event-time-columns",
+        )
     return EventTime(found, nulls is not None and leaves(nulls)[0].type == "STATIC")
 
 
@@ -104,7 +132,9 @@ def _target(tree: Tree | None) -> Name | None:
         return None
     alias = _alias(tree)
     if alias is not None and alias.text.lower() != "y":
-        raise ParseError(f"a target is delivered as y, not as {alias.text}; write AS y", span=alias.span)
+        raise ParseError(
+            f"a target is delivered as y, not as {alias.text}; write AS y", span=alias.span, code="target-name"
+        )
     return name(leaves(tree)[0])
 
 
@@ -118,7 +148,11 @@ def _feature(tree: Tree) -> FeatureClause:
     parts = once(part for part in trees(tree) if part is not group)
     default, dtype = parts.get("default"), parts.get("type")
     if group is not None and "alias" not in parts:
-        raise ParseError(f"expected AS and a name for the feature after {_written(group)}", span=span_of(group))
+        raise ParseError(
+            f"expected AS and a name for the feature after {_written(group)}",
+            span=span_of(group),
+            code="feature-name-missing",
+        )
     return FeatureClause(
         columns=(name(leaves(tree)[0]),) if group is None else columns(group),
         name=_alias(tree),
@@ -140,7 +174,9 @@ def _sparse(tree: Tree | None) -> SparseClause | None:
     said = first_tree(tree, "number")
     width = None if said is None else integer(said, "SPARSE")
     if width is not None and not 1 <= width < 2**31:
-        raise ParseError(f"SPARSE takes a width from 1 to 2147483647, found {width}", span=span_of(said or tree))
+        raise ParseError(
+            f"SPARSE takes a width from 1 to 2147483647, found {width}", span=span_of(said or tree), code="bad-number"
+        )
     return SparseClause(width, span_of(tree))
 
 
@@ -151,5 +187,5 @@ def _history(tree: Tree | None) -> HistoryClause | None:
     key, time = (columns(found) for found in trees(tree, "columns"))
     if len(time) > 1:
         message = "a history has one EVENT TIME, since when a row's values hold; leave the other column out"
-        raise ParseError(message, span=time[1].span)
+        raise ParseError(message, span=time[1].span, code="event-time-columns")
     return HistoryClause(name(leaves(tree)[0]), key, time[0], span_of(tree))

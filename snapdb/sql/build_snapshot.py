@@ -1,4 +1,4 @@
-"""Trees of snapshot.lark as CREATE, REFRESH, EXPIRE and EXPLAIN."""
+"""Trees of snapshot.lark as CREATE, REFRESH and EXPIRE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from snapdb.errors import ParseError, Span
 from snapdb.sql.ast import (
     CreateSnapshot,
     ExpireSnapshots,
-    Explain,
     Island,
     LayoutClause,
     RefreshSnapshot,
@@ -32,28 +31,25 @@ from snapdb.sql.build import (
     string,
     trees,
 )
-from snapdb.sql.build_explain import explained
 from snapdb.types import FORMS, did_you_mean
 
 __all__ = ["build_snapshot"]
 
 
 def build_snapshot(tree: Tree, place: Place) -> Statement:
-    """CREATE SNAPSHOT, REFRESH SNAPSHOT, EXPIRE SNAPSHOTS, or EXPLAIN of the first two."""
+    """CREATE SNAPSHOT, REFRESH SNAPSHOT or EXPIRE SNAPSHOTS."""
     (statement,) = trees(tree)
     match statement.data:
         case "expire":
             return _expire(statement, place)
-        case "explain":
-            return _explain(statement, place)
+        case "refresh":
+            full, dry_run = has(statement, "full"), has(statement, "dry_run")
+            return RefreshSnapshot(*place, name=name(leaves(statement)[0]), full=full, dry_run=dry_run)
         case _:
-            return _made(statement, place)
+            return _create(statement, place)
 
 
-def _made(tree: Tree, place: Place) -> CreateSnapshot | RefreshSnapshot:
-    """What makes a snapshot's files: CREATE or REFRESH."""
-    if tree.data == "refresh":
-        return RefreshSnapshot(*place, name=name(leaves(tree)[0]), full=has(tree, "full"), dry_run=has(tree, "dry_run"))
+def _create(tree: Tree, place: Place) -> CreateSnapshot:
     snapshot, graph = leaves(tree)
     clauses = once(trees(tree))
     at, event_time, where = clauses.get("at"), clauses.get("event_time"), clauses.get("where")
@@ -71,17 +67,12 @@ def _made(tree: Tree, place: Place) -> CreateSnapshot | RefreshSnapshot:
     )
 
 
-def _explain(tree: Tree, place: Place) -> Explain:
-    inner = trees(tree)[-1]
-    return Explain(*place, _made(inner, Place(place.source, span_of(inner))), *explained(tree))
-
-
 def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
     clauses = once(trees(tree))
     graph, older, last = clauses.get("of"), clauses.get("older"), clauses.get("last")
     if older is None and last is None:
         message = "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, or both"
-        raise ParseError(message, span=Span(place.span.stop, place.span.stop))
+        raise ParseError(message, span=Span(place.span.stop, place.span.stop), code="missing-clause")
     return ExpireSnapshots(
         *place,
         graph=None if graph is None else name(leaves(graph)[0]),
@@ -122,9 +113,9 @@ def _layout(tree: Tree | None) -> LayoutClause | None:
         key, value = leaves(option)
         if key.lower() != "layout":
             near = did_you_mean(key, ["layout"]) or "; it takes layout"
-            raise ParseError(f"no option {key[:40]} in WITH{near}", span=span_of(key))
+            raise ParseError(f"no option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
         if found is not None:
-            raise ParseError("layout is given twice; keep one", span=span_of(option))
+            raise ParseError("layout is given twice; keep one", span=span_of(option), code="duplicate-clause")
         found = _form(value)
     return found
 
@@ -134,5 +125,5 @@ def _form(value: Leaf) -> LayoutClause:
     form = next((form for form in FORMS if form == said.lower()), None)
     if form is None:
         near = did_you_mean(said, FORMS) or f"; layout is one of {', '.join(FORMS)}"
-        raise ParseError(f'no layout "{said[:40]}"{near}', span=span_of(value))
+        raise ParseError(f'no layout "{said[:40]}"{near}', span=span_of(value), code="unknown-layout")
     return LayoutClause(form, span_of(value))

@@ -8,7 +8,6 @@ from snapdb.sql.ast import (
     AddColumn,
     AlterTable,
     Assignment,
-    CopyFrom,
     CreateTable,
     Delete,
     DropColumn,
@@ -25,15 +24,11 @@ from snapdb.sql.build import (
     columns,
     first_tree,
     has,
-    integer,
     island,
     leaves,
     message,
     name,
-    number,
     part,
-    span_of,
-    string,
     trees,
 )
 
@@ -41,7 +36,7 @@ __all__ = ["build_table"]
 
 
 def build_table(tree: Tree, place: Place) -> Statement:
-    """CREATE TABLE, INSERT, UPDATE, DELETE, ALTER TABLE or COPY."""
+    """CREATE TABLE, INSERT, UPDATE, DELETE or ALTER TABLE."""
     (statement,) = trees(tree)
     return _BUILDERS[str(statement.data)](statement, place)
 
@@ -123,35 +118,6 @@ def _change(tree: Tree) -> AddColumn | DropColumn | RenameColumn:
             return RenameColumn(name(first), name(rest[0]))
 
 
-def _copy(tree: Tree, place: Place) -> CopyFrom:
-    table, path = leaves(tree)
-    options = first_tree(tree, "options")
-    return CopyFrom(
-        *place,
-        table=name(table),
-        columns=columns(first_tree(tree, "columns")),
-        path=string(path),
-        path_span=span_of(path),
-        options=() if options is None else tuple(_option(option) for option in trees(options)),
-        message=message(tree),
-    )
-
-
-def _option(tree: Tree) -> tuple[Name, str | bool | int | float]:
-    """An option of COPY; one without a value is True."""
-    label, *words = leaves(tree)
-    numbers = trees(tree, "number")
-    if numbers:
-        whole = "".join(leaves(numbers[0])).lstrip("-").isdecimal()
-        return name(label), integer(numbers[0], str(label)) if whole else number(numbers[0])
-    if not words:
-        return name(label), True
-    (value,) = words
-    if value.type == "STRING":
-        return name(label), string(value)
-    return name(label), {"true": True, "false": False}.get(value.lower(), name(value).text)
-
-
 def _required(tree: Tree, rule: str) -> Island:
     found = part(tree, rule)
     assert found is not None, "the grammar asks for one"
@@ -164,5 +130,4 @@ _BUILDERS: dict[str, Callable[[Tree, Place], Statement]] = {
     "update": _update,
     "delete": _delete,
     "alter": _alter,
-    "copy": _copy,
 }

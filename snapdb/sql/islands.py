@@ -12,7 +12,7 @@ from snapdb.errors import Span
 from snapdb.sql.brackets import partners
 from snapdb.sql.tokens import Token, TokenKind
 
-__all__ = ["READS", "Family", "Run", "fold", "says", "top_level"]
+__all__ = ["READS", "Family", "Run", "explained", "fold", "says", "top_level"]
 
 
 class Run(NamedTuple):
@@ -28,7 +28,7 @@ READS = ("SELECT", "WITH", "VALUES", "FROM", "PIVOT", "UNPIVOT", "SUMMARIZE", "T
 
 Pairs = dict[int, int]
 Family = str
-"""The name of a grammar file: table, graph, snapshot, sample, show, version."""
+"""The name of a grammar file: table, graph, copy and the like."""
 
 
 def fold(tokens: Sequence[Token], family: Family, source: str) -> tuple[Token, ...]:
@@ -60,7 +60,8 @@ def top_level(tokens: Sequence[Token], pairs: Pairs, first: int = 0) -> Iterator
 
 def says(tokens: Sequence[Token], first: int, *words: str) -> bool:
     """Whether the tokens from `first` on are these keywords or marks."""
-    return tuple(token.word for token in tokens[first : first + len(words)]) == words
+    found = tokens[first : first + len(words)]
+    return bool(found) and found[0].word == words[0] and [token.word for token in found[1:]] == [*words[1:]]
 
 
 def _has_message(tokens: Sequence[Token]) -> bool:
@@ -217,8 +218,43 @@ def _sample(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
             yield Run("EXPRESSION", index + 1, pairs[index])
 
 
+def _copy(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """What stands between COPY ( and ), and the value of AT."""
+    if 1 in pairs:
+        yield Run("STATEMENT" if says(tokens, 2, "SAMPLE") else "QUERY", 2, pairs[1])
+    yield from _at(tokens, pairs)
+
+
+def _explain(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """What follows EXPLAIN and its settings, but for another EXPLAIN."""
+    first = explained(tokens, pairs)
+    if first < len(tokens) and tokens[first].word != "EXPLAIN":
+        yield Run("STATEMENT", first, len(tokens))
+
+
+def explained(tokens: Sequence[Token], pairs: Pairs) -> int:
+    """The index of the first token after EXPLAIN and its settings."""
+    first = 2 if says(tokens, 1, "ANALYZE") else 1
+    return pairs[first] + 1 if first in pairs and tokens[first + 1].word in {"FORMAT", "ANALYZE"} else first
+
+
+def _task(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The condition of WHEN, a length in parentheses, and what follows AS unless it is one string."""
+    for index in top_level(tokens, pairs):
+        word = tokens[index].word
+        if word == "AS":
+            if [token.kind for token in tokens[index + 1 :]] != ["string"]:
+                yield Run("STATEMENT", index + 1, len(tokens))
+            return
+        if word in {"WHEN", "INTERVAL"} and index + 1 in pairs:
+            yield Run("CONDITION" if word == "WHEN" else "EXPRESSION", index + 2, pairs[index + 1])
+
+
 _FINDERS: dict[Family, Callable[[Sequence[Token], Pairs], Iterator[Run]]] = {
     "table": _table,
+    "copy": _copy,
+    "explain": _explain,
+    "task": _task,
     "snapshot": _snapshot,
     "sample": _sample,
     "show": _at,

@@ -6,31 +6,30 @@ from collections.abc import Sequence
 
 from snapdb.errors import ParseError
 from snapdb.sql.brackets import partners
-from snapdb.sql.islands import READS, Family, says
+from snapdb.sql.islands import READS, explained, says
 from snapdb.sql.refuse import refused
 from snapdb.sql.tokens import Token
 
-__all__ = ["LEADING", "check_query", "explained_family"]
+__all__ = ["LEADING", "check_explained", "check_query"]
 
-LEADING = (*READS, "DESC", "EXPLAIN")
+LEADING = (*READS, "DESC")
 """First words of statements that only read."""
 
 _WRITES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
-_PREFIXES = frozenset({"EXPLAIN", "DESCRIBE", "DESC", "SUMMARIZE"})
+_PREFIXES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "("})
 
 
 def check_query(tokens: Sequence[Token]) -> None:
-    """Raise ParseError when brackets do not match, or when a WITH or an EXPLAIN leads to something else than a read."""
+    """Raise ParseError when brackets do not match, or when a WITH leads to something else than a read."""
     pairs = partners(tokens)
-    index = _inner(tokens, pairs)
+    _refuse_patterns(tokens)
+    index = next((index for index, token in enumerate(tokens) if token.word not in _PREFIXES), None)
     if index is None:
         return
-    if tokens[0].word == "EXPLAIN":
-        _check_explained(tokens[index], tokens[index - 1])
     token, leading = tokens[index], tokens[0].word
-    if leading == "SUMMARIZE" and token.word in {"SNAPSHOT", "GRAPH"} and index + 1 < len(tokens):
-        way = "write SUMMARIZE snapshot.element"
-        raise refused(f"SUMMARIZE {token.word}", "it is not in this version", way, token.span)
+    if leading == "SUMMARIZE" and token.word == "GRAPH" and index + 1 < len(tokens):
+        reason, way = "a graph's rows differ from version to version", "write SUMMARIZE SNAPSHOT s, of that graph"
+        raise refused("SUMMARIZE GRAPH", reason, way, token.span)
     if token.word != "WITH" and leading in {"DESCRIBE", "DESC", "SUMMARIZE"}:
         return  # a table's name may be any word
     main = _main_of_with(tokens, pairs, index) if token.word == "WITH" else index
@@ -41,49 +40,27 @@ def check_query(tokens: Sequence[Token]) -> None:
         raise refused(f"{tokens[0].word} … {word}", reason, way, tokens[main].span)
 
 
-def _check_explained(token: Token, before: Token) -> None:
-    """Raise when what follows EXPLAIN and its options is nothing that it can explain."""
-    if token.word in (*LEADING, "("):
+def _refuse_patterns(tokens: Sequence[Token]) -> None:
+    """Raise at the first GRAPH_TABLE (…)."""
+    for index, token in enumerate(tokens):
+        if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
+            way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
+            raise refused("GRAPH_TABLE", "patterns are not in this version", way, token.span)
+
+
+def check_explained(tokens: Sequence[Token]) -> None:
+    """Raise for settings of EXPLAIN that other databases have."""
+    index = explained(tokens, partners(tokens))
+    if index >= len(tokens):
         return
+    token = tokens[index]
     if token.word == "ANALYSE":
-        raise ParseError("EXPLAIN ANALYSE is spelled EXPLAIN ANALYZE here", span=token.span)
-    if token.word == ")" or (before.text == "(" and token.word not in {"CREATE", "REFRESH", "SAMPLE"}):
+        raise ParseError("EXPLAIN ANALYSE is spelled EXPLAIN ANALYZE here", span=token.span, code="explain-option")
+    inner = tokens[index + 1] if token.word == "(" else token
+    if inner.word not in (*LEADING, "(") and inner is not token:
         raise ParseError(f"EXPLAIN takes its options as (FORMAT text), (FORMAT json) or (ANALYZE), found "
-                         f"{token.text[:40]}; leave the parentheses out for the usual", span=token.span)  # fmt: skip
-    reason = "in this version EXPLAIN shows how a query, SAMPLE, CREATE SNAPSHOT or REFRESH SNAPSHOT runs"
-    way = "write EXPLAIN SELECT …, or run the statement"
-    if token.word == "AUDIT":
-        way = "write EXPLAIN SAMPLE … for what its batches take, or AUDIT SAMPLE … by itself"
-    raise refused(f"EXPLAIN {token.text[:40]}", reason, way, token.span)
-
-
-def explained_family(tokens: Sequence[Token]) -> Family | None:
-    """The grammar of the statement that an EXPLAIN, its options passed over, is about; None for a query of DuckDB's."""
-    index = _inner(tokens, partners(tokens))
-    if index is None or tokens[index - 1].word not in {"EXPLAIN", "ANALYZE", ")"}:
-        return None
-    if tokens[index].word == "SAMPLE":
-        return "sample"
-    kinds = (("CREATE", "SNAPSHOT"), ("CREATE", "OR", "REPLACE", "SNAPSHOT"), ("REFRESH", "SNAPSHOT"))
-    return "snapshot" if any(says(tokens, index, *words) for words in kinds) else None
-
-
-def _inner(tokens: Sequence[Token], pairs: dict[int, int]) -> int | None:
-    """The index of the word that says what is read, after EXPLAIN, its options and opening parentheses."""
-    index = 0
-    while index < len(tokens):
-        word = tokens[index].word
-        if word in {"EXPLAIN", "ANALYZE"} and index + 1 in pairs and _is_option(tokens[index + 2].word):
-            index = pairs[index + 1] + 1
-        elif word in _PREFIXES or word in {"(", "ANALYZE"}:
-            index += 1
-        else:
-            return index
-    return None
-
-
-def _is_option(word: str) -> bool:
-    return word in {"FORMAT", "ANALYZE"}
+                         f"{inner.text[:40]}; leave the parentheses out for the usual", span=inner.span,
+                         code="explain-option")  # fmt: skip
 
 
 def _main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) -> int:

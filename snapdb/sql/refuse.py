@@ -9,13 +9,14 @@ from snapdb.sql.tokens import Token
 from snapdb.types import did_you_mean
 
 __all__ = [
-    "LATER",
+    "CREATED",
     "described_tag",
     "refuse_parameters",
     "refuse_savepoint",
     "refused",
     "unknown_altered",
     "unknown_kind",
+    "unknown_refreshed",
     "unknown_show",
     "unknown_statement",
 ]
@@ -25,7 +26,7 @@ _ENGINE = "it would change the engine under every statement"
 _SAVEPOINT = ("the whole transaction is the unit", "write ROLLBACK and begin again")
 _NOT_YET = "it is not in this version"
 _UPSERT = "write UPDATE t SET … FROM u WHERE …, then INSERT INTO t SELECT … FROM u WHERE NOT EXISTS (…)"
-_PLAIN_TABLES = "a database holds tables, property graphs, snapshots and tags only"
+_PLAIN_TABLES = "a database holds tables, property graphs, snapshots, samplers and tags only"
 
 _LEADING: Mapping[str, tuple[str, str]] = {
     "ANALYZE": ("statistics are kept by themselves", "leave it out"),
@@ -35,7 +36,7 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "COMMENT": ("comments on tables are not kept", "say it in MESSAGE '…'"),
     "DEALLOCATE": ("there are no prepared statements", "give parameters to execute"),
     "DETACH": (_ONE_DATABASE, "close the database instead"),
-    "EXECUTE": ("there are no prepared statements or tasks in this version", "run the statement itself"),
+    "EXECUTE": ("there are no prepared statements", "give parameters to execute, or write EXECUTE TASK name"),
     "EXPORT": (_ONE_DATABASE, "copy the directory, or SELECT with the command line's --format"),
     "IMPORT": (_ONE_DATABASE, "use COPY t FROM 'path' or CREATE TABLE t AS SELECT * FROM 'path'"),
     "INSTALL": ("extensions are not loaded: they run code from outside", "convert the data to Parquet or CSV first"),
@@ -54,16 +55,13 @@ _LEADING: Mapping[str, tuple[str, str]] = {
 }
 
 _KINDS: Mapping[str, tuple[str, str]] = {
-    "CACHE": (_NOT_YET, "leave it out: a cache never changes a batch"),
     "DATABASE": (_ONE_DATABASE, "open another directory with snapdb.connect"),
     "FUNCTION": (_PLAIN_TABLES, "write the expression in the query"),
     "INDEX": ("tables have no indexes", "leave it out: graphs are indexed by themselves"),
     "MACRO": (_PLAIN_TABLES, "write the expression in the query"),
-    "SAMPLER": (_NOT_YET, "write the SAMPLE statement itself"),
     "SCHEMA": (_PLAIN_TABLES, "put the prefix into the table's name"),
     "SECRET": (_ENGINE, "copy the files here first"),
     "SEQUENCE": (_PLAIN_TABLES, "number rows with row_number() OVER () in the query"),
-    "TASK": (_NOT_YET, "run the command line from cron"),
     "TEMP": ("temporary tables are not kept apart", "use WITH … AS (…) in the query"),
     "TEMPORARY": ("temporary tables are not kept apart", "use WITH … AS (…) in the query"),
     "TRIGGER": (_PLAIN_TABLES, "run the statement after the INSERT"),
@@ -72,8 +70,9 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     "VIEW": (_PLAIN_TABLES, "use CREATE TABLE … AS SELECT …, or WITH … AS (…) in the query"),
 }
 
-LATER = frozenset({"LABEL", "PROPERTIES"})
-"""Words of the language that no statement of this version takes where they were found."""
+_OURS = ("TABLE", "PROPERTY", "SNAPSHOT", "SAMPLER", "TAG", "CACHE", "TASK")
+CREATED = "TABLE, PROPERTY GRAPH, SNAPSHOT, SAMPLER, TAG, CACHE and TASK"
+"""What CREATE and DROP take."""
 
 
 def refused(what: str, reason: str, way: str, span: Span) -> ParseError:
@@ -86,29 +85,40 @@ def unknown_statement(token: Token, known: Sequence[str]) -> ParseError:
     if token.word in _LEADING:
         return refused(token.word, *_LEADING[token.word], token.span)
     hint = did_you_mean(token.text, known) if token.kind == "word" else ""
-    return ParseError(f"no statement starts with {token.text[:40]}{hint}", span=token.span)
+    return ParseError(f"no statement starts with {token.text[:40]}{hint}", span=token.span, code="unknown-statement")
 
 
 def unknown_kind(verb: str, token: Token) -> ParseError:
     """The error for a word after CREATE or DROP that names nothing they know."""
-    known = f"{verb} knows TABLE, PROPERTY GRAPH, SNAPSHOT and TAG"
+    known = f"{verb} knows {CREATED}"
     if token.word in _KINDS:
         reason, way = _KINDS[token.word]
         return refused(f"{verb} {token.word}", reason, way if verb == "CREATE" else known, token.span)
     if token.word == "GRAPH":
-        return ParseError(f"write {verb} PROPERTY GRAPH", span=token.span)
-    hint = did_you_mean(token.text, ["TABLE", "PROPERTY", "SNAPSHOT", "TAG", *_KINDS]) if token.kind == "word" else ""
-    return ParseError(f"{known}, found {token.text[:40]}{hint}", span=token.span)
+        return ParseError(f"write {verb} PROPERTY GRAPH", span=token.span, code="unknown-kind")
+    hint = did_you_mean(token.text, [*_OURS, *_KINDS]) if token.kind == "word" else ""
+    return ParseError(f"{known}, found {token.text[:40]}{hint}", span=token.span, code="unknown-kind")
+
+
+def unknown_refreshed(token: Token) -> ParseError:
+    """The error for a word after REFRESH that names nothing it knows."""
+    hint = did_you_mean(token.text, ["SNAPSHOT", "CACHE"]) if token.kind == "word" else ""
+    return ParseError(f"REFRESH knows SNAPSHOT and CACHE, found {token.text[:40]}{hint}",
+                      span=token.span, code="unknown-kind")  # fmt: skip
 
 
 def unknown_altered(token: Token) -> ParseError:
-    """The error for a word after ALTER other than TABLE."""
-    if token.word in {"GRAPH", "PROPERTY", "SNAPSHOT", "TAG"}:
+    """The error for a word after ALTER other than TABLE and TASK, and for changes of a graph but of its retention."""
+    if token.word in {"GRAPH", "PROPERTY", "SNAPSHOT", "TAG", "SAMPLER", "CACHE"}:
         kind = "PROPERTY GRAPH" if token.word in {"GRAPH", "PROPERTY"} else token.word
-        reason = "only tables are altered"
+        reason = "its parts are not changed one by one"
         return refused(f"ALTER {kind}", reason, f"write CREATE OR REPLACE {kind} …", token.span)
-    hint = did_you_mean(token.text, ["TABLE"]) if token.kind == "word" else ""
-    return ParseError(f"ALTER knows TABLE, found {token.text[:40]}{hint}", span=token.span)
+    hint = did_you_mean(token.text, ["TABLE", "TASK"]) if token.kind == "word" else ""
+    return ParseError(
+        f"ALTER knows TABLE, TASK and PROPERTY GRAPH, found {token.text[:40]}{hint}",
+        span=token.span,
+        code="unknown-kind",
+    )
 
 
 def refuse_savepoint(token: Token) -> None:

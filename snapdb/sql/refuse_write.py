@@ -29,13 +29,16 @@ _ALTERED = (
 def refuse_write(tokens: Sequence[Token]) -> None:
     """Raise at the first form that is not kept."""
     verb, top = tokens[0].word, tuple(top_level(tokens, partners(tokens)))
-    _refuse_at(tokens)
+    if verb != "COPY" or not any(tokens[index].word == "TO" for index in top[2:]):
+        _refuse_at(tokens)
     if verb == "INSERT":
         _refuse_insert(tokens)
     elif verb == "UPDATE":
         _refuse_update(tokens, top)
     elif verb == "ALTER":
         _refuse_alter(tokens, top)
+    elif verb == "COPY":
+        return
     for index in top:
         _refuse_clause(verb, tokens, index)
 
@@ -95,7 +98,7 @@ def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
 
 def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
     change = action + 3 if says(tokens, action + 1, "COLUMN") else action + 2
-    words, way = next((words, way) for words, way in _ALTERED if says(tokens, change, *words))
+    words, way = next((words, way) for words, way in _ALTERED if not words or says(tokens, change, *words))
     what = " ".join(words) if words else "TYPE"
     reason = "columns keep their types and rules through all versions"
     raise refused(f"ALTER COLUMN … {what}", reason, way, tokens[action].span)
@@ -104,15 +107,11 @@ def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
 def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
     """Raise when the token at `index` starts a clause that is not kept."""
     word, span = tokens[index].word, tokens[index].span
-    if verb == "COPY":
-        if word == "TO" and index > 1:  # before that it is the table's name
-            way = "run a SELECT with the command line's --format, or use Result.arrow()"
-            raise refused("COPY … TO", "COPY only reads files in this version", way, span)
-    elif verb == "ALTER":
+    if verb == "ALTER":
         return
-    elif word == "RETURNING" and tokens[index - 1].word != ".":
+    if word == "RETURNING" and tokens[index - 1].word != ".":
         raise refused("RETURNING", "a write gives back its number of rows only", "SELECT the rows first", span)
-    elif says(tokens, index, "ON", "CONFLICT") and _conflict_action(tokens, index + 2):
+    if says(tokens, index, "ON", "CONFLICT") and _conflict_action(tokens, index + 2):
         way = "use UPDATE, and INSERT … SELECT … WHERE NOT EXISTS (…), or ON DUPLICATE KEY in the property graph"
         raise refused("ON CONFLICT", "tables have no unique keys", way, Span(span.start, tokens[index + 1].span.stop))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.sql.brackets import CLOSERS, OPENERS
-from snapdb.sql.tokens import Token, scan
+from snapdb.sql.tokens import Token, check_characters, tokens
 
 __all__ = ["Part", "is_complete", "parts", "split"]
 
@@ -24,12 +25,12 @@ class Part(NamedTuple):
         return Span(self.tokens[0].span.start, self.tokens[-1].span.stop)
 
 
-def parts(text: str) -> tuple[Part, ...]:
-    """The statements of a script as tokens; empty ones are skipped."""
-    found = []
+def parts(text: str) -> Iterator[Part]:
+    """The statements of a script as tokens, one after another; empty ones are skipped."""
+    check_characters(text)
     current: list[Token] = []
     depth = 0
-    for token in scan(text):
+    for token in tokens(text):
         if token.kind == "mark":
             if token.text in OPENERS:
                 depth += 1
@@ -37,13 +38,12 @@ def parts(text: str) -> tuple[Part, ...]:
                 depth = max(depth - 1, 0)  # a stray closer is reported when the statement is parsed
             elif token.text == ";" and depth == 0:
                 if current:
-                    found.append(Part(tuple(current), ended=True))
+                    yield Part(tuple(current), ended=True)
                 current = []
                 continue
         current.append(token)
     if current:
-        found.append(Part(tuple(current), ended=False))
-    return tuple(found)
+        yield Part(tuple(current), ended=False)
 
 
 def split(text: str) -> tuple[Span, ...]:
@@ -66,7 +66,7 @@ def is_complete(text: str) -> bool:
     (False, False, True)
     """
     try:
-        found = parts(text)
+        found = tuple(parts(text))
     except ParseError:
         return False
     return bool(found) and found[-1].ended

@@ -6,11 +6,12 @@ It reads words, strings and comments as DuckDB does, so that both agree on where
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from snapdb.errors import ParseError, Span
 
-__all__ = ["Token", "TokenKind", "identifier", "scan", "string_value"]
+__all__ = ["Token", "TokenKind", "check_characters", "identifier", "scan", "string_value", "tokens"]
 
 TokenKind = Literal[
     "word",
@@ -24,6 +25,7 @@ TokenKind = Literal[
     "EXPRESSION",
     "SOURCES",
     "COLUMNS",
+    "STATEMENT",
 ]
 """The kinds in capitals are islands: a run of tokens folded into one (snapdb.sql.islands)."""
 
@@ -38,7 +40,8 @@ class Token(NamedTuple):
     @property
     def word(self) -> str:
         """The keyword this may be: an unquoted word or a mark in capitals, else ''."""
-        return self.text.upper() if self.kind in ("word", "mark") else ""
+        kind, text, _ = self
+        return text.upper() if (kind == "word" or kind == "mark") and text.isascii() else ""  # noqa: PLR1714  # hot
 
 
 _WIDE_SPACE = r"\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"  # exactly what DuckDB skips beyond ASCII
@@ -47,8 +50,9 @@ _WORD_START = rf"[A-Za-z_]|{_BEYOND_ASCII}"
 _WORD = rf"(?:{_WORD_START})(?:[A-Za-z0-9_$]|{_BEYOND_ASCII})*+"
 _PATTERN = re.compile(
     rf"""
-    (?P<space>[\t-\r\x20{_WIDE_SPACE}]++ | --[^\r\n]*+)
-  | (?P<comment>/\*)
+    (?:[\t-\r\x20{_WIDE_SPACE}]++ | --[^\r\n]*+)*+
+  (?:
+    (?P<comment>/\*)
   | (?P<string>'(?:[^']++|'')*+' | [eE]'(?:[^'\\]++|''|\\.)*+')
   | (?P<quoted>"(?:[^"]++|"")*+")
   | (?P<dollar>\$(?:(?:{_WORD_START})(?:[A-Za-z0-9_]|{_BEYOND_ASCII})*+)?+\$)
@@ -57,6 +61,8 @@ _PATTERN = re.compile(
   | (?P<number>0[xX][0-9A-Fa-f_]++ | (?:[0-9][0-9_]*+(?:\.[0-9_]*+)?+|\.[0-9][0-9_]*+)(?:[eE][+-]?[0-9]++)?+)
   | (?P<word>{_WORD})
   | (?P<mark>=> | <= | .)
+  | \Z
+  )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -72,24 +78,49 @@ _KINDS: dict[str, TokenKind] = {
 }
 
 
+_LONG = frozenset({"comment", "dollar", "open"})
+"""Groups whose end the pattern alone does not find."""
+_token = tuple.__new__  # a NamedTuple's own constructor takes twice as long, and scripts are long
+
+
 def scan(text: str) -> tuple[Token, ...]:
     """The tokens of a text, in order. Raises ParseError at the start of a string, name or comment that never ends.
 
     >>> [token.text for token in scan("SELECT 'it''s' /* no */ AS \\"x\\"")]
     ['SELECT', "'it''s'", 'AS', '"x"']
     """
-    tokens = []
-    position = 0
-    while position < len(text):
-        found = _PATTERN.match(text, position)
+    return tuple(tokens(text))
+
+
+def tokens(text: str) -> Iterator[Token]:
+    """What `scan` gives, one after another."""
+    position, length, match, kinds = 0, len(text), _PATTERN.match, _KINDS
+    while position < length:
+        found = match(text, position)
         assert found is not None, "the last alternative takes any character"
-        assert found.lastgroup is not None
-        stop = _stop(text, found.lastgroup, position, found.end())
-        kind = _KINDS.get(found.lastgroup)
-        if kind is not None:
-            tokens.append(Token(kind, text[position:stop], Span(position, stop)))
+        group = found.lastgroup
+        if group is None:
+            return
+        start, stop = found.span(group)
+        if group in _LONG:
+            stop = _stop(text, group, start, stop)
         position = stop
-    return tuple(tokens)
+        if group != "comment":
+            yield _token(Token, (kinds[group], text[start:stop], _token(Span, (start, stop))))
+
+
+def check_characters(text: str) -> None:
+    """Raise ParseError at the first character that neither a file nor DuckDB can hold: NUL, half of a pair."""
+    if text.isascii() and "\x00" not in text:
+        return
+    if odd := _UNHELD.search(text):
+        what = "NUL" if odd[0] == "\x00" else "half of a character (a lone surrogate)"
+        shown = _UNHELD.sub("\ufffd", text)  # the error itself must be printable
+        message = f"the text holds {what}, which nothing can keep; take it out"
+        raise ParseError(message, span=Span(*odd.span()), text=shown, code="bad-character")
+
+
+_UNHELD = re.compile("[\x00\ud800-\udfff]")
 
 
 def _stop(text: str, group: str, start: int, stop: int) -> int:
@@ -100,11 +131,15 @@ def _stop(text: str, group: str, start: int, stop: int) -> int:
         delimiter = text[start:stop]
         end = text.find(delimiter, stop)
         if end < 0:
-            raise ParseError(f"this string is never closed; end it with {delimiter}", span=Span(start, stop))
+            raise ParseError(
+                f"this string is never closed; end it with {delimiter}", span=Span(start, stop), code="unclosed-quote"
+            )
         return end + len(delimiter)
     if group == "open":
         what, quote = ("name", '"') if text[stop - 1] == '"' else ("string", "'")
-        raise ParseError(f"this {what} is never closed; end it with {quote}", span=Span(start, stop))
+        raise ParseError(
+            f"this {what} is never closed; end it with {quote}", span=Span(start, stop), code="unclosed-quote"
+        )
     return stop
 
 
@@ -115,7 +150,9 @@ def _comment_stop(text: str, start: int) -> int:
         depth += 1 if edge.group() == "/*" else -1
         if depth == 0:
             return edge.end()
-    raise ParseError("this comment is never closed; end it with */", span=Span(start, start + 2))
+    raise ParseError(
+        "this comment is never closed; end it with */", span=Span(start, start + 2), code="unclosed-comment"
+    )
 
 
 def identifier(token: Token) -> str:
@@ -146,5 +183,5 @@ def _unescape(escape: re.Match[str], span: Span) -> str:
         return _LETTERS.get(letter, letter)
     code = int(octal, 8) if octal else int(four or eight or byte, 16)
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF or code == 0:
-        raise ParseError(f"{escape.group()} is not a character", span=span)
+        raise ParseError(f"{escape.group()} is not a character; write the number of one", span=span, code="bad-escape")
     return chr(code)

@@ -11,7 +11,7 @@ from snapdb.sql.bounds import BOUNDS, version_bound
 from snapdb.sql.brackets import partners
 from snapdb.sql.tokens import Token, scan
 
-__all__ = ["TimeTravel", "bare_ats", "find_travels", "opens_bound", "time_travels"]
+__all__ = ["NO_NAMES", "TimeTravel", "bare_ats", "find_travels", "opens_bound", "time_travels"]
 
 _RESERVED = (
     "ALL ANALYSE ANALYZE AND ANTI ANY ARRAY AS ASC ASOF ASYMMETRIC AUTHORIZATION BINARY BOTH BY CASE CAST CHECK "
@@ -22,7 +22,10 @@ _RESERVED = (
     "RIGHT SELECT SEMI SHOW SIMILAR SOME STRUCT SUMMARIZE SYMMETRIC TABLE TABLESAMPLE THEN TO TRAILING TRUE TRY_CAST "
     "TUPLE UNION UNIQUE UNPACK UNPIVOT USING VARIADIC VERBOSE WHEN WHERE WINDOW WITH "
 )
-_NO_NAMES = frozenset(_RESERVED.split())
+DEEPEST = 16
+"""Values of AT that stand within one another: each is a query of its own."""
+_AT = frozenset({"AT", "At", "aT", "at"})
+NO_NAMES = frozenset(_RESERVED.split())
 """Words that DuckDB takes for a table's name only in quotes."""
 
 
@@ -50,17 +53,21 @@ def time_travels(text: str) -> tuple[TimeTravel, ...]:
 
 def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]:
     """What `time_travels` finds, in tokens of a source. Raises ParseError for a bound without a value."""
-    if not any(_is_travel(tokens, index) for index in range(len(tokens))):
-        return ()
-    pairs = partners(tokens)
-    travels = []
-    index = 0
-    while index < len(tokens):
-        if _is_travel(tokens, index):
-            last = pairs[index + 2]
-            travels.append(_travel(tokens, index, last, source))
-            index = last
-        index += 1
+    starts = [
+        index - 1 for index, token in enumerate(tokens) if token[1] in _AT and index and _is_travel(tokens, index - 1)
+    ]
+    pairs = partners(tokens) if starts else {}
+    travels: list[TimeTravel] = []
+    around: list[int] = []
+    for index in starts:
+        while around and around[-1] < index:
+            around.pop()
+        if len(around) == DEEPEST:
+            raise ParseError(f"AT stands in the value of AT more than {DEEPEST} deep; name the version itself",
+                             span=tokens[index + 1].span, code="too-deep")  # fmt: skip
+        if not around:
+            travels.append(_travel(tokens, index, pairs[index + 2], source))
+        around.append(pairs[index + 2])
     return tuple(travels)
 
 
@@ -95,7 +102,7 @@ def _names(tokens: Sequence[Token], travels: Sequence[Span]) -> Iterator[Span]:
 def _is_travel(tokens: Sequence[Token], index: int) -> bool:
     """Whether a table's name stands here and AT (VERSION => after it."""
     token = tokens[index]
-    named = token.kind == "quoted" or (token.kind == "word" and token.word not in _NO_NAMES)
+    named = token.kind == "quoted" or (token.kind == "word" and token.word not in NO_NAMES)
     return named and opens_bound(tokens, index + 1)
 
 
@@ -103,9 +110,9 @@ def _travel(tokens: Sequence[Token], index: int, last: int, source: str) -> Time
     """The time travel whose name and closing parenthesis stand at two indexes."""
     name, at, kind, closer = tokens[index], tokens[index + 1], tokens[index + 3], tokens[last]
     if index and tokens[index - 1].word == "AS":
-        raise ParseError(f"AT stands before the alias: write t AT (…) AS {name.text}", span=at.span)
+        raise ParseError(f"AT stands before the alias: write t AT (…) AS {name.text}", span=at.span, code="at-place")
     if last == index + 5:
-        raise ParseError(f"{kind.word} => lacks its value, found )", span=closer.span)
+        raise ParseError(f"{kind.word} => lacks its value, found )", span=closer.span, code="bad-bound")
     inside = Span(tokens[index + 5].span.start, tokens[last - 1].span.stop)
     bound = version_bound(kind.text, Island(source[slice(*inside)], inside), Span(at.span.start, closer.span.stop))
     return TimeTravel(name, bound, Span(name.span.start, closer.span.stop))

@@ -10,7 +10,6 @@ from lark.exceptions import UnexpectedToken
 from snapdb.errors import ParseError, Span
 from snapdb.sql.grammars import RESERVED
 from snapdb.sql.islands import READS
-from snapdb.sql.refuse import LATER
 from snapdb.sql.tokens import Token
 from snapdb.types import did_you_mean
 
@@ -25,6 +24,7 @@ _READABLE = {
     "EXPRESSION": "an expression",
     "SOURCES": "tables or queries",
     "COLUMNS": "columns with their types",
+    "STATEMENT": "a statement",
     "$END": "the end of the statement",
 }
 
@@ -47,13 +47,15 @@ def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> Pa
     expected = _expected(accepted, parser)
     if error.token.type == "$END":
         end = tokens[-1].span.stop
-        return ParseError(f"unexpected end of the statement: expected {expected}", span=Span(end, end))
+        return ParseError(
+            f"unexpected end of the statement: expected {expected}", span=Span(end, end), code="unexpected-end"
+        )
     index = next(index for index, token in enumerate(tokens) if token.span.start == error.token.start_pos)
     found = tokens[index]
-    hint = _hint(found, accepted, parser) or _misread(tokens[index - 1], accepted, parser)
+    hint = _property(tokens, index) or _hint(found, accepted, parser) or _misread(tokens[index - 1], accepted, parser)
     if "did you mean" in hint and len(expected) > _LONG:
-        return ParseError(f"{found.text[:40]} is not expected here{hint}", span=found.span)
-    return ParseError(f"expected {expected}, found {found.text[:40]}{hint}", span=found.span)
+        return ParseError(f"{found.text[:40]} is not expected here{hint}", span=found.span, code="unexpected-word")
+    return ParseError(f"expected {expected}, found {found.text[:40]}{hint}", span=found.span, code="unexpected-word")
 
 
 def _expected(accepted: Iterable[str], parser: Lark) -> str:
@@ -87,13 +89,23 @@ def _hint(found: Token, accepted: Iterable[str], parser: Lark) -> str:
         return ""
     if "NAME" in terminals and found.word in RESERVED:
         return f'; {found.word} is reserved, write "{found.text}" in double quotes to use it as a name'
-    if found.word in LATER:
-        return f"; {found.word} is not in this version of snapdb"
     if "EVENT_TIME" not in terminals and "ELEMENTS" in terminals and found.text in {"+", "-", "*", "/", "("}:
         return "; put an expression in parentheses"
     keywords = _keywords(accepted, parser)
     meant = [*keywords, *READS] if "QUERY" in terminals else keywords
     return did_you_mean(found.text, meant) if found.kind == "word" else ""
+
+
+def _property(tokens: Sequence[Token], index: int) -> str:
+    """That no expression stands in PROPERTIES (…), if the token is inside."""
+    opened = next((i for i in range(index - 1, -1, -1) if tokens[i].text in {"(", ")"}), 0)
+    if (
+        tokens[index].kind == "word"
+        or not opened
+        or (tokens[opened - 1].word, tokens[opened].text) != ("PROPERTIES", "(")
+    ):
+        return ""
+    return "; a property is a column: add one to the table for an expression"
 
 
 def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:

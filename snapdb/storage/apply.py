@@ -89,7 +89,7 @@ class Applying:
     def _remove_rows(self, change: RemoveRows) -> None:
         table = self._live(change.table_id)
         self._require_unmoved(table, change.base, ("append", *_DEFINITION) if change.own else _DEFINITION)
-        self._require_unmoved(table, change.checked, ("delete",), code="deletes")
+        self._require_unmoved(table, change.checked, ("delete",), code="deletes-moved")
         shape = self._shape(table)["id"]
         self._add_file(table, "deletes", change.file, self.version, shape)
         self._note(table, "delete", 0, change.file.rows)
@@ -101,7 +101,9 @@ class Applying:
         for path in change.merged:
             row = self.connection.execute("DELETE FROM id_segments WHERE path = ? RETURNING first", (path,)).fetchone()
             if row is None:  # a VACUUM merged it meanwhile
-                raise CommitConflict("the ids of a table moved: their files were merged; run it again", code="ids")
+                raise CommitConflict(
+                    "the ids of a table moved: their files were merged; run it again", code="ids-moved"
+                )
             first = min(first, row["first"])
             self.connection.execute("INSERT INTO garbage VALUES (?, ?)", (path, self.time))
         self.connection.execute(
@@ -167,7 +169,7 @@ class Applying:
             (self.version, table, kind, added, removed),
         )
 
-    def _require_unmoved(self, table: int, base: int, kinds: tuple[str, ...], code: str | None = None) -> None:
+    def _require_unmoved(self, table: int, base: int, kinds: tuple[str, ...], code: str = "table-moved") -> None:
         """Nothing when no version after `base` made such a change; this commit's own do not count."""
         marks = ", ".join("?" * len(kinds))
         found = self.connection.execute(
@@ -202,7 +204,7 @@ def check_free(connection: sqlite3.Connection, name: str) -> None:
             raise BindError(f'there is a {kind} "{row[0]}" already; choose another name or drop it', code="exists")
 
 
-def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str | None = None) -> CommitConflict:
+def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = "table-moved") -> CommitConflict:
     (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
     return CommitConflict(f"{name} moved: {how}; run the statement again", code=code)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.types import Column, Snapshot
+from snapdb.types import Column, Sampler, Snapshot
 
 __all__ = [
     "AddTable",
@@ -89,13 +89,15 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class DropNames:
-    """Graphs and snapshots go, with the files that are the snapshots' own. They belong to no version.
+    """Graphs, snapshots and samplers go, with the files that are the snapshots' own. They belong to no version.
 
-    Requires that they are as they were found, and that no other snapshot of the graphs was made meanwhile.
+    Requires that they are as they were found, and that no other snapshot of the graphs and no other sampler of the
+    snapshots was made meanwhile.
     """
 
     graphs: tuple[str, ...]
     snapshots: tuple[Snapshot, ...]
+    samplers: tuple[Sampler, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from snapdb.storage.contents import Contents, in_catalog
 from snapdb.storage.home import Home
 from snapdb.storage.problem import Problem
 from snapdb.storage.shapes import decode_columns
-from snapdb.types import PropertyGraph, Snapshot
+from snapdb.types import PropertyGraph, Sampler, Snapshot
 
 __all__ = ["check_rows"]
 
@@ -20,8 +20,8 @@ _MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, Asserti
 
 
 def check_rows(home: Home, contents: Contents) -> Iterator[Problem]:
-    """What is wrong with names, tags, ids, graphs, snapshots and garbage; call it when every table could be read."""
-    for look in (_names, _tags, _id_maps, _ids, _artefacts, _graphs, _snapshots):
+    """What is wrong with rows that are no table's, version's or file's; call it when every table could be read."""
+    for look in (_names, _tags, _id_maps, _ids, _artefacts, _graphs, _snapshots, _samplers):
         yield from map(in_catalog, look(contents))
     yield from map(in_catalog, _garbage(home, contents))
 
@@ -30,7 +30,8 @@ def _names(contents: Contents) -> Iterator[str]:
     facts = {r["name"]: r["value"] for r in contents["facts"]}
     if not str(facts.get("changes")).isdecimal():
         yield f"it counts its changes as {facts.get('changes')!r}"
-    for table, kind in (("tables", "table"), ("tags", "tag"), ("graphs", "graph"), ("snapshots", "snapshot")):
+    for table in ("tables", "tags", "graphs", "snapshots", "samplers"):
+        kind = table.removesuffix("s")
         for row in contents[table]:
             if row["folded"] != str(row["name"]).lower():
                 yield f"{kind} {row['name']!r} is looked up as {row['folded']!r}"
@@ -94,6 +95,18 @@ def _snapshots(contents: Contents) -> Iterator[str]:
             yield f"snapshot {row['name']!r} is defined as another one"
         elif not 0 <= snapshot.version <= head:
             yield f"snapshot {row['name']!r} is of version {snapshot.version}, which is not there"
+
+
+def _samplers(contents: Contents) -> Iterator[str]:
+    snapshots = {row["folded"] for row in contents["snapshots"]}
+    for row in contents["samplers"]:
+        sampler = _read(lambda text: decode(Sampler, text), row["definition"])
+        if sampler is None:
+            yield f"the definition of sampler {row['name']!r} cannot be read"
+        elif (sampler.name, sampler.id, str(sampler.snapshot).lower()) != (row["name"], row["id"], row["snapshot"]):
+            yield f"sampler {row['name']!r} is defined as another one"
+        elif row["snapshot"] not in snapshots:
+            yield f"sampler {row['name']!r} is of snapshot {sampler.snapshot!r}, which is not there"
 
 
 def _garbage(home: Home, contents: Contents) -> Iterator[str]:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, TypeVar
 
@@ -15,14 +15,18 @@ __all__ = ["decode", "encode"]
 T = TypeVar("T")
 
 
-def encode(value: Any) -> str:
-    """A dataclass as JSON.
+def encode(value: Any, without: Collection[str] = ()) -> str:
+    """A dataclass as JSON, at every depth without some fields.
 
     >>> from snapdb.types import Window
     >>> encode(Window(1, None))
     '{"start": 1, "stop": null, "closed": false}'
     """
-    return json.dumps(dataclasses.asdict(value))
+
+    def kept(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: item for name, item in items if name not in without}
+
+    return json.dumps(dataclasses.asdict(value, dict_factory=kept))
 
 
 def decode(kind: type[T], text: str) -> T:

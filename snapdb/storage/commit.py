@@ -15,7 +15,7 @@ from snapdb.storage.changes import AddTable, Allot, Append, Change
 from snapdb.storage.ids import active_maps
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["commit", "now"]
+__all__ = ["author", "commit", "now"]
 
 
 def now() -> int:
@@ -31,17 +31,17 @@ def commit(ledger: Ledger, changes: Sequence[Change], message: str | None) -> in
             anew; 'deletes': rows must be compared with those that others removed meanwhile.
         BindError: a table's name was taken meanwhile.
     """
-    author = _author()
+    by = author()
     with ledger.writing() as connection:
         (head, then, parent) = _head(connection)
         version, moment = head + 1, max(now(), then + 1)
         _check_allotments(connection, changes)
-        row = (version, moment, message, author, parent, "", "")
+        row = (version, moment, message, by, parent, "", "")
         connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         applying = Applying(connection, version, moment)
         for change in changes:
             applying.apply(change)
-        facts = {"version": version, "time": moment, "message": message, "author": author, "changes": applying.facts}
+        facts = {"version": version, "time": moment, "message": message, "author": by, "changes": applying.facts}
         text = facts_text(facts)
         connection.execute(
             "UPDATE versions SET hash = ?, facts = ? WHERE version = ?", (link(parent, text), text, version)
@@ -54,7 +54,8 @@ def _head(connection: sqlite3.Connection) -> tuple[int, int, str]:
     return (row["version"], row["time"], row["hash"]) if row else (0, 0, "")
 
 
-def _author() -> str:
+def author() -> str:
+    """Who writes, as versions and samplers record it."""
     if said := os.environ.get("SNAPDB_AUTHOR"):
         return said
     try:
@@ -70,7 +71,7 @@ def _check_allotments(connection: sqlite3.Connection, changes: Sequence[Change])
     for table in appended:
         said = {c.map_id for c in changes if isinstance(c, Allot) and c.table_id == table}
         if said != set(active_maps(connection, table)):
-            raise CommitConflict("a graph began to use this table meanwhile; run the statement again", code="ids")
+            raise CommitConflict("a graph began to use this table meanwhile; run the statement again", code="ids-moved")
     for change in changes:
         if not isinstance(change, Allot):
             continue
@@ -78,4 +79,6 @@ def _check_allotments(connection: sqlite3.Connection, changes: Sequence[Change])
             "SELECT coalesce(max(first + rows), 0) FROM id_segments WHERE map_id = ?", (change.map_id,)
         ).fetchone()
         if limit != change.limit:
-            raise CommitConflict(f"new keys moved: expected {change.limit}, found {limit}; run it again", code="ids")
+            raise CommitConflict(
+                f"new keys moved: expected {change.limit}, found {limit}; run it again", code="ids-moved"
+            )

@@ -53,7 +53,9 @@ def _check(home: Home, member: Member) -> None:
         found = None
     if found != (member.bytes, member.sha256):
         state = "is missing" if found is None else "has not the bytes that were published"
-        raise CorruptError(f"{path} {state}; restore it from a backup (CHECK DATABASE lists all damage)")
+        raise CorruptError(
+            f"{path} {state}; restore it from a backup (CHECK DATABASE lists all damage)", code="damaged-table"
+        )
 
 
 def _write(home: Home, ledger: Ledger, session: Session, merge: Merge) -> File:
@@ -72,7 +74,7 @@ def _write(home: Home, ledger: Ledger, session: Session, merge: Merge) -> File:
     if file.rows != sum(member.rows for member in merge.members):
         home.disk.remove(home.path / file.path)
         raise CorruptError(f"files of {merge.name} hold {file.rows:,} rows, not those that the catalog counts; "
-                           "restore the database from a backup")  # fmt: skip
+                           "restore the database from a backup", code="damaged-table")  # fmt: skip
     return file
 
 

@@ -26,6 +26,7 @@ _TABLES = {
     "graphs": "folded",
     "artefacts": "path",
     "snapshots": "id",
+    "samplers": "id",
     "garbage": "path",
 }
 """Table of the catalog → its order."""

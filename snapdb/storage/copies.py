@@ -46,8 +46,10 @@ def copy_segment(home: Home, session: Session, folder: str, source: str, report:
     except OSError as error:
         home.disk.remove(path)
         if error.filename == source:
-            raise InputError(f"cannot read {source}: {error.strerror}") from error
-        raise DatabaseError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
+            raise InputError(f"cannot read {source}: {error.strerror}", code="unreadable-file") from error
+        raise DatabaseError(
+            f"cannot write {path}: {error.strerror}; nothing was changed", code="cannot-write"
+        ) from error
     except BaseException:
         home.disk.remove(path)
         raise
@@ -63,7 +65,7 @@ def _rows(session: Session, source: str) -> int:
         f" FROM parquet_metadata({name})"
     )[0]
     if end > Path(source).stat().st_size:
-        raise InputError(f"{source} is cut short: its footer names bytes up to {end:,}")
+        raise InputError(f"{source} is cut short: its footer names bytes up to {end:,}", code="unreadable-file")
     return int(rows)
 
 

@@ -110,7 +110,9 @@ def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]
         disk.rename(staging, final)
     except OSError as error:
         disk.remove(staging)
-        raise DatabaseError(f"cannot write {final}: {error.strerror or error}; nothing was changed") from error
+        raise DatabaseError(
+            f"cannot write {final}: {error.strerror or error}; nothing was changed", code="cannot-write"
+        ) from error
     except BaseException:
         disk.remove(staging)
         raise
@@ -154,15 +156,19 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = unsealed(json.loads(path.read_text()))
         sizes = {str(name): int(entry["bytes"]) for name, entry in manifest["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"{path} is missing or damaged; restore it from a backup") from error
+        raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-file") from error
     for name, size in sizes.items():
         path = directory / name
         if path.parent != directory:
-            raise CorruptError(f"{directory / MANIFEST} is damaged: it names {name!r}, a file elsewhere")
+            raise CorruptError(
+                f"{directory / MANIFEST} is damaged: it names {name!r}, a file elsewhere", code="damaged-snapshot"
+            )
         found = path.stat().st_size if path.exists() else None
         if found != size:
             state = "is missing" if found is None else f"has {found} bytes instead of {size}"
-            raise CorruptError(f"{path} {state}; restore it from a backup or create the snapshot again")
+            raise CorruptError(
+                f"{path} {state}; restore it from a backup or create the snapshot again", code="damaged-snapshot"
+            )
     return manifest
 
 
@@ -175,7 +181,7 @@ def map_array(path: Path) -> npt.NDArray[Any]:
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise CorruptError(f"{path} is missing or damaged; restore it from a backup") from error
+        raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-file") from error
     prefer_huge_pages(array)
     return array
 

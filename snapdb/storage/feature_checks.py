@@ -53,7 +53,9 @@ def check_rules(session: Session, source: FeatureSource, rules: Sequence[Rule]) 
     for rule, count in zip(rules, session.rows(f"SELECT {counts} FROM ({source.rows})")[0], strict=True):
         if count:
             who = f"1 row of {source.element} has" if count == 1 else f"{count} rows of {source.element} have"
-            raise DataError(f"{who} {rule.found} (ids {_shown(session, source, rule.broken)}); {rule.advice}")
+            raise DataError(
+                f"{who} {rule.found} (ids {_shown(session, source, rule.broken)}); {rule.advice}", code="bad-feature"
+            )
 
 
 def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
@@ -99,7 +101,7 @@ def _check_even(session: Session, source: FeatureSource, part: Part) -> None:
     if len(lengths) > 1:
         found = ", ".join(f"{length} in {count} rows" for length, count in lengths[:3])
         raise DataError(f'feature column "{part.name}" of {source.element} is ragged: lengths {found}; '
-                        f"a feature needs one length")  # fmt: skip
+                        f"a feature has one length: pad the lists, or say SPARSE", code="ragged-feature")  # fmt: skip
 
 
 def _shown(session: Session, source: FeatureSource, condition: str) -> str:

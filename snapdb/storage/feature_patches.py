@@ -31,7 +31,10 @@ def read_ids(directory: Path, count: int) -> Int64s:
     ids: Int64s = map_array(directory / "ids.npy")
     fits = ids.ndim == 1 and ids.dtype == np.int64
     if not fits or (ids.size and (ids[0] < 0 or ids[-1] >= count or bool((ids[1:] <= ids[:-1]).any()))):
-        raise CorruptError(f"{directory / 'ids.npy'} is damaged; restore it from a backup or create the snapshot again")
+        raise CorruptError(
+            f"{directory / 'ids.npy'} is damaged; restore it from a backup or create the snapshot again",
+            code="damaged-snapshot",
+        )
     return ids
 
 
@@ -42,7 +45,9 @@ def merge_features(base: Path, patch: Path, directory: Path) -> dict[str, Any]:
         count, defaults = int(facts["count"]), dict(facts["defaults"])
         names = list(facts["widths"])
     except (KeyError, TypeError, ValueError) as error:
-        raise CorruptError(f"the manifest of {patch} is damaged; create the snapshot again") from error
+        raise CorruptError(
+            f"the manifest of {patch} is damaged; create the snapshot again", code="damaged-snapshot"
+        ) from error
     ids = read_ids(patch, count)
     for name in names:
         if csr_path(base, name, "indptr").exists():
@@ -68,7 +73,10 @@ def _merge_dense(
     """The base's rows, then those of the patch over them; what neither has is the DEFAULT, or no target."""
     old, new = map_array(base / name), map_array(patch / name)
     if old.dtype != new.dtype or old.shape[1:] != new.shape[1:] or new.shape[:1] != ids.shape:
-        raise CorruptError(f"{patch / name} is damaged: it does not fit {base / name}; create the snapshot again")
+        raise CorruptError(
+            f"{patch / name} is damaged: it does not fit {base / name}; create the snapshot again",
+            code="damaged-snapshot",
+        )
     out = np.lib.format.open_memmap(directory / name, mode="w+", dtype=old.dtype, shape=(count, *old.shape[1:]))
     kept = min(count, old.shape[0])
     for at in range(0, kept, _CHUNK):

@@ -99,7 +99,7 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
     )
     if not fits:
         raise CorruptError(f"{directory} holds no history of {name}; restore it from a backup or create the snapshot "
-                           "again")  # fmt: skip
+                           "again", code="damaged-snapshot")  # fmt: skip
     return found
 
 
@@ -140,4 +140,4 @@ def missing_values(element: str, name: str, count: int, shown: Sequence[object])
     who = f"1 vertex of {element} has" if count == 1 else f"{count} vertices of {element} have"
     ids = ", ".join(str(id_) for id_ in shown)
     return DataError(f"{who} no value of feature {name} before the time asked for (ids {ids}); "
-                     "add rows to its history, or say DEFAULT in the graph")  # fmt: skip
+                     "add rows to its history, or say DEFAULT in the graph", code="missing-feature")  # fmt: skip

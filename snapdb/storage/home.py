@@ -40,7 +40,8 @@ class Home:
         """
         if path.startswith("/") or ".." in path.split("/") or "\0" in path:
             raise CorruptError(
-                f"{self.catalog} is damaged: it names {path!r}, a place outside; restore it from a backup"
+                f"{self.catalog} is damaged: it names {path!r}, a place outside; restore it from a backup",
+                code="damaged-catalog",
             )
         return self.path / path
 
@@ -60,16 +61,23 @@ def open_home(
     """
     path = Path(os.path.abspath(path))
     if path.exists() and not path.is_dir():
-        raise DatabaseError(f"{path} is a file; a snapdb database is a directory: choose another path")
+        raise DatabaseError(
+            f"{path} is a file; a snapdb database is a directory: choose another path", code="not-a-directory"
+        )
     home = Home(path, read_only, disk or Disk(), _immutable(path, read_only, mounts))
     if home.catalog.exists():
         _check_catalog(home, older)
     elif read_only:
-        raise DatabaseError(f"there is no database at {path}; look at the path, or open it for writing to make one")
+        raise DatabaseError(
+            f"there is no database at {path}; look at the path, or open it for writing to make one", code="no-database"
+        )
     else:
         _make(home)
     if not read_only and not os.access(path, os.W_OK):
-        raise DatabaseError(f"{path} is not writable; open it with read_only=True (--read-only) or fix its permissions")
+        raise DatabaseError(
+            f"{path} is not writable; open it with read_only=True (--read-only) or fix its permissions",
+            code="not-writable",
+        )
     return home
 
 
@@ -84,7 +92,8 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
     if network is not None and (not read_only or logged):
         raise DatabaseError(
             f"{path} is on a network disk ({network}): SQLite's write-ahead log needs shared memory, which works only "
-            "between processes of one machine; put the database on a local disk and copy its files"
+            "between processes of one machine; put the database on a local disk and copy its files",
+            code="network-disk",
         )
     return read_only and not logged and (network is not None or not os.access(path, os.W_OK))
 
@@ -92,11 +101,15 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
 def _make(home: Home) -> None:
     path = home.path
     if path.is_dir() and any(path.iterdir()):
-        raise FormatError(f"{path} is not a snapdb database: it has no {CATALOG} and is not empty")
+        raise FormatError(
+            f"{path} is not a snapdb database: it has no {CATALOG} and is not empty", code="not-a-database"
+        )
     try:
         home.disk.make(path)
     except OSError as error:
-        raise DatabaseError(f"cannot make the database directory {path}: {error.strerror}") from error
+        raise DatabaseError(
+            f"cannot make the database directory {path}: {error.strerror}", code="cannot-write"
+        ) from error
 
 
 def _check_catalog(home: Home, older: bool) -> None:
@@ -105,13 +118,17 @@ def _check_catalog(home: Home, older: bool) -> None:
         with open(home.catalog, "rb") as file:
             header = file.read(100)
     except OSError as error:
-        raise DatabaseError(f"cannot read {home.catalog}: {error.strerror}") from error
+        raise DatabaseError(f"cannot read {home.catalog}: {error.strerror}", code="cannot-read") from error
     if not header:  # another process is making it at this moment, unless there are tables already
         if any((home.path / folder).exists() for folder in ("tables", "ids", "snapshots")):
-            raise CorruptError(f"{home.catalog} is empty, though there are tables; restore it from a backup")
+            raise CorruptError(
+                f"{home.catalog} is empty, though there are tables; restore it from a backup", code="damaged-catalog"
+            )
         return
     if not header.startswith(b"SQLite format 3\0"):
-        raise FormatError(f"{home.path} is not a snapdb database: {CATALOG} is not a SQLite file")
+        raise FormatError(
+            f"{home.path} is not a snapdb database: {CATALOG} is not a SQLite file", code="not-a-database"
+        )
     # A new file's first page may still be in the write-ahead log, with zeros here: the ledger looks again.
     found, application = struct.unpack_from(">I4xI", header, 60)
     check_format(home, FORMAT if older and found < FORMAT else found, application)
@@ -124,7 +141,10 @@ def check_format(home: Home, found: int, application: int) -> None:
         FormatError: it is newer than this snapdb, or older (code 'old-format'), or not snapdb's at all.
     """
     if found > FORMAT:
-        raise FormatError(f"{home.path} has format {found}, this snapdb reads up to {FORMAT}: install a newer snapdb")
+        raise FormatError(
+            f"{home.path} has format {found}, this snapdb reads up to {FORMAT}: install a newer snapdb",
+            code="newer-format",
+        )
     if 0 < found < FORMAT:
         raise FormatError(
             f"{home.path} has format {found} of an older snapdb, this one has {FORMAT}: run "
@@ -132,4 +152,6 @@ def check_format(home: Home, found: int, application: int) -> None:
             code="old-format",
         )
     if application not in (0, APPLICATION_ID):
-        raise FormatError(f"{home.path} is not a snapdb database: {CATALOG} belongs to another application")
+        raise FormatError(
+            f"{home.path} is not a snapdb database: {CATALOG} belongs to another application", code="not-a-database"
+        )

@@ -171,7 +171,7 @@ def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: File 
         ).fetchone()
         if found != rows:
             raise CommitConflict(
-                f"{table.name} moved: rows were appended meanwhile; run the statement again", code="ids"
+                f"{table.name} moved: rows were appended meanwhile; run the statement again", code="ids-moved"
             )
         map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
         if file is not None:

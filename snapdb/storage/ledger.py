@@ -91,7 +91,7 @@ class Ledger:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise DatabaseError("this database is closed; connect to it again")
+            raise DatabaseError("this database is closed; connect to it again", code="closed")
 
     def _undo(self) -> None:
         if self._connection.in_transaction:
@@ -140,13 +140,17 @@ def plain(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedErr
     """SQLite's error as ours."""
     text = str(error)
     if "locked" in text or "busy" in text:
-        return LockedError(f"{doing}: another process held it for {_PATIENCE:.0f} s; try again")
+        return LockedError(f"{doing}: another process held it for {_PATIENCE:.0f} s; try again", code="catalog-busy")
     if "readonly" in text or "read-only" in text:
-        return DatabaseError(f"{doing}: the database is opened for reading only")
+        return DatabaseError(f"{doing}: the database is opened for reading only", code="read-only")
     if isinstance(error, sqlite3.OperationalError) and "disk I/O" in text:
-        return DatabaseError(f"{doing}: {text}; look at the disk and its free space, nothing was changed")
+        return DatabaseError(
+            f"{doing}: {text}; look at the disk and its free space, nothing was changed", code="cannot-write"
+        )
     if any(word in text for word in ("malformed", "not a database", "no such", "UTF-8", "orphan index")):
-        return CorruptError(f"{doing}: the catalog is damaged ({text}); restore it from a backup")
+        return CorruptError(
+            f"{doing}: the catalog is damaged ({text}); restore it from a backup", code="damaged-catalog"
+        )
     if "full" in text:
-        return DatabaseError(f"{doing}: the disk is full; nothing was changed")
-    return DatabaseError(f"{doing}: {text}")
+        return DatabaseError(f"{doing}: the disk is full; nothing was changed", code="disk-full")
+    return DatabaseError(f"{doing}: {text}", code="cannot-read")

@@ -27,7 +27,7 @@ class Lease:
                 self._descriptors.append(_share(path))
         except OSError as error:
             self.release()
-            raise CorruptError(f"{error.filename} is gone; create the snapshot again") from error
+            raise CorruptError(f"{error.filename} is gone; create the snapshot again", code="missing-file") from error
 
     def release(self) -> None:
         """Let go of every lock; a second time does nothing."""

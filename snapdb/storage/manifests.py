@@ -47,7 +47,9 @@ def parse_manifest(directory: Path) -> Listed:
     except FileNotFoundError:
         raise
     except (OSError, *_MISREAD) as error:
-        raise CorruptError(f"{path} cannot be read: {error}; restore it from a backup") from error
+        raise CorruptError(
+            f"{path} cannot be read: {error}; restore it from a backup", code="damaged-snapshot"
+        ) from error
     return Listed(files, directories, manifest.get("digest"))
 
 

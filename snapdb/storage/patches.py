@@ -101,7 +101,10 @@ def read_patch(directory: Path, root: Rows) -> Patch:
     sound = sizes == [rows.indptr.size - 1] * 2
     sound = sound and list(rows.columns) == list(root.columns) and rows.indices.dtype == root.indices.dtype
     if not sound or not _stands_on(root, nodes, kept, rows):
-        raise CorruptError(f"{directory} is not a patch of its topology; restore it from a backup or REFRESH FULL")
+        raise CorruptError(
+            f"{directory} is not a patch of its topology; restore it from a backup or REFRESH FULL",
+            code="damaged-snapshot",
+        )
     return Patch(nodes, kept, rows)
 
 
@@ -138,7 +141,9 @@ def _nothing(root: Rows) -> Patch:
 
 
 def _beyond(node: int, nodes: int) -> CorruptError:
-    return CorruptError(f"an edge leads to node {node}, and there are {nodes}; CHECK DATABASE names the file")
+    return CorruptError(
+        f"an edge leads to node {node}, and there are {nodes}; CHECK DATABASE names the file", code="damaged-snapshot"
+    )
 
 
 def _stands_on(root: Rows, nodes: Int64s, kept: Int64s, rows: Rows) -> bool:
@@ -173,12 +178,16 @@ def _outline(root: Root, old: Lists, held: Int64s, gone: Lists, new: Lists) -> t
     positions = np.empty(gone.keys.edge_id.size, np.int64)
     count, wrong = find_changes(root, old, plain_array(held, np.int64), gone, new, outline, positions)
     if wrong == DAMAGED:
-        raise CorruptError("a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file")
+        raise CorruptError(
+            "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file",
+            code="damaged-snapshot",
+        )
     if wrong >= 0:
         node = gone.nodes[np.searchsorted(gone.indptr, wrong, side="right") - 1]
         raise CorruptError(
             f"edge {gone.keys.edge_id[wrong]} of node {node} is to leave a topology that does not hold it, "
-            "or to leave it twice; CHECK DATABASE names the file"
+            "or to leave it twice; CHECK DATABASE names the file",
+            code="damaged-snapshot",
         )
     return Outline(outline.nodes[:count], outline.kept[:count], outline.indptr[: count + 1]), positions
 
@@ -215,7 +224,10 @@ def _merged_indptr(root: Rows, patch: Patch, nodes: int) -> Int64s:
     degrees = np.zeros(nodes, np.int64)
     degrees[:known] = np.diff(root.indptr)
     if root.indptr[0] != 0 or root.indptr[-1] != root.indices.size or (degrees < 0).any():
-        raise CorruptError("a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file")
+        raise CorruptError(
+            "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file",
+            code="damaged-snapshot",
+        )
     degrees[patch.nodes] = patch.kept + np.diff(patch.rows.indptr)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
 

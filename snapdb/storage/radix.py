@@ -237,7 +237,8 @@ def _check_range(name: str, values: Array, limit: int) -> None:
         what = "edge id" if name == "edge_id" else "node"
         raise CorruptError(
             f"{wrong.size} edges have the {what} {int(wrong[0])}, and there are 0 to {limit - 1}; "
-            "CHECK DATABASE names the file"
+            "CHECK DATABASE names the file",
+            code="damaged-snapshot",
         )
 
 

@@ -164,10 +164,21 @@ _PATCHED = """
     CREATE INDEX artefacts_of_family ON artefacts (family, version);
 """
 
+_SAMPLED = """
+    CREATE TABLE samplers (
+        id         INTEGER PRIMARY KEY AUTOINCREMENT,
+        name       TEXT NOT NULL,
+        folded     TEXT NOT NULL UNIQUE,
+        snapshot   TEXT NOT NULL,                 -- its snapshot's name, case-folded
+        definition TEXT NOT NULL                  -- JSON of types.Sampler
+    );
+"""
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(_FIRST),
     Migration(_VERSIONED, (add_fields, rechain)),
     Migration(_PATCHED),
+    Migration(_SAMPLED),
 )
 
 FORMAT = len(MIGRATIONS)

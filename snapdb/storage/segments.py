@@ -11,6 +11,7 @@ from snapdb.storage.changes import File
 from snapdb.storage.disk import fresh_name, hash_file
 from snapdb.storage.home import Home
 from snapdb.types import Column, Segment, Table
+from snapdb.types.words import counted
 
 __all__ = ["check_files", "check_table", "write_query", "write_segment"]
 
@@ -33,7 +34,7 @@ def check_files(home: Home, owner: str, segments: Iterable[Segment]) -> None:
         found = path.stat().st_size if path.exists() else None
         if found != segment.bytes:
             state = "is missing" if found is None else f"has {found} bytes instead of {segment.bytes}"
-            raise CorruptError(f"{path}, a file of {owner}, {state}; restore it from a backup")
+            raise CorruptError(f"{path}, a file of {owner}, {state}; restore it from a backup", code="damaged-table")
 
 
 def write_segment(
@@ -86,11 +87,15 @@ def write_query(home: Home, session: Session, folder: str, query: tuple[str, str
         size, sha256 = hash_file(path)
     except OSError as error:
         home.disk.remove(path)
-        raise DatabaseError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
+        raise DatabaseError(
+            f"cannot write {path}: {error.strerror}; nothing was changed", code="cannot-write"
+        ) from error
     except (InputError, CorruptError) as error:
         home.disk.remove(path)
         if str(path) in error.message:
-            raise DatabaseError(f"cannot write {path}: {error.message}; nothing was changed") from error
+            raise DatabaseError(
+                f"cannot write {path}: {error.message}; nothing was changed", code="cannot-write"
+            ) from error
         raise
     except BaseException:
         home.disk.remove(path)
@@ -106,4 +111,8 @@ def _check_not_null(home: Home, session: Session, file: File, columns: Sequence[
     source = f"read_parquet({text_literal(str(home.path / file.path))}, hive_partitioning = false)"
     for column, nulls in zip(required, session.rows(f"SELECT {counts} FROM {source}")[0], strict=True):
         if nulls:
-            raise DataError(f'column "{column.name}" is NOT NULL, but {nulls} rows have NULL in it')
+            raise DataError(
+                f'column "{column.name}" is NOT NULL, but {counted(nulls, "row")} would have NULL in it; '
+                "give those a value, or leave them out",
+                code="not-null-broken",
+            )

@@ -77,5 +77,6 @@ def read_sparse(directory: Path, feature: str) -> Csr:
     )
     if not fits:
         raise CorruptError(f"{csr_path(directory, feature, 'indptr')} and the files beside it are damaged; "
-                           "restore them from a backup or create the snapshot again")  # fmt: skip
+                           "restore them from a backup or create the snapshot again",
+                           code="damaged-snapshot")  # fmt: skip
     return csr

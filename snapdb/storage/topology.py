@@ -173,7 +173,9 @@ def _numpy(batch: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
     """A column's values; nothing is copied when they have their type already."""
     column = batch.column(name)
     if column.null_count:
-        raise CorruptError(f"{column.null_count} edges have no {name}; CHECK DATABASE names the file")
+        raise CorruptError(
+            f"{column.null_count} edges have no {name}; CHECK DATABASE names the file", code="damaged-snapshot"
+        )
     values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values.astype(OPTIONAL.get(name, np.dtype(np.int64)), copy=False)
 
@@ -232,7 +234,9 @@ def read_rows(directory: Path, prefix: str = "") -> Rows:
             continue
         length = max(array.size, 1) if name == "indptr" and array is not None else edges
         if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
-            raise CorruptError(f"{found[name]} is missing or damaged; restore it from a backup")
+            raise CorruptError(
+                f"{found[name]} is missing or damaged; restore it from a backup", code="damaged-snapshot"
+            )
     return Rows(**arrays)
 
 
@@ -244,5 +248,6 @@ def check_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], far_node
     """
     if not are_rows(starts, ends, indices, far_nodes):
         raise CorruptError(
-            f"the adjacency of {what} is damaged: it leads out of its arrays; CHECK DATABASE names the file"
+            f"the adjacency of {what} is damaged: it leads out of its arrays; CHECK DATABASE names the file",
+            code="damaged-snapshot",
         )

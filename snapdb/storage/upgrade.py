@@ -30,18 +30,22 @@ def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
         LockedError: somebody is using it.
     """
     if not (Path(path) / CATALOG).exists():
-        raise DatabaseError(f"there is no database at {path} to upgrade")
+        raise DatabaseError(f"there is no database at {path} to upgrade", code="no-database")
     home = open_home(Path(path), read_only=False, disk=disk, older=True)
     lock = TablesLock(home)
     try:
         if not lock.alone():
-            raise LockedError(f"{home.path} is being used by another process; close it there and try again")
+            raise LockedError(
+                f"{home.path} is being used by another process; close it there and try again", code="catalog-busy"
+            )
         with closing(connect_catalog(home)) as connection:
             return _upgrade(home, connection)
     except sqlite3.DatabaseError as error:
         raise plain(error, f"cannot upgrade {home.catalog}") from error
     except OSError as error:
-        raise DatabaseError(f"cannot upgrade {home.catalog}: {error.strerror}; nothing was changed") from error
+        raise DatabaseError(
+            f"cannot upgrade {home.catalog}: {error.strerror}; nothing was changed", code="cannot-write"
+        ) from error
     finally:
         lock.release()
 
@@ -60,7 +64,10 @@ def _format(home: Home, connection: sqlite3.Connection) -> int:
     (found,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if found == 0:
-        raise DatabaseError(f"{home.catalog} is empty, so there is nothing to upgrade; open the database to make it")
+        raise DatabaseError(
+            f"{home.catalog} is empty, so there is nothing to upgrade; open the database to make it",
+            code="nothing-to-upgrade",
+        )
     check_format(home, max(found, FORMAT), application)
     return int(found)
 

@@ -93,9 +93,13 @@ def _damaged(home: Home) -> Iterator[None]:
     try:
         yield
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError) as error:
-        raise CorruptError(f"{home.catalog} is damaged ({error}); CHECK DATABASE says where") from error
+        raise CorruptError(
+            f"{home.catalog} is damaged ({error}); CHECK DATABASE says where", code="damaged-catalog"
+        ) from error
     except OSError as error:
-        raise DatabaseError(f"cannot look after {home.path}: {error.strerror}; CHECK DATABASE says more") from error
+        raise DatabaseError(
+            f"cannot look after {home.path}: {error.strerror}; CHECK DATABASE says more", code="cannot-read"
+        ) from error
 
 
 def _why(merge: Merge) -> str:

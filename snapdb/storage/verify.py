@@ -20,6 +20,6 @@ def verify_files(home: Home, ledger: Ledger) -> None:
     lock = TablesLock(home)
     try:
         for kind, path, problem, remedy in (p for p in check_database(home, ledger) if p.is_damage):
-            raise CorruptError(f"{home.path / path} ({kind}): {problem}; {remedy}")
+            raise CorruptError(f"{home.path / path} ({kind}): {problem}; {remedy}", code="damaged-file")
     finally:
         lock.release()

@@ -113,7 +113,7 @@ def predict(model: nn.Module, stream: Iterable[Batch], *, transform: Transform |
                 targets.append(batch.y.clone())
     model.train(training)
     if not order:
-        raise InputError("the stream has no batch to predict: its SEEDS query returned no row")
+        raise InputError("the stream has no batch to predict: its SEEDS query returned no row", code="nothing-to-learn")
     input_id = torch.cat(order)
     rows = torch.argsort(input_id)
     y = torch.cat(targets)[rows] if targets else None
@@ -126,7 +126,7 @@ def evaluate(
     """Each metric's value over all seeds of the stream: name → `metric(y, logits)`."""
     seen = predict(model, stream, transform=transform)
     if seen.y is None:
-        raise InputError(NO_TARGETS)
+        raise InputError(NO_TARGETS, code="targets-missing")
     return {name: metric(seen.y, seen.logits) for name, metric in metrics.items()}
 
 
@@ -145,14 +145,16 @@ def _epoch(
         optimizer.step()
         total, labelled = total + loss.item(), labelled + count
     if not labelled:
-        raise InputError("no seed of the stream has a label to learn from: check SEEDS and TARGET")
+        raise InputError(
+            "no seed of the stream has a label to learn from: check SEEDS and TARGET", code="nothing-to-learn"
+        )
     return total / labelled
 
 
 def _loss(logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
     """The summed loss of the labelled seeds, and how many they are."""
     if batch.y is None:
-        raise InputError(NO_TARGETS)
+        raise InputError(NO_TARGETS, code="targets-missing")
     if batch.y.is_floating_point():
         return functional.mse_loss(logits.reshape(batch.y.shape), batch.y, reduction="sum"), len(batch.y)
     loss = functional.cross_entropy(logits, batch.y, ignore_index=-1, reduction="sum")

@@ -88,12 +88,20 @@ def _binary(y: Any, scores: Any) -> tuple[npt.NDArray[np.bool_], Floats]:
     _same_length(truth, score)
     positive = truth == 1
     if not np.all(positive | (truth == 0)):
-        raise InputError("this metric takes targets 0 and 1; other values were found: drop or recode those rows")
+        raise InputError(
+            "this metric takes targets 0 and 1; other values were found: drop or recode those rows",
+            code="metric-values",
+        )
     if positive.all() or not positive.any():
-        raise InputError("this metric needs both targets; only one was found: score more rows at once")
+        raise InputError(
+            "this metric needs both targets; only one was found: score more rows at once", code="metric-values"
+        )
     return positive, score
 
 
 def _same_length(truth: npt.NDArray[Any], guess: npt.NDArray[Any]) -> None:
     if len(truth) != len(guess) or not len(truth):
-        raise InputError(f"a metric needs one prediction a target, and one at least: {len(truth)} and {len(guess)}")
+        raise InputError(
+            f"a metric needs one prediction a target, and one at least: {len(truth)} and {len(guess)}",
+            code="metric-values",
+        )

@@ -87,7 +87,7 @@ class GCN(nn.Module):
         """Weights follow from `seed` alone. `normalize` is 'symmetric' or 'mean'."""
         super().__init__()
         if normalize not in ("symmetric", "mean"):
-            raise InputError(f"normalize is 'symmetric' or 'mean', not {normalize!r}")
+            raise InputError(f"normalize is 'symmetric' or 'mean', not {normalize!r}", code="model-inputs")
         self.depth = layers
         self.normalize = normalize
         widths = [features, *[hidden] * (layers - 1), classes]
@@ -157,9 +157,15 @@ def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
     kind = batch.seed_type
     if len(batch.num_sampled_nodes) != 1:
         kinds = ", ".join(sorted(batch.num_sampled_nodes))
-        raise InputError(f"this model takes one vertex type; the batch has {kinds}: write a model that names its types")
+        raise InputError(
+            f"this model takes one vertex type; the batch has {kinds}: write a model that names its types",
+            code="several-vertex-types",
+        )
     if x is None and kind not in batch.x:
-        raise InputError(f"{kind} has no feature x: say FEATURES (column AS x) in CREATE PROPERTY GRAPH, or pass x")
+        raise InputError(
+            f"{kind} has no feature x: say FEATURES (column AS x) in CREATE PROPERTY GRAPH, or pass x",
+            code="model-inputs",
+        )
     rows = batch.x[kind] if x is None else x
     return rows[: sum(batch.num_sampled_nodes[kind][: layers + 1])]
 

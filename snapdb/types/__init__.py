@@ -10,6 +10,8 @@ from snapdb.types.graph import (
     VertexElement,
     type_hash,
 )
+from snapdb.types.properties import Properties, Property
+from snapdb.types.sampler import Sampler
 from snapdb.types.sampling import (
     FULL,
     RNG_SCHEME,
@@ -27,12 +29,14 @@ from snapdb.types.sampling import (
 from snapdb.types.snapshot import ALL_TIME, FORMS, PINNED, Filter, Form, Pin, Snapshot, TimeUnit, Window
 from snapdb.types.suggest import did_you_mean
 from snapdb.types.table import Column, Segment, Table, Tag, Version
+from snapdb.types.way import PLAIN, Way
 
 __all__ = [
     "ALL_TIME",
     "FORMS",
     "FULL",
     "PINNED",
+    "PLAIN",
     "RNG_SCHEME",
     "Backend",
     "Column",
@@ -49,9 +53,12 @@ __all__ = [
     "Method",
     "Negatives",
     "Pin",
+    "Properties",
+    "Property",
     "PropertyGraph",
     "Relation",
     "SampleSpec",
+    "Sampler",
     "SeedOrder",
     "Segment",
     "Snapshot",
@@ -61,6 +68,7 @@ __all__ = [
     "TimeUnit",
     "Version",
     "VertexElement",
+    "Way",
     "Window",
     "did_you_mean",
     "type_hash",

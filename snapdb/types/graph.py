@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
+from snapdb.types.properties import Properties
+
 __all__ = [
     "Direction",
     "EdgeElement",
@@ -77,6 +79,11 @@ def _featured(specs: tuple[FeatureSpec, ...]) -> list[str]:
     return [column for spec in specs if spec.history is None for column in spec.columns]
 
 
+def _shown(properties: Properties | None) -> list[str]:
+    """The columns that properties name."""
+    return [] if properties is None else [p.column for p in properties.named]
+
+
 @dataclass(frozen=True, slots=True)
 class VertexElement:
     """A vertex type of a graph."""
@@ -92,12 +99,21 @@ class VertexElement:
     """Since when a vertex is there; None: always."""
     nulls_static: bool = False
     """NULL as event time means always; otherwise it is an error."""
+    labels: tuple[str, ...] = ()
+    """Empty: its name."""
+    properties: Properties | None = None
+    """None: all columns."""
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns that a snapshot shows whatever the properties."""
+        return [*self.key, *([] if self.event_time is None else [self.event_time])]
 
     @property
     def columns(self) -> list[str]:
         """Every column of the table that the element names."""
-        more = [name for name in (self.target, self.event_time) if name is not None]
-        return [*self.key, *more, *_featured(self.features)]
+        more = [] if self.target is None else [self.target]
+        return [*self.needed, *more, *_featured(self.features), *_shown(self.properties)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +137,25 @@ class EdgeElement:
     """Until when an edge holds, itself excluded; NULL there means for ever. None: edges are moments."""
     nulls_static: bool = False
     """NULL as event time means always; otherwise it is an error."""
+    labels: tuple[str, ...] = ()
+    """Empty: its name."""
+    properties: Properties | None = None
+    """None: all columns."""
 
     @property
     def type(self) -> EdgeType:
         return EdgeType(self.source, self.name, self.destination)
 
     @property
+    def needed(self) -> list[str]:
+        """The columns that a snapshot shows whatever the properties."""
+        more = [name for name in (self.event_time, self.event_end, self.weight) if name is not None]
+        return [*self.source_key, *self.destination_key, *more]
+
+    @property
     def columns(self) -> list[str]:
         """Every column of the table that the element names."""
-        more = [name for name in (self.event_time, self.event_end, self.weight) if name is not None]
-        return [*self.source_key, *self.destination_key, *more, *_featured(self.features)]
+        return [*self.needed, *_featured(self.features), *_shown(self.properties)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +177,11 @@ class PropertyGraph:
         named = [e.table for e in self.elements]
         named += [spec.history.table for v in self.vertices for spec in v.features if spec.history is not None]
         return tuple({name.lower(): name for name in named}.values())
+
+    def labelled(self, name: str) -> list[VertexElement | EdgeElement]:
+        """The elements that a name means: the one of that name, else all that have the label."""
+        own = [e for e in self.elements if e.name.lower() == name.lower()]
+        return own or [e for e in self.elements if name.lower() in {label.lower() for label in e.labels}]
 
     def vertex(self, name: str) -> VertexElement | None:
         """The vertex type of that name, whatever its case."""

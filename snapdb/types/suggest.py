@@ -7,6 +7,11 @@ from difflib import get_close_matches
 
 __all__ = ["did_you_mean"]
 
+_SHORT = 5
+"""Letters from which a name is long."""
+_LONGEST = 200
+"""Letters of the longest name that there may be; comparing longer ones takes seconds."""
+
 
 def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     """The end of an error message that names the nearest candidate, whatever its case; '' when none is near.
@@ -15,8 +20,19 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     '; did you mean "bought"?'
     >>> did_you_mean("zebra", ["bought", "viewed"])
     ''
+    >>> did_you_mean("foo", ["floor"]), did_you_mean("nmae", ["name"])
+    ('', '; did you mean "name"?')
     """
     by_folded = {candidate.lower(): candidate for candidate in candidates}
     folded = name.lower()
-    near = [folded] if folded in by_folded else get_close_matches(folded, by_folded, n=1)
+    if folded in by_folded:
+        near = [folded]
+    elif len(folded) > _LONGEST:
+        near = []
+    elif len(folded) < _SHORT:  # half of a short name is soon like another
+        alike = [known for known in by_folded if abs(len(known) - len(folded)) <= 1]
+        swapped = [known for known in alike if sorted(known) == sorted(folded)]
+        near = get_close_matches(folded, by_folded, 1, 0.8) or swapped or get_close_matches(folded, alike, 1, 0.75)
+    else:
+        near = get_close_matches(folded, by_folded, n=1)
     return f'; did you mean "{by_folded[near[0]]}"?' if near else ""

@@ -1,4 +1,4 @@
-"""Python values as one Arrow batch: what SHOW and DESCRIBE answer with."""
+"""Python values as one Arrow batch: what lists of facts are made of."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["MOMENT", "listing"]
+__all__ = ["MOMENT", "Fields", "listing"]
 
 MOMENT = pa.timestamp("us", tz="UTC")
 
+Fields = Sequence[tuple[str, pa.DataType]]
+"""Names and types of columns."""
 
-def listing(fields: Sequence[tuple[str, pa.DataType]], rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
+
+def listing(fields: Fields, rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:
     """A batch with these columns and rows.
 
     >>> listing([("name", pa.string())], [["a"], ["b"]]).to_pydict()

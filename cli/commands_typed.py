@@ -1,0 +1,41 @@
+"""What a typed text is: a command, whole statements, or statements that go on."""
+
+from __future__ import annotations
+
+from snapdb.errors import SnapdbError
+from snapdb.sql.split import is_complete
+from snapdb.sql.tokens import scan
+
+__all__ = ["is_command", "is_whole", "trailing"]
+
+_LEAVING = ("exit", "quit")
+
+
+def is_command(text: str) -> bool:
+    """Whether a line is a command rather than a statement.
+
+    >>> is_command("\\\\d payments"), is_command("quit;"), is_command("SELECT 1")
+    (True, True, False)
+    """
+    line = text.strip()
+    return line.startswith(("\\", ".")) or line.rstrip("; ").lower() in _LEAVING
+
+
+def is_whole(text: str) -> bool:
+    """Whether what was typed can run: a command, ended statements, or statements with a command behind them.
+
+    >>> is_whole("SELECT 1"), is_whole("SELECT 1;"), is_whole("SELECT 1 \\\\gx")
+    (False, True, True)
+    """
+    return not text.strip() or is_command(text) or is_complete(text) or trailing(text) is not None
+
+
+def trailing(text: str) -> int | None:
+    """Where a command begins behind statements: at the first backslash outside quotes and comments."""
+    if "\\" not in text:
+        return None
+    try:
+        tokens = scan(text)
+    except SnapdbError:
+        return None
+    return next((t.span.start for t in tokens if t.text == "\\" and t.span.start > tokens[0].span.start), None)

@@ -1,0 +1,214 @@
+"""What may stand at the cursor in a statement of our own: the words its grammar takes, and names by their clause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from snapdb.sql.islands import READS
+from snapdb.sql.tokens import Token, identifier
+
+from .completion_choices import Group, names, words
+from .completion_grammar import Slot, slots
+from .completion_names import Known
+from .completion_spot import Spot
+from .completion_sql import Scope, tags
+from .completion_sql import groups as sql_groups
+from .completion_words import SQL_TYPES
+
+__all__ = ["candidates"]
+
+
+class _Place(NamedTuple):
+    """A pattern of terminals before a name, and the names that may follow it."""
+
+    path: re.Pattern[str]
+    names: Callable[[Known, Spot], Sequence[Group]]
+
+
+def _kinds(**labels: str) -> Callable[[Known, Spot], Sequence[Group]]:
+    """The names of some kinds, with what each is called."""
+    return lambda known, spot: [names(label, known.of(kind)) for kind, label in labels.items()]
+
+
+def _nothing(known: Known, spot: Spot) -> Sequence[Group]:
+    return ()
+
+
+def _columns_of_table(known: Known, spot: Spot) -> Sequence[Group]:
+    """The columns of the table that the statement is about: its first name that is one."""
+    return [names("column", known.columns_of.get(_table(known, spot.before), ()))]
+
+
+def _columns_of_element(known: Known, spot: Spot) -> Sequence[Group]:
+    """The columns of the element table whose definition the cursor stands in."""
+    depth, here = 0, ""
+    for index, token in enumerate(spot.before):
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        if depth == 1 and token.text in ("(", ",") and index + 1 < len(spot.before):
+            here = identifier(spot.before[index + 1]).lower()
+    return [names("column", known.columns_of.get(here, known.columns()))]
+
+
+def _columns_of_history(known: Known, spot: Spot) -> Sequence[Group]:
+    """The columns of the last table after FROM: that of a feature's history."""
+    after = [identifier(follows).lower() for token, follows in pairwise(spot.before)
+             if token.word in ("FROM", "REFERENCES")]  # fmt: skip
+    return [names("column", known.columns_of.get(after[-1] if after else "", known.columns()))]
+
+
+def _vertices_said(known: Known, spot: Spot) -> Sequence[Group]:
+    """The vertex tables of the graph that is being defined."""
+    return [names("vertex", _items(spot.before, "VERTEX", "NODE")), names("table", known.tables)]
+
+
+def _options(known: Known, spot: Spot) -> Sequence[Group]:
+    said = spot.words[0] if spot.words else ""
+    choices = {"COPY": ("FORMAT", "HEADER", "DELIMITER", "COMPRESSION"), "SAMPLE": ("memory",), "CREATE": ()}
+    return [words(choices.get(said, ()))]
+
+
+_RELATIONS = _kinds(tables="table", snapshots="snapshot")
+_TABLES = _kinds(tables="table")
+_GRAPHS = _kinds(graphs="graph")
+_ANYTHING = _kinds(tables="table", graphs="graph", snapshots="snapshot", samplers="sampler")
+_GUARD = r"( IF EXISTS)?"
+_LISTED = r"( .*COMMA)?$"
+_PLACES = tuple(
+    _Place(re.compile(pattern), found)
+    for pattern, found in (
+        (r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|TAG)( IF NOT EXISTS)?$", _nothing),
+        (r"SEEDS \(\) AS$", lambda known, spot: [names("vertex", known.edges_of(_sampled(spot), vertices=True))]),
+        (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", lambda known, spot: [names("edge", known.edges_of(_sampled(spot)))]),
+        (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
+        (r"WEIGHT BY( .*COMMA)?$", lambda known, spot: [names("column", known.columns()), names("edge", known.types)]),
+        (r"(SAMPLE USING|(DESCRIBE|DESC|DROP|SHOW|ON) SAMPLER" + _GUARD + ")$", _kinds(samplers="sampler")),
+        (r"(SAMPLE FROM|SNAPSHOT" + _GUARD + "|DIFF SNAPSHOT NAME WITH)$", _kinds(snapshots="snapshot")),
+        (r"(DROP|DESCRIBE|DESC|ALTER)( PROPERTY)? GRAPH" + _GUARD + "$|DIFF( PROPERTY)? GRAPH$", _GRAPHS),
+        (r"TAG" + _GUARD + "$", _kinds(tags="tag")),
+        (r"VERSIONS OF$", _TABLES),
+        (r"COLUMNS OF$", _RELATIONS),
+        (r"OF$", _GRAPHS),
+        (r"DESCRIBE$|DESC$", _ANYTHING),
+        (r"COPY$", _RELATIONS),
+        (r"(INSERT INTO|COPY) NAME LPAR|SET" + _LISTED, _columns_of_table),
+        (r"(DROP|RENAME)( COLUMN)?" + _GUARD + "$", _columns_of_table),
+        (r"(INTO|UPDATE|DELETE FROM|TABLE" + _GUARD + "|VACUUM)$", _TABLES),
+        (r"(VERTEX|NODE|EDGE|RELATIONSHIP) TABLES LPAR( [^L]*COMMA)?$", _TABLES),
+        (r"(REFERENCES|SOURCE|DESTINATION)$", _vertices_said),
+        (r"FROM NAME (KEY|EVENT TIME|KEY \(\) EVENT TIME) LPAR|REFERENCES NAME LPAR", _columns_of_history),
+        (r"FROM$", _TABLES),
+        (r"TABLES LPAR .*(KEY|TIME|WEIGHT|TARGET|FEATURES|PROPERTIES|EXCEPT) LPAR", _columns_of_element),
+        (r"(WITH|STRING) LPAR" + _LISTED, _options),
+    )
+)  # fmt: skip
+"""The first that fits counts."""
+
+
+def candidates(spot: Spot, known: Known) -> list[Group]:
+    """What may stand at the cursor, names before words; whatever a query may hold where no grammar of ours reads."""
+    explained = _unexplained(spot)
+    if explained is not None:
+        inner = candidates(explained, known)
+        return inner if explained.before else [words(("ANALYZE", "(FORMAT")), *inner]
+    if not spot.before:
+        return [words(_starts(spot))]
+    found = [group for slot in slots(spot) for group in _in_slot(slot, spot, known)]
+    return _merged(found) if found else sql_groups(spot.before, spot.whole, Scope(known))
+
+
+def _merged(groups: Sequence[Group]) -> list[Group]:
+    """The same with the words of several grammars in one order; OR REPLACE is what one thinks of last."""
+    eager = sorted({text for group in groups if group.form == "word" and group.eager for text in group.texts},
+                   key=lambda text: (text.startswith("OR "), text))  # fmt: skip
+    return [*(group for group in groups if group.form != "word" or not group.eager), words(eager)]
+
+
+def _starts(spot: Spot) -> list[str]:
+    """What a statement begins with: DuckDB's words and ours."""
+    ours = (slot for slot in slots(spot))
+    phrases = {words for slot in ours for words in (slot.pairs() if not spot.before else slot.words())}
+    return ["SELECT", *sorted(phrases | set(READS[1:]) | {"EXPLAIN"})]
+
+
+def _unexplained(spot: Spot) -> Spot | None:
+    """The statement behind EXPLAIN and its settings as a place of its own, None when nothing is explained."""
+    if spot.words[:1] != ("EXPLAIN",):
+        return None
+    start = 2 if spot.words[1:2] == ("ANALYZE",) else 1
+    if spot.words[start : start + 1] == ("(",):
+        if ")" not in spot.words[start:]:
+            return None
+        start = spot.words.index(")", start) + 1
+    return Spot(spot.before[start:], spot.typed, spot.quote, spot.after)
+
+
+def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
+    """What one grammar takes: names where it takes a name, its words, or what its island holds."""
+    if slot.island == "STATEMENT":
+        return candidates(Spot(slot.inside, spot.typed, spot.quote, spot.after), known)
+    if slot.island:
+        return _in_island(slot, spot, known)
+    found: list[Group] = []
+    if "NAME" in slot.accepts:
+        fits = next((place for place in _PLACES if place.path.search(slot.path)), None)
+        found += [] if fits is None else fits.names(known, spot)
+    if "QUERY" in slot.accepts or "STATEMENT" in slot.accepts:
+        found.append(words(_starts(Spot((), "", "", ())) if "STATEMENT" in slot.accepts else READS))
+    if "STRING" in slot.accepts and slot.path.endswith(" ON"):
+        found.append(Group("device", ("'cpu'", "'cuda'", "'cuda:0'"), "text"))
+    if {"EXPRESSION", "CONDITION", "SOURCES"} & slot.accepts:
+        found += _in_island(slot, spot, known)
+    return [*found, words(slot.words())]
+
+
+def _in_island(slot: Slot, spot: Spot, known: Known) -> list[Group]:
+    """What a query or expression inside the statement may hold, and the words that may end it."""
+    if slot.island == "COLUMNS":
+        return [words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
+    if slot.path.endswith((" TAG __ANON_0", " TAG")):
+        return [tags(known)]
+    found = sql_groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
+    behind = Slot(slot.family, (*slot.types, slot.island)).words() if slot.inside else []
+    return [words(behind), *found]
+
+
+def _scope(slot: Slot, spot: Spot, known: Known) -> Scope:
+    leading = spot.words[0]
+    if leading in ("SAMPLE", "AUDIT") or "SAMPLER" in spot.words[:4]:
+        return Scope(known, snapshot=_sampled(spot))
+    if slot.island == "CONDITION" and leading == "CREATE":
+        return Scope(known, tables=tuple(name.lower() for name in known.types))
+    if slot.island in ("CONDITION", "EXPRESSION", "SOURCES") and leading in ("UPDATE", "DELETE"):
+        return Scope(known, tables=(_table(known, spot.before),))
+    return Scope(known)
+
+
+def _sampled(spot: Spot) -> str:
+    """The snapshot that a SAMPLE statement reads, in small letters; '' where it uses a sampler."""
+    pairs = pairwise(spot.before)
+    return next((identifier(name).lower() for token, name in pairs if token.word == "FROM"), "")
+
+
+def _table(known: Known, tokens: Sequence[Token]) -> str:
+    """The first name that is a table's, in small letters."""
+    tables = {name.lower() for name in known.tables}
+    said = (identifier(token).lower() for token in tokens if token.kind in ("word", "quoted"))
+    return next((name for name in said if name in tables), "")
+
+
+def _items(tokens: Sequence[Token], *kinds: str) -> list[str]:
+    """The elements that a list such as VERTEX TABLES (…) defines so far: by alias where there is one."""
+    found: list[str] = []
+    depth, inside = 0, False
+    for index, token in enumerate(tokens):
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        if token.word == "TABLES":
+            inside = tokens[index - 1].word in kinds
+        starts = depth == 1 and token.text in ("(", ",") and inside and index + 1 < len(tokens)
+        if starts:
+            aliased = len(tokens) > index + 3 and tokens[index + 2].word == "AS"
+            found.append(identifier(tokens[index + 3 if aliased else index + 1]))
+    return found

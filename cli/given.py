@@ -1,0 +1,145 @@
+"""What stands on the command line, as values; what makes no sense is refused before anything runs."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import click
+
+__all__ = [
+    "FORMATS",
+    "check_database",
+    "check_look",
+    "check_parameters",
+    "check_prompt",
+    "format_of",
+    "parameters",
+    "texts_of",
+]
+
+FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
+"""Those of output.py, which must not be imported to print the help."""
+
+_SUFFIXES = {
+    ".arrow": "arrow", ".arrows": "arrow", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown",
+    ".ndjson": "jsonl", ".parquet": "parquet", ".tsv": "tsv",
+}  # fmt: skip
+_WITH_NULL = ("table", "csv", "tsv", "markdown")
+_PARAMETER = re.compile(r"(?!\d)\w+")
+
+
+def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A002  # the option's name
+    """The format that was said, or that of the output's suffix.
+
+    >>> format_of(None, Path("out/report.parquet")), format_of("csv", Path("x.txt")), format_of(None, Path("x.txt"))
+    ('parquet', 'csv', None)
+    """
+    return format or (None if output is None else _SUFFIXES.get(output.suffix.lower()))
+
+
+def check_look(format: str, output: Path | None, null: str | None, header: bool, max_rows: int | None) -> None:  # noqa: A002
+    """Refuse options that the format has no use for, before anything runs."""
+    if null is not None and format not in _WITH_NULL:
+        raise click.UsageError(f"--null is for {', '.join(_WITH_NULL)}; {format} has a NULL of its own")
+    if null is not None and re.search('[,\t"\r\n]', null):
+        raise click.UsageError("--null holds no comma, tab, quote or line end")
+    if not header and format not in ("csv", "tsv"):
+        raise click.UsageError(f"--no-header is for csv and tsv, not {format}")
+    if max_rows is not None and format != "table":
+        raise click.UsageError(
+            f"--max-rows cuts tables, and {format} is never cut; write LIMIT {max_rows} in the query"
+        )
+    if format in ("parquet", "arrow") and output is None and sys.stdout.isatty():
+        raise click.UsageError(f"{format} is for programs and stdout is a terminal; add -o FILE, or > FILE")
+
+
+def check_prompt(output: Path | None, header: bool) -> None:
+    """Refuse options that a prompt has commands for."""
+    if output is not None:
+        raise click.UsageError("-o is for the statements of -c, -f and stdin; at the prompt \\o FILE does that")
+    if not header:
+        raise click.UsageError("--no-header is for the statements of -c, -f and stdin")
+
+
+def parameters(given: Iterable[str]) -> dict[str, str]:
+    """The `name=value`s by name, as they were written."""
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        name = name.removeprefix("$")
+        if not equals or not _PARAMETER.fullmatch(name):
+            raise click.UsageError(f"--param takes name=value, found {text!r}")
+        if name in found:
+            raise click.UsageError(f"--param {name} was given twice")
+        found[name] = _unescaped(value)
+    return found
+
+
+def check_parameters(given: Mapping[str, object], marks: Iterable[str]) -> None:
+    """Refuse a script that names a parameter without a value, and a value that no statement names."""
+    named = list(dict.fromkeys(marks))
+    for mark in named:
+        name = mark.removeprefix("$")
+        if not _PARAMETER.fullmatch(name):
+            raise click.UsageError(f"{mark} has no value on a command line; write $name, and --param name=value")
+        if name not in given:
+            raise click.UsageError(f"{mark} has no value; add --param {name}=…{_meant(name, given)}")
+    for name in given:
+        if f"${name}" not in named:
+            hint = f"; they name {', '.join(named)}" if named else "; they have no parameters"
+            raise click.UsageError(f"no statement names ${name}, which --param gives{hint}")
+
+
+def _meant(name: str, given: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(given), n=1)
+    return f" (there is {close[0]})" if close else ""
+
+
+def check_database(ctx: click.Context, database: Path | None, read_only: bool) -> None:
+    """Refuse what would surprise: a misspelt or misplaced command must not become a database of that name."""
+    if database is None:
+        if read_only:
+            raise click.UsageError("--read-only needs a database to read", ctx)
+        return
+    group = ctx.command
+    assert isinstance(group, click.Group)
+    meant = difflib.get_close_matches(str(database), group.commands, n=1, cutoff=0.75)
+    if meant and not database.exists():
+        raise click.UsageError(
+            f"{str(database)!r} is no database; for the command put {meant[0]!r} first, "
+            f"for a new database of that name write ./{database}",
+            ctx,
+        )
+
+
+def texts_of(order: Sequence[str], commands: Sequence[str], files: Sequence[Path]) -> list[tuple[str, str | None]]:
+    """The texts of -c and -f in the order given, each with its file's name; stdin when there are none."""
+    if not commands and not files:
+        return [(_read(Path("-")), None)]
+    rest: dict[str, Iterator[tuple[str, str | None]]] = {
+        "texts": ((_unescaped(text), None) for text in commands),
+        "files": ((_read(path), None if str(path) == "-" else str(path)) for path in files),
+    }
+    return [next(rest[kind]) for kind in order]
+
+
+def _unescaped(text: str) -> str:
+    """An argument as UTF-8 even where the locale is not, as under LC_ALL=C."""
+    return _decoded(text.encode("utf-8", "surrogateescape"), "an argument")
+
+
+def _read(path: Path) -> str:
+    if str(path) == "-":
+        return _decoded(sys.stdin.buffer.read(), "stdin")
+    return _decoded(path.read_bytes(), str(path))
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}") from None

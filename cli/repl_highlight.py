@@ -1,0 +1,94 @@
+"""Colours for what is being typed: our words and DuckDB's as keywords, strings that are not ended, commands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.lexers import Lexer
+from prompt_toolkit.styles import BaseStyle, Style, merge_styles
+from prompt_toolkit.styles.pygments import style_from_pygments_cls
+from pygments.styles import get_style_by_name
+
+from snapdb.errors import ParseError
+from snapdb.sql.tokens import Token, scan
+
+from .commands_typed import is_command
+from .completion_grammar import keywords
+from .completion_words import SQL_WORDS
+
+__all__ = ["Highlighter", "styles"]
+
+_PYGMENTS = {"default": "default", "dark": "monokai", "light": "friendly"}
+_STYLES = {"quoted": "class:pygments.name", "string": "class:pygments.literal.string",
+           "number": "class:pygments.literal.number", "parameter": "class:pygments.name.variable",
+           "mark": "class:pygments.operator"}  # fmt: skip
+_COMMENT = "class:pygments.comment"
+_KEYWORD = "class:pygments.keyword"
+_UNFINISHED = "class:unfinished"
+_GAP_COMMENT = re.compile(r"(--[^\r\n]*|/\*.*?\*/)", re.DOTALL)
+
+
+class Highlighter(Lexer):
+    """Reads what is typed as the language itself does, so that both agree on where a string ends."""
+
+    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
+        """The pieces of each line with their styles."""
+        lines = _lines(_pieces(document.text))
+        return lambda number: lines[number] if number < len(lines) else []
+
+
+def styles(name: str) -> BaseStyle:
+    """The style of that name, for the prompt."""
+    ours = Style.from_dict(
+        {"unfinished": "underline", "bottom-toolbar": "noreverse dim", "command": "bold", "prompt.state": "bold"}
+    )
+    if name == "none":
+        return ours
+    return merge_styles([style_from_pygments_cls(get_style_by_name(_PYGMENTS[name])), ours])
+
+
+def _pieces(text: str) -> StyleAndTextTuples:
+    if is_command(text):
+        name, blank, rest = text.partition(" ")
+        return [("class:command", name), ("", blank + rest)]
+    try:
+        return _styled(text, scan(text))
+    except ParseError as error:
+        start = 0 if error.span is None else error.span.start
+        if start == 0 and text[:1] not in "'\"$/eE":
+            return [("", text)]
+        return [*_styled(text[:start], scan(text[:start])), (_UNFINISHED, text[start:])]
+
+
+def _styled(text: str, tokens: tuple[Token, ...]) -> StyleAndTextTuples:
+    found: StyleAndTextTuples = []
+    position = 0
+    for token in tokens:
+        found += _gap(text[position : token.span.start])
+        found.append((_style(token), token.text))
+        position = token.span.stop
+    return [*found, *_gap(text[position:])]
+
+
+def _style(token: Token) -> str:
+    if token.kind == "word":
+        return _KEYWORD if token.word in SQL_WORDS or token.word in keywords() else "class:pygments.name"
+    return _STYLES.get(token.kind, "")
+
+
+def _gap(text: str) -> StyleAndTextTuples:
+    """What stands between tokens: blanks and comments."""
+    return [(_COMMENT if i % 2 else "", part) for i, part in enumerate(_GAP_COMMENT.split(text)) if part]
+
+
+def _lines(pieces: StyleAndTextTuples) -> list[StyleAndTextTuples]:
+    """The same pieces by line."""
+    lines: list[StyleAndTextTuples] = [[]]
+    for style, text, *_ in pieces:
+        first, *rest = text.split("\n")
+        lines[-1].append((style, first))
+        lines += [[(style, part)] for part in rest]
+    return lines

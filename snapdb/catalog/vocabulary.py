@@ -1,0 +1,131 @@
+"""Every name that a statement may use, by kind: what completion reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypedDict
+
+from snapdb.catalog.elements import shown_columns
+from snapdb.catalog.facts import FACTS, SCHEMA
+from snapdb.catalog.history import tags
+from snapdb.catalog.state import Catalog
+from snapdb.storage.ledger import Ledger
+from snapdb.storage.shapes import decode_columns
+from snapdb.types import Snapshot
+
+__all__ = ["Vocabulary", "vocabulary"]
+
+
+class Vocabulary(TypedDict):
+    """Names as they were written; each list holds a name once."""
+
+    tables: list[str]
+    """Registered data too."""
+    graphs: list[str]
+    snapshots: list[str]
+    samplers: list[str]
+    tags: list[str]
+    columns: list[str]
+    """Of all tables."""
+    types: list[str]
+    """Vertex and edge types of all graphs."""
+    functions: list[str]
+    """DuckDB's."""
+    columns_of: dict[str, list[str]]
+    """The columns of `table`, `snapshot.element`, `element` (where no table has the name) and `snapdb.facts`."""
+
+
+class _Shape(NamedTuple):
+    """The columns that a table had from a version on."""
+
+    table: int
+    id: int
+    since: int
+    created: int
+    dropped: int | None
+
+
+def vocabulary(catalog: Catalog, ledger: Ledger, sources: Mapping[str, Any], functions: Sequence[str]) -> Vocabulary:
+    """The names of a database.
+
+    Args:
+        sources: Data that was registered, by name.
+        functions: DuckDB's.
+    """
+    graphs = catalog.graphs.values()
+    tables = {t.name: [c.name for c in t.columns] for t in catalog.tables.values()}
+    tables |= {name: _columns_of_source(data) for name, data in sources.items()}
+    columns_of = dict(_facts()) | dict(_elements(catalog)) | dict(_snapshot_elements(catalog, ledger)) | tables
+    return {
+        "tables": list(tables),
+        "graphs": [g.name for g in graphs],
+        "snapshots": [s.name for s in catalog.snapshots.values()],
+        "samplers": [s.name for s in catalog.samplers.values()],
+        "tags": [t.name for t in tags(ledger)],
+        "columns": _distinct(column for columns in tables.values() for column in columns),
+        "types": _distinct(e.name for g in graphs for e in g.elements),
+        "functions": list(functions),
+        "columns_of": columns_of,
+    }
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _columns_of_source(data: Any) -> list[str]:
+    schema = getattr(getattr(data, "batches", data), "schema", None)
+    return [] if schema is None else list(schema.names)
+
+
+def _facts() -> Iterator[tuple[str, list[str]]]:
+    for name, table in FACTS.items():
+        yield f"{SCHEMA}.{name}", [column for column, _ in table.fields]
+
+
+def _elements(catalog: Catalog) -> Iterator[tuple[str, list[str]]]:
+    for graph in catalog.graphs.values():
+        for element in graph.elements:
+            if (table := catalog.tables.get(element.table.lower())) is not None:
+                yield element.name, [c.name for c in table.columns]
+
+
+def _snapshot_elements(catalog: Catalog, ledger: Ledger) -> Iterator[tuple[str, list[str]]]:
+    """The columns that each element of a snapshot shows, as its table was at its version."""
+    shapes = _shapes(ledger)
+    newest = {shape.table: shape.id for of_name in shapes.values() for shape in of_name}
+    known = {t.id: [c.name for c in t.columns] for t in catalog.tables.values()}
+    read: dict[int, list[str]] = {}
+    for snapshot in catalog.snapshots.values():
+        for element in snapshot.graph.elements:
+            shape = _shape_at(shapes.get(element.table.lower(), ()), snapshot)
+            if shape is None:
+                continue
+            if shape.id not in read:  # most are as they are now, and need not be read
+                now = known.get(shape.table) if newest[shape.table] == shape.id else None
+                read[shape.id] = now if now is not None else _read_shape(ledger, shape.id)
+            yield f"{snapshot.name}.{element.name}", [name for _, name in shown_columns(element, read[shape.id])]
+
+
+def _shapes(ledger: Ledger) -> dict[str, list[_Shape]]:
+    """The shapes of the tables of each name, oldest first."""
+    query = """
+        SELECT t.folded, t.id, s.id shape, s.since, t.created, t.dropped
+        FROM tables t JOIN shapes s ON s.table_id = t.id ORDER BY s.since
+    """
+    found: dict[str, list[_Shape]] = {}
+    for row in ledger.rows(query):
+        shape = _Shape(row["id"], row["shape"], row["since"], row["created"], row["dropped"])
+        found.setdefault(row["folded"], []).append(shape)
+    return found
+
+
+def _shape_at(shapes: Sequence[_Shape], snapshot: Snapshot) -> _Shape | None:
+    at = snapshot.version
+    there = [s for s in shapes if s.created <= at and s.since <= at and (s.dropped is None or s.dropped > at)]
+    return there[-1] if there else None
+
+
+def _read_shape(ledger: Ledger, id_: int) -> list[str]:
+    (row,) = ledger.rows("SELECT columns FROM shapes WHERE id = ?", (id_,))
+    return [c.name for c in decode_columns(row["columns"])]

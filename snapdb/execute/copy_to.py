@@ -1,0 +1,120 @@
+"""COPY … TO: rows into one file that stands under its name only when it is whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from snapdb.errors import CorruptError, InputError, SnapdbError
+from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.publish import counted
+from snapdb.plan.logical import CopyToPlan
+from snapdb.relational import Session, parquet_form, quote, quote_all, text_literal
+from snapdb.storage.disk import fresh_name
+
+__all__ = ["CopyTo"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTo:
+    """Writes beside the file, then gives it the file's name."""
+
+    plan: CopyToPlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        plan, target = self.plan, _target(engine, self.plan)
+        with (
+            engine.context.session(plan.query) as session,
+            _beside(engine, plan, target) as path,
+            engine.watching(session, f"writing {target.name}"),
+        ):
+            rows = _packed(engine, session, plan, path) if plan.format == "arrow" else _written(session, plan, path)
+        return Outcome(f"{counted(rows)} to {plan.path}", rows)
+
+
+def _target(engine: Engine, plan: CopyToPlan) -> Path:
+    """Where the file goes, links followed; InputError where no file may be put."""
+    target = Path(os.path.realpath(os.path.expanduser(plan.path)))
+    if target.is_dir():
+        raise _refused(plan, f"{plan.path} is a folder; name a file in it")
+    if _is_device(plan.path) or (target.exists() and not target.is_file()):
+        raise _refused(plan, f"{plan.path} is no plain file; name one, or use the command line's --format for stdout")
+    if target.is_relative_to(os.path.realpath(engine.home.path)):
+        raise _refused(plan, f"{plan.path} lies in the database's own folder, which holds only what snapdb writes")
+    return target
+
+
+def _is_device(path: str) -> bool:
+    """Whether a path names what is no file of its own, such as /dev/stdout: a link into the folder of open files."""
+    folder = os.path.dirname(os.path.abspath(path))
+    return folder in ("/dev", "/dev/fd") or folder.startswith("/proc/")
+
+
+@contextmanager
+def _beside(engine: Engine, plan: CopyToPlan, target: Path) -> Iterator[Path]:
+    """A path in the target's folder to write to; it takes the target's name when the block ends well, else it goes."""
+    path = target.with_name(f".{fresh_name()[:12]}.{target.name}")
+    try:
+        yield path
+        engine.home.disk.settle(path)
+        os.replace(path, target)
+        engine.home.disk.settle(target.parent)
+    except OSError as error:
+        raise _refused(plan, f"cannot write {plan.path}: {error.strerror or error}") from error
+    except (InputError, CorruptError) as error:
+        if path.name not in error.message:
+            raise
+        raise _refused(plan, f"cannot write {plan.path}: {_reason(error, target)}") from error
+    finally:
+        engine.home.disk.remove(path)
+
+
+def _reason(error: SnapdbError, target: Path) -> str:
+    """Why a writer failed, without the name of a file that nobody asked for."""
+    return "its folder is not there" if not target.parent.is_dir() else "the disk refused"
+
+
+def _refused(plan: CopyToPlan, message: str) -> InputError:
+    return InputError(message, span=plan.span, code="unwritable-file")
+
+
+def _written(session: Session, plan: CopyToPlan, path: Path) -> int:
+    """How many rows DuckDB's writer wrote."""
+    before, after = _exact(session, plan) if plan.format == "parquet" else ("", "")
+    query, parameters = plan.query.text, plan.query.parameters
+    ((rows, *_),) = session.wrap(f"COPY ({before}", query, f"\n{after}) TO {text_literal(str(path))} ({plan.writer})",
+                                 parameters)  # fmt: skip
+    return int(rows)
+
+
+def _exact(session: Session, plan: CopyToPlan) -> tuple[str, str]:
+    """What stands around the query so that Parquet keeps its values: sums of integers would turn into fractions."""
+    columns = session.describe(plan.query.text, plan.query.parameters)
+    if all(parquet_form(c.type) == c.type for c in columns):
+        return "", ""
+    named = [f"c{i}" for i in range(len(columns))]
+    casts = ", ".join(
+        f"CAST({n} AS {parquet_form(c.type)}) AS {quote(c.name)}" for n, c in zip(named, columns, strict=True)
+    )
+    return f"SELECT {casts} FROM (", f") AS q({quote_all(named)})"
+
+
+def _packed(engine: Engine, session: Session, plan: CopyToPlan, path: Path) -> int:
+    """How many rows went into a file of Arrow's, batch by batch."""
+    rows, writer = 0, None
+    batches = session.reader(plan.query.text, plan.query.parameters)
+    with open(path, "wb") as file:
+        for batch in batches:
+            engine.check_stopped()
+            writer = writer or pa.ipc.new_file(file, batch.schema)
+            writer.write_batch(batch)
+            rows += batch.num_rows
+        assert writer is not None, "a reader gives at least one batch"
+        writer.close()
+    return rows

@@ -1,0 +1,64 @@
+"""Ctrl-C that stops the running statement, even while the main thread is deep in native code."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+__all__ = ["interruptible"]
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+_STOPPING = frozenset({signal.SIGINT, *_ENDING})
+
+
+@contextlib.contextmanager
+def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
+    """Call `stop` when Ctrl-C is pressed inside the block; the event tells whether it was.
+
+    Python runs its own signal handlers only between two bytecodes, which a kernel or a query may keep away for
+    minutes; so a thread listens to the wake-up socket, which the C handler writes to at once. A second Ctrl-C raises
+    KeyboardInterrupt as usual. SIGTERM and SIGHUP, where somebody handles them, call `stop` too, and are handled after
+    the block: native code that runs their handlers itself may lose what they raise. Outside the main thread nothing is
+    changed.
+    """
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    waiting: list[int] = []
+    handlers = {signal.SIGINT: handle}
+    handlers |= {n: lambda number, frame: waiting.append(number) for n in _ENDING if callable(signal.getsignal(n))}
+    listening, waking = socket.socketpair()
+    waking.setblocking(False)
+    watcher = threading.Thread(target=_watch, args=(listening, stop), name="snapdb-interrupts", daemon=True)
+    watcher.start()
+    wakes_before = signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
+    handled_before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield pressed
+    finally:
+        for number, handler in handled_before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(wakes_before)
+        waking.close()
+        watcher.join(timeout=1)
+        listening.close()
+        for ending in waiting[:1]:
+            signal.raise_signal(ending)
+
+
+def _watch(listening: socket.socket, stop: Callable[[], None]) -> None:
+    while numbers := listening.recv(64):
+        if _STOPPING.intersection(numbers):
+            with contextlib.suppress(Exception):  # the statement may just have ended
+                stop()

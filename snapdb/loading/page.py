@@ -1,0 +1,76 @@
+"""A batch as HTML: seeds, the shapes and types of its tensors, its hops and its lineage. Nothing is read for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import TYPE_CHECKING, TypeVar
+
+from torch import Tensor
+
+from snapdb.loading.lazy import Lazy
+from snapdb.types.markup import Head, html_table
+
+if TYPE_CHECKING:
+    from snapdb.loading.batch import Batch
+
+__all__ = ["page"]
+
+K = TypeVar("K")
+
+_HEADS = (Head("of"), Head("tensor"), Head("shape"), Head("type"), Head("device"), Head("hop by hop"))
+_LATER = "read when asked for"
+
+_Row = tuple[str, str, str, str, str, str]
+
+
+def page(batch: Batch, headline: str, optional: tuple[str, ...]) -> str:
+    """The batch as HTML; `optional` names its fields that are a tensor or None."""
+    rows = [*_seeds(batch, optional), *_nodes(batch), *_edges(batch)]
+    lineage = [(name, value if isinstance(value, str) else json.dumps(value)) for name, value in batch.lineage.items()]
+    folded = html_table((Head("name"), Head("value")), lineage)
+    return (
+        f"<div><b>{escape(headline)}</b>{html_table(_HEADS, rows)}"
+        f"<details><summary>lineage</summary>{folded}</details></div>"
+    )
+
+
+def _seeds(batch: Batch, optional: tuple[str, ...]) -> Iterator[_Row]:
+    yield _row("seeds", "input_id", batch.input_id)
+    for name in optional:
+        if (tensor := getattr(batch, name)) is not None:
+            yield _row("seeds", name, tensor)
+
+
+def _nodes(batch: Batch) -> Iterator[_Row]:
+    for type_, ids in batch.n_id.items():
+        yield _row(type_, "n_id", ids, batch.num_sampled_nodes[type_])
+        if type_ in batch.batch:
+            yield _row(type_, "batch", _kept(batch.batch, type_))
+        for name in (features := batch.features.get(type_, {})):
+            yield _row(type_, f"features[{name!r}]", _kept(features, name))
+
+
+def _edges(batch: Batch) -> Iterator[_Row]:
+    for type_, index in batch.edge_index.items():
+        of = " ".join(type_)
+        yield _row(of, "edge_index", index, batch.num_sampled_edges[type_])
+        columns = {"e_id": batch.e_id, "edge_time": batch.edge_time, "edge_weight": batch.edge_weight}
+        for name, values in columns.items():
+            if type_ in values:
+                yield _row(of, name, _kept(values, type_))
+        for name in (features := batch.edge_features.get(type_, {})):
+            yield _row(of, f"edge_features[{name!r}]", _kept(features, name))
+
+
+def _kept(values: Mapping[K, Tensor], key: K) -> Tensor | None:
+    """A tensor that is here; None for one that would have to be read."""
+    return values.known(key) if isinstance(values, Lazy) else values[key]
+
+
+def _row(of: str, name: str, tensor: Tensor | None, hops: list[int] | None = None) -> _Row:
+    counts = "" if hops is None else " + ".join(map(str, hops))
+    if tensor is None:
+        return of, name, _LATER, "", "", counts
+    return of, name, str(list(tensor.shape)), str(tensor.dtype).removeprefix("torch."), str(tensor.device), counts

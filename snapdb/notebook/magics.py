@@ -1,0 +1,147 @@
+"""`%snap` and `%%snap`: statements in a notebook, over one open database."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from IPython.display import display
+
+from snapdb.database import Database, connect
+from snapdb.errors import InputError, ParseError, QueryError, SnapdbError
+from snapdb.execute import Result
+from snapdb.interrupts import interruptible
+from snapdb.notebook.wish import USAGE, Wish, read
+from snapdb.sql import parse
+from snapdb.sql.ast import Statement
+from snapdb.sql.parameters import marks_of
+
+__all__ = ["SnapMagics"]
+
+_SHAPES: Mapping[str, Callable[[Result], Any]] = {
+    "result": lambda result: result,
+    "df": Result.df,
+    "arrow": Result.arrow,
+    "polars": Result.pl,
+}
+
+
+class SnapMagics:
+    """The magics of one IPython shell, and the database they use."""
+
+    def __init__(self, shell: Any) -> None:
+        self.shell = shell
+        self.database: Database | None = None
+        self._own = False
+
+    def snap(self, line: str, cell: str | None = None) -> Any:
+        """Open a database or run statements; `%snap --help` tells how."""
+        try:
+            return self._snap(line, cell)
+        except SnapdbError as error:
+            # What is wrong is in the statement and not in Python: IPython asks the error itself how to show it
+            shown = str(error).splitlines()
+            vars(error)["_render_traceback_"] = lambda: shown
+            raise error.with_traceback(None) from None
+
+    def close(self) -> None:
+        """Let go of the database; one that the magic opened is closed."""
+        if self.database is not None and self._own:
+            self.database.close()
+        self.database, self._own = None, False
+
+    def _snap(self, line: str, cell: str | None) -> Any:
+        wish = read(line, self.shell.user_ns)
+        if wish.help:
+            print(USAGE)
+            return None
+        if wish.close:
+            return self.close()
+        if cell is not None:
+            if wish.rest:
+                self._connect(wish)
+            return self._run(cell, wish)
+        if wish.rest and not self._is_place(wish.rest):
+            return self._run(wish.rest, wish)
+        if wish.rest:
+            self._connect(wish)
+        return self._connected()
+
+    def _is_place(self, text: str) -> bool:
+        """Whether a line names a database rather than being a statement."""
+        if isinstance(self.shell.user_ns.get(text), Database):
+            return True
+        place = _path(text)
+        if any(sign in text for sign in "\n;(") or (" " in text and not place.is_dir()):
+            return False
+        return place.is_dir() or "/" in text or "." in text
+
+    def _connect(self, wish: Wish) -> None:
+        """Use another database from now on."""
+        given = self.shell.user_ns.get(wish.rest)
+        opened = given if isinstance(given, Database) else connect(_path(wish.rest), read_only=wish.read_only)
+        self.close()
+        self.database, self._own = opened, opened is not given
+
+    def _connected(self) -> Database:
+        if self.database is None:
+            self.database, self._own = connect(), True
+            print("snapdb: a temporary database, gone when the kernel ends; %snap PATH opens another", file=sys.stderr)
+        return self.database
+
+    def _run(self, text: str, wish: Wish) -> Any:
+        """The last result of the statements, which are all read before the first runs; those before it are shown."""
+        statements = self._parsed(text)
+        _check_parameters(statements, wish.parameters)
+        database = self._connected()
+        last = None
+        for number, statement in enumerate(statements, 1):
+            result = self._result(database, statement, wish.parameters)
+            shaped = _SHAPES[wish.format](result) if result.is_query else result
+            if number < len(statements) and result.is_query:
+                display(shaped)
+            last = shaped
+        if wish.out is None:
+            return last
+        self.shell.user_ns[wish.out] = last
+        return None
+
+    def _parsed(self, text: str) -> tuple[Statement, ...]:
+        try:
+            return parse(text)
+        except ParseError as error:
+            if len(text.split()) == 1:
+                error.message += f"; to open a new database of that name say %snap ./{text}"
+            raise
+
+    def _result(self, database: Database, statement: Statement, parameters: Mapping[str, Any]) -> Result:
+        """The result of a statement, with all its rows: a kernel's interrupt stops it, however deep it is."""
+        with interruptible(database.interrupt) as pressed:
+            result = database.run(statement, parameters or None)
+            if result.is_query:
+                result.arrow()
+        if pressed.is_set():
+            raise QueryError("interrupted", code="interrupted")
+        return result
+
+
+def _check_parameters(statements: Sequence[Statement], given: Mapping[str, Any]) -> None:
+    """Raise for a parameter that has no value, and for a value that no statement asks for."""
+    named = {mark.removeprefix("$"): mark for statement in statements for mark in marks_of(statement)}
+    for name, mark in named.items():
+        if name.startswith("?"):
+            raise InputError(f"{mark} has no value in a notebook; write $name and say -p name", code="notebook-line")
+        if name not in given:
+            raise InputError(
+                f"{mark} has no value; say -p {name} for the variable {name}, or -p {name}=value", code="notebook-line"
+            )
+    if unused := [name for name in given if name not in named]:
+        raise InputError(f"no statement names ${unused[0]}, which -p gives", code="notebook-line")
+
+
+def _path(text: str) -> Path:
+    if text.startswith("-"):
+        raise InputError(f"{text!r} is no database; %snap --help tells how to say it", code="notebook-line")
+    return Path(text.strip("'\"")).expanduser()

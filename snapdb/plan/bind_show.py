@@ -1,0 +1,72 @@
+"""SHOW, DESCRIBE and SUMMARIZE SNAPSHOT: what is listed, and what a name stands for."""
+
+from __future__ import annotations
+
+from snapdb.catalog import tables_at
+from snapdb.errors import SnapdbError
+from snapdb.plan.later import refuse_later
+from snapdb.plan.logical import DescribePlan, Plan, QueryPlan, ShowPlan, SummarizePlan
+from snapdb.plan.moments import resolve_version
+from snapdb.plan.names import find_graph, find_sampler, find_snapshot, find_table
+from snapdb.plan.scope import Context
+from snapdb.sql import ast
+from snapdb.types import Table
+
+__all__ = ["bind_describe", "bind_show", "bind_summarize"]
+
+
+def bind_show(statement: ast.Show, context: Context) -> ShowPlan:
+    """What is listed; tables are those of the version that was asked for."""
+    refuse_later("SHOW", statement.what, statement.span)
+    tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
+    if statement.at is not None:
+        tables = tuple(tables_at(context.home, context.ledger, resolve_version(context, statement.at)).values())
+    return ShowPlan(statement.what, statement.like, tables, _of(statement, context))
+
+
+def _of(statement: ast.Show, context: Context) -> str | None:
+    """The one whose versions, columns or snapshots are asked for; versions outlive their table."""
+    if statement.of is None:
+        return None
+    if statement.what == "SNAPSHOTS":
+        return find_graph(context, statement.of).name
+    if statement.what == "VERSIONS" and context.was_table(statement.of.text):
+        return statement.of.text
+    return find_table(context, statement.of).name
+
+
+def bind_describe(statement: ast.Describe, context: Context) -> Plan:
+    """The thing, a table as it was at the version that was asked for; without a kind, whatever has the name."""
+    name = statement.name
+    refuse_later("DESCRIBE", statement.kind or "", name.span)
+    if statement.at is not None:
+        version = resolve_version(context, statement.at)
+        try:
+            return DescribePlan(context.table_at(name.text, version))
+        except SnapdbError as error:
+            error.span = name.span
+            raise
+    match statement.kind or _kind(context, name.text):
+        case "GRAPH":
+            return DescribePlan(find_graph(context, name))
+        case "SNAPSHOT":
+            return DescribePlan(find_snapshot(context, name))
+        case "SAMPLER":
+            return DescribePlan(find_sampler(context, name))
+        case "TABLE" if statement.kind is None:  # as DuckDB does it, which also knows data that was registered
+            return QueryPlan(context.asked(ast.Island(statement.text, statement.span)))
+        case _:
+            return DescribePlan(find_table(context, name))
+
+
+def _kind(context: Context, name: str) -> str:
+    """The kind of what has the name; samplers, whose names are their own, come last."""
+    if (kind := context.catalog.kind_of(name)) is not None:
+        return kind.upper()
+    registered = name.lower() in {source.lower() for source in context.sources}
+    return "SAMPLER" if name.lower() in context.catalog.samplers and not registered else "TABLE"
+
+
+def bind_summarize(statement: ast.Summarize, context: Context) -> SummarizePlan:
+    """The snapshot."""
+    return SummarizePlan(find_snapshot(context, statement.name))

@@ -1,0 +1,15 @@
+"""A rule: batches are made by all threads that the database may use."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snapdb.plan.logical import Plan
+from snapdb.plan.parts import on_sample
+
+__all__ = ["choose_threads"]
+
+
+def choose_threads(plan: Plan) -> Plan:
+    """A sampler's plan with all threads at work, instead of one; batches and rows keep their order."""
+    return on_sample(plan, lambda sample: replace(sample, way=replace(sample.way, threads=None)))

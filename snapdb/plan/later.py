@@ -1,0 +1,66 @@
+"""Statements that are read and not done in this version, each with a way round: the one place that knows them."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from snapdb.errors import BindError, Span
+from snapdb.plan.scope import Context
+from snapdb.sql import ast
+
+__all__ = ["bind_later", "refuse_later", "refuse_strategy"]
+
+_CACHES = "leave it out: a cache never changes a batch, and what is read often stays in memory by itself"
+_TASKS = "run the statement with the command line from cron: snapdb DATABASE -c '…'"
+_LISTED = {"CACHES": _CACHES, "TASKS": _TASKS, "TASK RUNS": _TASKS, "CACHE": _CACHES, "TASK": _TASKS}
+
+Later = (
+    ast.AlterTask
+    | ast.CopySampleTo
+    | ast.CopySnapshotTo
+    | ast.CreateCache
+    | ast.CreateTask
+    | ast.ExecuteTask
+    | ast.RefreshCache
+    | ast.SetRetention
+)
+
+
+def bind_later(statement: Later, context: Context) -> NoReturn:
+    """Raise BindError at what is not in this version, whose code is 'later'."""
+    match statement:
+        case ast.CreateCache():
+            _refuse("CREATE CACHE", _CACHES, statement.name.span)
+        case ast.RefreshCache():
+            _refuse("REFRESH CACHE", _CACHES, statement.name.span)
+        case ast.CreateTask():
+            _refuse("CREATE TASK", _TASKS, statement.name.span)
+        case ast.AlterTask():
+            _refuse("ALTER TASK", _TASKS, statement.name.span)
+        case ast.ExecuteTask():
+            _refuse("EXECUTE TASK", "run the statement itself", statement.name.span)
+        case ast.SetRetention():
+            way = f"write EXPIRE SNAPSHOTS OF {statement.graph} OLDER THAN INTERVAL '7 days' when it is time"
+            _refuse("SET RETENTION", way, statement.graph.span)
+        case ast.CopySnapshotTo():
+            way = f"copy its elements one by one: COPY {statement.snapshot}.element TO 'element.parquet'"
+            _refuse("COPY SNAPSHOT", way, statement.snapshot.span)
+        case ast.CopySampleTo():
+            _refuse("COPY (SAMPLE …)", "run SAMPLE itself, or read the batches in Python with Database.stream",
+                    statement.sample.span)  # fmt: skip
+
+
+def refuse_later(verb: str, kind: str, span: Span) -> None:
+    """Raise BindError where SHOW or DESCRIBE is asked for a kind of thing that is not in this version."""
+    if kind in _LISTED:
+        _refuse(f"{verb} {kind}", _LISTED[kind], span)
+
+
+def refuse_strategy(clause: ast.RefreshClause | None) -> None:
+    """Raise BindError where draws are to serve several batches; FBL is what is done."""
+    if clause is not None and clause.strategy != "FBL":
+        _refuse(f"REFRESH {clause.strategy}", "leave it out: every batch draws afresh", clause.span)
+
+
+def _refuse(what: str, way: str, span: Span) -> NoReturn:
+    raise BindError(f"{what} is not in this version; {way}", span=span, code="later")

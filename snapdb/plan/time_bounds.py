@@ -1,0 +1,148 @@
+"""What a condition says of an event time, where it says nothing else: bounds as integers.
+
+Only what DuckDB and this module surely read alike is read: one comparison of the column with one literal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from snapdb.plan.fits import key_family
+from snapdb.sql.tokens import Token, identifier, scan, string_value
+
+__all__ = ["Bounds", "time_bounds"]
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+_MOST = 2**62
+"""Integers from here on are left to DuckDB: bounds and their neighbours must fit into 64 bits."""
+_MICROSECONDS = 1_000_000
+_DAY = 86_400 * _MICROSECONDS
+_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+"""Of event times that count in microseconds; sessions take times without a zone as UTC."""
+
+
+class Bounds(NamedTuple):
+    """start ≤ event time < stop; None is unbounded."""
+
+    start: int | None
+    stop: int | None
+
+
+def time_bounds(condition: str, element: str, column: str, type_: str) -> Bounds | None:
+    """The bounds that a condition sets to an element's event time; None: it says something else, or maybe so.
+
+    Args:
+        column: The event time's column.
+        type_: Its type.
+
+    >>> time_bounds("bought.day <= 9", "bought", "day", "BIGINT")
+    Bounds(start=None, stop=10)
+    >>> time_bounds("(ts >= CAST('1970-01-02' AS DATE))", "bought", "ts", "TIMESTAMP")
+    Bounds(start=86400000000, stop=None)
+    >>> time_bounds("day + 1 > 9", "bought", "day", "BIGINT")
+    """
+    tokens = _bare(scan(condition))
+    names = {(column.lower(),), (element.lower(), column.lower())}
+    for size in (1, 3):
+        if _name(tokens[:size]) in names:
+            return _compared(tokens[size:], type_)
+        if _name(tokens[-size:]) in names and (found := _sign(tokens[:-size])) is not None:
+            return _bounded(_TURNED[found[0]], _literal(found[1], type_))
+    return None
+
+
+def _compared(tokens: Sequence[Token], type_: str) -> Bounds | None:
+    """What stands after the column: a sign and a literal, or BETWEEN two of them."""
+    words = [token.word for token in tokens]
+    if words[:1] == ["BETWEEN"] and words.count("AND") == 1:
+        middle = words.index("AND")
+        low, high = _literal(tokens[1:middle], type_), _literal(tokens[middle + 1 :], type_)
+        return None if low is None or high is None else Bounds(low, high + 1)
+    for size in (2, 1):
+        sign = _spelled(tokens[:size])
+        if sign in _TURNED:
+            return _bounded(sign, _literal(tokens[size:], type_))
+    return None
+
+
+def _sign(tokens: Sequence[Token]) -> tuple[str, Sequence[Token]] | None:
+    """The comparison that some tokens end in, and what stands before it."""
+    for size in (2, 1):
+        sign = _spelled(tokens[-size:])
+        if sign in _TURNED:
+            return sign, tokens[:-size]
+    return None
+
+
+def _bounded(sign: str, value: int | None) -> Bounds | None:
+    if value is None:
+        return None
+    start = {">": value + 1, ">=": value, "=": value}.get(sign)
+    stop = {"<": value, "<=": value + 1, "=": value + 1}.get(sign)
+    return Bounds(start, stop)
+
+
+def _bare(tokens: Sequence[Token]) -> Sequence[Token]:
+    """The tokens without brackets around all of them."""
+    while len(tokens) > 1 and tokens[0].text == "(" and tokens[-1].text == ")" and _closes(tokens):
+        tokens = tokens[1:-1]
+    return tokens
+
+
+def _closes(tokens: Sequence[Token]) -> bool:
+    """Whether the first bracket is closed by the last one."""
+    depth = 0
+    for token in tokens[:-1]:
+        depth += (token.text == "(") - (token.text == ")")
+        if not depth:
+            return False
+    return True
+
+
+def _name(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """The name that tokens spell, case-folded: one word, or two with a dot between; else nothing."""
+    if any(token.kind not in ("word", "quoted") for token in tokens[::2]) or any(t.text != "." for t in tokens[1::2]):
+        return ()
+    return tuple(identifier(token).lower() for token in tokens[::2])
+
+
+def _spelled(tokens: Sequence[Token]) -> str:
+    """The text of tokens."""
+    return "".join(token.text for token in tokens)
+
+
+def _literal(tokens: Sequence[Token], type_: str) -> int | None:
+    """A literal as the column's event times count; None for anything else, and for what DuckDB might read otherwise."""
+    tokens = _bare(tokens)
+    if key_family(type_) == "integer":
+        text = _spelled(tokens)
+        return int(text) if re.fullmatch(r"-?\d{1,19}", text, re.ASCII) and abs(int(text)) < _MOST else None
+    if type_ not in _TYPES:
+        return None
+    match [token.word or token.kind for token in tokens]:
+        case ["DATE" | "TIMESTAMP" as kind, "string"]:
+            return _moment(tokens[1], kind)
+        case ["CAST", "(", "string", "AS", "DATE" | "TIMESTAMP" as kind, ")"]:
+            return _moment(tokens[2], kind)
+        case ["string", ":", ":", "DATE" | "TIMESTAMP" as kind]:
+            return _moment(tokens[0], kind)
+        case ["string"]:
+            return _moment(tokens[0], "DATE" if type_ == "DATE" else "TIMESTAMP")
+    return None
+
+
+def _moment(token: Token, kind: str) -> int | None:
+    """A date or a moment without a zone, as microseconds; None when it is written in another way, or is none."""
+    text = string_value(token)
+    if not _MOMENT.fullmatch(text) or (kind == "DATE" and len(text) > len("2026-07-01")):
+        return None
+    try:
+        found = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    passed = found - datetime(1970, 1, 1, tzinfo=UTC)
+    return passed.days * _DAY + passed.seconds * _MICROSECONDS + passed.microseconds

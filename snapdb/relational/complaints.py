@@ -1,0 +1,279 @@
+"""What DuckDB complains of, in our words: what was asked, what was found, what to do, and a code for programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from snapdb.errors import BindError, InputError, ParseError, QueryError, SnapdbError
+from snapdb.types.suggest import did_you_mean
+
+__all__ = ["Complaint", "in_our_words"]
+
+
+class Complaint(NamedTuple):
+    """A message in our words."""
+
+    words: str
+    code: str
+    kind: type[SnapdbError]
+
+
+def in_our_words(message: str, before: str = "", after: str = "") -> Complaint | None:
+    """The complaint of a message of one line; None where DuckDB's own words do.
+
+    Args:
+        message: What DuckDB says.
+        before: The query up to the place.
+        after: The query from the end of the place.
+
+    >>> in_our_words('Referenced table "q" not found!; Candidate tables: "p"').words
+    'no "q" among the tables of this query; it reads p'
+    """
+    for pattern, words, code, kind in _SAYINGS:
+        if found := pattern.search(message):
+            said = words.format(*(group or "" for group in found.groups())) if isinstance(words, str) else words(found)
+            return Complaint(said, code, kind)
+    found = _SYNTAX.search(message)
+    return None if found is None else Complaint(_unexpected(found[1], before, after), "query-syntax", ParseError)
+
+
+Found = re.Match[str]
+
+_LISTED = 4
+"""How many candidates a message names."""
+
+_TYPES = {
+    "BOOL": "BOOLEAN",
+    "INT8": "TINYINT",
+    "INT16": "SMALLINT",
+    "INT32": "INTEGER",
+    "INT64": "BIGINT",
+    "INT128": "HUGEINT",
+    "UINT8": "UTINYINT",
+    "UINT16": "USMALLINT",
+    "UINT32": "UINTEGER",
+    "UINT64": "UBIGINT",
+    "UINT128": "UHUGEINT",
+    "INTEGER_LITERAL": "INTEGER",
+    "STRING_LITERAL": "VARCHAR",
+}
+"""Names that DuckDB gives to types inside, and in the language."""
+
+_KNOWN_TYPES = (
+    *(name for name in _TYPES.values() if name != "BOOLEAN"),
+    *("BLOB", "BOOLEAN", "DATE", "DECIMAL", "DOUBLE", "FLOAT", "INT", "INTERVAL", "JSON", "TEXT", "TIME"),
+    *("TIMESTAMP", "TIMESTAMPTZ", "UUID", "VARCHAR"),
+)
+
+_RELATIVE = ", which counts from the folder that the program runs in"
+
+_OPENING = frozenset({"AND", "BY", "FROM", "HAVING", "IN", "JOIN", "LIMIT", "NOT", "ON", "OR", "SELECT", "WHERE"})
+"""Words that cannot be the last."""
+
+_VERSIONS = ("VERSION", "TAG", "TIMESTAMP")
+
+_KEYWORDS = ("FROM", "GROUP", "HAVING", "JOIN", "LIMIT", "ORDER", "UNION", "USING", "WHERE")
+
+
+def _types(text: str) -> str:
+    return re.sub(r"\w+", lambda word: _TYPES.get(word[0], word[0]), text)
+
+
+def _names(text: str | None) -> list[str]:
+    return re.findall(r'"([^"]+)"', text or "")
+
+
+def _near(name: str, known: list[str], otherwise: str) -> str:
+    """What was probably meant, or what there is."""
+    shown = ", ".join(known[:_LISTED]) + (", …" if len(known) > _LISTED else "")
+    return did_you_mean(name, known) or (f"; {otherwise} {shown}" if known else "")
+
+
+def _column(found: Found) -> str:
+    known = [name for name in _names(found[3]) if not name.startswith("snapdb ")]
+    return f'{found[1]} has no column "{found[2]}"{_near(found[2], known, "it has")}'
+
+
+def _function(found: Found) -> str:
+    what = "function" if found[1][0].isalpha() or found[1][0] == "_" else "operator"
+    return f'no {what} "{found[1]}"{did_you_mean(found[1], _names(found[2]))}'
+
+
+def _type(found: Found) -> str:
+    return f'no type "{found[1]}"{did_you_mean(found[1], _KNOWN_TYPES)}'
+
+
+def _arguments(found: Found) -> str:
+    name, given = found[1], _types(found[2])
+    if not name[0].isalpha():
+        return f"no {name} of {given.replace(', ', ' and ')}; cast one of them"
+    candidates = re.findall(r"; [^;(]*\(([^;]*?)\)", found[3])
+    taken = [_types(one.removesuffix(", /").replace(", /,", ",")) for one in candidates]
+    ways = [f"({one})" for one in taken[:_LISTED]] + (["…"] if len(taken) > _LISTED else [])
+    return f"{name} does not take ({given}); it takes {' or '.join(ways)}"
+
+
+def _no_file(found: Found) -> str:
+    absolute = found[1].startswith(("/", "~")) or ":" in found[1]
+    return f'no file "{found[1]}"; look at the path' + (_RELATIVE if not absolute else "")
+
+
+def _not_a_value(found: Found) -> str:
+    where = f" in column {found[3]}" if found[3] else ""
+    return f"{found[1]}{where} is no {_types(found[2])}; correct it, or write TRY_CAST, which gives NULL there"
+
+
+def _too_large(found: Found) -> str:
+    return f"{found[1]} does not fit {_types(found[2])}; take a wider type, or TRY_CAST, which gives NULL there"
+
+
+def _overflow(found: Found) -> str:
+    return f"{found[3]} is beyond {_types(found[2])}; cast an operand to a wider type ({found[1]})"
+
+
+def _unexpected(word: str, before: str, after: str) -> str:
+    """What is wrong with a word; the one before it may have been meant as a keyword, and read as a name."""
+    if word.upper() in _OPENING and not after.strip(" \n;)"):
+        return f'something has to follow "{word}"'
+    earlier = (re.findall(r"\w+", before) or [""])[-1]
+    if word == "=>":
+        return f'"{earlier}" is no kind of version; write VERSION, TAG or TIMESTAMP{did_you_mean(earlier, _VERSIONS)}'
+    known = earlier.upper() in _KEYWORDS or word.upper() in _KEYWORDS
+    hint = "" if known else did_you_mean(earlier, _KEYWORDS) or did_you_mean(word, _KEYWORDS)
+    return f'"{word}" is not expected here{hint}'
+
+
+_SYNTAX = re.compile(r'^syntax error at or near "(.*)"', re.DOTALL)
+_Words = str | Callable[[Found], str]
+
+_SAYINGS: tuple[tuple[re.Pattern[str], _Words, str, type[SnapdbError]], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), words, code, kind)
+    for pattern, words, code, kind in (
+        (r"^Max expression depth limit of (\d+) exceeded",
+         "expressions stand within one another more than {} deep; take them apart, e.g. with WITH",
+         "too-deep", ParseError),
+        (r"Function with name (\S+) does not exist!(.*)",
+         _function,
+         "unknown-function", BindError),
+        (r"^Type with name (\S+) does not exist!",
+         _type,
+         "unknown-type", BindError),
+        (r"argument types '(\S+?)\((.*?)\)'\..*?Candidate functions:(.*)",
+         _arguments,
+         "argument-types", BindError),
+        (r'(?:Table|Values list) "([^"]*)" does not have a column named "([^"]*)"(.*)',
+         _column,
+         "unknown-column", BindError),
+        (r"Cannot extract field '([^']*)' from expression \"([^\"]*)\" because it is not a struct",
+         '{1} has no column "{0}"',
+         "unknown-column", BindError),
+        (r'Referenced table "([^"]*)" not found!(.*)',
+         lambda f: f'no "{f[1]}" among the tables of this query{_near(f[1], _names(f[2]), "it reads")}',
+         "not-in-query", BindError),
+        (r'Column "([^"]*)" in (\w+) list not found in FROM clause(.*)',
+         lambda f: f'no column "{f[1]}" to {f[2]}{_near(f[1], _names(f[3]), "there are")}',
+         "unknown-column", BindError),
+        (r'No matching columns found that match regex "(.*?)"',
+         'no column fits "{0}"; DESCRIBE shows what there is',
+         "unknown-column", BindError),
+        (r'Column "([^"]*)" does not exist on (left|right) side of join',
+         'the {1} side of the join has no column "{0}"; write ON … = …',
+         "unknown-column", BindError),
+        (r'Could not find key "([^"]*)" in struct(.*)',
+         lambda f: f'no field "{f[1]}" in this struct{_near(f[1], _names(f[2]), "it has")}',
+         "unknown-field", BindError),
+        (r'unrecognized configuration parameter "([^"]*)"',
+         'no setting "{0}"; SELECT name FROM duckdb_settings() lists them',
+         "unknown-setting", BindError),
+        (r'[Ii]nvalid named parameter "([^"]*)" for function (\w+)',
+         "{1} has no parameter \"{0}\"; DuckDB's page on {1} lists them",
+         "unknown-parameter", BindError),
+        (r'^Column with name "([^"]*)" already exists',
+         'column "{0}" is named twice; rename one',
+         "duplicate-name", BindError),
+        (r"^DEFAULT value cannot contain (.*)",
+         "a DEFAULT is a constant, and has no {0}; give the value when inserting",
+         "bad-default", BindError),
+        (r'Ambiguous reference to column name "([^"]*)" \(use: (.*)\)',
+         lambda f: f'column "{f[1]}" is in several tables' f" here; write {f[2].replace(chr(39), '')}",
+         "ambiguous-column", BindError),
+        (r'column "snapdb [^"]*" must appear in the GROUP BY',
+         "an aggregate stands here only in a subquery, (SELECT …)",
+         "not-grouped", BindError),
+        (r'column "([^"]*)" must appear in the GROUP BY',
+         'column "{0}" is neither grouped nor aggregated; add it to GROUP BY, or write any_value({0})',
+         "not-grouped", BindError),
+        (r"^aggregate function calls cannot be nested",
+         "an aggregate of an aggregate; take the inner one in a subquery, FROM (SELECT …)",
+         "misplaced-aggregate", BindError),
+        (r"^(\w+) clause cannot contain (aggregates|window functions)",
+         "{0} comes before {1}; filter them with HAVING or QUALIFY, or in a subquery",
+         "misplaced-aggregate", BindError),
+        (r"^Window functions are not supported here",
+         "this function counts over a window; write it OVER (…)",
+         "misplaced-aggregate", BindError),
+        (r'^Function "(\w+)" is a table function',
+         "{0} gives a table; write SELECT * FROM {0}(…)",
+         "table-function", BindError),
+        (r"More than one row returned by a subquery",
+         "a subquery stands for one value here, and gives several rows; take one by an aggregate or LIMIT 1",
+         "several-rows", QueryError),
+        (r"Set operations can only apply to expressions with the same number",
+         "the sides of UNION, INTERSECT or EXCEPT give different numbers of columns; select as many on each",
+         "column-count", BindError),
+        (r"Subquery returns (\d+) columns - expected (\d+)",
+         "the subquery gives {0} columns where {1} are needed; select {1}",
+         "column-count", BindError),
+        (r"^ORDER term out of range - should be between 1 and (\d+)",
+         "ORDER BY takes a column's place from 1 to {0}; write one of them, or its name",
+         "order-place", BindError),
+        (r"Could not convert string ('.*?') to (\S+)(?: when casting from source column (\w+))?",
+         _not_a_value,
+         "bad-value", QueryError),
+        (r"with value (\S+) can't be cast .*destination type (\w+)",
+         _too_large,
+         "value-range", QueryError),
+        (r"^Overflow in (\w+) of (\w+) \((.*)\)",
+         _overflow,
+         "value-range", QueryError),
+        (r"Could not cast value (\S+) to DECIMAL\(38,0\)",
+         "{0} has 39 digits; a HUGEINT column keeps 38",
+         "value-range", QueryError),
+        (r"Could not cast value (\S+) to (\w+\(.*?\))",
+         _too_large,
+         "value-range", QueryError),
+        (r'invalid (\w+) field format: "([^"]*)", expected format is (.*)',
+         'no {0}: "{1}"; write it as {2}',
+         "bad-value", QueryError),
+        (r'Could not parse string "(.*?)" according to format specifier "(.*?)"',
+         '"{0}" is not of the form "{1}"; correct it, or write try_strptime, which gives NULL there',
+         "bad-value", QueryError),
+        (r"^Malformed JSON(?! in file).*?: (.*)",
+         "this is no JSON: {0}; correct it, or write TRY_CAST(… AS JSON)",
+         "bad-value", QueryError),
+        (r'^No files found that match the pattern "(.*)"',
+         _no_file,
+         "no-file", InputError),
+        (r'^No extension found that is capable of reading the file "(.*?)"',
+         "nothing here reads the file \"{0}\" by its name; say read_csv('{0}'), read_json or read_parquet",
+         "unknown-format", BindError),
+        (r"Out of Memory|[Ff]ailed to allocate|could not allocate",
+         "the memory is not enough for this query; take less at once, or run it where there is more",
+         "out-of-memory", QueryError),
+        (r'because schema "([^"]*)" does not exist',
+         'no table or snapshot "{0}"',
+         "unknown-table", BindError),
+        (r"does not support time travel",
+         "AT (…) stands right after a table's name; files, registered data and the names of WITH have no versions",
+         "misplaced-at", BindError),
+        (r"TProtocolException|Thrift|[Dd]ecompress|ZSTD|Snappy",
+         "a Parquet file that this reads is damaged; CHECK DATABASE names it if it is the database's",
+         "unreadable-file", InputError),
+        (r"^No magic bytes found at end of file '(.*?)'",
+         "{0} is no Parquet file, or is cut short; look at what it holds",
+         "unreadable-file", InputError),
+    )
+)  # fmt: skip
+"""DuckDB's words, ours, the code and the kind."""

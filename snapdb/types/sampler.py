@@ -1,0 +1,31 @@
+"""A named SAMPLE statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from snapdb.types.sampling import Method
+
+__all__ = ["Sampler"]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """A SAMPLE statement that was kept under a name, and the facts of it that lists show."""
+
+    id: int
+    name: str
+    text: str
+    """SAMPLE FROM …, whole, as it was written; of SAMPLE USING what that came to."""
+    snapshot: str
+    """The snapshot's name; another snapshot may take its place."""
+    seeds: str
+    """The vertex type of the seeds, or their edge type."""
+    edges: bool
+    """The seeds are edges."""
+    batch: int
+    hops: int
+    method: Method
+    created: int
+    """Microseconds since 1970 UTC."""
+    author: str

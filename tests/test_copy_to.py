@@ -1,0 +1,186 @@
+"""COPY … TO writes one whole file, in every format, or leaves what was there."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import snapdb
+from snapdb import Database
+from snapdb.relational import text_literal
+
+SETUP = """
+CREATE TABLE bought (id BIGINT, what VARCHAR, price DECIMAL(9, 2), day DATE);
+INSERT INTO bought VALUES (1, 'a "b", c', 1.50, '2026-01-01'), (2, NULL, 2.25, NULL), (3, 'dé', 0, '2026-01-03');
+INSERT INTO bought VALUES (4, 'late', 4, '2026-02-01');
+CREATE TABLE newer (a INTEGER);
+CREATE PROPERTY GRAPH shop VERTEX TABLES (bought AS item KEY (id) PROPERTIES (what AS name));
+CREATE SNAPSHOT q OF shop AT (VERSION => 2);
+"""
+ROWS = [
+    (1, 'a "b", c', Decimal("1.50"), date(2026, 1, 1)),
+    (2, None, Decimal("2.25"), None),
+    (3, "dé", Decimal("0.00"), date(2026, 1, 3)),
+    (4, "late", Decimal("4.00"), date(2026, 2, 1)),
+]
+
+
+@pytest.fixture
+def shop(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path / "out")
+    db.script(SETUP)
+    yield db
+    assert [name for name in os.listdir() if name.startswith(".")] == []  # nothing half-written stays
+
+
+def read(path: str, how: str = "SELECT * FROM {}") -> list[tuple[object, ...]]:
+    return duckdb.sql(how.format(text_literal(path))).fetchall()
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "how"),
+    [
+        ("a.parquet", "", "SELECT * FROM {}"),
+        ("a", "", "SELECT * FROM read_parquet({})"),
+        ("a.pq", "(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 2048)", "SELECT * FROM read_parquet({})"),
+        ("a.csv", "", "SELECT * FROM read_csv({}, types = {{'price': 'DECIMAL(9,2)'}})"),
+        ("A.CSV.gz", "", "SELECT * FROM read_csv({}, types = {{'price': 'DECIMAL(9,2)'}})"),
+        ("a.tsv", "", "SELECT * FROM read_csv({}, delim = '\t', types = {{'price': 'DECIMAL(9,2)'}})"),
+        ("a.txt", "(DELIMITER ';', NULLSTR 'none')",
+         "SELECT * FROM read_csv({}, delim = ';', nullstr = 'none', types = {{'price': 'DECIMAL(9,2)'}})"),
+        ("a.json", "", "SELECT id, what, price::DECIMAL(9,2), day FROM read_json({}, format = 'array')"),
+        ("a.jsonl", "", "SELECT id, what, price::DECIMAL(9,2), day FROM read_json({}, format = 'newline_delimited')"),
+        ("a.x", "WITH (FORMAT ndjson)", "SELECT id, what, price::DECIMAL(9,2), day FROM read_json({})"),
+    ],
+)  # fmt: skip
+def test_a_table_comes_back_out_of_every_format(shop: Database, path: str, options: str, how: str) -> None:
+    done = shop.execute(f"COPY bought TO '{path}' {options}")
+    assert (done.message, done.rowcount) == (f"4 rows to {path}", 4)
+    assert read(path, how) == ROWS
+
+
+def test_arrow_files_keep_types(shop: Database) -> None:
+    shop.execute("COPY bought TO 'a.arrow'")
+    with pa.memory_map("a.arrow") as source:
+        table = pa.ipc.open_file(source).read_all()
+    assert table.equals(shop.execute("FROM bought").arrow())
+    shop.execute("COPY (FROM bought WHERE false) TO 'none.arrow'")
+    with pa.memory_map("none.arrow") as source:
+        assert pa.ipc.open_file(source).read_all().schema == table.schema
+
+
+def test_sums_stay_whole_in_parquet(shop: Database) -> None:
+    shop.execute("COPY (SELECT sum(id) AS s, 'x' AS \"odd \"\"name\" FROM bought) TO 'sum.parquet'")
+    assert read("sum.parquet") == [(10, "x")]
+    assert duckdb.sql("FROM 'sum.parquet'").columns == ["s", 'odd "name']
+
+
+def test_columns_versions_elements_and_queries_are_written(shop: Database) -> None:
+    shop.execute("COPY bought AT (VERSION => 2) (what, ID) TO 'columns.csv'")
+    assert Path("columns.csv").read_text() == 'what,id\n"a ""b"", c",1\n,2\ndé,3\n'
+    shop.execute("COPY q.ITEM TO 'element.csv' (HEADER false)")
+    assert Path("element.csv").read_text() == '1,"a ""b"", c"\n2,\n3,dé\n'
+    shop.execute("COPY (SELECT count(*) AS n FROM bought AT (VERSION => 2) WHERE id > $least) TO 'n.csv'", {"least": 1})
+    assert Path("n.csv").read_text() == "n\n2\n"
+    shop.execute("COPY (WITH o AS (FROM q.item) SELECT max(name) AS m FROM o -- the last\n) TO 'with.json'")
+    assert json.loads(Path("with.json").read_text()) == [{"m": "dé"}]
+
+
+def test_a_file_that_is_there_is_replaced_only_by_a_whole_one(shop: Database) -> None:
+    Path("kept.csv").write_text("old")
+    with pytest.raises(snapdb.QueryError, match="boom"):
+        shop.execute("COPY (SELECT CASE WHEN range > 500000 THEN error('boom') END FROM range(600000)) TO 'kept.csv'")
+    assert Path("kept.csv").read_text() == "old"
+    shop.execute("COPY (SELECT 1 AS a) TO 'kept.csv'")
+    assert Path("kept.csv").read_text() == "a\n1\n"
+
+
+@pytest.mark.parametrize("path", ["huge.csv", "huge.arrow"])
+def test_a_stopped_copy_leaves_nothing(shop: Database, path: str) -> None:
+    stopper = threading.Timer(0.3, shop.interrupt)
+    stopper.start()
+    try:
+        with pytest.raises(snapdb.QueryError) as raised:
+            shop.execute(f"COPY (SELECT a.range, b.range FROM range(1000000) a, range(100000) b) TO '{path}'")
+    finally:
+        stopper.cancel()
+    assert raised.value.code == "interrupted"
+    assert not Path(path).exists()
+    assert shop.execute("SELECT count(*) FROM bought").fetchone() == (4,)
+
+
+def test_a_link_is_written_through(shop: Database) -> None:
+    Path("real.csv").write_text("")
+    Path("link.csv").symlink_to("real.csv")
+    shop.execute("COPY (SELECT 1 AS a) TO 'link.csv'")
+    assert Path("link.csv").is_symlink()
+    assert Path("real.csv").read_text() == "a\n1\n"
+
+
+def test_names_of_files_are_only_names(shop: Database) -> None:
+    path = "it's; DROP TABLE bought;--\"ü.csv"
+    shop.execute(f"COPY bought TO {text_literal(path)}")
+    assert os.listdir() == [path]
+    assert len(shop.execute("FROM bought").fetchall()) == 4
+
+
+def test_a_transaction_writes_what_it_sees(shop: Database) -> None:
+    shop.script("BEGIN; DELETE FROM bought WHERE id > 1; COPY bought (id) TO 'seen.csv'; ROLLBACK;")
+    assert Path("seen.csv").read_text() == "id\n1\n"
+    assert len(shop.execute("FROM bought").fetchall()) == 4
+
+
+def test_a_database_that_is_only_read_can_be_copied_out(shop: Database) -> None:
+    shop.close()
+    with snapdb.connect(Path("..") / "test.snapdb", read_only=True) as reader:
+        assert reader.execute("COPY bought TO 'out.csv'").rowcount == 4
+
+
+@pytest.mark.parametrize(
+    ("statement", "place", "message"),
+    [
+        ("COPY bought TO ''", "''", "COPY TO needs a path"),
+        ("COPY bought TO '.'", "'.'", "is a folder; name a file in it"),
+        ("COPY bought TO '/dev/null'", "'/dev/null'", "is no plain file"),
+        ("COPY bought TO 'no/such.csv'", "'no/such.csv'", "its folder is not there"),
+        ("COPY bought TO 'no/such.arrow'", "'no/such.arrow'", "No such file or directory"),
+        ("COPY bought TO '../test.snapdb/catalog.sqlite'", "'../test.snapdb/catalog.sqlite'", "database's own folder"),
+        ("COPY bought TO 'x' (FORMAT parqet)", "FORMAT", 'did you mean "parquet"'),
+        ("COPY bought TO 'x.csv' (HEADR)", "HEADR", 'did you mean "header"'),
+        ("COPY bought TO 'x.arrow' (COMPRESSION zstd)", "COMPRESSION", "no option COMPRESSION for arrow"),
+        ("COPY bought TO 'x.csv' (DELIM ';', SEP ',')", "SEP", "SEP is given twice"),
+        ("COPY bought TO 'x.csv' (FORMAT csv, FORMAT json)", "FORMAT", "FORMAT is given twice"),
+        ("COPY bought TO 'x' (PARTITION_BY (day))", "PARTITION_BY", "COPY TO writes one file"),
+        ("COPY bougth TO 'x'", "bougth", 'did you mean "bought"'),
+        ("COPY bought (wat) TO 'x'", "wat", 'no column "wat" in bought'),
+        ("COPY bought AT (VERSION => 99) TO 'x'", "99", "version"),
+        ("COPY newer AT (VERSION => 1) TO 'x'", "newer", "version 1 has no table newer"),
+        ("COPY q.itm TO 'x'", "itm", 'snapshot q has no element "itm"'),
+        ("COPY z.item TO 'x'", "z", "snapshot"),
+        ("COPY q.item AT (VERSION => 1) TO 'x'", "AT (VERSION => 1)", "pinned to its version"),
+        ("COPY (SELECT nope FROM bought) TO 'x.csv'", "nope", 'no column "nope"'),
+        ("COPY (DELETE FROM bought) TO 'x.csv'", "DELETE", "expected a query or a statement"),
+        ("COPY () TO 'x.csv'", ")", "expected a query or a statement"),
+        ("COPY bought TO x", "x", "expected a string in single quotes"),
+        ("COPY bought FROM 'x' (FORCE_QUOTE (id))", "id", "takes one value"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_written_is_said_at_its_place(shop: Database, statement: str, place: str, message: str) -> None:
+    with pytest.raises(snapdb.SnapdbError) as raised:
+        shop.execute(statement)
+    error = raised.value
+    assert message in error.message
+    assert error.span is not None
+    assert error.text is not None
+    assert error.text[error.span.start : error.span.stop] == place
+    assert os.listdir() == []

@@ -1,0 +1,189 @@
+"""docs/language.md and its pages: grammar excerpts are the grammar, and every statement is in the table without a hole.
+
+`SNAPDB_RECORD=1` rewrites the excerpts and the table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import snapdb
+from snapdb.errors import SnapdbError
+from snapdb.sql import ast, parse
+from tests.slt import parse_slt
+
+ROOT = Path(__file__).resolve().parent.parent
+LANGUAGE = ROOT / "docs" / "language.md"
+PAGES = sorted((ROOT / "docs" / "language").glob("*.md"))
+RECORD = bool(os.environ.get("SNAPDB_RECORD"))
+EXCERPT = re.compile(r"<!-- grammar: (\w+): ([\w ]+) -->\n(?:\n```lark\n.*?\n```\n)?", re.DOTALL)
+RULE = re.compile(r"^(\w+): .*(?:\n +\|.*)*", re.MULTILINE)
+TABLE = re.compile(r"(<!-- statements -->\n).*(<!-- /statements -->)", re.DOTALL)
+
+
+class Row(NamedTuple):
+    """One statement of the language."""
+
+    words: str
+    page: str
+    example: str
+    python: str = ""
+    """What there is in Python beside `db.execute`."""
+    command: str = ""
+    """What there is on the command line beside -c and -f."""
+    later: bool = False
+
+
+SEEDS = "SEEDS (SELECT cid FROM customer WHERE cid < 3) AS customer FANOUT (bought OUT => [2])"
+ROWS: dict[type[ast.Statement], Row] = {
+    ast.Query: Row("SELECT …", "select", "SELECT count(*) FROM june.bought"),
+    ast.CreateTable: Row("CREATE TABLE", "create-table", "CREATE TABLE made AS SELECT 1 AS a"),
+    ast.Insert: Row("INSERT", "insert", "INSERT INTO made VALUES (2)"),
+    ast.Update: Row("UPDATE", "update", "UPDATE made SET a = 3 WHERE a = 2"),
+    ast.Delete: Row("DELETE", "delete", "DELETE FROM made WHERE a = 3"),
+    ast.AlterTable: Row("ALTER TABLE", "alter-table", "ALTER TABLE made ADD COLUMN b INTEGER"),
+    ast.CopyTo: Row("COPY … TO", "copy", "COPY made TO 'made.parquet'", command="`--format`, `-o`"),
+    ast.CopyFrom: Row("COPY … FROM", "copy", "COPY made FROM 'made.parquet' (FORMAT parquet)"),
+    ast.CopySnapshotTo: Row("COPY SNAPSHOT", "copy", "COPY SNAPSHOT june TO 'out' (FORMAT npz)", later=True),
+    ast.CopySampleTo: Row("COPY (SAMPLE …)", "copy", f"COPY (SAMPLE FROM june {SEEDS}) TO 'out'", later=True),
+    ast.CreateGraph: Row(
+        "CREATE PROPERTY GRAPH", "create-property-graph", "CREATE PROPERTY GRAPH g VERTEX TABLES (customer KEY (cid))"
+    ),
+    ast.SetRetention: Row(
+        "ALTER PROPERTY GRAPH", "create-property-graph", "ALTER GRAPH shop SET RETENTION (all '3 days')", later=True
+    ),
+    ast.CreateSnapshot: Row("CREATE SNAPSHOT", "create-snapshot", "CREATE SNAPSHOT late OF shop"),
+    ast.RefreshSnapshot: Row("REFRESH SNAPSHOT", "refresh-snapshot", "REFRESH SNAPSHOT late"),
+    ast.ExpireSnapshots: Row("EXPIRE SNAPSHOTS", "expire-snapshots", "EXPIRE SNAPSHOTS RETAIN LAST 9 DRY RUN"),
+    ast.Sample: Row("SAMPLE FROM", "sample", f"SAMPLE FROM june {SEEDS}", python="`db.stream(sql)`"),
+    ast.CreateSampler: Row("CREATE SAMPLER", "create-sampler", f"CREATE SAMPLER train AS SAMPLE FROM june {SEEDS}"),
+    ast.SampleUsing: Row("SAMPLE USING", "sample", "SAMPLE USING train BATCH 2", python="`db.stream(name)`"),
+    ast.Audit: Row("AUDIT SAMPLE", "audit", "AUDIT SAMPLE USING train", python="`batch.audit()`"),
+    ast.Explain: Row("EXPLAIN", "explain", "EXPLAIN SAMPLE USING train"),
+    ast.Show: Row("SHOW", "show", "SHOW SAMPLERS", python="`db.names()`", command="`\\dt`, `\\ds`, … at the prompt"),
+    ast.Describe: Row("DESCRIBE", "describe", "DESCRIBE june", command="`\\d` at the prompt"),
+    ast.Summarize: Row("SUMMARIZE SNAPSHOT", "summarize", "SUMMARIZE SNAPSHOT june"),
+    ast.CreateTag: Row("CREATE TAG", "create-tag", "CREATE TAG now"),
+    ast.DiffTable: Row("DIFF TABLE", "diff", "DIFF TABLE bought FROM VERSION 3"),
+    ast.DiffGraph: Row("DIFF GRAPH", "diff", "DIFF GRAPH shop FROM VERSION 3"),
+    ast.DiffSnapshot: Row("DIFF SNAPSHOT", "diff", "DIFF SNAPSHOT late WITH june"),
+    ast.Begin: Row("BEGIN", "transactions", "BEGIN", python="`db.transaction()`"),
+    ast.Commit: Row("COMMIT", "transactions", "COMMIT", python="`db.transaction()`"),
+    ast.Rollback: Row("ROLLBACK", "transactions", "ROLLBACK", python="`db.transaction()`"),
+    ast.CheckDatabase: Row(
+        "CHECK DATABASE", "check", "CHECK DATABASE", python="`connect(verify=True)`", command="`snapdb check`"
+    ),
+    ast.Vacuum: Row("VACUUM", "vacuum", "VACUUM DRY RUN"),
+    ast.Drop: Row("DROP", "drop", "DROP SAMPLER train"),
+    ast.CreateCache: Row("CREATE CACHE", "cache", "CREATE CACHE hot ON SAMPLER train", later=True),
+    ast.RefreshCache: Row("REFRESH CACHE", "cache", "REFRESH CACHE hot", later=True),
+    ast.CreateTask: Row("CREATE TASK", "task", "CREATE TASK t SCHEDULE EVERY INTERVAL '1 day' AS VACUUM", later=True),
+    ast.AlterTask: Row("ALTER TASK", "task", "ALTER TASK t SUSPEND", later=True),
+    ast.ExecuteTask: Row("EXECUTE TASK", "task", "EXECUTE TASK t", later=True),
+}
+"""By the class that a statement is parsed to, in an order in which the examples can run."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory with the database of the examples."""
+    monkeypatch.chdir(tmp_path)
+    (setup,) = re.findall(r"```sql\n(.*?)```", LANGUAGE.read_text("utf-8"), re.DOTALL)
+    with snapdb.connect("shop.snapdb") as db:
+        db.script(setup)
+    return tmp_path
+
+
+def classes(kind: type[ast.Statement]) -> Iterator[type[ast.Statement]]:
+    """Every class of statements; dataclasses with slots leave a twin behind, which is no statement of the module."""
+    for below in kind.__subclasses__():
+        if getattr(ast, below.__name__, None) is below:
+            yield below
+        yield from classes(below)
+
+
+def filled(found: re.Match[str]) -> str:
+    """A marked place with the rules that it names."""
+    grammar, names = found.groups()
+    rules = {rule.group(1): rule.group() for rule in RULE.finditer((ROOT / "grammar" / f"{grammar}.lark").read_text())}
+    text = "\n".join(rules[name] for name in names.split())
+    return f"<!-- grammar: {grammar}: {names} -->\n\n```lark\n{text}\n```\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_excerpts_of_a_page_are_the_grammar(page: Path) -> None:
+    text = page.read_text("utf-8")
+    wanted = EXCERPT.sub(filled, text)
+    if RECORD:
+        page.write_text(wanted, "utf-8")
+    else:
+        assert text == wanted
+
+
+def test_every_statement_is_in_the_table() -> None:
+    assert set(ROWS) == set(classes(ast.Statement))
+    assert {row.page for row in ROWS.values()} == {page.stem for page in PAGES}
+
+
+def files() -> dict[type[ast.Statement], str]:
+    """For each class of statements the file with most records that run it or, of what none runs, that refuse it."""
+    found: dict[type[ast.Statement], Counter[tuple[bool, str]]] = {}
+    for path in sorted((ROOT / "tests" / "sql").glob("*.slt")):
+        for record in parse_slt(path.read_text("utf-8")):
+            if record.kind in ("ok", "query", "error"):
+                try:
+                    statements = parse(record.body)
+                except SnapdbError:
+                    continue
+                for statement in statements:
+                    found.setdefault(type(statement), Counter())[record.kind != "error", path.name] += 1
+    return {kind: max(counts, key=lambda place: (place[0], counts[place]))[1] for kind, counts in found.items()}
+
+
+def test_the_table_of_statements_has_no_hole() -> None:
+    tested = files()
+    lines = ["| SQL | Python | command line | page | .slt |", "|---|---|---|---|---|"]
+    for kind, row in ROWS.items():
+        words = f"`{row.words}`{', *later*' if row.later else ''}"
+        python = ", ".join(filter(None, ("`execute`", row.python)))
+        command = ", ".join(filter(None, ("`-c`", row.command)))
+        lines.append(f"| {words} | {python} | {command} | [{row.page}](language/{row.page}.md) | `{tested[kind]}` |")
+    text = LANGUAGE.read_text("utf-8")
+    wanted = TABLE.sub(lambda place: f"{place[1]}\n{chr(10).join(lines)}\n\n{place[2]}", text)
+    if RECORD:
+        LANGUAGE.write_text(wanted, "utf-8")
+    else:
+        assert text == wanted
+
+
+def test_every_statement_runs_from_python(folder: Path) -> None:
+    with snapdb.connect("shop.snapdb") as db:
+        for kind, row in ROWS.items():
+            (statement,) = parse(row.example)
+            assert type(statement) is kind
+            if kind is ast.Rollback:
+                db.execute("BEGIN")
+            if row.later:
+                with pytest.raises(snapdb.BindError, match="not in this version") as caught:
+                    db.execute(row.example)
+                assert caught.value.code == "later"
+            else:
+                db.execute(row.example).fetchall()
+
+
+def test_every_statement_runs_from_the_command_line(folder: Path) -> None:
+    lines = [("BEGIN;\n" if kind is ast.Rollback else "") + f"{row.example};\n" for kind, row in ROWS.items()]
+    command = [sys.executable, "-m", "snapdb_cli", "shop.snapdb", "--on-error", "continue", "--format", "csv"]
+    done = subprocess.run(command, input="".join(lines), capture_output=True, text=True, check=False)
+    refused = done.stderr.count("not in this version")
+    assert (done.returncode, refused) == (1, sum(row.later for row in ROWS.values())), done.stderr
+    assert done.stderr.count("Error: ") == refused, done.stderr

@@ -1,0 +1,206 @@
+"""Completion: what is offered where, without a terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+
+import snapdb
+from snapdb.errors import SnapdbError
+from snapdb.sql import parse
+from snapdb_cli.commands import COMMANDS
+from snapdb_cli.completion import NamesCompleter, complete, suggest
+from snapdb_cli.completion_names import Known
+from snapdb_cli.repl_highlight import Highlighter
+
+SOCIAL = """
+CREATE TABLE person AS SELECT i AS pid, i % 2 AS half FROM range(4) r(i);
+CREATE TABLE knows AS SELECT i AS a, (i + 1) % 4 AS b, i AS ts FROM range(4) r(i);
+CREATE PROPERTY GRAPH social VERTEX TABLES (person KEY (pid)) EDGE TABLES (knows SOURCE KEY (a) REFERENCES person
+  DESTINATION KEY (b) REFERENCES person EVENT TIME (ts));
+CREATE SNAPSHOT early OF social FOR EVENT_TIME AS OF 2;
+CREATE SAMPLER train AS SAMPLE FROM early SEEDS (SELECT pid FROM person) AS person FANOUT (knows => [2]);
+CREATE TAG first;
+"""
+SAMPLED = "SAMPLE FROM early SEEDS (SELECT pid FROM person) AS person "
+
+
+@pytest.fixture(scope="module")
+def known() -> Iterator[Known]:
+    with snapdb.connect() as database:
+        database.script(SOCIAL)
+        yield Known.found(database.names())
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("SELECT * FROM pe", ["person"]),
+        ("SELECT * FROM ", ["person", "knows", "early", "snapdb"]),
+        ("SELECT * FROM early.kn", ["knows"]),
+        ("SELECT * FROM snapdb.vers", ["versions"]),
+        ("SELECT * FROM person p JOIN knows k ON k.", ["a", "b", "ts"]),
+        ("SELECT * FROM person p JOIN knows k ON p.pi", ["pid"]),
+        ("SELECT * FROM person WHERE ", ["pid", "half"]),
+        ("SELECT pid fr", ["from"]),
+        ("WITH q AS (SELECT 1 AS z) SELECT * FROM q", ["q"]),
+        ("SELECT * FROM person AT (TAG => ", ["'first'"]),
+        ("INSERT INTO ", ["person", "knows"]),
+        ("INSERT INTO knows (", ["a", "b", "ts"]),
+        ("UPDATE person SET ", ["pid", "half"]),
+        ("UPDATE person SET pid = hal", ["half"]),
+        ("DELETE FROM knows WHERE ", ["a", "b", "ts"]),
+        ("ALTER TABLE person DROP COLUMN h", ["half"]),
+        ("DROP SNAPSHOT IF EXISTS ", ["early"]),
+        ("DROP GRAPH ", ["social", "IF EXISTS"]),
+        ("DESCRIBE SAMPLER ", ["train"]),
+        ("CREATE SNAPSHOT x OF ", ["social"]),
+        ("CREATE SNAPSHOT x OF social WHERE knows.", ["a", "b", "ts"]),
+        ("CREATE SNAPSHOT x OF social ELEMENTS (person, ", ["person", "knows"]),
+        ("REFRESH SNAPSHOT ", ["early"]),
+        ("DIFF SNAPSHOT early WITH ", ["early"]),
+        ("DIFF TABLE knows FROM VERSION 1 ", ["ROWS", "TO"]),
+        ("SAMPLE FROM ", ["early"]),
+        ("SAMPLE USING ", ["train"]),
+        ("SAMPLE FROM early SEEDS (SELECT pid FROM pers", ["person"]),
+        ("SAMPLE FROM early SEEDS (SELECT 1) AS ", ["person"]),
+        ("SAMPLE FROM early SEEDS EDGES ", ["knows"]),
+        (SAMPLED + "FANOUT (kn", ["knows"]),
+        (SAMPLED + "FANOUT (knows => [2], ", ["knows", "DEFAULT"]),
+        (SAMPLED + "FANOUT (knows => [2]) METHOD BOT", ["BOTTOMK"]),
+        (SAMPLED + "FANOUT (knows => [2]) ON ", ["'cpu'", "'cuda'", "'cuda:0'"]),
+        ("EXPLAIN ANALYZE SAMPLE FROM ", ["early"]),
+        ("EXPLAIN SELECT * FROM pers", ["person"]),
+        ("CREATE PROPERTY GRAPH g VERTEX TABLES (", ["person", "knows"]),
+        ("CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (", ["pid", "half"]),
+        ("CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (pid)) EDGE TABLES (knows SOURCE KEY (", ["a", "b", "ts"]),
+        ("SHOW TABLES; SELECT * FROM pers", ["person"]),
+        ("\\d ea", ["early"]),
+        ("\\tim", ["\\timing"]),
+        ("\\set expanded ", ["on", "off", "auto"]),
+        (".mode ma", ["markdown"]),
+        ("\\e SELECT * FROM pers", ["person"]),
+    ],
+)
+def test_what_may_follow_is_offered(known: Known, text: str, offered: list[str]) -> None:
+    assert suggest(text, known) == offered
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT 1 -- pers", "SELECT 12", "SELECT /* pers", "CREATE TAG IF NOT EXISTS ", "SELECT $1"]
+)
+def test_nothing_is_offered_where_nothing_known_can_stand(known: Known, text: str) -> None:
+    assert suggest(text, known) == []
+
+
+def test_the_clauses_of_a_sample_are_offered_once_each(known: Known) -> None:
+    text = SAMPLED + "FANOUT (knows => [2]) "
+    assert "BATCH" in suggest(text, known)
+    assert "FANOUT" not in suggest(text, known)
+    assert "BATCH" not in suggest(text + "BATCH 4 ", known)
+    assert "METHOD" in suggest(text + "BATCH 4 ", known)
+
+
+def test_columns_of_a_select_list_are_those_of_the_tables_behind_it(known: Known) -> None:
+    assert suggest("SELECT p", known, " FROM knows")[0] != "pid"
+    assert suggest("SELECT p", known, " FROM person")[0] == "pid"
+    assert suggest("SELECT ", known, " FROM knows k WHERE true") == ["a", "b", "ts", "k"]
+    assert suggest("SELECT e_", known, " FROM early.knows")[0] == "e_id"
+
+
+def test_a_statement_begins_with_what_the_grammars_take() -> None:
+    begun = suggest("", Known())
+    assert {"SELECT", "CREATE TABLE", "SAMPLE FROM", "SHOW SNAPSHOTS", "EXPIRE SNAPSHOTS", "EXPLAIN"} <= set(begun)
+    assert not any("CACHE" in words or "TASK" in words for words in begun)
+
+
+def test_misspelt_and_scattered_letters_find_what_was_meant(known: Known) -> None:
+    assert suggest("SELECT * FROM persn", known) == ["person"]
+    assert suggest("SELECT * FROM erson", known) == ["person"]
+    assert suggest("SELET", known)[0] == "SELECT"
+    assert suggest("SELECT cod", Known(functions=("sum", "count_odd")))[0] == "count_odd("
+
+
+def test_the_case_of_words_follows_what_is_typed() -> None:
+    assert "SAMPLE FROM" in suggest("SA", Known())
+    assert "sample from" in suggest("sa", Known())
+
+
+def test_names_that_need_quotes_get_them() -> None:
+    odd = Known.found({"tables": ["my table", "order", "plain"], "columns_of": {"my table": ['a"b']}})
+    assert suggest("SELECT * FROM ", odd) == ['"my table"', '"order"', "plain"]
+    assert suggest('SELECT * FROM "my', odd) == ['"my table"']
+    assert suggest('SELECT * FROM "my table" WHERE ', odd) == ['"a""b"']
+
+
+def test_files_and_folders_are_offered_inside_quotes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "day's.parquet").touch()
+    (tmp_path / ".hidden").touch()
+    monkeypatch.chdir(tmp_path)
+    assert suggest("SELECT * FROM '", Known()) == ["raw/"]
+    assert suggest("COPY t FROM 'raw/d", Known()) == ["day''s.parquet"]
+    assert suggest("\\i raw/", Known()) == ["day's.parquet"]
+    assert suggest("\\i .hid", Known()) == [".hidden"]
+    assert suggest("SELECT * FROM 'nowhere/", Known()) == []
+
+
+def test_what_is_offered_is_what_the_parser_takes(known: Known) -> None:
+    """Every word that completion offers after a statement that is whole makes another that can be read so far."""
+    whole = SAMPLED + "FANOUT (knows => [2])"
+    for word in suggest(whole + " ", known):
+        with pytest.raises(SnapdbError) as caught:
+            parse(f"{whole} {word} ?")
+        assert caught.value.span is not None
+        assert caught.value.span.start > len(whole), (word, str(caught.value))
+
+
+def test_every_command_is_offered_by_its_name() -> None:
+    for name in (name for command in COMMANDS for name in command.names if name[0] in "\\."):
+        assert name in suggest(name, Known())
+
+
+def test_ten_thousand_columns_take_less_than_fifty_milliseconds() -> None:
+    columns = {f"t{i}": [f"column_{i}_{j}" for j in range(100)] for i in range(100)}
+    many = Known.found({"tables": list(columns), "columns_of": columns, "functions": [f"f{i}" for i in range(700)]})
+    complete("", many)  # builds the grammars
+    taken = []
+    for text in ("SELECT c", "SELECT colmn_7", "SELECT x9_99", "SELECT nothing_of_it", "SELECT * FROM t5 WHERE "):
+        best = float("inf")
+        for _ in range(5):
+            started = time.thread_time()
+            complete(text, many)
+            best = min(best, time.thread_time() - started)
+        taken.append(best)
+    assert max(taken) < 0.05
+
+
+def test_tab_asks_and_letters_do_not_unless_there_are_some(known: Known) -> None:
+    completer = NamesCompleter(lambda: known)
+    typed, asked = CompleteEvent(text_inserted=True), CompleteEvent(completion_requested=True)
+    assert list(completer.get_completions(Document("SELECT * FROM "), typed)) == []
+    assert [c.text for c in completer.get_completions(Document("SELECT * FROM pers"), typed)] == ["person"]
+    assert [c.text for c in completer.get_completions(Document("SELECT count(*) FROM early.kno"), asked)] == ["knows"]
+
+
+@pytest.mark.parametrize(
+    ("text", "piece", "style"),
+    [
+        ("SAMPLE FROM q3 SEEDS (1)", "SEEDS", "keyword"),
+        ("SAMPLE FROM q3 SEEDS (1)", "q3", "name"),
+        ("SELECT 'it''s' AS x", "'it''s'", "string"),
+        ("SELECT 'unfinished", "'unfinished", "unfinished"),
+        ("SELECT 1 -- why", "-- why", "comment"),
+        ("SELECT 1.5", "1.5", "number"),
+        ("\\timing on", "\\timing", "command"),
+    ],
+)
+def test_what_is_typed_is_coloured_by_what_it_is(text: str, piece: str, style: str) -> None:
+    line = Highlighter().lex_document(Document(text))(0)
+    assert style in next(kind for kind, part, *_ in line if part == piece)
+    assert "".join(part for _, part, *_ in line) == text

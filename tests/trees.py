@@ -1,0 +1,515 @@
+"""Random statements of the language as trees, one strategy a class, for whoever wants to print, parse or run them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import fields
+from decimal import Decimal
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from hypothesis import strategies as st
+
+from snapdb.errors import Span
+from snapdb.sql import ast
+from snapdb.types import FORMS
+
+__all__ = ["NAMES", "STATEMENTS", "WORDS", "names", "statements"]
+
+T = TypeVar("T")
+NOWHERE = Span(0, 0)
+
+
+def _words() -> list[str]:
+    """Every keyword of every grammar, and words that the readers of islands know."""
+    grammars = [entry.read_text() for entry in files("snapdb_grammar").iterdir() if entry.name.endswith(".lark")]
+    found = {word for text in grammars for word in re.findall(r'"([A-Za-z_]+)"i', text)}
+    return sorted(found | {"MESSAGE", "RETURNING", "ON", "CONFLICT", "SELECT", "BY", "AND", "NULL", "UNION", "JOIN"})
+
+
+WORDS = _words()
+PLAIN = [
+    "bought",
+    "customer",
+    "item",
+    "ts",
+    "été",
+    "名前",
+    "Wide Name",
+    'say "hi"',
+    "semi;colon",
+    "it's",
+    "-- no",
+    "/*",
+]
+ODD = [
+    "a\nb",
+    "a\r\nb",
+    "tab\t",
+    "\u202egnirts",
+    "zero\u200bwidth",
+    "\\",
+    "$$",
+    "$x",
+    "?",
+    "1st",
+    "\u017fet",
+    "😀",
+]
+NAMES = [*PLAIN, *ODD, *WORDS, *map(str.lower, WORDS)]
+
+QUERIES = [
+    "SELECT cid FROM customer",
+    "select * FROM bought AT (VERSION => 3) AS b WHERE b.note = 'a;b'",
+    "WITH t AS (SELECT 1 AS a) SELECT a FROM t",
+    "VALUES (1, 'it''s'), (2, $$as is$$)",
+    'FROM "Order item" -- a comment\n LIMIT 3',
+    "(SELECT 1) UNION ALL (SELECT 2)",
+    "SELECT /* nested /* comment */ */ 'MESSAGE' || E'\\'x\\n'",
+]
+EXPRESSIONS = [
+    "1",
+    "-2.5",
+    "now() - INTERVAL '7 days'",
+    "qty + 1",
+    "(SELECT max(a) FROM t)",
+    "f(a, [1, 2])",
+    "{'a': 1}",
+]
+CONDITIONS = ["bought.qty > 0", "note LIKE '%;--%' AND (a OR b)", "a IS DISTINCT FROM b", '"at" IS NOT NULL']
+SOURCES = ["price p JOIN shop s USING (sid)", "(SELECT 1 AS a) x, t", "price AT (VERSION => 7) AS p"]
+COLUMNS = ["cid BIGINT NOT NULL, name VARCHAR", '"odd name" DECIMAL(10, 2)', "v FLOAT[4], s STRUCT(a INTEGER)"]
+COLUMN = ["note VARCHAR", "note VARCHAR DEFAULT ''", '"odd name" FLOAT[4] NOT NULL']
+MOMENTS = [
+    "400",
+    "-5",
+    "- 5",
+    "'2026-01-01'",
+    "DATE '2026-07-01'",
+    "timestamp '2026-07-01 10:00'",
+    "now()",
+    "1 + 2",
+    "(3)",
+]
+LENGTHS = [
+    "INTERVAL '7 days'",
+    "INTERVAL 3 days",
+    "INTERVAL - 3 DAY",
+    "interval '3' hour",
+    "INTERVAL (1 + 2) days",
+    "-4",
+]
+
+_HELD = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
+texts = st.one_of(
+    st.sampled_from(["", "it's", "a;b -- c", "line\nend", "\\n", "/*", "$$", "名前"]), st.text(_HELD, max_size=8)
+)
+names = st.builds(ast.Name, st.one_of(st.sampled_from(NAMES), st.text(_HELD, min_size=1, max_size=6)), st.just(NOWHERE))
+counts = st.integers(-3, 10**12)
+
+
+def _island(texts: Sequence[str]) -> st.SearchStrategy[ast.Island]:
+    return st.builds(ast.Island, st.sampled_from(texts), st.just(NOWHERE))
+
+
+def _some(strategy: st.SearchStrategy[T], least: int = 1, most: int = 3) -> st.SearchStrategy[tuple[T, ...]]:
+    return st.lists(strategy, min_size=least, max_size=most).map(tuple)
+
+
+def _maybe(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[T | None]:
+    return st.none() | strategy
+
+
+def _said(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[ast.Said[T] | None]:
+    return _maybe(st.builds(ast.Said, strategy, st.just(NOWHERE)))
+
+
+def _tree(cls: type[T], /, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
+    """A tree of a class whose places, if it has any, lie nowhere; a flag is drawn where nothing is said of it."""
+    given: dict[str, st.SearchStrategy[Any]] = {}
+    for field in fields(cls):  # type: ignore[arg-type]
+        if not field.compare:
+            given[field.name] = st.just("" if field.name == "source" else NOWHERE)
+        elif field.type == "bool":
+            given[field.name] = st.booleans()
+    return st.builds(cls, **{**given, **parts})
+
+
+def _bound() -> st.SearchStrategy[ast.VersionBound]:
+    values = {"VERSION": EXPRESSIONS, "TIMESTAMP": EXPRESSIONS, "TAG": ["'june'", "'it''s'", "E'\\n'", "$$x$$"]}
+    kinds = [_tree(ast.VersionBound, kind=st.just(kind), value=_island(value)) for kind, value in values.items()]
+    return st.one_of(kinds)
+
+
+columns = _some(names)
+any_columns = _some(names, 0)
+messages = _maybe(texts)
+bounds = _bound()
+"""Of AT and DIFF."""
+
+create_table = st.one_of(
+    _tree(ast.CreateTable, name=names, definition=_island(COLUMNS), query=st.none(), message=messages),
+    _tree(ast.CreateTable, name=names, definition=st.none(), query=_island(QUERIES), message=messages),
+)
+insert = _tree(ast.Insert, table=names, columns=any_columns, query=_island(QUERIES), message=messages)
+update = _tree(
+    ast.Update,
+    table=names,
+    alias=_maybe(names),
+    assignments=_some(_tree(ast.Assignment, column=names, value=_island(EXPRESSIONS))),
+    others=_maybe(_island(SOURCES)),
+    where=_maybe(_island(CONDITIONS)),
+    message=messages,
+)
+delete = _tree(
+    ast.Delete,
+    table=names,
+    alias=_maybe(names),
+    others=_maybe(_island(SOURCES)),
+    where=_maybe(_island(CONDITIONS)),
+    message=messages,
+)
+changes = st.one_of(
+    _tree(ast.AddColumn, definition=_island(COLUMN)),
+    _tree(ast.DropColumn, column=names),
+    _tree(ast.RenameColumn, column=names, new=names),
+)
+alter_table = _tree(ast.AlterTable, table=names, action=changes, message=messages)
+
+single = st.one_of(st.booleans(), counts, st.floats(-1e30, 1e30), texts)
+copy_from = _tree(
+    ast.CopyFrom,
+    table=names,
+    columns=any_columns,
+    path=texts,
+    options=_some(st.tuples(names, single), 0),
+    message=messages,
+)
+copy_options = _some(st.tuples(names, single | columns), 0)
+copy_to = st.one_of(
+    _tree(
+        ast.CopyTo,
+        snapshot=st.none(),
+        table=names,
+        at=_maybe(bounds),
+        columns=any_columns,
+        query=st.none(),
+        path=texts,
+        options=copy_options,
+    ),
+    _tree(
+        ast.CopyTo,
+        snapshot=names,
+        table=names,
+        at=st.none(),
+        columns=any_columns,
+        query=st.none(),
+        path=texts,
+        options=copy_options,
+    ),
+    _tree(
+        ast.CopyTo,
+        snapshot=st.none(),
+        table=st.none(),
+        at=st.none(),
+        columns=st.just(()),
+        query=_island(QUERIES),
+        path=texts,
+        options=copy_options,
+    ),
+)
+copy_snapshot_to = _tree(ast.CopySnapshotTo, snapshot=names, path=texts, options=copy_options)
+
+event_times = {
+    most: _maybe(_tree(ast.EventTime, columns=_some(names, 1, most))) for most in (1, 2)
+}  # a vertex is born, an edge ends as well
+sparse = _tree(ast.SparseClause, width=_maybe(st.integers(1, 2**31 - 1)))
+history = _tree(ast.HistoryClause, table=names, key=columns, event_time=names)
+about_features = {
+    "default": _maybe(st.floats(-1e30, 1e30) | st.integers(-9, 9).map(float)),
+    "dtype": _maybe(names),
+    "sparse": _maybe(sparse),
+    "history": _maybe(history),
+}
+features = _some(
+    st.one_of(
+        _tree(ast.FeatureClause, columns=_some(names, 1, 1), name=_maybe(names), **about_features),
+        _tree(ast.FeatureClause, columns=_some(names, 2), name=names, **about_features),
+    ),
+    0,
+    2,
+)
+properties = _maybe(
+    st.one_of(
+        _tree(
+            ast.PropertiesClause,
+            all=st.just(False),
+            columns=_some(_tree(ast.PropertyColumn, column=names, name=_maybe(names)), 0),
+            excepted=st.just(()),
+        ),
+        _tree(ast.PropertiesClause, all=st.just(True), columns=st.just(()), excepted=any_columns),
+    )
+)
+label = st.one_of(
+    _tree(ast.LabelClause, name=names, properties=properties),
+    _tree(ast.LabelClause, name=st.none(), properties=properties),
+)
+labels = st.lists(label, max_size=2, unique_by=lambda label: label.name and label.name.text.lower()).map(tuple)
+vertex = _tree(
+    ast.VertexClause,
+    table=names,
+    alias=_maybe(names),
+    key=any_columns,
+    features=features,
+    event_time=event_times[1],
+    target=_maybe(names),
+    on_duplicate=st.sampled_from(["ERROR", "FIRST", "LAST"]),
+    labels=labels,
+    properties=properties,
+)
+
+
+def _edge(source_key: Any, source_columns: Any, to_key: Any, to_columns: Any) -> st.SearchStrategy[ast.EdgeClause]:
+    return _tree(
+        ast.EdgeClause,
+        table=names,
+        alias=_maybe(names),
+        key=any_columns,
+        source_key=source_key,
+        source=names,
+        source_columns=source_columns,
+        destination_key=to_key,
+        destination=names,
+        destination_columns=to_columns,
+        event_time=event_times[2],
+        weight=_maybe(names),
+        features=features,
+        on_dangling=st.sampled_from(["ERROR", "SKIP"]),
+        labels=labels,
+        properties=properties,
+    )
+
+
+none = st.just(())
+edge = st.one_of(_edge(columns, any_columns, none, none), _edge(none, none, columns, any_columns))
+create_graph = _tree(ast.CreateGraph, name=names, vertices=_some(vertex, 1, 2), edges=_some(edge, 0, 2))
+rules = _tree(
+    ast.RetentionRule, keeps=st.sampled_from(["all", "daily", "weekly", "monthly", "yearly"]), length=st.just("3 days")
+)
+set_retention = _tree(ast.SetRetention, graph=names, rules=st.lists(rules, min_size=1, max_size=1).map(tuple))
+
+moments = _island(MOMENTS)
+event_time = st.one_of(
+    _tree(ast.TimeBound, kind=st.just("AS OF"), start=st.none(), stop=moments),
+    _tree(ast.TimeBound, kind=st.sampled_from(["FROM", "BETWEEN"]), start=moments, stop=moments),
+    _tree(ast.WindowBound, length=_island(LENGTHS), ending=_maybe(moments)),
+)
+create_snapshot = _tree(
+    ast.CreateSnapshot,
+    name=names,
+    graph=names,
+    at=_maybe(bounds),
+    event_time=_maybe(event_time),
+    elements=any_columns,
+    layout=_maybe(_tree(ast.LayoutClause, form=st.sampled_from(FORMS))),
+    where=_maybe(_island(CONDITIONS)),
+)
+refresh_snapshot = _tree(ast.RefreshSnapshot, name=names)
+older, last = _island([*MOMENTS, *LENGTHS[:-1], "INTERVAL '1' day + INTERVAL '1' hour"]), counts
+expire_snapshots = st.one_of(
+    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=older, last=_maybe(last)),
+    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=st.none(), last=last),
+)
+
+seeds = _tree(ast.SeedsClause, query=_island(QUERIES), type=names)
+fanout = st.one_of(
+    _tree(
+        ast.FanoutClause,
+        edge=names,
+        direction=st.sampled_from(["IN", "OUT", "BOTH"]),
+        counts=_some(st.integers(-3, 99)),
+    ),
+    _tree(ast.FanoutClause, edge=st.none(), direction=st.just("IN"), counts=_some(st.integers(-3, 99))),
+)
+fanouts = st.builds(ast.Said, _some(fanout), st.just(NOWHERE))
+method = st.one_of(
+    _tree(
+        ast.MethodClause,
+        method=st.sampled_from(["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK"]),
+        dependent=st.just(1),
+    ),
+    _tree(ast.MethodClause, method=st.just("LABOR"), dependent=counts),
+)
+decimals = st.decimals(-(10**9), 10**9, places=3) | st.sampled_from([Decimal("1E+99"), Decimal("0.1e-7"), Decimal(20)])
+draws = {
+    "every": _maybe(st.just("AUTO") | counts),
+    "amplify": _maybe(decimals),
+    "above": _maybe(counts),
+}
+refresh = st.one_of(
+    _tree(
+        ast.RefreshClause,
+        strategy=st.just("FBL"),
+        percent=st.none(),
+        every=st.none(),
+        amplify=st.none(),
+        fetch=st.none(),
+        scope=st.none(),
+        shared=st.just(False),
+        above=st.none(),
+    ),
+    _tree(ast.RefreshClause, strategy=st.just("FCR"), percent=st.none(), fetch=st.none(), scope=st.none(), **draws),
+    _tree(
+        ast.RefreshClause,
+        strategy=st.just("OTF"),
+        percent=decimals,
+        fetch=_maybe(decimals),
+        scope=_maybe(st.sampled_from(["ALL", "VISITED"])),
+        **draws,
+    ),
+)
+weights = _some(_tree(ast.WeightColumn, edge=_maybe(names), column=names))
+negatives = _tree(ast.NegativesClause, count=counts, weight=st.one_of(st.none(), st.just("DEGREE"), names))
+
+
+def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[ast.Clauses]:
+    flag, size = st.just(True), st.sampled_from([1, 1536, 10**9, 2 * 10**12, 999_999])
+    optional = {
+        "seeds": _maybe(seeds),
+        "fanouts": _maybe(fanouts),
+        "method": _maybe(method),
+        "weights": _said(weights),
+        "replace": _said(st.booleans()),
+        "temporal": _said(st.booleans()),
+        "within": _said(_island(LENGTHS)),
+        "negatives": _maybe(negatives),
+        "known": _said(st.sampled_from(["EVER", "BEFORE", "AT"])),
+        "exclude": _said(st.sampled_from(["NONE", "PAIR", "BOTH"])),
+        "subset": _said(decimals),
+        "allow_duplicates": _said(flag),
+        "layout": _said(st.sampled_from(["NODES", "BLOCKS"])),
+        "reuse_hops": _said(flag),
+        "order": _said(st.sampled_from(["SHUFFLE", "IN ORDER", "FIXED"])),
+        "batch": _said(counts),
+        "repeatable": _said(counts),
+        "epochs": _said(counts),
+        "refresh": _maybe(refresh),
+        "device": _said(texts),
+        "backend": _said(st.sampled_from(["numba", "torch"])),
+        "memory": _said(size),
+    }
+    return st.builds(ast.Clauses, **{**optional, **required})
+
+
+sample = _tree(ast.Sample, snapshot=names, clauses=_clauses(seeds=seeds, fanouts=fanouts))
+sample_using = _tree(ast.SampleUsing, sampler=names, clauses=_clauses())
+samples = sample | sample_using
+create_sampler = _tree(ast.CreateSampler, name=names, sample=samples)
+audit = _tree(ast.Audit, sample=samples)
+copy_sample_to = _tree(ast.CopySampleTo, sample=samples, path=texts, options=copy_options)
+
+shows = st.one_of(
+    _tree(ast.Show, what=st.just("TABLES"), like=_maybe(texts), of=st.none(), at=_maybe(bounds)),
+    _tree(
+        ast.Show,
+        what=st.sampled_from(["COLUMNS", "SNAPSHOTS", "VERSIONS", "TASK RUNS"]),
+        like=_maybe(texts),
+        of=_maybe(names),
+        at=st.none(),
+    ),
+    _tree(
+        ast.Show,
+        what=st.sampled_from(["GRAPHS", "SAMPLERS", "TAGS", "CACHES", "TASKS"]),
+        like=_maybe(texts),
+        of=st.none(),
+        at=st.none(),
+    ),
+)
+describe = st.one_of(
+    _tree(ast.Describe, kind=st.just("TABLE"), name=names, at=_maybe(bounds)),
+    _tree(
+        ast.Describe,
+        kind=st.sampled_from(["GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK", None]),
+        name=names,
+        at=st.none(),
+    ),
+)
+drop = _tree(
+    ast.Drop, kind=st.sampled_from(["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]), name=names
+)
+create_tag = _tree(ast.CreateTag, name=names, at=_maybe(bounds))
+details = st.sampled_from(["SUMMARY", "ROWS", "FEATURES"])
+diff_table = _tree(ast.DiffTable, table=names, start=bounds, stop=_maybe(bounds))
+diff_graph = _tree(ast.DiffGraph, graph=names, start=bounds, stop=_maybe(bounds), detail=details)
+diff_snapshot = _tree(ast.DiffSnapshot, after=names, before=names, detail=details)
+vacuum = _tree(ast.Vacuum, table=_maybe(names), retain=_maybe(_island(["INTERVAL '7 days'", "INTERVAL (1) days"])))
+
+rooms = _tree(ast.CacheRoom, where=st.sampled_from(["MEMORY", "FILE"]), bytes=st.sampled_from([1, 1536, 4 * 10**9]))
+create_cache = _tree(ast.CreateCache, name=names, sampler=names, room=_maybe(rooms))
+task_options = st.one_of(
+    _tree(ast.TaskOption, name=st.just("timeout"), value=st.just("1 hour")),
+    _tree(ast.TaskOption, name=st.just("retries"), value=st.integers(0, 9)),
+    _tree(ast.TaskOption, name=st.just("overlap"), value=st.just("skip")),
+    _tree(ast.TaskOption, name=st.just("catch_up"), value=st.just("none")),
+)
+schedules = st.one_of(
+    _tree(ast.Schedule, cron=st.sampled_from(["0 3 * * * UTC", "*/5 * * * * Europe/Berlin"]), every=st.none()),
+    _tree(ast.Schedule, cron=st.none(), every=_island(LENGTHS[:-1])),
+)
+BODIES = ["CREATE SNAPSHOT s_{date} OF shop", "INSERT INTO t SELECT '{run}; it''s'", "$$ DROP TABLE t; SELECT 1; $$"]
+create_task = _tree(
+    ast.CreateTask,
+    name=names,
+    schedule=schedules,
+    when=_maybe(_island(CONDITIONS)),
+    options=_some(task_options, 0, 1),
+    body=_island(BODIES),
+)
+alter_task = st.one_of(
+    _tree(ast.AlterTask, name=names, action=st.sampled_from(["SUSPEND", "RESUME"]), options=none),
+    _tree(ast.AlterTask, name=names, action=st.just("SET"), options=_some(task_options, 1, 1)),
+)
+
+query = _island(QUERIES).map(lambda island: ast.Query("", NOWHERE, island))
+_BARE: list[type[ast.Statement]] = [ast.Begin, ast.CheckDatabase, ast.Rollback]
+STATEMENTS: dict[type[ast.Statement], st.SearchStrategy[Any]] = {
+    **{kind: _tree(kind) for kind in _BARE},
+    ast.AlterTable: alter_table,
+    ast.AlterTask: alter_task,
+    ast.Audit: audit,
+    ast.Commit: _tree(ast.Commit, message=messages),
+    ast.CopyFrom: copy_from,
+    ast.CopySampleTo: copy_sample_to,
+    ast.CopySnapshotTo: copy_snapshot_to,
+    ast.CopyTo: copy_to,
+    ast.CreateCache: create_cache,
+    ast.CreateGraph: create_graph,
+    ast.CreateSampler: create_sampler,
+    ast.CreateSnapshot: create_snapshot,
+    ast.CreateTable: create_table,
+    ast.CreateTag: create_tag,
+    ast.CreateTask: create_task,
+    ast.Delete: delete,
+    ast.Describe: describe,
+    ast.DiffGraph: diff_graph,
+    ast.DiffSnapshot: diff_snapshot,
+    ast.DiffTable: diff_table,
+    ast.Drop: drop,
+    ast.ExecuteTask: _tree(ast.ExecuteTask, name=names),
+    ast.ExpireSnapshots: expire_snapshots,
+    ast.Insert: insert,
+    ast.Query: query,
+    ast.RefreshCache: _tree(ast.RefreshCache, name=names),
+    ast.RefreshSnapshot: refresh_snapshot,
+    ast.Sample: sample,
+    ast.SampleUsing: sample_using,
+    ast.SetRetention: set_retention,
+    ast.Show: shows,
+    ast.Summarize: _tree(ast.Summarize, name=names),
+    ast.Update: update,
+    ast.Vacuum: vacuum,
+}
+"""A strategy for the statements of each class; EXPLAIN takes any of them."""
+STATEMENTS[ast.Explain] = _tree(ast.Explain, statement=st.one_of(list(STATEMENTS.values())))
+statements = st.one_of(list(STATEMENTS.values()))
