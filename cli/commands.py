@@ -6,11 +6,11 @@ import difflib
 
 from snapdb.errors import SnapdbError
 
-from .commands_core import Command, Leave, Takes
+from .commands_core import Command, Leave, Takes, two_columns
 from .commands_look import LOOKING
 from .commands_run import RUNNING
 from .commands_show import SHOWING
-from .commands_typed import is_command, trailing
+from .commands_typed import is_command, is_empty, trailing
 from .repl_session import Session
 
 __all__ = ["COMMANDS", "Command", "Leave", "find", "run_command", "run_typed", "takes"]
@@ -24,6 +24,8 @@ def run_typed(session: Session, text: str) -> None:
     """
     if is_command(text):
         run_command(session, text)
+        return
+    if is_empty(text):
         return
     place = trailing(text)
     if place is None:
@@ -65,17 +67,26 @@ def run_command(session: Session, text: str) -> None:
         name, argument = "\\!", f"{name[2:]} {argument}"
     command = find(name.lower().rstrip(";"))
     if command is None:
-        known = [n for c in COMMANDS for n in c.names]
-        close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]}?" if close else "\\? lists the commands"
-        session.say(f"no command {name}; {hint}")
+        session.say(f"no command {name}; {_hint(name.lower())}")
         return
     try:
         command.run(session, _argument(command, argument))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        where = "" if error.filename is None else f": {error.filename}"
+        session.say(f"{name}: {error.strerror or error}{where}")
+    except ValueError as error:
         session.say(f"{name}: {error}")
     except SnapdbError as error:
         session.shell.diagnostics.report(error)
+
+
+def _hint(name: str) -> str:
+    """What to type in place of a command that there is not."""
+    if name in _STATEMENTS:
+        return f"{_STATEMENTS[name]} is a statement here"
+    known = [n for c in COMMANDS for n in c.names]
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else "\\? lists the commands"
 
 
 def _argument(command: Command, text: str) -> str:
@@ -87,25 +98,34 @@ def _argument(command: Command, text: str) -> str:
 def _help(session: Session, argument: str) -> None:
     wanted = argument.lower().lstrip("\\.")
     chosen = [c for c in COMMANDS if not wanted or any(wanted in name for name in c.names) or wanted in c.help]
-    left = [", ".join(c.names) + (f" {c.argument}" if c.argument else "") for c in chosen]
-    width = max(map(len, left), default=0)
-    lines = [f"  {text:<{width}}  {c.help}" for text, c in zip(left, chosen, strict=True)]
-    keys = [
-        "Statements end with ; and may take several lines. Esc Enter runs what stands there as it is.",
-        "Ctrl-C clears the line or stops the statement, Ctrl-D leaves, Tab completes, Ctrl-R searches what was typed,",
-        "Ctrl-X Ctrl-E edits it in $EDITOR. A command may stand behind a statement: SELECT 1 \\gx, SELECT 1 \\watch 2.",
-    ]
-    session.say("\n".join([*lines, *([] if wanted and lines else keys)]))
+    rows = [(", ".join(c.names) + (f" {c.argument}" if c.argument else ""), c.help) for c in chosen]
+    if rows:
+        session.say(two_columns(rows))
+    else:
+        session.say(f"no command has to do with {argument}; \\? lists them all")
+    if not wanted:
+        session.say(_KEYS)
 
 
 def _leave(session: Session, argument: str) -> None:
     raise Leave
 
 
+_KEYS = """Statements end with ; and may take several lines. Esc Enter runs what stands
+there as it is. Ctrl-C clears the line or stops the statement, Ctrl-D leaves,
+Ctrl-Z suspends, Tab completes, Ctrl-R searches what was typed, Ctrl-X Ctrl-E
+edits it in $EDITOR. A command may stand behind a statement: SELECT 1 \\gx."""
+_STATEMENTS = {
+    "\\copy": "COPY t TO 'file' or COPY t FROM 'file'",
+    ".import": "COPY t FROM 'file', or CREATE TABLE t AS SELECT * FROM 'file',",
+    ".export": "COPY t TO 'file'",
+    "\\explain": "EXPLAIN",
+}
+"""What other shells have commands for."""
 COMMANDS = (
     *SHOWING,
     *RUNNING,
     *LOOKING,
-    Command(("\\?", "\\h", "\\help", ".help"), "[WORD]", "this help, or the part with a word", _help),
+    Command(("\\?", "\\h", "\\help", ".help", "help", "?"), "[WORD]", "this help, or the part with a word", _help),
     Command(("\\q", ".quit", ".exit", "quit", "exit"), "", "leave", _leave),
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from .repl_session import Session
 
-__all__ = ["Command", "Leave", "Takes", "unquoted"]
+__all__ = ["Command", "Leave", "Takes", "two_columns", "unquoted"]
 
 Takes = tuple[str, ...] | Literal["file", "statement", "setting", "format", "query", "switch"]
 """What the argument is, for completion: kinds of names, or something else."""
@@ -40,3 +42,20 @@ def unquoted(argument: str) -> str:
     """
     same = len(argument) > 1 and argument[0] == argument[-1] and argument[0] in "'\""
     return argument[1:-1] if same else argument
+
+
+def two_columns(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and what is told of each beside them, in lines that fit the terminal.
+
+    >>> print(two_columns([("a", "first"), ("long", "second")]))
+      a     first
+      long  second
+    """
+    rows = list(rows)
+    margin = max((len(name) for name, _ in rows), default=0) + 4
+    room = max(shutil.get_terminal_size().columns - margin, 20)
+    lines = []
+    for name, told in rows:
+        first, *more = textwrap.wrap(told, room, break_long_words=False) or [""]
+        lines += [f"  {name}".ljust(margin) + first, *(" " * margin + line for line in more)]
+    return "\n".join(lines)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .commands_core import Command, unquoted
+from .commands_core import Command, two_columns, unquoted
 from .config import PREFERENCES, Preferences, spelled
 from .repl_session import Session
 
@@ -58,14 +58,15 @@ def _set(session: Session, argument: str) -> None:
 
 
 def _list(session: Session, names: Sequence[str]) -> None:
-    shown = [f"{name} = {_shown(name, session.preferences)}" for name in names]
-    width = max(map(len, shown))
-    session.say("\n".join(f"  {text:<{width}}  {PREFERENCES[name].help}"
-                          for name, text in zip(names, shown, strict=True)))  # fmt: skip
+    session.say(
+        two_columns((f"{name} = {_shown(name, session.preferences)}", PREFERENCES[name].help) for name in names)
+    )
 
 
 def _unset(session: Session, argument: str) -> None:
     name = argument.strip().lower()
+    if not name:
+        raise ValueError("which setting? \\set lists them")
     default = getattr(Preferences(), name, "")
     session.set(name, "all" if name == "max_rows" and default is None else spelled(default))
     session.say(f"{name} is {_shown(name, session.preferences)}")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from snapdb.types.words import counted
 
-from .commands_core import Command, unquoted
+from .commands_core import Command, two_columns, unquoted
 from .diagnostics import ExitCode
 from .named import drop_query, filled, load_query, queries, save_query, split_arguments
 from .repl_session import Session
@@ -143,9 +143,8 @@ def _query(session: Session, argument: str) -> None:
     name, _, rest = argument.partition(" ")
     if not name:
         known = queries()
-        width = max(map(len, known), default=0)
-        lines = [f"  {key:<{width}}  {' '.join(text.split())}" for key, text in known.items()]
-        session.say("\n".join(lines) or "no query has a name yet; \\ns NAME QUERY keeps one")
+        listed = two_columns((key, " ".join(text.split())) for key, text in known.items())
+        session.say(listed or "no query has a name yet; \\ns NAME QUERY keeps one")
         return
     text = filled(load_query(name), split_arguments(rest))
     session.say(text)
@@ -162,6 +161,8 @@ def _save(session: Session, argument: str) -> None:
 
 
 def _forget(session: Session, argument: str) -> None:
+    if not argument:
+        raise ValueError("which query? \\n lists them")
     drop_query(argument)
     session.say(f"{argument} is no named query any more")
 
@@ -188,8 +189,9 @@ def _open(session: Session, argument: str) -> None:
     place = unquoted(argument)
     if re.match(r"-{1,2}\w", place):
         raise ValueError(f"\\open takes the path of a database, found {place}")
+    new = bool(place) and not Path(place).expanduser().exists()
     session.open(place)
-    session.say(f"on {session.title() if place else 'a temporary database'}")
+    session.say(f"on {session.title() if place else 'a temporary database'}{', which is new' if new else ''}")
 
 
 RUNNING = (

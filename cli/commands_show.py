@@ -6,6 +6,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from snapdb.relational.quote import quote, text_literal
+from snapdb.types.words import counted
 
 from .commands_core import Command, unquoted
 from .repl_session import Session
@@ -89,7 +90,7 @@ def _connection(session: Session, argument: str) -> None:
     database = session.database
     state = {"idle": "no transaction", "open": "a transaction is open", "failed": "a transaction failed; ROLLBACK"}
     known = session.known()
-    counts = ", ".join(f"{len(known.of(kind))} {kind}" for kind in _KINDS)
+    counts = ", ".join(counted(len(known.of(kind)), kind[:-1]) for kind in _KINDS)
     what = "a temporary database, removed when you leave" if database.temporary else f"the database {database.path}"
     only = " (read only)" if session.opening.get("read_only") and not database.temporary else ""
     session.say(f"{what}{only}: {counts}; {state[database.transaction_state]}")

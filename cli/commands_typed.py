@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from snapdb.errors import SnapdbError
 from snapdb.sql.split import is_complete
-from snapdb.sql.tokens import scan
+from snapdb.sql.tokens import check_characters, scan
 
-__all__ = ["is_command", "is_whole", "trailing"]
+__all__ = ["is_command", "is_empty", "is_whole", "trailing"]
 
-_LEAVING = ("exit", "quit")
+_BARE = ("exit", "quit", "help", "?")
+"""Words alone on a line that are commands as they are."""
 
 
 def is_command(text: str) -> bool:
@@ -18,16 +19,30 @@ def is_command(text: str) -> bool:
     (True, True, False)
     """
     line = text.strip()
-    return line.startswith(("\\", ".")) or line.rstrip("; ").lower() in _LEAVING
+    return line.startswith(("\\", ".")) or line.rstrip("; ").lower() in _BARE
 
 
 def is_whole(text: str) -> bool:
-    """Whether what was typed can run: a command, ended statements, or statements with a command behind them.
+    """Whether what was typed can run: a command, ended statements, statements with a command behind them, or nothing.
 
-    >>> is_whole("SELECT 1"), is_whole("SELECT 1;"), is_whole("SELECT 1 \\\\gx")
-    (False, True, True)
+    >>> is_whole("SELECT 1"), is_whole("SELECT 1;"), is_whole("SELECT 1 \\\\gx"), is_whole("-- SELECT 1")
+    (False, True, True, True)
     """
-    return not text.strip() or is_command(text) or is_complete(text) or trailing(text) is not None
+    if is_command(text) or is_complete(text) or trailing(text) is not None or is_empty(text):
+        return True
+    try:
+        check_characters(text)
+    except SnapdbError:  # is told when it runs; nothing that follows would mend it
+        return text.rstrip().endswith(";")
+    return False
+
+
+def is_empty(text: str) -> bool:
+    """Whether there is no statement in a text: nothing, semicolons or whole comments."""
+    try:
+        return all(token.text == ";" for token in scan(text))
+    except SnapdbError:
+        return False
 
 
 def trailing(text: str) -> int | None:

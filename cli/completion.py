@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 from snapdb.relational.quote import quote
 
 from .commands import COMMANDS, takes
-from .commands_typed import is_command
+from .commands_typed import is_command, trailing
 from .completion_choices import Group
 from .completion_files import paths
 from .completion_match import matching
@@ -67,8 +67,9 @@ def suggest(text: str, known: Known, after: str = "") -> list[str]:
 
 def complete(text: str, known: Known, after: str = "") -> list[Choice]:
     """The completions at a place between two texts, the likeliest first."""
-    if is_command(text) and (found := _COMMAND.match(text)):
-        return _in_command(text, known, found)
+    command = text if is_command(text) else text[trailing(text) or len(text) :]
+    if found := _COMMAND.match(command):
+        return _in_command(command, known, found)
     spot = locate(text, after)
     if spot is None:
         return []
@@ -128,10 +129,17 @@ def _in_command(text: str, known: Known, found: re.Match[str]) -> list[Choice]:
     word = re.search(r"\S*$", rest)
     assert word is not None
     if isinstance(taken, tuple):
-        choices = [written(name) for name in known.of(*taken)]
+        choices = [written(name) for name in known.of(*taken)] + _elements(word[0], known, taken)
     else:
         choices = _SAID[taken](rest)
     return [Choice(other, len(word[0]), "") for other in matching(word[0], choices)[:_MOST]]
+
+
+def _elements(word: str, known: Known, taken: Sequence[str]) -> list[str]:
+    """What may follow the snapshot that a word names before its dot, where a snapshot is taken among others."""
+    schema, dot, _ = word.rpartition(".")
+    found = known.elements_of.get(schema.lower(), ()) if dot and len(taken) > 1 else ()
+    return [f"{schema}.{written(element)}" for element in found]
 
 
 class NamesCompleter(Completer):

@@ -70,7 +70,7 @@ class Slot(NamedTuple):
 
     def words(self) -> list[str]:
         """The keywords that may follow, each with those that have to come after it: EXPIRE gives EXPIRE SNAPSHOTS."""
-        open_ = self.accepts - _LATER_WORDS
+        open_ = self.accepts - _LATER_WORDS - ({"SNAPSHOT"} if self.types == ("COPY",) else set())
         if len(open_) > _CLAUSES:
             open_ -= set(self.path.split()) - _AGAIN  # each clause is said once
         return sorted(filter(None, map(self._chained, open_)))

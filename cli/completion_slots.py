@@ -171,7 +171,8 @@ def _in_island(slot: Slot, spot: Spot, known: Known) -> list[Group]:
     if slot.path.endswith((" TAG __ANON_0", " TAG")):
         return [tags(known)]
     found = sql_groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
-    behind = Slot(slot.family, (*slot.types, slot.island)).words() if slot.inside else []
+    ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # rows have to follow
+    behind = Slot(slot.family, (*slot.types, slot.island)).words() if ends else []
     return [words(behind), *found]
 
 

@@ -96,7 +96,7 @@ def groups(before: Sequence[Token], whole: Sequence[Token], scope: Scope) -> lis
         return [words(READS), *_tables(before, scope)] if opens else _tables(before, scope)
     if last is not None and _ends_value(last):
         return [words(AFTER_TABLE if clause in RELATION else AFTER_VALUE, eager=clause in RELATION)]
-    if last is not None and last.word == "AS":
+    if last is not None and last.word in ("AS", "VALUES"):
         return []
     return _values(whole, scope)
 
@@ -128,9 +128,10 @@ def _tables(before: Sequence[Token], scope: Scope) -> list[Group]:
     known = scope.known
     ctes = [identifier(token) for token, follows in pairwise(before)
             if follows.word == "AS" and _is_name(token)]  # fmt: skip
-    snapshots = [*known.snapshots, *(["snapdb"] if "snapdb" in known.elements_of else [])]
+    facts = ["snapdb"] if "snapdb" in known.elements_of else []
     readers = [name for name in known.functions if name.startswith(("read_", "generate_", "range", "unnest", "glob"))]
-    found = [names("query", ctes), names("table", known.tables), names("snapshot", snapshots), functions(readers)]
+    found = [names("query", ctes), names("table", known.tables), names("snapshot", known.snapshots),
+             names("about this", facts), functions(readers)]  # fmt: skip
     if scope.snapshot:
         elements = known.elements_of.get(scope.snapshot, known.types)
         return [names("element", elements), *found]
@@ -149,7 +150,7 @@ def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: Scope) ->
         return [names("column", known.columns_of.get(".".join(path[-2:]), ()))]
     (name,) = path or [""]
     if name in known.elements_of and (index < 0 or before[index].word in RELATION | {","}):
-        return [names("element", known.elements_of[name])]
+        return [names("table" if name == "snapdb" else "element", known.elements_of[name])]
     key = sources(whole).get(name, name)
     columns = known.columns_of.get(f"{scope.snapshot}.{key}") or known.columns_of.get(key) or ()
     return [names("column", columns), names("element", known.elements_of.get(name, ()))]

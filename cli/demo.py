@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import dedent, indent
 
 import snapdb
+from snapdb.errors import BindError
 from snapdb.loading import Batch
 from snapdb.train import GraphSAGE, Predictions, average_precision, fit, predict, roc_auc, torch_threads
 
@@ -64,8 +65,11 @@ def run(path: Path | None, echo: Callable[[str], None]) -> None:
     """Plays the demo in the database at `path`, or in a temporary one; `echo` gets what it says, piece by piece.
 
     Raises:
-        BindError: the database already has a table, graph or snapshot of the demo's names.
+        BindError: there is something at `path` already.
     """
+    if path is not None and path.exists() and (path.is_file() or any(path.iterdir())):
+        raise BindError(f"there is something at {path} already; the demo makes a new database: choose another path",
+                        code="exists")  # fmt: skip
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="snapdb-demo-") as folder, snapdb.connect(path) as db:
         stage = _Stage(db, echo)

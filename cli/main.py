@@ -61,6 +61,14 @@ class _Cli(click.Group):
             ctx.meta["order"] = [p.name for p in order if p.name in ("texts", "files")]
         return super().parse_args(ctx, args)
 
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run as a program; help that cannot be written is an error like any other."""
+        try:
+            return super().main(*args, **options)
+        except OSError as error:
+            _forget_stdout()
+            sys.exit(Diagnostics().report(error))
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run, and turn whatever goes wrong into a line on stderr and an exit code."""
         _open_what_is_closed()

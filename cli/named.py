@@ -24,10 +24,10 @@ def _folder() -> Path:
 def queries() -> dict[str, str]:
     """The texts of all named queries."""
     try:
-        files = sorted(_folder().glob("*.sql"))
+        files = [path for path in sorted(_folder().glob("*.sql")) if path.is_file()]
+        return {path.stem: path.read_text(encoding="utf-8-sig", errors="replace").strip() for path in files}
     except OSError:
         return {}
-    return {path.stem: path.read_text(encoding="utf-8").strip() for path in files}
 
 
 def load_query(name: str) -> str:

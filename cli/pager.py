@@ -6,8 +6,11 @@ import contextlib
 import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from typing import TextIO
 
 __all__ = ["PagerClosed", "Screen", "pager_command"]
@@ -126,11 +129,21 @@ class Screen(io.TextIOBase):
         if program is None:
             return
         assert program.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            program.stdin.close()
-        while True:
+        with _deaf(), contextlib.suppress(BrokenPipeError):
             try:
+                program.stdin.close()
+            finally:
                 program.wait()
-            except KeyboardInterrupt:
-                continue
-            return
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Let Ctrl-C stop nothing of ours inside the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -58,6 +58,7 @@ class _Opening:
         self._path = path
         self._given = (path, diagnostics, settings, preferences, kept)
         self._loading: threading.Thread | None = None
+        self._loaded = threading.Event()
 
     def begin(self, *_: object) -> None:
         """Load what the session needs, then open it; called once the prompt is drawn."""
@@ -67,7 +68,10 @@ class _Opening:
             self._loading.start()
 
     def _load(self, loop: asyncio.AbstractEventLoop | None) -> None:
-        work = _load()
+        try:
+            work = _load()
+        finally:
+            self._loaded.set()
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the first line is there already
                 loop.call_soon_threadsafe(self._open)
@@ -82,8 +86,10 @@ class _Opening:
                 get_app().exit(exception=error)
 
     def wait(self) -> Any:
-        """The session, opened now when it was not."""
+        """The session, opened now when it was not. Raises KeyboardInterrupt when Ctrl-C is pressed meanwhile."""
         if self.session is None:
+            if self._loading is not None:
+                self._loaded.wait()  # for Ctrl-C in an import that another thread is at may block both for good
             self.session = _load().open_session(*self._given)
             self.preferences = self.session.preferences
         return self.session
@@ -125,15 +131,14 @@ def _serve(opening: _Opening, settings: Settings, kept: History) -> None:
         opening.wait()  # what it says stands before the prompt
     prompt = make_prompt(opening, kept)
     prompt.app.after_render += opening.begin
-    text = ""
-    try:
-        text = line(prompt, opening)
-    except KeyboardInterrupt:
-        pass
-    except EOFError:
-        return
-    finally:
-        prompt.app.after_render -= opening.begin
-    session = opening.wait()
+    session = None
+    while session is None:
+        try:
+            text = line(prompt, opening)
+            session = opening.wait()
+        except KeyboardInterrupt:
+            continue  # the line is cleared, or what it says is not run after all
+        except EOFError:
+            return
     if _load().run_line(session, text):
         _load().loop(session)

@@ -60,6 +60,7 @@ def make_prompt(host: Host, history: History) -> PromptSession[str]:
         history=history,
         editing_mode=EditingMode.VI if wanted.keys == "vi" else EditingMode.EMACS,
         enable_open_in_editor=True,
+        enable_suspend=True,
         tempfile_suffix=".sql",
         input_processors=[HighlightMatchingBracketProcessor(chars="[](){}")],
         bottom_toolbar=(lambda: _toolbar(host)) if wanted.toolbar and sys.stdout.isatty() else None,

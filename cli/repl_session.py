@@ -21,6 +21,7 @@ from snapdb.sql.split import parts
 from .completion_names import Known
 from .config import Preferences, changed
 from .diagnostics import ExitCode
+from .given import format_of
 from .pager import Screen
 from .shell import Shell
 
@@ -57,6 +58,8 @@ class Session:
         """Runs a command line in a file."""
         self.completer: Callable[[Document, CompleteEvent], Iterable[Completion]] = lambda document, event: ()
         self._files: list[Path] = []
+        self._of_file: str | None = None
+        """What the suffix of the file says where results go, if any."""
         self._named: tuple[Any, Known] = (None, Known())
         if screen is not None:
             shell.abandon = screen.drop
@@ -80,8 +83,9 @@ class Session:
     def apply(self) -> None:
         """Let the preferences count."""
         wanted, output = self.preferences, self.shell.output
-        output.format = wanted.format
-        output.look = replace(output.look, null=wanted.null, header=wanted.header)
+        self._format()
+        null = None if wanted.null == Preferences().null else wanted.null  # each format has its own way
+        output.look = replace(output.look, null=null, header=wanted.header)
         output.screen_rows = wanted.max_rows
         output.expanded = wanted.expanded
         output.hint = "\\maxrows all and \\x show everything"
@@ -90,7 +94,7 @@ class Session:
             self.screen.pager = wanted.pager
 
     def known(self) -> Known:
-        """The names that completion offers, as of the last statement."""
+        """The names that completion offers."""
         names = self.shell.names()
         if names is not self._named[0]:
             self._named = names, Known.found(names)
@@ -131,7 +135,6 @@ class Session:
         place = Path(path).expanduser() if path else None
         opened = connect(place, **({} if place is None else self.opening))
         before, self.shell.database = self.shell.database, opened
-        self.shell.forget()
         before.close()
 
     @contextmanager
@@ -144,17 +147,23 @@ class Session:
             self.send("")
 
     def send(self, target: str) -> None:
-        """Send results to a file, with `|` before it to a program, and back to the screen for nothing."""
-        output = self.shell.output
-        if target.startswith("|"):
-            if self.screen is None:
-                raise ValueError("results go to a program only from a prompt")
-            output.redirect(None)
-            self.screen.pipe(target[1:].strip())
-            return
-        output.redirect(Path(target).expanduser() if target else None)
+        """Send results to a file, with `|` before it to a program, and back to the screen for nothing.
+
+        A table becomes what the file's suffix says.
+        """
+        program = target.startswith("|")
+        if program and self.screen is None:
+            raise ValueError("results go to a program only from a prompt")
+        file = Path(target).expanduser() if target and not program else None
+        self.shell.output.redirect(file)
+        self._of_file = format_of(None, file)
+        self._format()
         if self.screen is not None:
-            self.screen.pipe(None)
+            self.screen.pipe(target[1:].strip() if program else None)
+
+    def _format(self) -> None:
+        said = self.preferences.format
+        self.shell.output.format = (said == "table" and self._of_file) or said
 
     def state(self) -> str:
         """The state of the transaction: idle, open or failed."""

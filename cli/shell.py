@@ -44,7 +44,6 @@ class Shell:
         """Whether a statement shall run that somebody typed; those of files are not asked about."""
         self.abandon: Callable[[], None] = lambda: None
         """Called when a result comes to no end."""
-        self._names: Any = None
 
     def execute(self, text: str, origin: str | None = None) -> ExitCode:
         """Run the statements of a text; none of them when one cannot be read, unless `keep_going`."""
@@ -62,24 +61,17 @@ class Shell:
         return worst
 
     def names(self) -> Any:
-        """What the database holds by name, as of the last statement; empty when it cannot tell."""
-        if self._names is None:
-            try:
-                self._names = self.database.names()
-            except SnapdbError:
-                self._names = {}
-        return self._names
-
-    def forget(self) -> None:
-        """Let names be looked up anew."""
-        self._names = None
+        """What the database holds by name, by whomever it was made; empty when it cannot tell."""
+        try:
+            return self.database.names()
+        except SnapdbError:
+            return {}
 
     def _run_one(self, step: Step) -> ExitCode:
         if step.origin is None and not self.confirm(step.statement):
             self.diagnostics.say("nothing was done")
             return ExitCode.FAILED
         started = time.perf_counter()
-        self.forget()
         try:
             with interruptible(self.database.interrupt) as pressed:
                 self._show(step, pressed)

@@ -19,7 +19,27 @@ PAGES = {
     "benchmarks/LANGUAGE.md": "results-language.md",
 }
 """Which file of the project is which page of the site."""
+_NOTE = re.compile(r"^( *```\w+) no-run$", re.MULTILINE)
+_ROW = re.compile(r"^\|.*$", re.MULTILINE)
+_CODE = re.compile(r"`[^`]*`")
 _LINK = re.compile(r"\[([^\]]*)\]\((?!\w+:|#)([^)#\s]+)(#[^)]*)?\)")
+
+
+def on_config(config: Any) -> Any:
+    """Leaves pages out of the navigation whose file is not there, as measurements that were not made yet."""
+    absent = [page for source, page in PAGES.items() if not (ROOT / source).is_file()]
+    config.nav = _without(absent, config.nav)
+    return config
+
+
+def _without(absent: list[str], nav: Any) -> Any:
+    match nav:
+        case list():
+            return [_without(absent, entry) for entry in nav if entry not in absent]
+        case dict():
+            return {title: _without(absent, entry) for title, entry in nav.items()}
+        case _:
+            return nav
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -32,12 +52,18 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Lets the links of docs/ to pages from outside lead to where these are in the site."""
+    """Lets the links of docs/ to pages from outside lead to where these are; reads Markdown as GitHub does."""
+    markdown = _ROW.sub(_unescaped, _NOTE.sub(r"\1", markdown))
     if page.file.generated_by:
         return markdown
     folder = Path(page.file.abs_src_path).parent
     up = "../" * (len(Path(page.file.src_uri).parts) - 1)
     return _relinked(markdown, folder, up)
+
+
+def _unescaped(row: re.Match[str]) -> str:
+    """A row of a table with the bars of its code as they are: GitHub wants backslashes there, which the site shows."""
+    return _CODE.sub(lambda code: code.group().replace("\\|", "|"), row.group())
 
 
 def _relinked(markdown: str, folder: Path, up: str) -> str:

@@ -5,9 +5,9 @@ text → parse → statements → bind → plan → optimize → plan → build 
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -90,7 +90,8 @@ class Database:
         place = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
         self._home = open_home(place, read_only=read_only, disk=disk)
         # Also at exit: a temporary database that nobody closed must not stay behind.
-        self._remove = weakref.finalize(self, shutil.rmtree, place, ignore_errors=True) if self.temporary else None
+        self._process = os.getpid()
+        self._remove = weakref.finalize(self, _remove, place, self._process) if self.temporary else None
         self._ledger = Ledger(self._home)
         if verify:
             verify_files(self._home, self._ledger)
@@ -100,7 +101,7 @@ class Database:
         self._known: Catalog | None = None
         self._sources: dict[str, Any] = {}
         self._named: tuple[Catalog, tuple[int, ...], Vocabulary] | None = None
-        self._stopped = threading.Event()
+        self._stopped = self._relational.stopped
 
     @property
     def path(self) -> Path:
@@ -113,9 +114,12 @@ class Database:
         Args:
             params: A mapping for `$name`, a sequence for `?`.
         """
+        if not isinstance(sql, str):
+            raise TypeError(f"execute takes the text of a statement, found {sql!r}")
         statements = parse(sql)
         if len(statements) != 1:
-            raise ParseError(f"execute takes one statement, found {len(statements)}; use script for several",
+            found = f"{len(statements)}; use script for several" if statements else "none"
+            raise ParseError(f"execute takes one statement, found {found}",
                              span=statements[1].span if len(statements) > 1 else None, text=sql,
                              code="several-statements")  # fmt: skip
         return self.run(statements[0], params)
@@ -280,11 +284,15 @@ class Database:
 
     def interrupt(self) -> None:
         """Stop the running statement, from another thread or a signal handler; it raises QueryError 'interrupted'."""
-        self._stopped.set()
         self._relational.interrupt()
 
     def close(self) -> None:
-        """Let go of everything: an open transaction is rolled back, a temporary database removed."""
+        """Let go of everything: an open transaction is rolled back, a temporary database removed.
+
+        A forked process leaves that to the one that opened the database.
+        """
+        if os.getpid() != self._process:
+            return
         self._work.close()
         self._ledger.close()
         self._relational.close()
@@ -364,3 +372,9 @@ def _bytes(memory: int | str | None) -> int | None:
     if found is None:
         raise ValueError(f"memory is a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {memory!r}")
     return found
+
+
+def _remove(place: Path, process: int) -> None:
+    """Remove a temporary database, unless this is a fork of the process that opened it."""
+    if os.getpid() == process:
+        shutil.rmtree(place, ignore_errors=True)

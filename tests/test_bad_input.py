@@ -47,6 +47,16 @@ REFUSED = {
     "a negative fanout": (SAMPLE.replace("[2, 2]", "[2, -3]"), "0 or more, or FULL.*-3"),
     "batch 0": (SAMPLE + " BATCH 0", "BATCH needs at least 1"),
     "in order without order": (SAMPLE + " IN ORDER", "has no ORDER BY"),
+    "a sampler in order without order": ("CREATE SAMPLER z AS " + SAMPLE + " IN ORDER", "has no ORDER BY"),
+    "duplicate seeds, each named once": (
+        SAMPLE.replace("SELECT id FROM person", "SELECT 1 AS id FROM person"),
+        r"1 seed occurs more than once \(1\)",
+    ),
+    "the engine's own tables": ("SELECT * FROM information_schema.tables", "read snapdb.tables"),
+    "a function that lists the engine's tables": ("SELECT count(*) FROM duckdb_tables()", "read snapdb.tables"),
+    "two statements without a semicolon": ("SELECT 1\nSELECT 2", 'end the statement before it with ";"'),
+    "a pattern": ("MATCH (a) RETURN a", "join a snapshot's elements"),
+    "a file on the web": ("SELECT * FROM 'https://example.com/x.csv'", "copy the data here first"),
     "in order with ties": (
         SAMPLE.replace("FROM person)", "FROM person ORDER BY y)").replace("SELECT id", "SELECT id, label AS y")
         + " IN ORDER",

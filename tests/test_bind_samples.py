@@ -197,7 +197,9 @@ def test_the_columns_of_a_seed_query_are_found(world: World, seeds: str, columns
 
 def test_how_to_batch_is_kept_as_it_was_said(world: World) -> None:
     spec = world.spec(
-        NODES + BOUGHT + "LAYOUT BLOCKS REUSE HOPS ALLOW DUPLICATES SUBSET 12.5 PERCENT PER EPOCH IN ORDER"
+        NODES.replace("FROM person)", "FROM person ORDER BY pid)")
+        + BOUGHT
+        + "LAYOUT BLOCKS REUSE HOPS ALLOW DUPLICATES SUBSET 12.5 PERCENT PER EPOCH IN ORDER"
     )
     assert (spec.layout, spec.reuse_hops, spec.allow_duplicates, spec.order) == ("BLOCKS", True, True, "IN ORDER")
     assert spec.subset == Fraction(1, 8)
@@ -224,7 +226,28 @@ def test_a_fanout_may_be_above_the_cap_of_torch_where_torch_does_not_draw_it(wor
         assert world.spec(wide + clauses).fanouts[0].counts[0] in (2000, FULL)
 
 
+@pytest.mark.parametrize(
+    ("query", "order"),
+    [
+        ("SELECT pid FROM person ORDER BY pid DESC", (0,)),
+        ("SELECT pid, label AS y FROM person p ORDER BY 2, p.PID", (1, 0)),
+    ],
+)
+def test_in_order_goes_by_the_columns_of_the_seeds(world: World, query: str, order: tuple[int, ...]) -> None:
+    plan = world.plan(f"SAMPLE FROM s SEEDS ({query}) AS person {BOUGHT} IN ORDER")
+    assert plan.columns.order == order
+    assert with_seeds(world.context, plan, "SELECT pid FROM person ORDER BY pid").columns.order == (0,)
+    assert with_seeds(world.context, plan, [3, 1]).columns.order == ()
+    with pytest.raises(BindError, match=r"seeds=: IN ORDER takes the order of the seed query, which has no ORDER BY"):
+        with_seeds(world.context, plan, "SELECT pid FROM person")
+
+
 REFUSED = [
+    (NODES + BOUGHT + "IN ORDER", "IN ORDER", "the seed query, which has no ORDER BY; add one"),
+    (f"SAMPLE FROM s SEEDS (SELECT pid FROM person ORDER BY label) AS person {BOUGHT} IN ORDER",
+     "SELECT pid FROM person ORDER BY label", 'does not give "label"'),
+    (f"SAMPLE FROM s SEEDS (SELECT pid FROM person ORDER BY hash(pid)) AS person {BOUGHT} IN ORDER",
+     "SELECT pid FROM person ORDER BY hash(pid)", "not an expression"),
     (NODES + BOUGHT + "METHOD LATEST WITH REPLACEMENT", "WITH REPLACEMENT", "METHOD LATEST draws no edge twice"),
     (NODES + BOUGHT + "METHOD FULL WITH REPLACEMENT", "WITH REPLACEMENT", "leave WITH REPLACEMENT out"),
     *(

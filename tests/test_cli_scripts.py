@@ -113,8 +113,8 @@ def test_null_and_the_header_are_as_asked() -> None:
 
 def test_a_table_that_is_cut_says_so() -> None:
     query = ["-c", "SELECT i FROM range(5000) r(i)"]
-    assert run("--max-rows", "3", *query).stdout.splitlines()[-2:] == ["└────────┘", "5000 rows (3 shown)"]
-    assert run(*query).stdout.splitlines()[-1] == "5000 rows"
+    assert run("--max-rows", "3", *query).stdout.splitlines()[-2:] == ["└────────┘", "5,000 rows (3 shown)"]
+    assert run(*query).stdout.splitlines()[-1] == "5,000 rows"
 
 
 def test_a_script_shows_all_rows_on_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import threading
 from collections.abc import Iterator
 from datetime import date
@@ -127,6 +128,50 @@ def test_a_link_is_written_through(shop: Database) -> None:
     assert Path("real.csv").read_text() == "a\n1\n"
 
 
+def test_a_link_to_no_file_is_no_way_round(shop: Database) -> None:
+    Path("link.csv").symlink_to("next")
+    Path("next").symlink_to("/dev/stdout")
+    Path("devices").symlink_to("/dev")
+    for path in ("link.csv", "devices/stdout"):
+        with pytest.raises(snapdb.InputError, match="is no plain file"):
+            shop.execute(f"COPY bought TO '{path}'")
+
+
+def test_a_name_may_be_as_long_as_names_are(shop: Database) -> None:
+    shop.execute(f"COPY bought TO '{'ü' * 125}.csv'")
+    with pytest.raises(snapdb.InputError, match="File name too long"):
+        shop.execute(f"COPY bought TO '{'a' * 256}.csv'")
+    assert os.listdir() == [f"{'ü' * 125}.csv"]
+
+
+def test_a_disk_that_is_full_is_said(shop: Database) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        for ending in ("csv", "parquet", "arrow", "json"):
+            with pytest.raises(snapdb.InputError, match="cannot write big"):
+                shop.execute(f"COPY (SELECT hash(range) AS h FROM range(100000)) TO 'big.{ending}'")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert os.listdir() == []
+
+
+def test_facts_are_written_as_tables_are(shop: Database) -> None:
+    assert shop.execute("COPY SNAPDB.Tables (name, rows) TO 'facts.csv'").rowcount == 2
+    assert Path("facts.csv").read_text() == "name,rows\nbought,4\nnewer,0\n"
+    with pytest.raises(snapdb.BindError, match=r"no table snapdb\.tabls; did you mean"):
+        shop.execute("COPY snapdb.tabls TO 'facts.csv'")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv", "json"])
+def test_bytes_come_back(shop: Database, ending: str) -> None:
+    shop.execute("CREATE TABLE raw (a BLOB)")
+    shop.execute("INSERT INTO raw VALUES ('\\x00\\xFF\\x5Cab\\x22'), (NULL)")
+    rows = shop.execute("FROM raw").fetchall()
+    shop.script(f"COPY raw TO 'raw.{ending}'; DELETE FROM raw; COPY raw FROM 'raw.{ending}'")
+    assert shop.execute("FROM raw").fetchall() == rows
+
+
 def test_names_of_files_are_only_names(shop: Database) -> None:
     path = "it's; DROP TABLE bought;--\"ü.csv"
     shop.execute(f"COPY bought TO {text_literal(path)}")
@@ -154,7 +199,7 @@ def test_a_database_that_is_only_read_can_be_copied_out(shop: Database) -> None:
         ("COPY bought TO '/dev/null'", "'/dev/null'", "is no plain file"),
         ("COPY bought TO 'no/such.csv'", "'no/such.csv'", "its folder is not there"),
         ("COPY bought TO 'no/such.arrow'", "'no/such.arrow'", "No such file or directory"),
-        ("COPY bought TO '../test.snapdb/catalog.sqlite'", "'../test.snapdb/catalog.sqlite'", "database's own folder"),
+        ("COPY bought TO '../test.snapdb/new.csv'", "'../test.snapdb/new.csv'", "database's own folder"),
         ("COPY bought TO 'x' (FORMAT parqet)", "FORMAT", 'did you mean "parquet"'),
         ("COPY bought TO 'x.csv' (HEADR)", "HEADR", 'did you mean "header"'),
         ("COPY bought TO 'x.arrow' (COMPRESSION zstd)", "COMPRESSION", "no option COMPRESSION for arrow"),
@@ -172,6 +217,7 @@ def test_a_database_that_is_only_read_can_be_copied_out(shop: Database) -> None:
         ("COPY (DELETE FROM bought) TO 'x.csv'", "DELETE", "expected a query or a statement"),
         ("COPY () TO 'x.csv'", ")", "expected a query or a statement"),
         ("COPY bought TO x", "x", "expected a string in single quotes"),
+        ("COPY (SELECT '12:00+02'::TIMETZ AS t) TO 'x.arrow'", "SELECT '12:00+02'::TIMETZ AS t", "CAST(t AS VARCHAR)"),
         ("COPY bought FROM 'x' (FORCE_QUOTE (id))", "id", "takes one value"),
     ],
 )  # fmt: skip

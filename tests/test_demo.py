@@ -32,6 +32,15 @@ def test_the_graph_wins_clearly_over_the_features(database: tuple[Path, str]) ->
     assert int(top) > 2 * int(plain_top)
 
 
+def test_a_demo_leaves_a_database_that_is_there_alone(tmp_path: Path) -> None:
+    with snapdb.connect(tmp_path / "mine.snapdb") as mine:
+        mine.execute("CREATE TABLE t AS SELECT 1 AS a")
+    with pytest.raises(snapdb.BindError, match="makes a new database: choose another path"):
+        run(tmp_path / "mine.snapdb", lambda said: None)
+    with snapdb.connect(tmp_path / "mine.snapdb") as mine:
+        assert [row[0] for row in mine.execute("SHOW TABLES").fetchall()] == ["t"]
+
+
 def test_the_batches_are_the_same_on_any_number_of_threads(database: tuple[Path, str]) -> None:
     _, said = database
     digests = re.findall(r"threads?(?:, again)? +([0-9a-f]{32})\n", said)

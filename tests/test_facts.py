@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -174,30 +175,31 @@ def test_a_database_that_is_only_read_tells_the_same(social: snapdb.Database) ->
         assert everything(reader) == everything(social)
 
 
-def _commit(path: Path, count: int) -> None:
-    with snapdb.connect(path) as db:
-        for _ in range(count):
-            db.execute("INSERT INTO busy VALUES (1)")
+_COMMIT = """
+import sys, snapdb
+with snapdb.connect(sys.argv[1]) as db:
+    for _ in range(4):
+        db.execute("INSERT INTO busy VALUES (1)")
+"""
 
 
 def test_facts_agree_with_each_other_while_another_process_commits(tmp_path: Path) -> None:
     with snapdb.connect(tmp_path / "d") as db:
         db.execute("CREATE TABLE busy (id INTEGER)")
-        writer = multiprocessing.get_context("spawn").Process(target=_commit, args=(tmp_path / "d", 4))
-        writer.start()
+        writer = subprocess.Popen([sys.executable, "-c", _COMMIT, tmp_path / "d"])
         query = """
             SELECT (SELECT max(version) FROM snapdb.versions), version, rows,
                    (SELECT sum(rows_added) FROM snapdb.versions), (SELECT count(*) FROM busy)
             FROM snapdb.tables
         """
         seen: set[int] = set()
-        while writer.is_alive() or len(seen) == 0:
+        while writer.poll() is None or len(seen) == 0:
             ((newest, version, counted, added, there),) = rows(db, query)
             assert newest == version == counted + 1
             assert counted == added == there
             seen.add(counted)
             time.sleep(0.02)
-        writer.join()
+        assert writer.wait() == 0
         assert rows(db, "SELECT rows FROM snapdb.tables") == [(4,)]
 
 

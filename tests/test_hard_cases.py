@@ -243,7 +243,7 @@ def test_skipped_edges_are_counted(db: Database) -> None:
                "(e SOURCE KEY (a) REFERENCES v DESTINATION KEY (b) REFERENCES v ON DANGLING SKIP)")  # fmt: skip
     message = db.execute("CREATE SNAPSHOT s OF g").message
     assert message is not None
-    assert message.endswith("1 edges (full); 3 dangling edges of e skipped")
+    assert message.endswith("1 edge (full); 3 dangling edges of e skipped")
 
 
 def test_bad_features_are_shown_by_the_users_keys(db: Database) -> None:

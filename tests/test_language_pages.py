@@ -26,6 +26,8 @@ LANGUAGE = ROOT / "docs" / "language.md"
 PAGES = sorted((ROOT / "docs" / "language").glob("*.md"))
 RECORD = bool(os.environ.get("SNAPDB_RECORD"))
 EXCERPT = re.compile(r"<!-- grammar: (\w+): ([\w ]+) -->\n(?:\n```lark\n.*?\n```\n)?", re.DOTALL)
+SHOWN = re.compile(r"```text\n(\w+Error: .*\n  (.*)\n +\^+)\n```")
+"""An error as a page shows it, and the statement that gives it."""
 RULE = re.compile(r"^(\w+): .*(?:\n +\|.*)*", re.MULTILINE)
 TABLE = re.compile(r"(<!-- statements -->\n).*(<!-- /statements -->)", re.DOTALL)
 
@@ -127,6 +129,16 @@ def test_the_excerpts_of_a_page_are_the_grammar(page: Path) -> None:
         page.write_text(wanted, "utf-8")
     else:
         assert text == wanted
+
+
+def test_errors_are_shown_as_the_program_says_them(folder: Path) -> None:
+    shown = [found.groups() for page in PAGES for found in SHOWN.finditer(page.read_text("utf-8"))]
+    with snapdb.connect("shop.snapdb") as db:
+        for error, statement in shown:
+            with pytest.raises(SnapdbError) as caught:
+                db.execute(statement)
+            assert str(caught.value) == error
+    assert len(shown) == sum("Error: " in page.read_text("utf-8") for page in PAGES)
 
 
 def test_every_statement_is_in_the_table() -> None:

@@ -149,6 +149,17 @@ def test_an_error_is_one_block_without_a_traceback(notebook: Notebook) -> None:
     assert isinstance(notebook.run("%snap --nope").error, InputError)
 
 
+def test_a_line_may_be_longer_than_a_path(notebook: Notebook) -> None:
+    columns = ", ".join(f"{n} AS c{n}" for n in range(1000))
+    assert notebook.value(f"rows = %snap SELECT {columns}\nlen(rows.columns)") == 1000
+
+
+@pytest.mark.parametrize("name", ["class", "None", "a.b", "x=1"])
+def test_what_is_no_variable_keeps_no_result(notebook: Notebook, name: str) -> None:
+    refused = notebook.run(f"%%snap --out {name}\nSELECT 1")
+    assert "--out takes the name of a variable" in str(refused.error)
+
+
 def test_nothing_of_a_cell_runs_when_a_statement_cannot_be_read(notebook: Notebook) -> None:
     assert isinstance(notebook.run("%%snap\nCREATE TABLE t (a INTEGER);\nSELEC 1").error, ParseError)
     assert notebook.value("%snap SHOW TABLES").fetchall() == []
@@ -213,7 +224,7 @@ def test_polars_is_asked_for_where_it_is_not(db: snapdb.Database) -> None:
 def test_html_says_whatever_it_leaves_out(db: snapdb.Database) -> None:
     columns = ", ".join(f"{i} AS c{i}" for i in range(100))
     html = db.execute(f"SELECT {columns}, repeat('x', 9) AS last FROM range(1000)")._repr_html_()
-    assert "1000 rows (40 shown), 101 columns (60 shown)" in html
+    assert "1,000 rows (40 shown), 101 columns (60 shown)" in html
     assert len(cells(html)) == 40 * 60
     long = db.execute("SELECT repeat('x', 10000) AS long")._repr_html_()
     assert "1 row, 1 cell cut" in long

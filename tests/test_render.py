@@ -38,7 +38,7 @@ def test_null_the_text_null_and_an_empty_text_look_different() -> None:
 def test_rows_left_out_are_counted() -> None:
     table = pa.table({"n": list(range(50))})
     assert lines(table)[-1] == "50 rows (40 shown)"
-    assert lines(table, total_rows=1000)[-1] == "1000 rows (40 shown)"
+    assert lines(table, total_rows=1000)[-1] == "1,000 rows (40 shown)"
     assert lines(table, max_rows=None)[-1] == "50 rows"
     assert lines(pa.table({"n": [1]}))[-1] == "1 row"
 

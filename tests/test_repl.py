@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +14,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import snapdb
-from snapdb_cli.commands import COMMANDS, Leave, find, run_command
-from snapdb_cli.commands_typed import is_command
+from snapdb_cli.commands import COMMANDS, Leave, find, run_command, run_typed
+from snapdb_cli.commands_typed import is_command, is_whole
 from snapdb_cli.config import Preferences
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output import Output
@@ -184,6 +185,67 @@ def test_lists_take_a_pattern(social: Room) -> None:
     assert "early" in social.shown()
 
 
+@pytest.mark.parametrize("nothing", [";", ";;", "-- a comment", "/* a\ncomment */;"])
+def test_nothing_to_run_is_no_unfinished_statement(room: Room, nothing: str) -> None:
+    type_in(room, f"SELECT 1 AS a;\n{nothing}\n\\g\n")
+    assert room.shown() == "a\n1\n" * 2
+    assert room.said() == ""
+
+
+def test_half_a_character_is_told_and_does_not_hold_the_prompt(room: Room) -> None:
+    assert not is_whole("SELECT '\udcc3'")
+    assert is_whole("SELECT '\udcc3'; ")
+    run_typed(room.session, "SELECT '\udcc3';")
+    assert "half of a character" in room.said()
+
+
+@pytest.mark.parametrize("word", ["help", "?", "HELP;"])
+def test_words_that_help(room: Room, word: str) -> None:
+    type_in(room, f"{word}\n")
+    assert "\\watch" in room.said()
+
+
+def test_help_for_what_no_command_does_says_so(room: Room) -> None:
+    run_command(room.session, "\\h select")
+    assert room.said() == "no command has to do with select; \\? lists them all\n"
+
+
+def test_a_command_of_another_shell_names_the_statement(room: Room) -> None:
+    run_command(room.session, "\\copy a TO 'b'")
+    assert room.said() == "no command \\copy; COPY t TO 'file' or COPY t FROM 'file' is a statement here\n"
+
+
+@pytest.mark.parametrize("command", ["\\nd", "\\unset", "\\i", ".once"])
+def test_a_command_without_what_it_needs_asks_for_it(room: Room, command: str) -> None:
+    run_command(room.session, command)
+    assert re.match(r"\S+: (which|where)", room.said())
+
+
+def test_another_database_is_called_new_where_it_is(room: Room, tmp_path: Path) -> None:
+    run_command(room.session, f"\\open {tmp_path / 'other'}")
+    assert room.said() == "on other, which is new\n"
+    run_command(room.session, f"\\open {tmp_path / 'other'}")
+    assert room.said() == "on other\n"
+
+
+def test_a_table_goes_to_a_file_as_its_suffix_says(room: Room, tmp_path: Path) -> None:
+    room.session.set("format", "table")
+    run_typed(room.session, f"SELECT 1 AS a, NULL AS b \\g {tmp_path / 'one.jsonl'}")
+    run_command(room.session, f"\\g {tmp_path / 'one.parquet'}")
+    run_command(room.session, f"\\o {tmp_path / 'more.csv'}")
+    run_command(room.session, "\\timing off")
+    room.shell.execute("SELECT 3 AS d")
+    run_command(room.session, "\\o")
+    room.shell.execute("SELECT 2 AS c")
+    assert (tmp_path / "one.jsonl").read_text() == '{"a": 1, "b": null}\n'
+    assert (tmp_path / "one.parquet").read_bytes()[:4] == b"PAR1"
+    assert (tmp_path / "more.csv").read_text() == "d\n3\n"
+    assert room.shown().endswith("1 row\n")
+    room.session.set("format", "tsv")
+    run_command(room.session, f"\\g {tmp_path / 'two.csv'}")
+    assert (tmp_path / "two.csv").read_text() == "a\tb\n1\t\n"
+
+
 def test_an_unknown_command_says_what_is_near(room: Room) -> None:
     run_command(room.session, "\\timng")
     assert room.said() == "no command \\timng; did you mean \\timing?\n"
@@ -232,7 +294,7 @@ def test_a_file_runs_from_the_prompt(room: Room, tmp_path: Path) -> None:
     run_command(room.session, f"\\i {tmp_path / 'q.sql'}")
     assert room.shown() == "a\n1\nb\n2\n"
     run_command(room.session, "\\i nope.sql")
-    assert "nope.sql" in room.said()
+    assert room.said() == "\\i: No such file or directory: nope.sql\n"
 
 
 def test_the_help_lists_every_command(room: Room) -> None:
@@ -258,3 +320,11 @@ def test_names_follow_the_statements(room: Room) -> None:
     assert room.shell.names()["tables"] == []
     room.shell.execute("CREATE TABLE fresh (a INTEGER)")
     assert room.shell.names()["tables"] == ["fresh"]
+
+
+def test_names_follow_other_processes_too(room: Room, tmp_path: Path) -> None:
+    room.session.open(str(tmp_path / "shared"))
+    assert room.session.known().tables == ()
+    with snapdb.connect(tmp_path / "shared") as other:
+        other.script("CREATE TABLE theirs (a INTEGER)")
+    assert room.session.known().tables == ("theirs",)

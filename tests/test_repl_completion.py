@@ -51,6 +51,10 @@ def known() -> Iterator[Known]:
         ("WITH q AS (SELECT 1 AS z) SELECT * FROM q", ["q"]),
         ("SELECT * FROM person AT (TAG => ", ["'first'"]),
         ("INSERT INTO ", ["person", "knows"]),
+        ("COPY ", ["person", "knows", "early"]),
+        ("\\d early.", ["early.person", "early.knows"]),
+        ("SELECT 1 \\g", ["\\g", "\\gx"]),
+        ("SELECT * FROM person \\wat", ["\\watch"]),
         ("INSERT INTO knows (", ["a", "b", "ts"]),
         ("UPDATE person SET ", ["pid", "half"]),
         ("UPDATE person SET pid = hal", ["half"]),
@@ -204,3 +208,8 @@ def test_what_is_typed_is_coloured_by_what_it_is(text: str, piece: str, style: s
     line = Highlighter().lex_document(Document(text))(0)
     assert style in next(kind for kind, part, *_ in line if part == piece)
     assert "".join(part for _, part, *_ in line) == text
+
+
+def test_rows_come_before_the_clauses_behind_values(known: Known) -> None:
+    assert suggest("INSERT INTO person VALUES ", known) == []
+    assert "MESSAGE" in suggest("INSERT INTO person VALUES (1, 2) ", known)

@@ -230,3 +230,11 @@ def test_the_pager_is_what_the_person_wants(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("TERM", "dumb")
     assert pager_command("auto") is None
     assert pager_command("on") == "most -w"
+
+
+def test_a_folder_or_bytes_among_the_queries_hide_no_other(desk: Desk) -> None:
+    kept = save_query("kept", "SELECT 1")
+    (kept.parent / "folder.sql").mkdir()
+    (kept.parent / "bytes.sql").write_bytes(b"SELECT '\xff'")
+    assert list(queries()) == ["bytes", "kept"]
+    assert "kept" in desk.type("\\n")

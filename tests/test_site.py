@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,3 +18,5 @@ def test_the_site_builds_and_no_link_is_dead(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert {"index.html", "sampling", "grammar"} <= {path.name for path in (tmp_path / "site").iterdir()}
+    marks = [page for page in (tmp_path / "site").rglob("*.html") if re.search(r"```|\\\|", page.read_text("utf-8"))]
+    assert marks == [], "Markdown that is shown instead of read"

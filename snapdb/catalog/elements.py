@@ -9,7 +9,15 @@ from pathlib import Path
 from snapdb.relational import ROW_ID, quote, quote_all, table_rows
 from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Properties, Snapshot, Table, VertexElement, Window
 
-__all__ = ["EdgeRows", "VertexRows", "shown_columns", "snapshot_rows", "snapshot_views", "time_expression"]
+__all__ = [
+    "EdgeRows",
+    "VertexRows",
+    "element_columns",
+    "shown_columns",
+    "snapshot_rows",
+    "snapshot_views",
+    "time_expression",
+]
 
 _ID = quote(ROW_ID)
 
@@ -157,6 +165,12 @@ def shown_columns(element: VertexElement | EdgeElement, columns: Sequence[str]) 
     properties = element.properties or Properties(excepted=())
     shown = properties.shown(columns, element.needed)
     return [*shown, ("e_id", "e_id")] if isinstance(element, EdgeElement) else shown
+
+
+def element_columns(element: VertexElement | EdgeElement, table: Table) -> tuple[Column, ...]:
+    """The columns that a snapshot shows of an element of a table, with their types."""
+    types = {"e_id": "BIGINT"} | {c.name: c.type for c in table.columns}
+    return tuple(Column(new, types[name]) for name, new in shown_columns(element, [c.name for c in table.columns]))
 
 
 def snapshot_rows(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) -> dict[str, VertexRows | EdgeRows]:

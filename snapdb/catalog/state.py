@@ -35,6 +35,8 @@ class Catalog:
     """How often the catalog was written, and how often files were put in the place of others."""
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
     """Their names are their own: a table may be called the same."""
+    past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
+    """The tables of versions that were asked for, as they were committed; only the last few asked for are kept."""
 
     def table(self, name: str) -> Table:
         """The table of that name.
@@ -95,13 +97,15 @@ def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
         graphs = connection.execute("SELECT folded, definition FROM graphs ORDER BY folded").fetchall()
         start = known if known is not None and known.stamp[1] == stamp[1] else Catalog(0, {}, {}, {})
+        tables = read_tables(connection, head, start.tables, start.version)
         return Catalog(
             version=head,
-            tables=read_tables(connection, head, start.tables, start.version),
+            tables=tables,
             graphs={row["folded"]: decode(PropertyGraph, row["definition"]) for row in graphs},
             snapshots=_kept(connection, "snapshots", Snapshot, () if known is None else known.snapshots.values()),
             samplers=_kept(connection, "samplers", Sampler, () if known is None else known.samplers.values()),
             stamp=stamp,
+            past={head: tables},
         )
 
 

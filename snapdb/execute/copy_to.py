@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,14 +11,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from snapdb.errors import CorruptError, InputError, SnapdbError
+from snapdb.errors import BindError, CorruptError, InputError, SnapdbError
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.execute.publish import counted
 from snapdb.plan.logical import CopyToPlan
-from snapdb.relational import Session, parquet_form, quote, quote_all, text_literal
+from snapdb.relational import Session, parquet_form, quote, quote_all, quote_odd, text_literal
 from snapdb.storage.disk import fresh_name
+from snapdb.types.words import counted
 
 __all__ = ["CopyTo"]
+
+_LINKS = 40
+"""How many links one after another are followed; the kernel follows no more."""
+_KEPT = 50
+"""Characters of the file's name that stand in that of the file beside it, which must be no longer than names may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +41,16 @@ class CopyTo:
             engine.watching(session, f"writing {target.name}"),
         ):
             rows = _packed(engine, session, plan, path) if plan.format == "arrow" else _written(session, plan, path)
-        return Outcome(f"{counted(rows)} to {plan.path}", rows)
+        return Outcome(f"{counted(rows, 'row')} to {plan.path}", rows)
 
 
 def _target(engine: Engine, plan: CopyToPlan) -> Path:
     """Where the file goes, links followed; InputError where no file may be put."""
-    target = Path(os.path.realpath(os.path.expanduser(plan.path)))
-    if target.is_dir():
+    asked = os.path.expanduser(plan.path)
+    target = Path(os.path.realpath(asked))
+    if os.path.isdir(target):
         raise _refused(plan, f"{plan.path} is a folder; name a file in it")
-    if _is_device(plan.path) or (target.exists() and not target.is_file()):
+    if _is_device(asked) or (os.path.exists(target) and not os.path.isfile(target)):
         raise _refused(plan, f"{plan.path} is no plain file; name one, or use the command line's --format for stdout")
     if target.is_relative_to(os.path.realpath(engine.home.path)):
         raise _refused(plan, f"{plan.path} lies in the database's own folder, which holds only what snapdb writes")
@@ -51,15 +58,22 @@ def _target(engine: Engine, plan: CopyToPlan) -> Path:
 
 
 def _is_device(path: str) -> bool:
-    """Whether a path names what is no file of its own, such as /dev/stdout: a link into the folder of open files."""
-    folder = os.path.dirname(os.path.abspath(path))
-    return folder in ("/dev", "/dev/fd") or folder.startswith("/proc/")
+    """Whether a path, or a link on its way, names what is no file of its own, such as /dev/stdout."""
+    place = os.path.abspath(path)
+    for _ in range(_LINKS):
+        folder = os.path.realpath(os.path.dirname(place))
+        if folder == "/dev" or folder.startswith("/proc/"):
+            return True
+        if not os.path.islink(place):
+            return False
+        place = os.path.join(folder, os.readlink(place))
+    return False
 
 
 @contextmanager
 def _beside(engine: Engine, plan: CopyToPlan, target: Path) -> Iterator[Path]:
     """A path in the target's folder to write to; it takes the target's name when the block ends well, else it goes."""
-    path = target.with_name(f".{fresh_name()[:12]}.{target.name}")
+    path = target.with_name(f".{fresh_name()[:12]}.{target.name[-_KEPT:]}")
     try:
         yield path
         engine.home.disk.settle(path)
@@ -77,7 +91,10 @@ def _beside(engine: Engine, plan: CopyToPlan, target: Path) -> Iterator[Path]:
 
 def _reason(error: SnapdbError, target: Path) -> str:
     """Why a writer failed, without the name of a file that nobody asked for."""
-    return "its folder is not there" if not target.parent.is_dir() else "the disk refused"
+    if not os.path.isdir(target.parent):
+        return "its folder is not there"
+    said = re.search(r'": ([A-Z][\w ]+)$', error.message)
+    return said[1] if said else "the disk refused"
 
 
 def _refused(plan: CopyToPlan, message: str) -> InputError:
@@ -88,9 +105,9 @@ def _written(session: Session, plan: CopyToPlan, path: Path) -> int:
     """How many rows DuckDB's writer wrote."""
     before, after = _exact(session, plan) if plan.format == "parquet" else ("", "")
     query, parameters = plan.query.text, plan.query.parameters
-    ((rows, *_),) = session.wrap(f"COPY ({before}", query, f"\n{after}) TO {text_literal(str(path))} ({plan.writer})",
-                                 parameters)  # fmt: skip
-    return int(rows)
+    return session.write(
+        f"COPY ({before}", query, f"\n{after}) TO {text_literal(str(path))} ({plan.writer})", parameters
+    )
 
 
 def _exact(session: Session, plan: CopyToPlan) -> tuple[str, str]:
@@ -108,6 +125,7 @@ def _exact(session: Session, plan: CopyToPlan) -> tuple[str, str]:
 def _packed(engine: Engine, session: Session, plan: CopyToPlan, path: Path) -> int:
     """How many rows went into a file of Arrow's, batch by batch."""
     rows, writer = 0, None
+    _check_zones(session, plan)
     batches = session.reader(plan.query.text, plan.query.parameters)
     with open(path, "wb") as file:
         for batch in batches:
@@ -118,3 +136,12 @@ def _packed(engine: Engine, session: Session, plan: CopyToPlan, path: Path) -> i
         assert writer is not None, "a reader gives at least one batch"
         writer.close()
     return rows
+
+
+def _check_zones(session: Session, plan: CopyToPlan) -> None:
+    """Nothing when Arrow has a type for every column; it has none for a time of day with a zone."""
+    for column in session.describe(plan.query.text, plan.query.parameters):
+        if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose moments stay
+            said = f"CAST({quote_odd(column.name)} AS VARCHAR)"
+            raise BindError(f"Arrow cannot keep the zone of {column.name}, of type {column.type}; write {said}",
+                            span=plan.query.span, code="column-type")  # fmt: skip

@@ -12,6 +12,7 @@ from snapdb.storage.apply import check_free, require_table
 from snapdb.storage.codec import encode
 from snapdb.storage.commit import now
 from snapdb.storage.features import check_features
+from snapdb.types.words import counted
 
 __all__ = ["CreateGraph"]
 
@@ -44,4 +45,5 @@ class CreateGraph:
             connection.execute(
                 "INSERT INTO graphs VALUES (?, ?, ?, ?)", (graph.name, graph.name.lower(), encode(graph), now())
             )
-        return Outcome(f"graph {graph.name}: {len(graph.vertices)} vertex types, {len(graph.edges)} edge types")
+        vertices, edges = counted(len(graph.vertices), "vertex type"), counted(len(graph.edges), "edge type")
+        return Outcome(f"graph {graph.name}: {vertices}, {edges}")

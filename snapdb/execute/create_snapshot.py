@@ -14,6 +14,7 @@ from snapdb.storage.codec import encode
 from snapdb.storage.commit import now
 from snapdb.storage.locks import remove_unless_held
 from snapdb.types import FORMS, Snapshot
+from snapdb.types.words import counted
 
 __all__ = ["CreateSnapshot", "create_snapshot", "moved_to"]
 
@@ -30,7 +31,7 @@ class CreateSnapshot:
         skipped = "".join(f"; {n:,} dangling edges of {name} skipped" for name, n in made.skipped.items())
         return Outcome(
             f"snapshot {snapshot.name} of {snapshot.graph.name} at version {snapshot.version}: "
-            f"{snapshot.nodes:,} nodes, {snapshot.edges:,} edges ({snapshot.form}){skipped}"
+            f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form}){skipped}"
         )
 
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from snapdb.errors import Span
 from snapdb.execute.copied import copied
 from snapdb.execute.operator import Engine, Rows
-from snapdb.execute.publish import counted, publish
+from snapdb.execute.publish import publish
 from snapdb.plan.asked import Asked
 from snapdb.plan.logical import CreateTablePlan
 from snapdb.relational import quote
 from snapdb.storage.changes import AddTable, File
 from snapdb.storage.segments import write_segment
+from snapdb.types.words import counted
 
 __all__ = ["CreateTable"]
 
@@ -30,7 +31,7 @@ class CreateTable:
         rows = sum(file.rows for file in files)
         replaces = None if plan.replaces is None else plan.replaces.id
         change = AddTable(engine.work.next_table(), plan.name, plan.columns, files, replaces, plan.base)
-        return publish(engine, [change], plan.message, f"table {plan.name} with {counted(rows)}", rows)
+        return publish(engine, [change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
 
 
 def _written(engine: Engine, plan: CreateTablePlan) -> File:

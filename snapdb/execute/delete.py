@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.execute.publish import counted, publish
+from snapdb.execute.publish import publish
 from snapdb.plan.logical import DeletePlan
 from snapdb.storage.segments import write_query
+from snapdb.types.words import counted
 
 __all__ = ["Delete"]
 
@@ -27,5 +28,5 @@ class Delete:
         if file.rows == 0:
             engine.home.disk.remove(engine.home.path / file.path)
             return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
-        did = f"{counted(file.rows)} removed from {table.name}"
+        did = f"{counted(file.rows, 'row')} removed from {table.name}"
         return publish(engine, [engine.work.removal(table, file, plan.base)], plan.message, did, file.rows)

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from snapdb.execute.copied import copied
 from snapdb.execute.operator import Engine, Rows
-from snapdb.execute.publish import counted, publish
+from snapdb.execute.publish import publish
 from snapdb.plan.logical import InsertPlan
 from snapdb.storage.changes import Append, File
 from snapdb.storage.segments import write_segment
+from snapdb.types.words import counted
 
 __all__ = ["Insert"]
 
@@ -26,7 +27,7 @@ class Insert:
         files = copied(engine, table.folder, table.name, plan.copies) if plan.copies else (_written(engine, plan),)
         rows = sum(file.rows for file in files)
         change = Append(table.id, table.columns, files)
-        return publish(engine, [change], plan.message, f"{counted(rows)} added to {table.name}", rows)
+        return publish(engine, [change], plan.message, f"{counted(rows, 'row')} added to {table.name}", rows)
 
 
 def _written(engine: Engine, plan: InsertPlan) -> File:

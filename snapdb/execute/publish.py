@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from snapdb.execute.operator import Engine, Outcome
 from snapdb.storage.changes import Change
 
-__all__ = ["counted", "publish"]
+__all__ = ["publish"]
 
 
 def publish(engine: Engine, changes: Sequence[Change], message: str | None, did: str, rows: int) -> Outcome:
@@ -19,12 +19,3 @@ def publish(engine: Engine, changes: Sequence[Change], message: str | None, did:
     """
     version = engine.work.add(changes, message)
     return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
-
-
-def counted(rows: int) -> str:
-    """A number of rows, for a person.
-
-    >>> counted(1), counted(12000)
-    ('1 row', '12,000 rows')
-    """
-    return f"{rows:,} row{'' if rows == 1 else 's'}"

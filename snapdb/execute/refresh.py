@@ -19,6 +19,7 @@ from snapdb.execute.sketch import sketched
 from snapdb.execute.topologies import check_new
 from snapdb.plan.logical import RefreshPlan
 from snapdb.relational import Session
+from snapdb.types.words import counted
 
 __all__ = ["Refresh"]
 
@@ -43,7 +44,7 @@ class Refresh:
         now = f"version {snapshot.version}, {window_text(snapshot)}"
         works = "; ".join(f"{name} {work}" for name, work in made.works.items() if work != "found")
         moved = f"{was} → {now}" if was != now else f"still {now}"
-        counts = f"{snapshot.nodes:,} nodes, {snapshot.edges:,} edges ({snapshot.form})"
+        counts = f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form})"
         known = engine.context.catalog.graphs.get(plan.create.graph.name.lower())
         older = known is not None and any(e not in known.elements for e in plan.create.graph.elements)
         hint = f"graph {snapshot.graph.name} was replaced since; CREATE OR REPLACE SNAPSHOT takes the new one"

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from snapdb.errors import DataError
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.execute.publish import counted, publish
+from snapdb.execute.publish import publish
 from snapdb.plan.logical import UpdatePlan
 from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
 from snapdb.storage.changes import Append, Change, File
 from snapdb.storage.segments import write_query, write_segment
 from snapdb.types import Segment, Table
+from snapdb.types.words import counted
 
 __all__ = ["Update"]
 
@@ -37,7 +38,7 @@ class Update:
             finally:
                 disk.remove(engine.home.path / found.path)
         changes: list[Change] = [engine.work.removal(table, gone, plan.base), Append(table.id, table.columns, (come,))]
-        return publish(engine, changes, plan.message, f"{counted(come.rows)} of {table.name} updated", come.rows)
+        return publish(engine, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
 
 
 def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple[File, File]:
@@ -45,8 +46,8 @@ def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple
     source = parquet_files([Segment(found.path, found.rows, found.bytes, found.sha256, 0)], engine.home.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != found.rows:
-        raise DataError(f"{found.rows:,} new values for {counted(distinct)} of {table.name}: rows of FROM must meet "
-                        "a row at most once; make them distinct, or aggregate them",
+        raise DataError(f"{found.rows:,} new values for {counted(distinct, 'row')} of {table.name}: rows of FROM must "
+                        "meet a row at most once; make them distinct, or aggregate them",
                         code="ambiguous-update")  # fmt: skip
     columns = quote_all(c.name for c in table.columns)
     gone = write_query(engine.home, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -74,9 +75,11 @@ class SnapMagics:
         if isinstance(self.shell.user_ns.get(text), Database):
             return True
         place = _path(text)
-        if any(sign in text for sign in "\n;(") or (" " in text and not place.is_dir()):
+        # not Path.is_dir, which raises for a statement that is longer than names of files are
+        is_folder = os.path.isdir(place)
+        if any(sign in text for sign in "\n;(") or (" " in text and not is_folder):
             return False
-        return place.is_dir() or "/" in text or "." in text
+        return is_folder or "/" in text or "." in text
 
     def _connect(self, wish: Wish) -> None:
         """Use another database from now on."""

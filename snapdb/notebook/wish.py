@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from keyword import iskeyword
 from typing import Any
 
 from snapdb.errors import InputError
@@ -80,7 +81,7 @@ def _word(text: str) -> tuple[str, str]:
 
 
 def _out(wish: Wish, value: str, variables: Mapping[str, Any]) -> Wish:
-    if not value.isidentifier():
+    if not value.isidentifier() or iskeyword(value):
         raise InputError(f"--out takes the name of a variable, found {value!r}", code="notebook-line")
     return replace(wish, out=value)
 

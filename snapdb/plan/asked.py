@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from snapdb.errors import Span
-from snapdb.relational import Names
+from snapdb.relational import Names, together
 from snapdb.sql.ast import Island
 from snapdb.sql.rewrite import rewrite
 
@@ -34,6 +34,8 @@ class Asked:
     span: Span
     """The place in the statement for a complaint about no part of it that the user wrote."""
     names: Names = Names()  # noqa: RUF009  # frozen, and empty
+    shapes: Names | None = None
+    """The same names without rows, which suffice to describe it and read no file; None: only `names` tell."""
     parameters: Parameters = None
     pieces: tuple[Piece, ...] = ()
 
@@ -53,6 +55,7 @@ def written(
     names: Names | None = None,
     parameters: Parameters = None,
     replacements: Sequence[tuple[Span, str]] = (),
+    shapes: Names | None = None,
 ) -> Asked:
     """An island as the user wrote it, but for replacements, whose spans count in it.
 
@@ -73,7 +76,7 @@ def written(
         text = changed.text
     else:
         pieces.append(Piece(0, len(text) + 1, at))
-    return Asked(text, island.span, names or Names(), parameters, tuple(pieces))
+    return Asked(text, island.span, names or Names(), shapes, parameters, tuple(pieces))
 
 
 def compose(span: Span, *parts: str | Asked) -> Asked:
@@ -84,9 +87,6 @@ def compose(span: Span, *parts: str | Asked) -> Asked:
     """
     text = ""
     pieces: list[Piece] = []
-    views: dict[str, str] = {}
-    schemas: dict[str, Mapping[str, str]] = {}
-    sources: dict[str, Any] = {}
     parameters: Parameters = None
     for part in parts:
         if isinstance(part, str):
@@ -94,12 +94,11 @@ def compose(span: Span, *parts: str | Asked) -> Asked:
             continue
         pieces += [Piece(p.start + len(text), p.stop + len(text), p.place) for p in part.pieces]
         text += part.text
-        views |= part.names.views
-        for name, elements in part.names.schemas.items():
-            schemas[name] = {**schemas.get(name, {}), **elements}
-        sources |= part.names.sources
         if isinstance(part.parameters, Mapping):
             parameters = {**(parameters if isinstance(parameters, Mapping) else {}), **part.parameters}
         elif part.parameters is not None:
             parameters = part.parameters
-    return Asked(text, span, Names(views, schemas, sources), parameters, tuple(pieces))
+    asked = [part for part in parts if isinstance(part, Asked)]
+    names = together(part.names for part in asked)
+    shapes = together(part.shapes or part.names for part in asked)
+    return Asked(text, span, names, shapes, parameters, tuple(pieces))

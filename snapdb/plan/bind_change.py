@@ -10,7 +10,7 @@ from snapdb.plan.bind_table import defined_columns
 from snapdb.plan.logical import AlterPlan, DeletePlan, NothingPlan, Plan, UpdatePlan
 from snapdb.plan.names import find_column, find_table, tables_of
 from snapdb.plan.scope import Context
-from snapdb.relational import ROW_ID, check_storable, default_value, parquet_form, quote
+from snapdb.relational import ROW_ID, check_storable, default_value, no_rows, parquet_form, quote
 from snapdb.sql.ast import AddColumn, AlterTable, Delete, DropColumn, Name, RenameColumn, Update
 from snapdb.types import Column, PropertyGraph, Table
 
@@ -26,9 +26,10 @@ def bind_delete(statement: Delete, context: Context) -> DeletePlan:
     distinct = "DISTINCT " if statement.others else ""  # one row may meet several
     # An alias would be a name that the user's condition could see; the ids' own name is one that no column may have.
     before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
-    find = compose(statement.span, before, *_found(context, table, name, statement), ")")
-    with context.session(find) as session:
-        session.describe(find.text, find.parameters)
+    find, shape = (
+        compose(statement.span, before, *_found(context, rows, name, statement), ")") for rows in _rows(context, table)
+    )
+    _check(context, shape)
     return DeletePlan(table, find, context.catalog.version, statement.message)
 
 
@@ -57,22 +58,36 @@ def bind_update(statement: Update, context: Context) -> UpdatePlan:
         f"CAST(CAST({value} AS {c.type}) AS {parquet_form(c.type)}) AS {quote(c.name)}"  # in a file meanwhile
         for value, c in zip(new, table.columns, strict=True)
     )
-    find = compose(
-        statement.span,
-        f"SELECT {_ID}, {chosen} FROM (SELECT ",
-        *values,
-        f"{name}.{_ID}, {kept} FROM ",
-        *_found(context, table, name, statement),
-        ")",
+    find, shape = (
+        compose(
+            statement.span,
+            f"SELECT {_ID}, {chosen} FROM (SELECT ",
+            *values,
+            f"{name}.{_ID}, {kept} FROM ",
+            *_found(context, rows, name, statement),
+            ")",
+        )
+        for rows in _rows(context, table)
     )
-    with context.session(find) as session:
-        session.describe(find.text, find.parameters)
+    _check(context, shape)
     return UpdatePlan(table, find, context.catalog.version, statement.message)
 
 
-def _found(context: Context, table: Table, name: str, statement: Delete | Update) -> list[str | Asked]:
+def _rows(context: Context, table: Table) -> tuple[str, str]:
+    """The SELECT of a table with the ids of its rows, and one of the same columns that reads nothing."""
+    shape = no_rows((*table.columns, Column(ROW_ID, "BIGINT")))
+    return context.rows(table, row_ids=True, ordered=False), shape
+
+
+def _check(context: Context, shape: Asked) -> None:
+    """Nothing when a query can be read."""
+    with context.describing(shape) as session:
+        session.describe(shape.text, shape.parameters)
+
+
+def _found(context: Context, rows: str, name: str, statement: Delete | Update) -> list[str | Asked]:
     """FROM and WHERE of the rows that a statement is about."""
-    parts: list[str | Asked] = [f"({context.rows(table, row_ids=True, ordered=False)}) AS {name}"]
+    parts: list[str | Asked] = [f"({rows}) AS {name}"]
     if statement.others is not None:
         parts += [", ", context.asked(statement.others)]
     if statement.where is not None:

@@ -93,7 +93,9 @@ def _from_json(session: Session, path: str, table: Table, wanted: Sequence[str],
         )
     extra = [name for folded, name in file.items() if table.column(folded) is None]
     types = {file.get(w.lower(), w): column.type for w in wanted if (column := table.column(w)) is not None}
-    columns = ", ".join(f"{text_literal(name)}: {text_literal(type_)}" for name, type_ in types.items())
+    # Bytes are written as in SQL, '\\xFF', which DuckDB reads in a text but not in JSON.
+    read = {name: "VARCHAR" if type_ == "BLOB" else type_ for name, type_ in types.items()}
+    columns = ", ".join(f"{text_literal(name)}: {text_literal(type_)}" for name, type_ in read.items())
     source = f"read_json({path}, columns = {{{columns}}}{said})"
     return _by_name(source, path, [*types, *extra], table, wanted)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from snapdb.catalog.facts import FACTS, SCHEMA
 from snapdb.errors import BindError, ParseError, SnapdbError
 from snapdb.plan.asked import Asked
 from snapdb.plan.logical import CopyToPlan, FileFormat
@@ -21,6 +22,15 @@ _FORMATS: dict[str, FileFormat] = {
     "parquet": "parquet", "csv": "csv", "tsv": "tsv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl",
     "arrow": "arrow",
 }  # fmt: skip
+_ENDINGS: dict[str, FileFormat] = {
+    **_FORMATS,
+    "pq": "parquet",
+    "txt": "csv",
+    "feather": "arrow",
+    "arrows": "arrow",
+    "ipc": "arrow",
+}
+"""What a file's name ends in, and its format."""
 _CSV = ("compression", "dateformat", "delim", "delimiter", "encoding", "escape", "force_quote", "header", "null",
         "nullstr", "quote", "sep", "timestampformat")  # fmt: skip
 _JSON = ("compression", "dateformat", "timestampformat")
@@ -84,7 +94,9 @@ def _table(statement: CopyTo, name: Name, context: Context) -> Table:
 
 
 def _element(context: Context, name: Name, said: Name) -> tuple[str, Names]:
-    """What a snapshot shows of an element, as SQL names it."""
+    """What a snapshot shows of an element, or a table of facts, as SQL names it."""
+    if name.text.lower() == SCHEMA:
+        return _fact(context, said)
     snapshot = find_snapshot(context, name)
     known = {e.name.lower(): e.name for e in snapshot.graph.elements}
     if (element := known.get(said.text.lower())) is None:
@@ -93,6 +105,16 @@ def _element(context: Context, name: Name, said: Name) -> tuple[str, Names]:
                         span=said.span, code="unknown-element")  # fmt: skip
     views = {element: context.views(snapshot)[element]}
     return f"{quote_odd(snapshot.name)}.{quote_odd(element)}", Names(schemas={snapshot.name: views})
+
+
+def _fact(context: Context, said: Name) -> tuple[str, Names]:
+    """A table of facts, as SQL names it."""
+    table = said.text.lower()
+    if table not in FACTS:
+        hint = did_you_mean(table, FACTS) or f"; there are {', '.join(f'{SCHEMA}.{fact}' for fact in FACTS)}"
+        raise BindError(f"no table {SCHEMA}.{said}{hint}", span=said.span, code="unknown-table")
+    views, sources = context.facts({table})
+    return f"{SCHEMA}.{table}", Names(schemas={SCHEMA: views}, sources=sources)
 
 
 def _columns(statement: CopyTo, context: Context, source: str, names: Names) -> str:
@@ -106,12 +128,17 @@ def _columns(statement: CopyTo, context: Context, source: str, names: Names) -> 
 
 
 def _format(statement: CopyTo) -> FileFormat:
-    """The format, said or told by the file's ending; Parquet where nothing tells."""
+    """The format, said or told by the file's ending; Parquet where it has none."""
     said = next((value for name, value in statement.options if name.text.lower() == "format"), None)
     place = next((name.span for name, _ in statement.options if name.text.lower() == "format"), statement.path_span)
     if said is None:
         ending = re.search(r"\.(\w+)(\.gz|\.zst)?$", statement.path.lower())
-        return _FORMATS.get({"txt": "csv"}.get(ending[1], ending[1]), "parquet") if ending else "parquet"
+        if ending is None:
+            return "parquet"
+        if (told := _ENDINGS.get(ending[1])) is None:
+            hint = did_you_mean(ending[1], _ENDINGS) or f"; say which, e.g. (FORMAT {next(iter(_FORMATS))})"
+            raise BindError(f"the ending .{ending[1][:40]} tells no format{hint}", span=place, code="unknown-format")
+        return told
     if (found := _FORMATS.get(str(said).lower())) is None:
         hint = did_you_mean(str(said), _FORMATS) or f"; it writes {', '.join(_FORMATS)}"
         raise BindError(f"cannot COPY TO format {str(said)[:40]!r}{hint}", span=place, code="unknown-format")

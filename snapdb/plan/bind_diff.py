@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from snapdb.catalog import tables_at
 from snapdb.errors import BindError, Span
 from snapdb.plan.fits import misfits
 from snapdb.plan.logical import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
@@ -21,12 +20,12 @@ def bind_diff_table(statement: DiffTable, context: Context) -> DiffTablePlan:
     """The table at two versions."""
     name = statement.table.text
     first = resolve_version(context, statement.start)
-    before = tables_at(context.home, context.ledger, first).get(name.lower())
+    before = context.tables_at(first).get(name.lower())
     if statement.stop is None:
         last, after = context.catalog.version, context.catalog.tables.get(name.lower())
     else:
         last = resolve_version(context, statement.stop)
-        after = tables_at(context.home, context.ledger, last).get(name.lower())
+        after = context.tables_at(last).get(name.lower())
     if before is None and after is None:
         if not context.was_table(name):
             find_table(context, statement.table)  # says so, and knows the nearest
@@ -44,13 +43,13 @@ def bind_diff_graph(statement: DiffGraph, context: Context) -> DiffGraphPlan:
     """The graph over the tables of two versions, both of which fit it."""
     graph = find_graph(context, statement.graph)
     before = resolve_version(context, statement.start)
-    tables_before = tables_at(context.home, context.ledger, before)
+    tables_before = context.tables_at(before)
     _check_fits(graph, before, tables_before, statement.start.span)
     if statement.stop is None:
         after, tables_after, place = context.catalog.version, context.catalog.tables, statement.graph.span
     else:
         after, place = resolve_version(context, statement.stop), statement.stop.span
-        tables_after = tables_at(context.home, context.ledger, after)
+        tables_after = context.tables_at(after)
     _check_fits(graph, after, tables_after, place)
     return DiffGraphPlan(graph, before, after, tables_before, tables_after, statement.detail)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from snapdb.catalog import tables_at, version_of_tag
+from snapdb.catalog import version_of_tag
 from snapdb.errors import BindError, SnapdbError
-from snapdb.plan.bind_snapshot import check_filter, element_views
+from snapdb.plan.bind_snapshot import check_filters, element_shapes
 from snapdb.plan.bind_window import event_unit, trailing_window
 from snapdb.plan.fits import misfits
 from snapdb.plan.logical import CreateSnapshotPlan, NothingPlan, Plan, RefreshPlan
@@ -27,7 +27,7 @@ def bind_refresh(statement: RefreshSnapshot, context: Context) -> Plan:
         return NothingPlan(f"nothing moves: {snapshot.name} is pinned at version {snapshot.version} and its window is "
                            "fixed; create it anew to move it")  # fmt: skip
     version = _version(context, snapshot, name)
-    tables = tables_at(context.home, context.ledger, version)
+    tables = context.tables_at(version)
     _check_fits(context, snapshot, version, tables, name)
     window, length = snapshot.window, snapshot.pin.window
     if length is not None:
@@ -82,11 +82,10 @@ def _check_fits(context: Context, snapshot: Snapshot, version: int, tables: Mapp
 
 def _wrong_filter(context: Context, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:
     """What keeps a condition from being read at the version."""
-    views = element_views(context, snapshot.graph, tables)
-    with context.relational.session() as session:
+    with context.relational.session(element_shapes(snapshot.graph, tables)) as session:
         for condition in snapshot.filters:
             try:
-                check_filter(session, views[condition.element], condition)
+                check_filters(session, [condition])
             except SnapdbError as error:
                 return f"its condition {condition.condition} cannot be read: {error.message}"
     return None

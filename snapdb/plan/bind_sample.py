@@ -66,8 +66,8 @@ def _bound(statement: Sample, context: Context) -> SamplePlan:
     spec = _spec(statement, snapshot, context)
     query, clauses = statement.seeds.query, statement.clauses
     seeds = context.asked(query, first=snapshot)
-    with about_seeds(seeds.span, None), context.session(seeds) as session:
-        check_repeatable(session, query, _WHY)
+    with about_seeds(seeds.span, None), context.describing(seeds) as session:
+        check_repeatable(context.relational, query, _WHY)
         described = session.describe(seeds.text, seeds.parameters)
         order = bind_order(session, seeds, described, spec.order, clauses.order.span if clauses.order else None)
     clause = clauses.temporal or clauses.known
@@ -90,7 +90,7 @@ def with_seeds(context: Context, plan: SamplePlan, seeds: Any) -> SamplePlan:
     asked = _asked_outside(context, plan, seeds) if isinstance(seeds, str) else _given(seeds)
     outside = seeds if isinstance(seeds, str) else ""
     with about_seeds(asked.span, outside):
-        with context.session(asked) as session:
+        with context.describing(asked) as session:
             described = session.describe(asked.text, asked.parameters)
             order = bind_order(session, asked, described, plan.spec.order, None) if outside else ()
         columns = _columns(context, described, plan.spec, plan.snapshot, asked.span, asked.span)
@@ -129,8 +129,8 @@ def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> Asked:
         )
     try:
         asked = context.asked(query.query, first=plan.snapshot)
-        with context.session(asked) as session:
-            check_repeatable(session, query.query, _WHY)
+        with context.describing(asked) as session:
+            check_repeatable(context.relational, query.query, _WHY)
             session.describe(asked.text, asked.parameters)
     except SnapdbError as error:
         raise error.located(seeds, query.span) from error.__cause__

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from snapdb.catalog import tables_at
 from snapdb.errors import SnapdbError
 from snapdb.plan.later import refuse_later
 from snapdb.plan.logical import DescribePlan, Plan, QueryPlan, ShowPlan, SummarizePlan
@@ -20,7 +19,7 @@ def bind_show(statement: ast.Show, context: Context) -> ShowPlan:
     refuse_later("SHOW", statement.what, statement.span)
     tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
     if statement.at is not None:
-        tables = tuple(tables_at(context.home, context.ledger, resolve_version(context, statement.at)).values())
+        tables = tuple(context.tables_at(resolve_version(context, statement.at)).values())
     return ShowPlan(statement.what, statement.like, tables, _of(statement, context))
 
 

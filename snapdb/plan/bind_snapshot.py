@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from snapdb.catalog import tables_at
-from snapdb.catalog.elements import EdgeRows, VertexRows
 from snapdb.errors import BindError, Span
 from snapdb.plan.asked import written
 from snapdb.plan.bind_window import bind_window, event_unit
@@ -16,14 +14,14 @@ from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import check_new, find_graph
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
-from snapdb.relational import Names, Session, conjuncts, quote, references
+from snapdb.relational import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
 from snapdb.sql.ast import CreateSnapshot, Island, Name, WindowBound
 from snapdb.sql.tokens import scan, string_value
 from snapdb.sql.travel import bare_ats
-from snapdb.types import ALL_TIME, EdgeElement, Filter, Pin, PropertyGraph, Table
+from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Pin, PropertyGraph, Table, VertexElement
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_create_snapshot", "check_filter", "element_views"]
+__all__ = ["bind_create_snapshot", "check_filters", "element_shapes"]
 
 
 def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
@@ -74,9 +72,11 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
     )
 
 
-def _check_tables(context: Context, graph: PropertyGraph, version: int, statement: CreateSnapshot) -> dict[str, Table]:
+def _check_tables(
+    context: Context, graph: PropertyGraph, version: int, statement: CreateSnapshot
+) -> Mapping[str, Table]:
     """The tables at the version, when they fit the graph."""
-    tables = tables_at(context.home, context.ledger, version)
+    tables = context.tables_at(version)
     if problem := next(misfits(graph, tables), None):
         raise BindError(f"version {version} does not fit graph {graph.name}: {problem}; take a version that fits, or "
                         "create the graph anew",
@@ -94,33 +94,33 @@ def _pin(statement: CreateSnapshot) -> Pin:
     return Pin(at is None, tag, length)
 
 
-def element_views(context: Context, graph: PropertyGraph, tables: Mapping[str, Table]) -> dict[str, str]:
-    """The SELECT of every element of a graph, without window and filters."""
-    vertices = {v.name: VertexRows(v, tables[v.table.lower()], context.home.path) for v in graph.vertices}
-    views = {name: rows.sql for name, rows in vertices.items()}
-    for e in graph.edges:
-        table = tables[e.table.lower()]
-        views[e.name] = EdgeRows(e, table, context.home.path, vertices[e.source], vertices[e.destination]).sql
-    return views
+def element_shapes(graph: PropertyGraph, tables: Mapping[str, Table]) -> Names:
+    """Every element of a graph with its columns, and no rows."""
+    views = {e.name: no_rows(_columns(e, tables[e.table.lower()])) for e in graph.elements}
+    return Names(views, lasting=True)
 
 
-def check_filter(session: Session, view: str, condition: Filter) -> None:
-    """Nothing when the condition can be read in the form in which it is kept."""
-    session.describe(f"SELECT 1 FROM ({view}) AS {quote(condition.element)} WHERE {condition.condition}")
+def _columns(element: VertexElement | EdgeElement, table: Table) -> tuple[Column, ...]:
+    """What a condition can name: a graph's PROPERTIES only choose what is shown."""
+    return (*table.columns, Column("e_id", "BIGINT")) if isinstance(element, EdgeElement) else table.columns
+
+
+def check_filters(session: Session, filters: Sequence[Filter]) -> None:
+    """Nothing when the conditions can be read in the form in which they are kept, from `element_shapes`."""
+    selects = (f"SELECT 1 FROM {quote(f.element)} WHERE {f.condition}" for f in filters)
+    session.describe("\nUNION ALL ".join(selects))
 
 
 def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: Island) -> tuple[Filter, ...]:
     """The parts of a condition, each given to the one element whose columns it names."""
-    views = element_views(context, graph, tables)
-    asked = written(where, Names(views), replacements=[(span, '"at"') for span in bare_ats(where.text)])
+    shapes = element_shapes(graph, tables)
+    asked = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(asked) as session:
-        check_repeatable(session, where, "what a snapshot holds must not change")
-        elements = ", ".join(map(quote, views))
-        session.describe(asked.text, around=(f"SELECT 1 FROM {elements} WHERE (", ")"))
-        columns = {name: {c.name.lower() for c in session.describe(f"FROM {quote(name)}")} for name in views}
-        found = tuple(_filter(session, part, columns, where.span) for part in conjuncts(session, asked.text))
-        for f in found:  # in the form in which it will be read ever after
-            check_filter(session, views[f.element], f)
+        check_repeatable(context.relational, where, "what a snapshot holds must not change")
+        session.describe(asked.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
+        columns = {e.name: {c.name.lower() for c in _columns(e, tables[e.table.lower()])} for e in graph.elements}
+        found = tuple(_filter(part, columns, where.span) for part in conjuncts(session, asked.text))
+        check_filters(session, found)  # in the form in which they will be read ever after
         return found
 
 
@@ -133,9 +133,10 @@ def _owner(parts: tuple[str, ...], columns: Mapping[str, set[str]]) -> str | Non
     return next((element for element, known in columns.items() if names[0] in known), None)
 
 
-def _filter(session: Session, condition: str, columns: Mapping[str, set[str]], span: Span) -> Filter:
+def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filter:
+    condition = part.sql
     try:
-        named = references(session, condition)
+        named = part.references
     except BindError as error:
         error.span = span
         raise

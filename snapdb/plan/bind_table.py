@@ -17,6 +17,7 @@ from snapdb.sql.ast import CreateTable, Insert, Island
 from snapdb.sql.tokens import scan
 from snapdb.sql.travel import bare_ats
 from snapdb.types import Column
+from snapdb.types.words import counted
 
 __all__ = ["bind_create_table", "bind_insert", "defined_columns"]
 
@@ -30,7 +31,7 @@ def bind_create_table(statement: CreateTable, context: Context) -> Plan:
     query, copies = None, tuple[str, ...]()
     if statement.query is not None:
         query = context.asked(statement.query)
-        with context.session(query) as session:
+        with context.describing(query) as session:
             columns = session.describe(query.text, query.parameters)
             if (path := whole_files(query.text)) is not None:
                 copies = copyable(session, path, columns)
@@ -53,7 +54,7 @@ def bind_insert(statement: Insert, context: Context) -> Plan:
     table = find_table(context, statement.table)
     supplied = named_columns(table, statement.columns)
     query = context.asked(statement.query)
-    with context.session(query) as session:
+    with context.describing(query) as session:
         found = session.describe(query.text, query.parameters, around=("SELECT * FROM (", ") AS q"))
         path = whole_files(query.text)
         in_order = [c.name.lower() for c in found] == [c.name.lower() for c in table.columns]
@@ -62,7 +63,8 @@ def bind_insert(statement: Insert, context: Context) -> Plan:
         )
     if len(found) != len(supplied):
         raise BindError(
-            f"{table.name} takes {len(supplied)} columns here ({', '.join(supplied)}), the query gives {len(found)}",
+            f"{table.name} takes {counted(len(supplied), 'column')} here ({', '.join(supplied)}), the query gives "
+            f"{len(found)}",
             span=statement.query.span,
             code="column-count",
         )
@@ -101,18 +103,18 @@ def defined_columns(context: Context, definition: Island) -> list[Column]:
                     code="constraint",
                 )
         try:
-            return [Column(name, type_, nullable, 0, _default(session, default, type_))
+            return [Column(name, type_, nullable, 0, _default(context, session, default, type_))
                     for name, type_, nullable, default in found]  # fmt: skip
         except SnapdbError as error:
             error.span = definition.span
             raise
 
 
-def _default(session: Session, expression: str | None, type_: str) -> str | None:
+def _default(context: Context, session: Session, expression: str | None, type_: str) -> str | None:
     """The value of a DEFAULT as text, which the type's cast reads again; None for NULL or where there is none."""
     if expression is None:
         return None
-    check_repeatable(session, Island(expression, Span(0, 0)), "a DEFAULT is a constant")
+    check_repeatable(context.relational, Island(expression, Span(0, 0)), "a DEFAULT is a constant")
     form = parquet_form(type_)
     try:
         value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]

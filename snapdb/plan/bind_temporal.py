@@ -41,8 +41,7 @@ def bind_temporal(
 
 def _length(context: Context, length: Island, unit: TimeUnit | None) -> int:
     asked = context.asked(length)
-    with context.session(asked) as session:
-        check_repeatable(session, length, "what a seed sees must be repeatable", "write the length itself")
+    check_repeatable(context.relational, length, "what a seed sees must be repeatable", "write the length itself")
     check_length(context, asked, unit, "WITHIN")
     found = whole(context, asked) if unit == "integer" else duration(context, length)
     if found < 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,10 @@ __all__ = [
 ]
 
 LAST = 2**63 - 1
+_DIGITS = re.compile(r"[0-9]{1,18}")
+_DAY = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2})?"
+_LITERAL = re.compile(rf"(?:DATE\s*'({_DAY})'|TIMESTAMP\s*'({_DAY}(?: {_TIME})?)')", re.IGNORECASE)
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 
 
@@ -55,6 +60,8 @@ def resolve_version(context: Context, at: VersionBound) -> int:
 
 def time_value(context: Context, island: Island, unit: TimeUnit | None, why: str | None = None) -> int:
     """A bound of a window as an integer in the graph's unit."""
+    if (plain := _plain(island.text, unit)) is not None:
+        return plain
     asked = context.asked(island)
     is_integer = type_of(context, asked) in INTEGERS
     if unit == "integer" and not is_integer:
@@ -70,6 +77,23 @@ def time_value(context: Context, island: Island, unit: TimeUnit | None, why: str
     return whole(context, asked) if is_integer else _moment(context, asked)
 
 
+def _plain(text: str, unit: TimeUnit | None) -> int | None:
+    """What a literal says by itself, as DuckDB reads it; None where DuckDB is to be asked.
+
+    >>> _plain("DATE '2026-01-31'", "timestamp"), _plain("1 + 2", "integer")
+    (1769817600000000, None)
+    """
+    if unit == "integer":
+        return int(text) if _DIGITS.fullmatch(text) else None
+    if unit != "timestamp" or (found := _LITERAL.fullmatch(text)) is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(found[1] or found[2])
+    except ValueError:
+        return None
+    return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+
+
 def duration(context: Context, island: Island) -> int:
     """An INTERVAL as microseconds; months count 30 days."""
     return number(context, context.asked(island), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
@@ -77,7 +101,7 @@ def duration(context: Context, island: Island) -> int:
 
 def type_of(context: Context, asked: Asked) -> str:
     """The type of an expression, which is not evaluated."""
-    with context.session(asked) as session:
+    with context.describing(asked) as session:
         return session.describe(asked.text, asked.parameters, around=("SELECT (", ")"))[0].type
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from snapdb.catalog import Catalog
 from snapdb.errors import BindError, SnapdbError
@@ -28,40 +29,35 @@ __all__ = [
     "tables_of",
 ]
 
+T = TypeVar("T")
+
 _RESERVED = frozenset(("main", "temp", "system", "memory", "snapdb", "information_schema", "pg_catalog"))
 
 
 def find_table(context: Context, name: Name) -> Table:
     """The table of that name at the head, or BindError at its place."""
-    try:
-        return context.catalog.table(name.text)
-    except SnapdbError as error:
-        error.span = name.span
-        raise
+    return _placed(context.catalog.table, name)
 
 
 def find_graph(context: Context, name: Name) -> PropertyGraph:
     """The graph of that name, or BindError at its place."""
-    try:
-        return context.catalog.graph(name.text)
-    except SnapdbError as error:
-        error.span = name.span
-        raise
+    return _placed(context.catalog.graph, name)
 
 
 def find_snapshot(context: Context, name: Name) -> Snapshot:
     """The snapshot of that name, or BindError at its place."""
-    try:
-        return context.catalog.snapshot(name.text)
-    except SnapdbError as error:
-        error.span = name.span
-        raise
+    return _placed(context.catalog.snapshot, name)
 
 
 def find_sampler(context: Context, name: Name) -> Sampler:
     """The sampler of that name, or BindError at its place."""
+    return _placed(context.catalog.sampler, name)
+
+
+def _placed(find: Callable[[str], T], name: Name) -> T:
+    """What the catalog finds; its complaint stands at the name."""
     try:
-        return context.catalog.sampler(name.text)
+        return find(name.text)
     except SnapdbError as error:
         error.span = name.span
         raise

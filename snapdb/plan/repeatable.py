@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from snapdb.catalog.facts import FACTS, SCHEMA
 from snapdb.errors import BindError, Span
-from snapdb.relational import Session
+from snapdb.relational import Relational
 from snapdb.sql.ast import Island
 from snapdb.sql.tokens import Token, identifier, scan
 
@@ -18,14 +18,13 @@ _ALSO = frozenset(("current_localtime", "current_localtimestamp"))
 _INSTEAD = "store its result in a table, or choose by a column or hash()"
 
 
-def check_repeatable(session: Session, island: Island, why: str, instead: str = _INSTEAD) -> None:
+def check_repeatable(relational: Relational, island: Island, why: str, instead: str = _INSTEAD) -> None:
     """Nothing when the island gives the same each time.
 
     Raises:
         BindError: it calls a function that does not, at the function's place; the message says `why`, then `instead`.
     """
-    rows = session.rows("SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'")
-    volatile = {str(row[0]) for row in rows} | _ALSO
+    volatile = relational.volatile() | _ALSO
     tokens = scan(island.text)
     _check_facts(tokens, island, why)
     for i, token in enumerate(tokens):
@@ -53,7 +52,7 @@ def _check_facts(tokens: Sequence[Token], island: Island, why: str) -> None:
             )
 
 
-def _is_volatile(token: Token, following: tuple[Token, ...], volatile: set[str]) -> bool:
+def _is_volatile(token: Token, following: tuple[Token, ...], volatile: frozenset[str]) -> bool:
     if token.kind not in ("word", "quoted"):
         return False
     name = identifier(token).lower()

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog import Catalog, snapshot_views, tables_at
+from snapdb.catalog import Catalog, element_columns, snapshot_views, tables_at
 from snapdb.catalog.facts import FACTS, SCHEMA, facts
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.asked import Asked, Parameters, written
 from snapdb.plan.moments import resolve_version
 from snapdb.plan.unknown import explain_refusal
-from snapdb.relational import Names, Relational, Session, quote, table_rows
+from snapdb.relational import Names, Relational, Session, no_rows, quote, table_rows
 from snapdb.relational.sources import Stream
 from snapdb.sql.ast import Island, VersionBound
 from snapdb.sql.tokens import Token, identifier, scan
@@ -23,10 +23,14 @@ from snapdb.sql.travel import TimeTravel, bare_ats, find_travels
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import check_table
-from snapdb.types import Snapshot, Table
+from snapdb.types import Column, Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["Context"]
+
+_PAST = 16
+"""Versions whose tables are kept for the next statement, as long as nothing is written."""
+_PIVOTS = frozenset(("pivot", "pivot_longer", "pivot_wider"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +54,40 @@ class Context:
         tokens = scan(island.text)
         travels = find_travels(tokens, island.text)
         words = {identifier(t).lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
-        views = {t.name: self.rows(t) for folded, t in self.catalog.tables.items() if folded in words}
+        views = {t.name: self._table(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
-            own = {name: sql for name, sql in self.views(first).items() if name.lower() in words}
+            own = {name: view for name, view in self._elements(first).items() if name.lower() in words}
             taken = {name.lower() for name in own}
-            views = own | {name: sql for name, sql in views.items() if name.lower() not in taken}
-        schemas = {s.name: self.views(s) for folded, s in self.catalog.snapshots.items() if folded in words}
+            views = own | {name: view for name, view in views.items() if name.lower() not in taken}
+        schemas = {s.name: self._elements(s) for folded, s in self.catalog.snapshots.items() if folded in words}
         taken = {name.lower() for name in (*views, *schemas)}  # a table made since then comes first
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
         if SCHEMA in words:
-            schemas[SCHEMA], known = self._facts(words)
+            found, known = self.facts(words)
+            schemas[SCHEMA] = {name: _View(sql) for name, sql in found.items()}
             sources |= known
         replacements = [(span, '"at"') for span in bare_ats(island.text)] if "at" in words else []
         parameters = self._own_parameters(island, [t for t in tokens if t.kind == "parameter"], travels)
         for travel in travels:
-            schema, table, sql = self._travelled(island, travel)
-            schemas[schema] = {**schemas.get(schema, {}), table: sql}
+            schema, table = self._travelled(island, travel)
+            schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table)}
             # The table's own name stays the last part, so that columns may still be qualified by it.
             replacements.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
-        names = Names(views, schemas, sources)
-        return written(island, names, parameters, replacements)
+        names, shapes = _names(views, schemas, sources)
+        # What columns a PIVOT has is told by the rows.
+        return written(island, names, parameters, replacements, None if words & _PIVOTS else shapes)
 
-    def _facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, Any]]:
+    def _table(self, table: Table) -> _View:
+        return _View(self.rows(table), table.columns)
+
+    def _elements(self, snapshot: Snapshot) -> dict[str, _View]:
+        """The elements of a snapshot as views."""
+        shown, tables = self.views(snapshot), self.tables_under(snapshot)
+        return {
+            e.name: _View(shown[e.name], element_columns(e, tables[e.table.lower()])) for e in snapshot.graph.elements
+        }
+
+    def facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, Any]]:
         """The facts among some words as views, and what the views read."""
         named = {name: f"{SCHEMA} facts {name}" for name in FACTS if name in words}
         views = {name: f"SELECT * FROM {quote(source)}" for name, source in named.items()}
@@ -90,9 +106,19 @@ class Context:
             check_table(self.home, tables[element.table.lower()])
         return snapshot_views(snapshot, tables, self.home.path)
 
-    def tables_under(self, snapshot: Snapshot) -> dict[str, Table]:
+    def tables_at(self, version: int) -> Mapping[str, Table]:
+        """The tables of a version, by case-folded name, without what an open transaction changed."""
+        past = self.catalog.past
+        if (found := past.get(version)) is None:
+            found = tables_at(self.home, self.ledger, version)
+            if len(past) >= _PAST:
+                past.clear()
+            past[version] = found
+        return found
+
+    def tables_under(self, snapshot: Snapshot) -> Mapping[str, Table]:
         """The tables of a snapshot's version, by case-folded name; those of its elements are among them."""
-        tables = tables_at(self.home, self.ledger, snapshot.version)
+        tables = self.tables_at(snapshot.version)
         for element in snapshot.graph.elements:
             if element.table.lower() not in tables:
                 raise CorruptError(f"{self.home.catalog} is damaged: snapshot {snapshot.name} stands on table "
@@ -106,7 +132,7 @@ class Context:
         Raises:
             BindError: there was none; it says when there is one.
         """
-        if (found := tables_at(self.home, self.ledger, version).get(name.lower())) is not None:
+        if (found := self.tables_at(version).get(name.lower())) is not None:
             return found
         if (now := self.catalog.tables.get(name.lower())) is None:
             self.catalog.table(name)  # raises, and knows the nearest
@@ -118,8 +144,8 @@ class Context:
         """Whether any version has a table of this name."""
         return bool(self.ledger.rows("SELECT 1 FROM tables WHERE folded = ? LIMIT 1", (name.lower(),)))
 
-    def _travelled(self, island: Island, travel: TimeTravel) -> tuple[str, str, str]:
-        """A hidden schema for the tables of one version, the table's name, and its SELECT at that version."""
+    def _travelled(self, island: Island, travel: TimeTravel) -> tuple[str, Table]:
+        """A hidden schema for the tables of one version, and the table at that version."""
         name, at = identifier(travel.name), island.span.start
         try:
             if island.text[: travel.span.start].rstrip().endswith("."):
@@ -134,7 +160,11 @@ class Context:
         except SnapdbError as error:
             error.span = error.span or Span(travel.span.start + at, travel.span.stop + at)
             raise
-        return f"snapdb version {version}", table.name, self.rows(table)
+        return f"snapdb version {version}", table
+
+    def describing(self, asked: Asked) -> AbstractContextManager[Session]:
+        """A session that only tells of the SQL: its tables have their columns, and no rows."""
+        return self.session(asked if asked.shapes is None else replace(asked, names=asked.shapes))
 
     @contextmanager
     def session(self, asked: Asked) -> Iterator[Session]:
@@ -164,6 +194,30 @@ class Context:
         if self.parameters is None:
             raise _no_value(marks[0][1:], outside, island, [])
         return self.parameters
+
+
+class _View(NamedTuple):
+    """What stands behind a name."""
+
+    sql: str
+    columns: tuple[Column, ...] | None = None
+    """None where nothing is spared by not reading."""
+
+    @property
+    def shape(self) -> str:
+        """The SELECT of the same columns that reads no file."""
+        return self.sql if self.columns is None else no_rows(self.columns)
+
+
+def _names(
+    views: Mapping[str, _View], schemas: Mapping[str, Mapping[str, _View]], sources: Mapping[str, Any]
+) -> tuple[Names, Names]:
+    """The names with their rows, and without."""
+    full = Names({n: v.sql for n, v in views.items()},
+                 {s: {n: v.sql for n, v in own.items()} for s, own in schemas.items()}, sources)  # fmt: skip
+    bare = Names({n: v.shape for n, v in views.items()},
+                 {s: {n: v.shape for n, v in own.items()} for s, own in schemas.items()}, sources, True)  # fmt: skip
+    return full, bare
 
 
 def _no_value(name: str, tokens: Sequence[Token], island: Island, given: list[str]) -> BindError:

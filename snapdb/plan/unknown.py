@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from snapdb.catalog import Catalog
 from snapdb.catalog.facts import FACTS, SCHEMA
@@ -14,7 +15,7 @@ from snapdb.types.suggest import did_you_mean
 __all__ = ["explain_refusal"]
 
 _QUALIFIED = re.compile(r'^(\S+) has no column "([^"]*)"$')
-_NAMING = ("duplicate-", "unknown-")
+_NAMING = ("duplicate-", "no-file", "unknown-")
 """How the codes of errors about a name begin."""
 _LISTED = 8
 """How many names a message tells of."""
@@ -45,8 +46,23 @@ def explain_refusal(error: SnapdbError, asked: Asked, inner: Span | None, catalo
 def _mentioned(text: str, message: str) -> Span | None:
     """The place of the first quoted name of the message, where the text has it just once."""
     name = re.search(r'"([^"]+)"', message)
-    places = [] if name is None else [*re.finditer(rf"(?<!\w){re.escape(name[1])}(?!\w)", text)]
-    return Span(*places[0].span()) if len(places) == 1 else None
+    places = [] if name is None else [*islice(_words(text, name[1]), 2)]
+    return Span(places[0], places[0] + len(name[1])) if name is not None and len(places) == 1 else None
+
+
+def _words(text: str, word: str) -> Iterator[int]:
+    """Where a word stands by itself; it may be long, and a regular expression of it would be long in the making."""
+    place = text.find(word)
+    while place >= 0:
+        stop = place + len(word)
+        alone = not (_is_letter(text[place - 1 : place]) or _is_letter(text[stop : stop + 1]))
+        if alone:
+            yield place
+        place = text.find(word, stop if alone else place + 1)
+
+
+def _is_letter(character: str) -> bool:
+    return character.isalnum() or character == "_"
 
 
 def _columns(asked: Asked, catalog: Catalog) -> Iterator[str]:

@@ -1,13 +1,15 @@
 """DuckDB's seat, and the only room that imports it: queries over Parquet segments, types, errors with their place."""
 
 from snapdb.relational.columns import check_storable, default_value, is_plain, parquet_form
-from snapdb.relational.expressions import OrderKey, conjuncts, order_keys, references
+from snapdb.relational.expressions import Conjunct, OrderKey, conjuncts, order_keys
+from snapdb.relational.names import Names, no_rows, together
 from snapdb.relational.quote import quote, quote_all, quote_odd, text_literal
-from snapdb.relational.seat import Names, Relational, Session
+from snapdb.relational.seat import Relational, Session
 from snapdb.relational.tables import ROW_ID, deleted_rows, key_bounds, key_rows, parquet_files, table_rows
 
 __all__ = [
     "ROW_ID",
+    "Conjunct",
     "Names",
     "OrderKey",
     "Relational",
@@ -19,13 +21,14 @@ __all__ = [
     "is_plain",
     "key_bounds",
     "key_rows",
+    "no_rows",
     "order_keys",
     "parquet_files",
     "parquet_form",
     "quote",
     "quote_all",
     "quote_odd",
-    "references",
     "table_rows",
     "text_literal",
+    "together",
 ]

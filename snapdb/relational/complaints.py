@@ -72,8 +72,6 @@ _RELATIVE = ", which counts from the folder that the program runs in"
 _OPENING = frozenset({"AND", "BY", "FROM", "HAVING", "IN", "JOIN", "LIMIT", "NOT", "ON", "OR", "SELECT", "WHERE"})
 """Words that cannot be the last."""
 
-_VERSIONS = ("VERSION", "TAG", "TIMESTAMP")
-
 _KEYWORDS = ("FROM", "GROUP", "HAVING", "JOIN", "LIMIT", "ORDER", "UNION", "USING", "WHERE")
 
 
@@ -139,7 +137,10 @@ def _unexpected(word: str, before: str, after: str) -> str:
         return f'something has to follow "{word}"'
     earlier = (re.findall(r"\w+", before) or [""])[-1]
     if word == "=>":
-        return f'"{earlier}" is no kind of version; write VERSION, TAG or TIMESTAMP{did_you_mean(earlier, _VERSIONS)}'
+        meant = did_you_mean(earlier, ("VERSION", "TAG", "TIMESTAMP"))
+        return f'"{earlier}" is no kind of version; write VERSION, TAG or TIMESTAMP{meant}'
+    if before.rstrip(" \t").endswith("\n") and word.upper() in {"CREATE", "INSERT", "SAMPLE", "SELECT", "SHOW"}:
+        return f'"{word}" is not expected here; end the statement before it with ";"'
     known = earlier.upper() in _KEYWORDS or word.upper() in _KEYWORDS
     hint = "" if known else did_you_mean(earlier, _KEYWORDS) or did_you_mean(word, _KEYWORDS)
     return f'"{word}" is not expected here{hint}'

@@ -15,7 +15,7 @@ from snapdb.relational.quote import text_literal
 if TYPE_CHECKING:
     from snapdb.relational.seat import Session
 
-__all__ = ["OrderKey", "conjuncts", "order_keys", "references"]
+__all__ = ["Conjunct", "OrderKey", "conjuncts", "order_keys"]
 
 
 class OrderKey(NamedTuple):
@@ -24,30 +24,41 @@ class OrderKey(NamedTuple):
     column: str | int
 
 
-def conjuncts(session: Session, condition: str) -> list[str]:
-    """The parts of a condition that top-level ANDs join, each as SQL; the condition itself when there are none."""
+class Conjunct(NamedTuple):
+    """A part of a condition that top-level ANDs join."""
+
+    sql: str
+    node: dict[str, Any]
+    """What DuckDB's parser made of it."""
+
+    @property
+    def references(self) -> set[tuple[str, ...]]:
+        """The columns that it names, each as its dotted parts.
+
+        Raises:
+            BindError: it holds a subquery, whose rows would not be pinned.
+        """
+        if any(found.get("class") == "SUBQUERY" for found in _walk(self.node)):
+            raise BindError(
+                f"{self.sql}: a subquery cannot stand here; load its result as a column", code="subquery-here"
+            )
+        return {tuple(found["column_names"]) for found in _walk(self.node) if found.get("class") == "COLUMN_REF"}
+
+
+def conjuncts(session: Session, condition: str) -> list[Conjunct]:
+    """The parts of a condition that top-level ANDs join; the condition itself when there are none."""
     statement = _parse(session, f"SELECT 1 WHERE {condition}")
     where = statement["statements"][0]["node"]["where_clause"]
     if where["type"] != "CONJUNCTION_AND":
-        return [condition]
-    parts = []
+        return [Conjunct(condition, where)]
+    texts = []
     for child in where["children"]:
         statement["statements"][0]["node"]["where_clause"] = child
-        sql = session.rows(f"SELECT json_deserialize_sql({text_literal(json.dumps(statement))}::JSON)")[0][0]
-        parts.append(sql.removeprefix("SELECT 1 WHERE "))
-    return parts
-
-
-def references(session: Session, condition: str) -> set[tuple[str, ...]]:
-    """The columns that a condition names, each as its dotted parts.
-
-    Raises:
-        BindError: it holds a subquery, whose rows would not be pinned.
-    """
-    node = _parse(session, f"SELECT 1 WHERE {condition}")["statements"][0]["node"]["where_clause"]
-    if any(found.get("class") == "SUBQUERY" for found in _walk(node)):
-        raise BindError(f"{condition}: a subquery cannot stand here; load its result as a column", code="subquery-here")
-    return {tuple(found["column_names"]) for found in _walk(node) if found.get("class") == "COLUMN_REF"}
+        texts.append(f"json_deserialize_sql({text_literal(json.dumps(statement))}::JSON)")
+    (parts,) = session.rows(f"SELECT {', '.join(texts)}")
+    return [
+        Conjunct(sql.removeprefix("SELECT 1 WHERE "), node) for sql, node in zip(parts, where["children"], strict=True)
+    ]
 
 
 def order_keys(session: Session, query: str) -> list[OrderKey] | None:

@@ -25,6 +25,8 @@ _KINDS: tuple[tuple[type[Exception], type[SnapdbError]], ...] = (
     (duckdb.IOException, InputError),
     (duckdb.Error, QueryError),
 )
+_REFUSED = re.compile(r"\.?; (\* SET |Please try installing).*", re.DOTALL)
+"""Advice of DuckDB's that cannot be followed here."""
 _UNREADABLE = re.compile(r"magic bytes|[Pp]arquet|CSV|[Ff]ile")
 
 
@@ -141,8 +143,9 @@ def _around(query: str, span: Span | None) -> tuple[str, str]:
 
 
 def _one_line(message: str) -> str:
-    """DuckDB's message without its own excerpt of the query, its hints kept."""
+    """DuckDB's message without its own excerpt of the query, its hints kept where they can be followed."""
     kept = message.split("\n\nLINE ", maxsplit=1)[0]
-    return "; ".join(part.strip() for part in kept.splitlines() if part.strip()).replace(
-        "; Did you mean", " Did you mean"
-    )
+    said = "; ".join(part.strip() for part in kept.splitlines() if part.strip())
+    said = said.replace("; Did you mean", " Did you mean")
+    instead = "extensions are not loaded: copy the data here first" if "extension" in said else "leave it out"
+    return _REFUSED.sub(f"; {instead}", said)

@@ -8,21 +8,23 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
 
+from snapdb.relational.apart import run_apart
 from snapdb.relational.failures import Place, translated
-from snapdb.relational.quote import quote
+from snapdb.relational.names import Names
 from snapdb.types import Column
 
-__all__ = ["Names", "Relational", "Session"]
+__all__ = ["Relational", "Session"]
 
-_IDLE = 4
-"""Empty name spaces kept for the next session: making one takes a millisecond."""
+_IDLE = 8
+"""Name spaces kept for the next session that wants the same names: making one takes milliseconds."""
 
 _PULSE = 0.2
 """Seconds between two looks at how far a query has come."""
@@ -33,6 +35,8 @@ _FUNCTIONS = """
 """
 """Operators are functions too, but no names."""
 
+_VOLATILE = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
+
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 _SETTINGS = {
@@ -41,19 +45,21 @@ _SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
+    "errors_as_json": "true",
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """What a session's SQL may name."""
+_ABANDONED: list[Any] = []
+"""Engines with a statement that never ends: to close one would wait for it."""
 
-    views: Mapping[str, str] = field(default_factory=dict)
-    """Table name → SELECT."""
-    schemas: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Schema (snapshot) name → element name → SELECT."""
-    sources: Mapping[str, Any] = field(default_factory=dict)
-    """Name → Arrow table, for data that a caller registered."""
+
+class _Space(NamedTuple):
+    """A cursor in a name space of its own."""
+
+    cursor: Any
+    name: str
+    views: tuple[str, ...]
+    """What made the views that are in it."""
 
 
 class Relational:
@@ -72,12 +78,17 @@ class Relational:
         config = {**_SETTINGS, "temp_directory": str(room / f".spill-{os.getpid()}-{id(self):x}")}
         if threads is not None:
             config["threads"] = str(threads)
-        self._root = duckdb.connect(":memory:", config=config)
+        self._config = config
+        self._root = self._started()
         self._numbers = itertools.count(1)
         self._open: set[duckdb.DuckDBPyConnection] = set()
-        self._idle: list[tuple[Any, str]] = []
+        self._idle: list[_Space] = []
         self._guard = threading.Lock()
+        self.stopped = threading.Event()
+        """Set by an interrupt, cleared by whoever begins a statement."""
+        self._stuck: set[duckdb.DuckDBPyConnection] = set()
         self._functions: tuple[str, ...] | None = None
+        self._volatile: frozenset[str] | None = None
 
     def functions(self) -> tuple[str, ...]:
         """The names of DuckDB's functions, in the order of the alphabet."""
@@ -86,43 +97,82 @@ class Relational:
                 self._functions = tuple(str(name) for (name,) in session.rows(_FUNCTIONS))
         return self._functions
 
+    def volatile(self) -> frozenset[str]:
+        """The names of DuckDB's functions that give other values each time."""
+        if self._volatile is None:
+            with self.session() as session:
+                self._volatile = frozenset(str(name) for (name,) in session.rows(_VOLATILE))
+        return self._volatile
+
     @contextmanager
     def session(self, names: Names | None = None, place: Place = lambda query, error: None) -> Iterator[Session]:
-        """A cursor with its own name space, which goes when the block ends.
+        """A cursor with its own name space, which goes when the block ends, unless the names are lasting.
 
         Args:
             place: Called with every error of DuckDB and the query it came from, before it is raised; the error's span
                 counts in that query.
         """
         names = names or Names()
-        with self._guard:
-            cursor, space = self._idle.pop() if self._idle else self._made()
-            self._open.add(cursor)
-        empty = False
+        views = names.statements
+        seat = self._seated(views)
+        cursor, space, kept = seat.cursor, seat.name, False
         try:
             with translated(space, "", 0, place, self._own):  # making a view reads the headers of its files
-                _furnish(cursor, names)
-            yield Session(cursor, space, place, self._own)
-            empty = not (names.views or names.schemas or names.sources)
+                for name, source in names.sources.items():
+                    cursor.register(name, source)
+                for statement in views if seat.views != views else ():
+                    cursor.execute(statement)
+            yield Session(cursor, space, place, self._own, self.stopped, partial(self._abandon, cursor))
+            kept = not names.sources and (names.lasting or not views)
         finally:
-            with self._guard:
-                self._open.discard(cursor)
-                if keep := empty and len(self._idle) < _IDLE:
-                    self._idle.append((cursor, space))
-            if not keep:
-                _dismiss(cursor, space)
+            self._left(seat._replace(views=views), kept)
 
-    def _made(self) -> tuple[Any, str]:
+    def _seated(self, views: tuple[str, ...]) -> _Space:
+        """A name space with these views, or without any; its cursor counts as open."""
+        with self._guard:
+            found = next((seat for wanted in (views, ()) for seat in self._idle if seat.views == wanted), None)
+            if found is None:
+                found = self._made()
+            else:
+                self._idle.remove(found)
+            self._open.add(found.cursor)
+        return found
+
+    def _left(self, seat: _Space, kept: bool) -> None:
+        """A name space after its session: kept for the next, the one that nobody wanted for longest goes; or gone."""
+        with self._guard:
+            self._open.discard(seat.cursor)
+            if seat.cursor in self._stuck:
+                return
+            if kept:
+                self._idle.append(seat)
+            gone = self._idle.pop(0) if len(self._idle) > _IDLE else None if kept else seat
+        if gone is not None:
+            _dismiss(gone)
+
+    def _started(self) -> Any:
+        root = duckdb.connect(":memory:", config=self._config)
+        root.execute("SET GLOBAL TimeZone = 'UTC'")
+        return root
+
+    def _abandon(self, cursor: Any) -> None:
+        """Leave a cursor that never comes back, with its engine, to itself; later sessions get another engine."""
+        with self._guard:
+            self._stuck.add(cursor)
+            _ABANDONED.append((self._root, self._idle))
+            self._idle = []
+            self._root = self._started()
+
+    def _made(self) -> _Space:
         """A new cursor in a name space of its own."""
         cursor, space = self._root.cursor(), f"snapdb_{next(self._numbers)}"
-        cursor.execute("SET TimeZone = 'UTC'")
-        cursor.execute("SET errors_as_json = true")
         cursor.execute(f"ATTACH ':memory:' AS {space}")
         cursor.execute(f"USE {space}")
-        return cursor, space
+        return _Space(cursor, space, ())
 
     def interrupt(self) -> None:
         """Stop what every session is running; each raises QueryError with code 'interrupted'."""
+        self.stopped.set()
         with self._guard:
             for cursor in self._open:
                 cursor.interrupt()
@@ -131,7 +181,7 @@ class Relational:
         """Give DuckDB's memory back."""
         with self._guard:
             while self._idle:
-                self._idle.pop()[0].close()
+                self._idle.pop().cursor.close()
         self._root.close()
 
 
@@ -143,6 +193,9 @@ class Session:
     space: str
     place: Place
     own: str
+    stopped: threading.Event
+    """Set when somebody interrupts."""
+    abandon: Callable[[], None]
 
     def describe(
         self, query: str, parameters: Parameters = None, *, around: tuple[str, str] = ("", "")
@@ -176,6 +229,12 @@ class Session:
     def wrap(self, before: str, query: str, after: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
         """Run `before + query + after`; an error's place counts within `query`."""
         return self._fetch(before, query, after, parameters)
+
+    def write(self, before: str, query: str, after: str, parameters: Parameters = None) -> int:
+        """How many rows `before + query + after`, a COPY … TO, wrote; an error's place counts within `query`."""
+        with self._reading(before, query):
+            rows = run_apart(self.cursor, before + query + after, parameters, self.stopped, self.abandon)
+            return int(rows[0][0])
 
     @contextmanager
     def watched(self, report: Callable[[float | None], None]) -> Iterator[None]:
@@ -228,23 +287,11 @@ def _bound(parameters: Parameters) -> dict[str, Any]:
     return {} if parameters is None else {"params": parameters}
 
 
-def _furnish(cursor: Any, names: Names) -> None:
-    run: Callable[[str], Any] = cursor.execute
-    for name, source in names.sources.items():
-        cursor.register(name, source)
-    for name, select in names.views.items():
-        run(f"CREATE VIEW {quote(name)} AS {select}")
-    for schema, views in names.schemas.items():
-        run(f"CREATE SCHEMA {quote(schema)}")
-        for name, select in views.items():
-            run(f"CREATE VIEW {quote(schema)}.{quote(name)} AS {select}")
-
-
-def _dismiss(cursor: Any, space: str) -> None:
+def _dismiss(seat: _Space) -> None:
     try:
-        cursor.execute("USE memory")
-        cursor.execute(f"DETACH {space}")
+        seat.cursor.execute("USE memory")
+        seat.cursor.execute(f"DETACH {seat.name}")
     except duckdb.Error:
         # A result that was left half-read holds the name space; closing the cursor lets go of both.
-        cursor.interrupt()
-    cursor.close()
+        seat.cursor.interrupt()
+    seat.cursor.close()

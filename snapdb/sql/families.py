@@ -93,6 +93,8 @@ def _looks(tokens: Sequence[Token]) -> bool:
         return tokens[1:] != () and tokens[1].word == "SNAPSHOT" and named
     if tokens[0].word not in {"DESCRIBE", "DESC"}:
         return False
+    if len(tokens) == 1:
+        return True
     if len(tokens) == 2:
         return tokens[1].kind in ("word", "quoted") and tokens[1].word not in _DESCRIBED
     if named and len(tokens) == 3 and tokens[1].word == "TAG":

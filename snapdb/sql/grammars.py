@@ -5,7 +5,7 @@ A word is a keyword where the grammar can take that keyword, and a name otherwis
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib.resources import files
@@ -19,7 +19,7 @@ from lark.parsers.lalr_parser_state import ParserState
 from snapdb.sql.islands import Family
 from snapdb.sql.tokens import Token
 
-__all__ = ["RESERVED", "StatementLexer", "grammar", "parser"]
+__all__ = ["RESERVED", "StatementLexer", "grammar", "parser", "terminal_of"]
 
 RESERVED = frozenset({"AS", "DEFAULT", "KEY", "SELECT", "WHERE"})
 """Words that are no names unless they are quoted: without that, a forgotten name would swallow them."""
@@ -33,29 +33,31 @@ class StatementLexer(Lexer):
     __future_interface__ = 2
 
     def __init__(self, conf: LexerConf) -> None:
-        self._keywords = {terminal.pattern.value.upper(): terminal.name for terminal in conf.terminals}
+        self.keywords = {terminal.pattern.value.upper(): terminal.name for terminal in conf.terminals}
 
     def lex(self, lexer_state: LexerState, parser_state: ParserState[int]) -> Iterator[lark.Token]:
         tokens: Iterable[Token] = lexer_state.text  # type: ignore[assignment]  # Lark hands custom input through
         for token in tokens:
             accepted = parser_state.parse_conf.states[parser_state.position]
-            terminal = self._terminal(token, accepted)
+            terminal = terminal_of(token, accepted, self.keywords)
             start, stop = token.span
             yield lark.Token(terminal, token.text, start_pos=start, end_pos=stop, line=1, column=start + 1)
 
-    def _terminal(self, token: Token, accepted: Iterable[str]) -> str:
-        """The terminal of a token; one that no grammar knows where the token can stand nowhere."""
-        keyword = self._keywords.get(token.word, "")
-        if keyword in accepted:
-            return keyword
-        if token.kind == "word":
-            return "RESERVED" if token.word in RESERVED else "NAME"
-        return _DECLARED.get(token.kind, token.kind)
+
+def terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, str]) -> str:
+    """The terminal of a token; one that no grammar knows where the token can stand nowhere."""
+    kind, word = token.kind, token.word
+    keyword = keywords.get(word)
+    if keyword is not None and keyword in accepted:
+        return keyword
+    if kind == "word":
+        return "RESERVED" if word in RESERVED else "NAME"
+    return _DECLARED.get(kind, kind)
 
 
 @cache
 def parser(family: Family) -> Lark:
-    """The parser of a family; its input is a sequence of tokens, and positions in its trees count in the source."""
+    """The parser of a family; its input is a sequence of tokens. `snapdb.sql.reading` reads by its tables."""
     with _without_collision_search():
         return grammar(family)
 
@@ -63,7 +65,7 @@ def parser(family: Family) -> Lark:
 def grammar(family: Family, *, strict: bool = False) -> Lark:
     """A family's grammar, built anew. `strict` refuses shift/reduce conflicts (needs the package interegular)."""
     text = files("snapdb_grammar").joinpath(f"{family}.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", lexer=StatementLexer, propagate_positions=True, strict=strict)
+    return Lark(text, parser="lalr", lexer=StatementLexer, strict=strict)
 
 
 @contextmanager

@@ -23,6 +23,8 @@ from snapdb.sql.build_version import build_version
 from snapdb.sql.families import family_of
 from snapdb.sql.grammars import parser
 from snapdb.sql.islands import Family, fold
+from snapdb.sql.reading import read
+from snapdb.sql.refuse import refuse_mixed
 from snapdb.sql.split import Part, parts
 from snapdb.sql.travel import find_travels
 from snapdb.sql.unexpected import explain
@@ -81,16 +83,16 @@ def _statements(text: str) -> tuple[Statement, ...]:
 
 def _statement(part: Part, text: str) -> Statement:
     family = family_of(part.tokens)
+    refuse_mixed(part.tokens)
     find_travels(part.tokens, text)  # a wrong one is shown in the whole text, whoever rewrites it later
     if family is None:
         queries.check_query(part.tokens)
         return Query(text, part.span, Island(text[part.span.start : part.span.stop], part.span))
     tokens = fold(part.tokens, family, text)
-    grammar = parser(family)
     try:
-        tree = grammar.parse(tokens)
+        tree = read(family, tokens)
     except UnexpectedToken as error:
-        raise explain(error, grammar, part.tokens) from None
+        raise explain(error, parser(family), part.tokens) from None
     place = Place(text, part.span)
     if family == "task":
         return build_task(tree, place, _statements)

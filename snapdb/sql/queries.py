@@ -41,11 +41,16 @@ def check_query(tokens: Sequence[Token]) -> None:
 
 
 def _refuse_patterns(tokens: Sequence[Token]) -> None:
-    """Raise at the first GRAPH_TABLE (…)."""
+    """Raise at the first GRAPH_TABLE (…), and at what would list DuckDB's tables, of which there are none."""
     for index, token in enumerate(tokens):
         if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
             way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
             raise refused("GRAPH_TABLE", "patterns are not in this version", way, token.span)
+        if (token.word == "INFORMATION_SCHEMA" and says(tokens, index, token.word, ".")) or (
+            token.word in {"DUCKDB_COLUMNS", "DUCKDB_TABLES", "DUCKDB_VIEWS"} and says(tokens, index, token.word, "(")
+        ):
+            way = "read snapdb.tables and snapdb.columns, or write SHOW TABLES"
+            raise refused(token.text, "the engine under the statements has no tables of its own", way, token.span)
 
 
 def check_explained(tokens: Sequence[Token]) -> None:

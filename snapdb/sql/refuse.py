@@ -11,6 +11,7 @@ from snapdb.types import did_you_mean
 __all__ = [
     "CREATED",
     "described_tag",
+    "refuse_mixed",
     "refuse_parameters",
     "refuse_savepoint",
     "refused",
@@ -41,6 +42,7 @@ _LEADING: Mapping[str, tuple[str, str]] = {
     "IMPORT": (_ONE_DATABASE, "use COPY t FROM 'path' or CREATE TABLE t AS SELECT * FROM 'path'"),
     "INSTALL": ("extensions are not loaded: they run code from outside", "convert the data to Parquet or CSV first"),
     "LOAD": ("extensions are not loaded: they run code from outside", "convert the data to Parquet or CSV first"),
+    "MATCH": ("patterns are not in this version", "join a snapshot's elements: FROM q.knows k JOIN q.person p ON …"),
     "MERGE": (_NOT_YET, _UPSERT),
     "PRAGMA": (_ENGINE, "use SHOW and DESCRIBE to look around"),
     "PREPARE": ("there are no prepared statements", "give parameters to execute"),
@@ -85,6 +87,8 @@ def unknown_statement(token: Token, known: Sequence[str]) -> ParseError:
     if token.word in _LEADING:
         return refused(token.word, *_LEADING[token.word], token.span)
     hint = did_you_mean(token.text, known) if token.kind == "word" else ""
+    if token.text in {"\\", "."}:
+        hint = "; commands are of the prompt, where \\? lists them; SHOW and DESCRIBE look around anywhere"
     return ParseError(f"no statement starts with {token.text[:40]}{hint}", span=token.span, code="unknown-statement")
 
 
@@ -141,6 +145,15 @@ def unknown_show(token: Token, shown: Sequence[str]) -> ParseError:
         f"SHOW {' | '.join(shown)}{hint}",
         token.span,
     )
+
+
+def refuse_mixed(tokens: Sequence[Token]) -> None:
+    """Raise at the first ? of a statement that names parameters too: a value goes by its place or by its name."""
+    marks = [token for token in tokens if token.kind == "parameter"]
+    if len({token.text[0] for token in marks}) > 1:
+        mark = next(token for token in marks if token.text[0] == "?")
+        reason = "values are given by place or by name"
+        raise refused("? beside $name", reason, "write $name for each of them", mark.span)
 
 
 def refuse_parameters(tokens: Sequence[Token], what: str) -> None:

@@ -31,12 +31,13 @@ def parts(text: str) -> Iterator[Part]:
     current: list[Token] = []
     depth = 0
     for token in tokens(text):
-        if token.kind == "mark":
-            if token.text in OPENERS:
+        kind, mark, _ = token
+        if kind == "mark":
+            if mark in OPENERS:
                 depth += 1
-            elif token.text in CLOSERS:
+            elif mark in CLOSERS:
                 depth = max(depth - 1, 0)  # a stray closer is reported when the statement is parsed
-            elif token.text == ";" and depth == 0:
+            elif mark == ";" and depth == 0:
                 if current:
                     yield Part(tuple(current), ended=True)
                 current = []

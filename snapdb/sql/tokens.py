@@ -67,19 +67,15 @@ _PATTERN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
-_KINDS: dict[str, TokenKind] = {
+_KINDS: dict[str | None, TokenKind] = {
     "string": "string",
     "quoted": "quoted",
-    "dollar": "string",
     "parameter": "parameter",
     "number": "number",
     "word": "word",
     "mark": "mark",
 }
-
-
-_LONG = frozenset({"comment", "dollar", "open"})
-"""Groups whose end the pattern alone does not find."""
+"""The end of the other groups, a comment or a quote, is not found by the pattern alone."""
 _token = tuple.__new__  # a NamedTuple's own constructor takes twice as long, and scripts are long
 
 
@@ -94,19 +90,22 @@ def scan(text: str) -> tuple[Token, ...]:
 
 def tokens(text: str) -> Iterator[Token]:
     """What `scan` gives, one after another."""
-    position, length, match, kinds = 0, len(text), _PATTERN.match, _KINDS
-    while position < length:
-        found = match(text, position)
-        assert found is not None, "the last alternative takes any character"
-        group = found.lastgroup
-        if group is None:
+    position, kinds = 0, _KINDS
+    while position < len(text):
+        for found in _PATTERN.finditer(text, position):
+            group = found.lastgroup
+            if (kind := kinds.get(group)) is not None:
+                yield _token(Token, (kind, found[group], _token(Span, found.span(group))))  # type: ignore[index, arg-type]
+                continue
+            if group is None:
+                return
+            start, stop = found.span(group)
+            position = _stop(text, group, start, stop)
+            if group == "dollar":
+                yield Token("string", text[start:position], Span(start, position))
+            break  # the pattern goes on behind what it could not see the end of
+        else:
             return
-        start, stop = found.span(group)
-        if group in _LONG:
-            stop = _stop(text, group, start, stop)
-        position = stop
-        if group != "comment":
-            yield _token(Token, (kinds[group], text[start:stop], _token(Span, (start, stop))))
 
 
 def check_characters(text: str) -> None:

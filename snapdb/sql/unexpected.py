@@ -31,6 +31,9 @@ _READABLE = {
 _LONG = 80
 """Characters of what was expected that are not worth reading where a word was only misspelt."""
 
+_STARTS = frozenset({"CREATE", "DIFF", "DROP", "EXPLAIN", "INSERT", "REFRESH", "SAMPLE", "SELECT", "SHOW", "UPDATE"})
+"""Words that begin a statement more often than they are misplaced."""
+
 _GROUPS = (
     (
         frozenset({"MINUS", "NUMBER", "STRING", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "LPAR"}),
@@ -52,7 +55,12 @@ def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> Pa
         )
     index = next(index for index, token in enumerate(tokens) if token.span.start == error.token.start_pos)
     found = tokens[index]
-    hint = _property(tokens, index) or _hint(found, accepted, parser) or _misread(tokens[index - 1], accepted, parser)
+    hint = (
+        _property(tokens, index)
+        or _fanout(tokens[index - 1])
+        or _hint(found, accepted, parser)
+        or _misread(tokens[index - 1], accepted, parser)
+    )
     if "did you mean" in hint and len(expected) > _LONG:
         return ParseError(f"{found.text[:40]} is not expected here{hint}", span=found.span, code="unexpected-word")
     return ParseError(f"expected {expected}, found {found.text[:40]}{hint}", span=found.span, code="unexpected-word")
@@ -66,12 +74,18 @@ def _expected(accepted: Iterable[str], parser: Lark) -> str:
         if group <= rest:
             phrases.append(phrase)
             rest -= group
-    phrases += [_READABLE[terminal] for terminal in _READABLE if terminal in rest and terminal != "$END"]
-    phrases += sorted(_written(terminal, parser) for terminal in rest - _READABLE.keys())
+    spelled = {terminal for terminal in rest if _is_spelled(terminal, parser)}
+    phrases += [_READABLE[terminal] for terminal in _READABLE if terminal in rest - spelled and terminal != "$END"]
+    phrases += sorted(_written(terminal, parser) for terminal in spelled)
     if "$END" in rest:
         phrases.append(_READABLE["$END"])
     head, last = phrases[:-1], phrases[-1]
     return f"{', '.join(head)} or {last}" if head else last
+
+
+def _is_spelled(terminal: str, parser: Lark) -> bool:
+    """Whether it is a keyword or a mark; COLUMNS is one in SHOW, and stands for definitions in CREATE TABLE."""
+    return any(known.name == terminal for known in parser.terminals)
 
 
 def _written(terminal: str, parser: Lark) -> str:
@@ -87,6 +101,8 @@ def _hint(found: Token, accepted: Iterable[str], parser: Lark) -> str:
         return "; parameters stand only inside queries and conditions, write the value here"
     if found.kind == "quoted":
         return ""
+    if "$END" in terminals and found.word in _STARTS:
+        return '; end the statement before it with ";"'
     if "NAME" in terminals and found.word in RESERVED:
         return f'; {found.word} is reserved, write "{found.text}" in double quotes to use it as a name'
     if "EVENT_TIME" not in terminals and "ELEMENTS" in terminals and found.text in {"+", "-", "*", "/", "("}:
@@ -108,6 +124,11 @@ def _property(tokens: Sequence[Token], index: int) -> str:
     return "; a property is a column: add one to the table for an expression"
 
 
+def _fanout(before: Token) -> str:
+    """That counts belong to edge types, if they stand right after FANOUT."""
+    return "; write FANOUT (DEFAULT => [10, 5]), or edge types before their counts" if before.word == "FANOUT" else ""
+
+
 def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
     """That the word before was read as an alias and may have been meant as a keyword."""
     hint = did_you_mean(before.text, _keywords(accepted, parser)) if before.kind == "word" else ""
@@ -116,4 +137,4 @@ def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
 
 def _keywords(accepted: Iterable[str], parser: Lark) -> list[str]:
     """The accepted terminals that are spelled in one way."""
-    return [_written(terminal, parser) for terminal in set(accepted) - _READABLE.keys()]
+    return [_written(terminal, parser) for terminal in accepted if _is_spelled(terminal, parser)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -26,6 +27,7 @@ class Ledger:
     def __init__(self, home: Home) -> None:
         self._lock = threading.RLock()
         self._closed = False
+        self._process = os.getpid()
         self._disk = home.disk
         try:
             self._connection = connect_catalog(home)
@@ -46,6 +48,7 @@ class Ledger:
         Raises:
             CorruptError: the catalog cannot be read.
         """
+        self._check_process()
         with self._lock:
             self._check_open()
             if self._connection.in_transaction:
@@ -67,6 +70,7 @@ class Ledger:
             LockedError: another writer did not finish in time.
             DatabaseError: the disk refused.
         """
+        self._check_process()
         with self._lock:
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
@@ -92,6 +96,12 @@ class Ledger:
     def _check_open(self) -> None:
         if self._closed:
             raise DatabaseError("this database is closed; connect to it again", code="closed")
+
+    def _check_process(self) -> None:
+        # SQLite's connection must not be used there, and DuckDB would wait for threads that were not forked with it.
+        if os.getpid() != self._process:
+            raise DatabaseError("this database was opened by the process that this one was forked from; connect to it "
+                                "again", code="closed")  # fmt: skip
 
     def _undo(self) -> None:
         if self._connection.in_transaction:

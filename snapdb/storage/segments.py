@@ -81,7 +81,7 @@ def write_query(home: Home, session: Session, folder: str, query: tuple[str, str
     before, island, after = query
     try:
         home.disk.make(directory)
-        rows = session.wrap(f"COPY ({before}", island, f"{after}) TO {text_literal(str(path))} {_OPTIONS}", parameters)
+        rows = session.write(f"COPY ({before}", island, f"{after}) TO {text_literal(str(path))} {_OPTIONS}", parameters)
         home.disk.settle(path)
         home.disk.settle(directory)
         size, sha256 = hash_file(path)
@@ -100,7 +100,7 @@ def write_query(home: Home, session: Session, folder: str, query: tuple[str, str
     except BaseException:
         home.disk.remove(path)
         raise
-    return File(str(path.relative_to(home.path)), rows[0][0], size, sha256)
+    return File(str(path.relative_to(home.path)), rows, size, sha256)
 
 
 def _check_not_null(home: Home, session: Session, file: File, columns: Sequence[Column]) -> None:
