@@ -59,7 +59,7 @@ SNAPSHOTS = {
     ),
 }
 """What happened before, a statement, and how it did it."""
-STEP = 1 if os.environ.get("SNAPDB_SOAK") else 2
+STEP = 1 if os.environ.get("SNAPDB_SOAK") else 3
 """Every which point of failure is tried; `make soak` tries all."""
 EVERY = 1 if os.environ.get("SNAPDB_SOAK") else 3
 """After which crashes the statement is run again and what the crash left is swept; all that are tried are looked at."""
@@ -104,7 +104,7 @@ def crash_everywhere(original: Path, copy: Path, run: Callable[[Path, Disk | Non
             return at - 1
         found = _look(copy, at)
         assert found in (before, after), at
-        if at % EVERY:
+        if at // STEP % EVERY:
             continue
         if found == before != after:
             run(copy, None)

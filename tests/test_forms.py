@@ -135,7 +135,7 @@ GRAPHS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     GRAPHS,
     st.lists(COUNTS, min_size=1, max_size=3),
@@ -160,7 +160,7 @@ def test_every_form_gives_the_oracles_batches(
                 assert rows.time.read(edges.position).tolist() == [times[int(e)] for e in ids]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(GRAPHS)
 def test_flat_rows_and_parts_are_those_of_the_form_sorted_anew(graph: Changing) -> None:
     for form in FORMS:
@@ -194,7 +194,7 @@ def same(found: Rows, expected: Rows) -> bool:
     return all(np.array_equal(a, b) for a, b in pairs)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     GRAPHS, st.sampled_from([None, -5, 0, 3]), st.sampled_from([None, 0, 4, 9, 20]), st.booleans(), st.integers(0, 99)
 )

@@ -95,7 +95,7 @@ def texts(names: tuple[Name, ...]) -> list[str]:
         "DESC SELECT 1",
         "DESCRIBE snapshot",
         "(SELECT 1) UNION ALL (SELECT 2)",
-        "SELECT 'DROP; TABLE', ?, $name -- DELETE",
+        "SELECT 'DROP; TABLE', $other, $name -- DELETE",
     ],
 )
 def test_a_read_is_one_island(text: str) -> None:
