@@ -93,4 +93,5 @@ def test_a_record_may_run_in_some_modes_only(tmp_path: Path) -> None:
         outcomes = run_slt(path, tmp_path / str(number), mode)
         assert [failure for _, _, failure in outcomes] == [None]
         ran[mode.optimizer, mode.threads] = outcomes[0][0].body
-    assert ran == {(True, 1): "SELECT 1;", (True, 2): "SELECT 1;", (False, 1): "SELECT 2;", (False, 2): "SELECT 2;"}
+    assert {optimizer for optimizer, _ in ran} == {True, False}
+    assert all(body == ("SELECT 1;" if optimizer else "SELECT 2;") for (optimizer, _), body in ran.items())
