@@ -290,3 +290,17 @@ def test_ids_of_many_small_commits_stay_in_few_files(db: Database) -> None:
     db.execute("VACUUM RETAIN INTERVAL '0 seconds'")
     assert len([f for f in files(db.path) if f.startswith("ids/")]) == 1
     assert db.execute("CHECK DATABASE").fetchall() == []
+
+
+def test_a_second_connection_leaves_the_first_ones_locks_alone(tmp_path: Path) -> None:
+    path = tmp_path / "test.snapdb"
+    with snapdb.connect(path) as first:
+        first.execute("CREATE TABLE t AS SELECT 1 AS a")
+        log = (path / "catalog.sqlite-wal").stat().st_ino
+        with snapdb.connect(path):
+            pass
+        code = f"import snapdb\nwith snapdb.connect({str(path)!r}) as db: db.execute('INSERT INTO t VALUES (2)')"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        # Had it found nobody else there, it would have taken the log away under the first connection.
+        assert (path / "catalog.sqlite-wal").stat().st_ino == log
+        assert first.execute("SELECT count(*) FROM t").fetchone() == (2,)

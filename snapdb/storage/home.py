@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-import struct
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote as url_quote
 
 from snapdb.errors import CorruptError, DatabaseError, FormatError
 from snapdb.storage.disk import Disk
 from snapdb.storage.place import MOUNTS, network_disk
 from snapdb.storage.schema import APPLICATION_ID, FORMAT
 
-__all__ = ["CATALOG", "Home", "check_format", "open_home"]
+__all__ = ["CATALOG", "Home", "catalog_uri", "check_format", "open_home"]
 
 CATALOG = "catalog.sqlite"
 
@@ -112,25 +114,35 @@ def _make(home: Home) -> None:
         ) from error
 
 
+def catalog_uri(home: Home) -> str:
+    """How SQLite is to open the catalog; only a writer makes it where it is not there."""
+    uri = f"file:{url_quote(str(home.catalog))}?mode={'ro' if home.read_only else 'rwc'}"
+    return f"{uri}&immutable=1" if home.immutable else uri  # SQLite would otherwise want to make a -shm file beside it
+
+
 def _check_catalog(home: Home, older: bool) -> None:
     """Refuse what is not SQLite, not ours, or newer than we are; and, unless they are wanted, older formats."""
     try:
-        with open(home.catalog, "rb") as file:
-            header = file.read(100)
+        size = home.catalog.stat().st_size
     except OSError as error:
         raise DatabaseError(f"cannot read {home.catalog}: {error.strerror}", code="cannot-read") from error
-    if not header:  # another process is making it at this moment, unless there are tables already
+    if not size:  # another process is making it at this moment, unless there are tables already
         if any((home.path / folder).exists() for folder in ("tables", "ids", "snapshots")):
             raise CorruptError(
                 f"{home.catalog} is empty, though there are tables; restore it from a backup", code="damaged-catalog"
             )
         return
-    if not header.startswith(b"SQLite format 3\0"):
+    # SQLite looks, not we: when a process closes a file, every lock that it has on it goes, its connections' too.
+    try:
+        with closing(sqlite3.connect(catalog_uri(home), uri=True, isolation_level=None)) as connection:
+            (found,) = connection.execute("PRAGMA user_version").fetchone()
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+    except sqlite3.DatabaseError as error:
+        if "not a database" not in str(error):
+            return  # the ledger says what is wrong with it
         raise FormatError(
             f"{home.path} is not a snapdb database: {CATALOG} is not a SQLite file", code="not-a-database"
-        )
-    # A new file's first page may still be in the write-ahead log, with zeros here: the ledger looks again.
-    found, application = struct.unpack_from(">I4xI", header, 60)
+        ) from error
     check_format(home, FORMAT if older and found < FORMAT else found, application)
 
 

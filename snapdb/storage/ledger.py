@@ -9,10 +9,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote as url_quote
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
-from snapdb.storage.home import Home, check_format
+from snapdb.storage.home import Home, catalog_uri, check_format
 from snapdb.storage.migrate import migrate
 
 __all__ = ["Ledger", "connect_catalog", "plain"]
@@ -110,11 +109,9 @@ class Ledger:
 
 def connect_catalog(home: Home) -> sqlite3.Connection:
     """A connection to the catalog's file, which is made where it is not there."""
-    mode = "ro" if home.read_only else "rwc"
-    uri = f"file:{url_quote(str(home.catalog))}?mode={mode}"
-    if home.immutable:
-        uri += "&immutable=1"  # SQLite would otherwise want to make a -shm file beside it
-    connection = sqlite3.connect(uri, uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        catalog_uri(home), uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+    )
     connection.row_factory = sqlite3.Row
     if not home.read_only:
         connection.execute("PRAGMA journal_mode = WAL")
