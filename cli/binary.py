@@ -83,12 +83,12 @@ def _check(field: pa.Field) -> None:
     """Raise for a type that Parquet has no room for, before anything is written."""
     try:
         pq.write_table(pa.table({field.name: pa.array([], field.type)}), pa.BufferOutputStream())
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
         raise InputError(
             f"parquet has no type for column {field.name} ({type_name(field.type)}); cast it, e.g. to VARCHAR, or take "
             "--format arrow",
             code="output-format",
-        ) from None
+        ) from error
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -10,9 +10,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DATA = Path(os.environ.get("SNAPDB_DATA", ROOT.parent / "shared" / "data"))
-
-here = pytest.mark.skipif(not (DATA / "cora").exists(), reason="needs the real data sets (set SNAPDB_DATA)")
 
 
 def example(name: str) -> Callable[[list[str]], dict[str, float]]:
@@ -26,51 +23,45 @@ def example(name: str) -> Callable[[list[str]], dict[str, float]]:
     return main
 
 
-@here
 @pytest.mark.data
-def test_a_gcn_on_full_neighbourhoods_classifies_cora() -> None:
-    figures = example("cora")(["--data", str(DATA), "--seeds", "5" if os.environ.get("SNAPDB_SOAK") else "2"])
+def test_a_gcn_on_full_neighbourhoods_classifies_cora(data: Path) -> None:
+    figures = example("cora")(["--data", str(data), "--seeds", "5" if os.environ.get("SNAPDB_SOAK") else "2"])
     assert figures["accuracy"] >= 0.795
 
 
-@here
 @pytest.mark.data
-def test_graph_sage_on_sampled_neighbourhoods_finds_banned_workers() -> None:
-    figures = example("tolokers")(["--data", str(DATA)])
+def test_graph_sage_on_sampled_neighbourhoods_finds_banned_workers(data: Path) -> None:
+    figures = example("tolokers")(["--data", str(data)])
     assert figures["auc"] >= 0.80
 
 
-@here
 @pytest.mark.data
-def test_edgebank_over_snapshots_gives_the_known_average_precision() -> None:
-    figures = example("edgebank")(["--data", str(DATA)])
+def test_edgebank_over_snapshots_gives_the_known_average_precision(data: Path) -> None:
+    figures = example("edgebank")(["--data", str(data)])
     assert figures["snapshots"] == 119
     assert figures["ap"] == pytest.approx(0.910, abs=0.005)
     assert figures["ap_static"] == pytest.approx(0.846, abs=0.005)
 
 
-@here
 @pytest.mark.data
-def test_every_edge_sampled_from_askubuntu_is_in_the_file_and_in_time() -> None:
-    figures = example("askubuntu")(["--data", str(DATA), "--date", "2014-06-01"])
+def test_every_edge_sampled_from_askubuntu_is_in_the_file_and_in_time(data: Path) -> None:
+    figures = example("askubuntu")(["--data", str(data), "--date", "2014-06-01"])
     assert figures["strangers"] == 0
     assert figures["sampled"] == sum(count for name, count in figures.items() if name.startswith("edges:"))
     assert min(count for name, count in figures.items() if name.startswith(("edges:", "nodes:"))) > 0
 
 
-@here
 @pytest.mark.data
-def test_daily_snapshots_of_travel_share_one_topology_and_expire() -> None:
-    figures = example("mobility")(["--data", str(DATA), "--days", "30", "--kept", "3"])
+def test_daily_snapshots_of_travel_share_one_topology_and_expire(data: Path) -> None:
+    figures = example("mobility")(["--data", str(data), "--days", "30", "--kept", "3"])
     assert figures["flows"] == figures["flows sampled"] > 0
     assert figures["expired"] == 27
     assert figures["bytes: snapshots kept"] < figures["bytes: snapshots"] / 5
 
 
-@here
 @pytest.mark.data
-def test_a_graph_refreshed_month_by_month_is_the_graph_built_at_once() -> None:
-    figures = example("askubuntu_months")(["--data", str(DATA), "--months", "12"])
+def test_a_graph_refreshed_month_by_month_is_the_graph_built_at_once(data: Path) -> None:
+    figures = example("askubuntu_months")(["--data", str(data), "--months", "12"])
     assert figures["months"] == 12
     assert figures["same"]
 

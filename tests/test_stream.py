@@ -530,6 +530,12 @@ def test_a_device_that_is_not_there_is_refused() -> None:
         stream(device="cuda")
 
 
+@pytest.mark.parametrize("device", ["hpu", "xla"])
+def test_a_device_that_torch_only_knows_by_name_is_refused(device: str) -> None:
+    with pytest.raises(InputError, match=f"device '{device}' was asked, but is not usable here"):
+        stream(device=device)
+
+
 def test_negative_epochs_are_refused() -> None:
     with pytest.raises(ValueError, match="found -1"):
         stream().set_epoch(-1)

@@ -173,8 +173,8 @@ def usable(name: str) -> torch.device:
         raise ValueError(f"{name!r} is not the name of a device: say 'cpu', 'cuda' or 'cuda:1'") from error
     try:
         return torch.empty(0, device=device).device
-    except (AssertionError, NotImplementedError, RuntimeError) as error:
-        # torch says so in three ways: it was built without the device, has no operators for it, or finds none.
+    except (AssertionError, ImportError, RuntimeError) as error:
+        # torch was not built for the device, lacks its module, or has no operators for it or finds none.
         reason = str(error).partition("\n")[0]
         raise InputError(
             f"device {name!r} was asked, but is not usable here ({reason}); say device='cpu'", code="device"
