@@ -220,6 +220,7 @@ class Database:
         if str(device).partition(":")[0] == "meta":
             raise ValueError(f"device {str(device)!r} keeps no values; say 'cpu', 'cuda' or 'cuda:1'")
         limit = _bytes(memory)
+        self._stopped.clear()  # what stopped the statement before is over
         with streamed(query) as statement:
             plan, opened = once_it_stands(lambda: self._open(statement, seeds, params))
         places = plan.places if memory is None else replace(plan.places, memory=None)
