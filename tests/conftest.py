@@ -33,9 +33,11 @@ ROOM = 6 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests write to memory where there is room: they sync thousands of small files, on no particular disk."""
+    """Let tests share the machine well: they sync thousands of small files, to memory where there is room."""
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+    # Tests run side by side on all cores: torch's own threads would wait for each other most of the time.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
