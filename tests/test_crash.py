@@ -59,7 +59,7 @@ SNAPSHOTS = {
     ),
 }
 """What happened before, a statement, and how it did it."""
-STEP = 1 if os.environ.get("SNAPDB_SOAK") else 4
+STEP = 1 if os.environ.get("SNAPDB_SOAK") else 6
 """Every which point of failure is tried; `make soak` tries all."""
 EVERY = 1 if os.environ.get("SNAPDB_SOAK") else 3
 """After which crashes the statement is run again and what the crash left is swept; all that are tried are looked at."""

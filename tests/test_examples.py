@@ -25,7 +25,7 @@ def example(name: str) -> Callable[[list[str]], dict[str, float]]:
 
 @pytest.mark.data
 def test_a_gcn_on_full_neighbourhoods_classifies_cora(data: Path) -> None:
-    figures = example("cora")(["--data", str(data), "--seeds", "5" if os.environ.get("SNAPDB_SOAK") else "2"])
+    figures = example("cora")(["--data", str(data), "--seeds", "5" if os.environ.get("SNAPDB_SOAK") else "1"])
     assert figures["accuracy"] >= 0.795
 
 

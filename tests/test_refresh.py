@@ -116,7 +116,7 @@ def steps(rng: random.Random, number: int, skip: bool) -> list[str]:
     return rng.choice(choices).split("; ")
 
 
-STEPS = 50 if os.environ.get("SNAPDB_SOAK") else 33
+STEPS = 50 if os.environ.get("SNAPDB_SOAK") else 16
 """Refreshes one after another; `make soak` makes more."""
 
 

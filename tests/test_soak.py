@@ -11,7 +11,7 @@ import pytest
 
 
 def test_nothing_is_lost_when_writers_and_readers_are_killed(tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    kills = int(os.environ.get("SNAPDB_KILLS", "15"))
+    kills = int(os.environ.get("SNAPDB_KILLS", "8"))
     seed = os.environ.get("SNAPDB_SEED", "1")
     command = [sys.executable, "-m", "tests.soak", str(tmp_path / "soak.snapdb"), "--kills", str(kills), "--seed", seed]
     ended = subprocess.run(

@@ -469,7 +469,7 @@ def test_tables_behave_like_a_dict_that_remembers_every_version() -> None:
     counted.clear()
     phases = [Phase.generate, Phase.shrink] if SOAK else [Phase.generate]
     profile = settings(
-        max_examples=300 if SOAK else 11,
+        max_examples=300 if SOAK else 8,
         stateful_step_count=50 if SOAK else 20,
         deadline=None,
         derandomize=not SOAK,
