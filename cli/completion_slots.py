@@ -66,7 +66,11 @@ def _vertices_said(known: Known, spot: Spot) -> Sequence[Group]:
 
 def _options(known: Known, spot: Spot) -> Sequence[Group]:
     said = spot.words[0] if spot.words else ""
-    choices = {"COPY": ("FORMAT", "HEADER", "DELIMITER", "COMPRESSION"), "SAMPLE": ("memory",), "CREATE": ()}
+    choices = {
+        "COPY": ("FORMAT", "HEADER", "DELIMITER", "COMPRESSION", "OVERWRITE", "EPOCHS", "SPLIT"),
+        "SAMPLE": ("memory",),
+        "CREATE": (),
+    }
     return [words(choices.get(said, ()))]
 
 

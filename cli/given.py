@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 __all__ = [
+    "EXPORTS",
     "FORMATS",
     "check_database",
     "check_look",
@@ -23,6 +24,9 @@ __all__ = [
 
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
 """Those of output.py, which must not be imported to print the help."""
+
+EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
+"""Those of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
 
 _SUFFIXES = {
     ".arrow": "arrow", ".arrows": "arrow", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 from collections.abc import Sequence
@@ -13,10 +12,20 @@ from typing import Any
 import click
 
 from .diagnostics import Diagnostics, ExitCode, worse
-from .given import FORMATS, check_database, check_look, check_parameters, check_prompt, format_of, parameters, texts_of
+from .given import (
+    FORMATS,
+    check_database,
+    check_look,
+    check_parameters,
+    check_prompt,
+    format_of,
+    parameters,
+    texts_of,
+)
 from .interrupts import Terminated, terminable
 from .places import DatabasePath
 from .settings import Settings
+from .subcommands import COMMANDS, module, quiet
 
 __all__ = ["FORMATS", "main"]
 
@@ -30,17 +39,14 @@ Examples:
   snapdb shop.snapdb --param day=2026-07-01 -c "SELECT count(*) FROM bought WHERE ts >= $day"
   echo "SELECT 42 AS answer" | snapdb --format json
   snapdb demo                                 the whole job on generated data
+  snapdb export shop.snapdb june --to out     a snapshot, or a sampler's batches, as files
   snapdb check shop.snapdb                    is every file as it was published?
+  snapdb replay lineage.json --batch 17       a batch that was made before, again
 
 \b
 Exit codes: 0 all statements ran, 1 a statement failed, 2 usage, 3 worth a retry (a lock, a lost race),
 130 interrupted, 141 the reader of stdout went away, 143 terminated, 129 its terminal was closed.
 """
-
-
-def _examples(*lines: str) -> str:
-    """The end of a command's help."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 class _Cli(click.Group):
@@ -93,7 +99,6 @@ _format = click.option(
     type=click.Choice(FORMATS),
     help="How results look.  [default: by the suffix of -o, else table]",
 )
-_quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
 
 
 @click.group(
@@ -142,7 +147,7 @@ _quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr
 )
 @click.option("--read-only", is_flag=True, help="Never write to the database.")
 @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="Use so many threads.  [default: all cores]")
-@_quiet
+@quiet
 @click.option("--no-config", "config", flag_value=False, default=True, help="Do not read the prompt's configuration.")
 @click.version_option(package_name="snapdb", message="%(prog)s %(version)s", prog_name="snapdb")
 @click.pass_context
@@ -156,87 +161,8 @@ def main(ctx: click.Context, /, **given: Any) -> None:
         ctx.exit(_run(ctx, **given))
 
 
-@main.command(
-    "demo", epilog=_examples("snapdb demo", "snapdb demo bank.snapdb     keep the database to look around in")
-)
-@click.argument("database", metavar="[DB]", required=False, type=DatabasePath())
-def _demo(database: Path | None) -> None:
-    """Do the whole job on generated data: load, snapshot, sample, train, compare.
-
-    Works in the new database DB, or in a temporary one.
-    """
-    _module("demo").run(database, click.echo)
-
-
-@main.command(
-    "check",
-    epilog=_examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv"),
-)
-@click.argument("database", metavar="DB", type=DatabasePath())
-@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the list looks.")
-@_quiet
-@click.pass_context
-def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None:  # noqa: A002  # the option's name
-    """Compare every file of DB with what was recorded of it.
-
-    Lists what is wrong; exit code 1 when something is damaged. Files that nothing points at are listed too, but are
-    no damage: VACUUM removes them.
-    """
-    check_look(format, None, None, True, None)
-    ctx.exit(_module("care").check(database, Diagnostics(quiet=quiet), format))
-
-
-@main.command("upgrade", epilog=_examples("snapdb upgrade shop.snapdb"))
-@click.argument("database", metavar="DB", type=DatabasePath())
-@click.pass_context
-def _upgrade(ctx: click.Context, database: Path) -> None:
-    """Bring DB, of an older snapdb, to this one's format.
-
-    The old catalog is kept beside the new one.
-    """
-    ctx.exit(_module("care").upgrade(database, Diagnostics()))
-
-
-@main.command(
-    "bench",
-    epilog=_examples(
-        "snapdb bench", "snapdb bench --against pyg --size arxiv", "snapdb bench --size tiny --format json"
-    ),
-)
-@click.option("--against", type=click.Choice(["pyg", "dgl"]), help="Measure this library on the same graph too.")
-@click.option(
-    "--size",
-    type=click.Choice(["tiny", "arxiv", "products"]),
-    default="arxiv",
-    show_default=True,
-    help="The generated graph: 2 thousand, 170 thousand or 2.4 million nodes; made on first use.",
-)
-@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the table looks.")
-@_quiet
-@click.pass_context
-def _bench(ctx: click.Context, against: str | None, size: str, format: str, quiet: bool) -> None:  # noqa: A002
-    """Measure ready batches a second on this machine, in one table.
-
-    Needs snapdb's source checkout, which has the benchmarks; `make bench-peers` there installs the other libraries.
-    """
-    check_look(format, None, None, True, None)
-    if against and size == "tiny":
-        raise click.UsageError("the tiny graph has less than a batch of seeds, which others need; take --size arxiv")
-    ctx.exit(_module("bench").run(size, against, format, Diagnostics(quiet=quiet)))
-
-
-@main.command(
-    "completion",
-    epilog=_examples(
-        "bash:  echo 'eval \"$(snapdb completion bash)\"' >> ~/.bashrc",
-        "zsh:   echo 'eval \"$(snapdb completion zsh)\"' >> ~/.zshrc",
-        "fish:  snapdb completion fish > ~/.config/fish/completions/snapdb.fish",
-    ),
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def _completion(shell: str) -> None:
-    """Print a script that lets SHELL complete commands, options, formats, files and databases."""
-    click.echo(_module("tab").script(shell, main), nl=False)
+for command in COMMANDS:
+    main.add_command(command)
 
 
 def _run(
@@ -253,13 +179,13 @@ def _run(
     """Run what was given, or serve a prompt when nothing was."""
     check_database(ctx, database, options["read_only"])
     diagnostics = Diagnostics(quiet=quiet)
-    scripts = _module("scripts")
+    scripts = module("scripts")
     values = scripts.values(parameters(given))
     options["format"] = format_of(options["format"], options["output"])
     settings = Settings(**options, keep_going=on_error == "continue", parameters=values)
     if not texts and not files and sys.stdin.isatty():
         check_prompt(settings.output, settings.header)
-        return ExitCode(_module("repl").run(database, diagnostics, settings))
+        return ExitCode(module("repl").run(database, diagnostics, settings))
     look = settings.format or "table"
     check_look(look, settings.output, settings.null, settings.header, settings.max_rows)
     given_texts = [scripts.Script(*text) for text in texts_of(ctx.meta["order"], texts, files)]
@@ -268,11 +194,7 @@ def _run(
     if code is not ExitCode.OK and not settings.keep_going:
         return code
     check_parameters(values, scripts.marks(found))
-    return worse(code, _module("batch").run(database, found, diagnostics, settings))
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(f".{name}", __package__)
+    return worse(code, module("batch").run(database, found, diagnostics, settings))
 
 
 def _open_what_is_closed() -> None:

@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(SHARED), help="folder that holds tolokers/")
     parser.add_argument("--epochs", type=int, default=25)
+    parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
     folder = options.data / "tolokers"
     if not folder.exists():
@@ -60,15 +61,15 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         query = SAMPLE.format(split="train", fanout="[10, 10]")
         print(query.strip())
         with torch_threads(1):
-            auc = train(db, query, options.epochs)
+            auc = train(db, query, options.epochs, options.seed)
     figures = {"auc": auc, "seconds": time.perf_counter() - started}
     print(f"test ROC AUC {figures['auc']:.4f} in {figures['seconds']:.0f} s")
     return figures
 
 
-def train(db: snapdb.Database, query: str, epochs: int) -> float:
+def train(db: snapdb.Database, query: str, epochs: int, seed: int) -> float:
     """The test ROC AUC of the epoch that is best on the validation workers."""
-    model = GraphSAGE(features=10, classes=2, hidden=64, layers=2, dropout=0.2, seed=0)
+    model = GraphSAGE(features=10, classes=2, hidden=64, layers=2, dropout=0.2, seed=seed)
     valid = db.stream(SAMPLE.format(split="val", fanout="[20, 10]"))
     test = db.stream(SAMPLE.format(split="test", fanout="[20, 10]"))
     history = fit(
@@ -78,6 +79,7 @@ def train(db: snapdb.Database, query: str, epochs: int) -> float:
         lr=0.003,
         validate=lambda: evaluate(model, valid, {"auc": roc_auc})["auc"],
         patience=8,
+        seed=seed,
     )
     for epoch, (loss, score) in enumerate(zip(history.losses, history.scores, strict=True)):
         print(f"epoch {epoch:2}  loss {loss:.4f}  validation ROC AUC {score:.4f}")

@@ -34,12 +34,14 @@ from snapdb.release import __version__
 if TYPE_CHECKING:
     from snapdb.database import Database, connect
     from snapdb.execute.result import Result
-    from snapdb.loading import Batch, BatchStream
+    from snapdb.lineage import replay
+    from snapdb.loading import Batch, BatchFolder, BatchStream, read_batches
     from snapdb.sql.print import format_sql
     from snapdb.storage.upgrade import upgrade
 
 __all__ = [
     "Batch",
+    "BatchFolder",
     "BatchStream",
     "BindError",
     "CommitConflict",
@@ -57,17 +59,22 @@ __all__ = [
     "__version__",
     "connect",
     "format_sql",
+    "read_batches",
+    "replay",
     "upgrade",
 ]
 
 _LAZY = {
     "Batch": "snapdb.loading",
+    "BatchFolder": "snapdb.loading",
     "BatchStream": "snapdb.loading",
     "Database": "snapdb.database",
     "Result": "snapdb.execute.result",
     "connect": "snapdb.database",
     "format_sql": "snapdb.sql.print",
     "load_ipython_extension": "snapdb.notebook",
+    "read_batches": "snapdb.loading",
+    "replay": "snapdb.lineage",
     "unload_ipython_extension": "snapdb.notebook",
     "upgrade": "snapdb.storage.upgrade",
 }

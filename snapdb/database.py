@@ -13,19 +13,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+import pyarrow as pa
 
 from snapdb import loading
 from snapdb.catalog import Catalog, load
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
 from snapdb.errors import BindError, DatabaseError, ParseError, SnapdbError
 from snapdb.execute import Engine, Result, build
-from snapdb.execute.opening import Opened, open_sample
+from snapdb.execute.infer import INFERRED, Inference, Ready
+from snapdb.execute.opening import Opened, open_asked
 from snapdb.execute.operator import Rows
+from snapdb.execute.past import read_lineage
+from snapdb.execute.replay import Replay
 from snapdb.execute.standing import damage_explained, once_it_stands
+from snapdb.execute.whole import open_whole
 from snapdb.execute.work import Work
+from snapdb.graph import OpenSnapshot
 from snapdb.plan import RULES, Context, Plan, bind, optimize
-from snapdb.plan.bind_sample import with_seeds
 from snapdb.plan.logical import TRANSACTIONAL, DropPlan, ExplainPlan, SamplePlan, changes_nothing
 from snapdb.plan.rules import Rule
 from snapdb.plan.streamed import streamed
@@ -40,7 +46,12 @@ from snapdb.storage.locks import TablesLock
 from snapdb.storage.verify import verify_files
 from snapdb.types import Table
 
+if TYPE_CHECKING:
+    from snapdb.loading.stream import Given
+
 __all__ = ["Database", "connect"]
+
+T = TypeVar("T")
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
@@ -155,12 +166,8 @@ class Database:
 
     def plan(self, statement: ast.Statement, params: Parameters = None) -> Plan:
         """What running a statement would do; nothing is done, and an open transaction stays as it is."""
-        lock = TablesLock(self._home)
-        try:
-            with damage_explained(self._home, self._ledger):
-                return optimize(bind(statement, self._engine(params, lock).context), self._rules)
-        finally:
-            lock.release()
+        with self._reading(params) as engine:
+            return optimize(bind(statement, engine.context), self._rules)
 
     @contextmanager
     def transaction(self, message: str | None = None) -> Iterator[Self]:
@@ -190,11 +197,14 @@ class Database:
         device: str | None = None,
         rank: int = 0,
         world_size: int = 1,
+        drop_last: bool = False,
+        pad: bool = False,
+        transform: Callable[[loading.Batch], Given] | None = None,
         seeds: Any = None,
         prefetch: int | None = None,
         memory: int | str | None = None,
         params: Parameters = None,
-    ) -> loading.BatchStream:
+    ) -> loading.BatchStream[Given]:
         """The mini-batches of a sampler, for a trainer to iterate over.
 
         Args:
@@ -204,7 +214,12 @@ class Database:
                 not depend on it.
             device: Where tensors are handed over, e.g. 'cpu' or 'cuda:0'; None: where the statement's ON says, else on
                 the CPU.
-            rank: This process's number among `world_size` that share the stream.
+            rank: This process's number among `world_size` that share the stream. Together they give each batch once,
+                so that some may have one more than others, unless `drop_last` or `pad` is said.
+            drop_last: Leave out a last batch of fewer seeds than BATCH, and batches that not every rank would get.
+            pad: Repeat the epoch's first batches for ranks that would have one fewer; `batch.padding` tells which.
+            transform: A pure function of a batch. What it returns is given in the batch's place. It runs on the thread
+                that made the batch, or in the reader's where batches go to a GPU.
             seeds: Another seed set through the same sampler: a SELECT, or ids as a tensor, array, list or Arrow.
             prefetch: How many batches may be ready or under way; None: twice the threads.
             memory: What the threads' scratch and batches that are ready or under way may take, as bytes or as a size
@@ -234,6 +249,9 @@ class Database:
                     device=device,
                     rank=rank,
                     world_size=world_size,
+                    drop_last=drop_last,
+                    pad=pad,
+                    transform=transform,
                     prefetch=prefetch,
                     memory=limit,
                     most=self._threads,
@@ -249,21 +267,104 @@ class Database:
     def _open(
         self, statement: ast.Sample | ast.SampleUsing, seeds: Any, params: Parameters
     ) -> tuple[SamplePlan, Opened]:
-        lock = TablesLock(self._home)
-        try:
-            with damage_explained(self._home, self._ledger):
-                engine = self._engine(params, lock, committed=True)
-                plan = bind(statement, engine.context)
-                assert isinstance(plan, SamplePlan)
-                if seeds is not None:
-                    plan = with_seeds(engine.context, plan, seeds)
-                plan = optimize(replace(plan, delivers="batches"), self._rules)
-                assert isinstance(plan, SamplePlan)
-                return plan, open_sample(engine, plan)
-        except SnapdbError as error:
-            raise error.located(statement.source) from error.__cause__
-        finally:
-            lock.release()
+        with self._reading(params, committed=True) as engine:
+            return open_asked(engine, statement, seeds, self._rules, "batches")
+
+    def replay(
+        self,
+        lineage: Mapping[str, Any],
+        batch: int,
+        *,
+        epoch: int | None = None,
+        seeds: Any = None,
+        params: Parameters = None,
+    ) -> loading.Batch:
+        """A batch of an earlier stream again, bit for bit; arguments and errors are those of `snapdb.replay`."""
+        wanted = Replay.of(read_lineage(lineage), batch, epoch, seeds, params)
+        return once_it_stands(lambda: self._within(wanted.batch))
+
+    def replay_rows(
+        self,
+        lineage: Mapping[str, Any],
+        batch: int,
+        *,
+        epoch: int | None = None,
+        seeds: Any = None,
+        params: Parameters = None,
+    ) -> pa.Table:
+        """The rows that SAMPLE gives of such a batch: one for each sampled edge."""
+        wanted = Replay.of(read_lineage(lineage), batch, epoch, seeds, params)
+        return once_it_stands(lambda: self._within(wanted.rows))
+
+    def infer(
+        self,
+        model: Any,
+        snapshot: str,
+        *,
+        into: str | None = None,
+        replace: bool = False,
+        column: str = "embedding",
+        node_type: str | None = None,
+        layers: Sequence[Callable[[loading.Batch, Any], Any]] | None = None,
+        fanout: str | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        batch: int = 1024,
+        threads: int | None = None,
+        device: str | None = None,
+    ) -> loading.Inferred:
+        """What a model says of every vertex of a snapshot, exactly: layer by layer, with all neighbours of each.
+
+        Args:
+            model: One of snapdb.train or of PyG's BasicGNN (GraphSAGE, GAT, …), or any with a method `layerwise`.
+            into: A table for the key and the states, made as one version; without `replace` its name must be free.
+            column: What the states are called in a table.
+            node_type: Whose states are wanted; None: those of the only vertex type.
+            layers: The model as functions of (batch, x), x the states of the batch's nodes (a dict by type where there
+                are several), each of which gives the next states of the seeds.
+            fanout: The edges along which messages come, as FANOUT says them; None: all that lead to a vertex.
+            transform: Changes what the first layer reads.
+            batch: Vertices of a batch.
+            threads: How many make batches; None: all cores.
+            device: Where batches are handed over; None: where the model's weights are.
+
+        Raises:
+            BindError: A name leads nowhere, or the table is there already.
+            InputError: The model does not tell its layers, or they do not give a row of numbers for each seed.
+        """
+        found = loading.Layers.of(model, layers)
+        asked = Inference(snapshot, node_type, found, fanout, batch, into, replace, column, transform, threads, device)
+        if into is not None:  # what would fail in the end is told before the work
+            self._work.check()
+            trial = asked.trial(self._catalog())
+            self._check_allowed(self.plan(trial), trial)
+        ready: Ready = once_it_stands(lambda: self._within(asked.opened))
+        inferred = ready.inferred()
+        if into is not None:
+            self._sources[INFERRED] = as_source(inferred.reader())
+            try:
+                self.run(ready.statement)
+            finally:
+                del self._sources[INFERRED]
+        return inferred
+
+    def _within(self, make: Callable[[Engine, Sequence[Rule]], T]) -> T:
+        self._stopped.clear()
+        with self._reading(None, committed=True) as engine:
+            return make(engine, self._rules)
+
+    def open_snapshot(self, name: str) -> OpenSnapshot:
+        """A snapshot as arrays: topology, features, targets, births, keys. Its files stay until the lease is released.
+
+        Raises:
+            BindError: there is no such snapshot.
+            CorruptError: a file of it is missing or damaged.
+        """
+
+        def opened() -> OpenSnapshot:
+            with self._reading(None, committed=True) as engine:
+                return open_whole(engine, engine.context.catalog.snapshot(name))
+
+        return once_it_stands(opened)
 
     def register(self, name: str, data: Any) -> None:
         """Let SQL read `data` as a table called `name`: Arrow, pandas, a torch tensor, or a mapping of columns.
@@ -316,6 +417,16 @@ class Database:
     def _committed(self) -> Catalog:
         self._known = load(self._home, self._ledger, self._known)
         return self._known
+
+    @contextmanager
+    def _reading(self, params: Parameters, *, committed: bool = False) -> Iterator[Engine]:
+        """An engine for the block, which publishes nothing; meanwhile no file that the catalog names is removed."""
+        lock = TablesLock(self._home)
+        try:
+            with damage_explained(self._home, self._ledger):
+                yield self._engine(params, lock, committed=committed)
+        finally:
+            lock.release()
 
     def _engine(self, params: Parameters, lock: TablesLock, *, committed: bool = False) -> Engine:
         if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):

@@ -189,6 +189,9 @@ def test_seed_edges_enter_with_both_ends_and_negatives(world: World) -> None:
         ("SEEDS EDGES bought (FROM bought SELECT e_id)", SeedColumns((0,), None, None)),
         ("SEEDS EDGES visits (SELECT 3)", SeedColumns((0,), None, None)),
         ("SEEDS EDGES bought (SELECT 1.5 AS y, ts AS seed_time, e_id FROM bought)", SeedColumns((2,), 1, 0)),
+        ("SEEDS (SELECT pid, pop AS weight, [1, 2]::FLOAT[2] AS y, pop > 1 AS big FROM person) AS person",
+         SeedColumns((0,), None, 2, others=(3, 1))),
+        ("SEEDS EDGES bought (SELECT 0.5 AS share, e_id FROM bought)", SeedColumns((1,), None, None, others=(0,))),
     ],
 )  # fmt: skip
 def test_the_columns_of_a_seed_query_are_found(world: World, seeds: str, columns: SeedColumns) -> None:
@@ -326,10 +329,13 @@ def test_what_does_not_fit_is_refused_at_its_place(world: World, text: str, plac
         ),
         ("SELECT x FROM shop", "shop", "needs the key of shop (x, y) as its first columns"),
         (
-            "SELECT pid, pop FROM person",
+            "SELECT pid, name FROM person",
             "person",
-            'a column "pop"; after the key (pid) it may only give seed_time and y',
+            'gives "name" of type VARCHAR; beside the key and seed_time it may give numbers, booleans, and arrays',
         ),
+        ("SELECT pid, [pop] AS pops FROM person", "person", 'gives "pops" of type DECIMAL(21,1)[]; beside the key'),
+        ("SELECT pid, pop AS N_id FROM person", "person", 'a column "N_id", which batches call something else'),
+        ("SELECT pid, pop AS w, 2 AS W FROM person", "person", "SEEDS gives w twice"),
         ("SELECT pid, 1 AS y, 2 AS Y FROM person", "person", "SEEDS gives y twice"),
         ("SELECT pid, name AS y FROM person", "person", 'gives "y" of type VARCHAR; it must be a number'),
         ("SELECT pid, 1.5 AS seed_time FROM person", "person", "it must be a timestamp, a date or an integer"),
@@ -347,7 +353,8 @@ def test_columns_of_a_seed_query_that_do_not_fit_are_refused(world: World, query
     [
         ("SELECT ts AS seed_time FROM bought", "SEEDS EDGES needs the column e_id"),
         ("SELECT note AS e_id FROM bought", 'gives "e_id" of type VARCHAR where e_id is BIGINT'),
-        ("SELECT e_id, a FROM bought", 'a column "a"; after the key (e_id)'),
+        ("SELECT e_id, note FROM bought", 'gives "note" of type VARCHAR; beside the key and seed_time it may give'),
+        ("SELECT e_id, a AS source FROM bought", 'a column "source", which batches call something else'),
     ],
 )
 def test_columns_of_seed_edges_that_do_not_fit_are_refused(world: World, query: str, message: str) -> None:
@@ -376,6 +383,7 @@ def test_explain_and_audit_keep_the_text_of_the_sample(world: World) -> None:
         (NODES + BOUGHT, [3, 1], SeedColumns((0,), None, None)),
         (NODES + BOUGHT, "SELECT pid, 1 AS y FROM person", SeedColumns((0,), None, 1)),
         (STEPS + "TEMPORAL < SEED_TIME", {"pid": [1], "seed_time": [7], "y": [0.5]}, SeedColumns((0,), 1, 2)),
+        (NODES + BOUGHT, {"pid": [1], "w": [2.0], "b": np.ones((1, 3))}, SeedColumns((0,), None, None, others=(2, 1))),
         (LINKS, np.arange(3), SeedColumns((0,), None, None)),
         (LINKS, {"seed_time": np.array(["2026-01-03"], "M8[us]"), "e_id": [1]}, SeedColumns((1,), 0, None)),
         (LINKS, "SELECT e_id FROM bought WHERE qty > 2", SeedColumns((0,), None, None)),
@@ -397,7 +405,7 @@ def test_seeds_from_outside_go_through_the_same_sampler(
         (STEPS + "TEMPORAL < SEED_TIME", [1, 2], "TEMPORAL needs the time of each seed"),
         (STEPS + "TEMPORAL < SEED_TIME", "SELECT pid FROM person", "TEMPORAL needs the time of each seed"),
         (NODES + BOUGHT, ["a"], "of type VARCHAR where person.pid is INTEGER"),
-        (NODES + BOUGHT, {"pid": [1], "age": [2]}, 'a column "age"'),
+        (NODES + BOUGHT, {"pid": [1], "age": ["old"]}, 'gives "age" of type VARCHAR'),
         (LINKS, ["a"], "of type VARCHAR where e_id is BIGINT"),
         (
             LINKS + "NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN BEFORE SEED_TIME",

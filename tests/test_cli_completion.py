@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from snapdb_cli.main import main
 
-COMMANDS = ["bench", "check", "completion", "demo", "upgrade"]
+COMMANDS = ["bench", "check", "completion", "demo", "export", "replay", "upgrade"]
 
 
 def offered(*words: str) -> list[str]:

@@ -55,8 +55,16 @@ ROWS: dict[type[ast.Statement], Row] = {
     ast.AlterTable: Row("ALTER TABLE", "alter-table", "ALTER TABLE made ADD COLUMN b INTEGER"),
     ast.CopyTo: Row("COPY … TO", "copy", "COPY made TO 'made.parquet'", command="`--format`, `-o`"),
     ast.CopyFrom: Row("COPY … FROM", "copy", "COPY made FROM 'made.parquet' (FORMAT parquet)"),
-    ast.CopySnapshotTo: Row("COPY SNAPSHOT", "copy", "COPY SNAPSHOT june TO 'out' (FORMAT npz)", later=True),
-    ast.CopySampleTo: Row("COPY (SAMPLE …)", "copy", f"COPY (SAMPLE FROM june {SEEDS}) TO 'out'", later=True),
+    ast.CopySnapshotTo: Row(
+        "COPY SNAPSHOT", "copy", "COPY SNAPSHOT june TO 'out' (FORMAT npz)", command="`snapdb export`"
+    ),
+    ast.CopySampleTo: Row(
+        "COPY (SAMPLE …)",
+        "copy",
+        f"COPY (SAMPLE FROM june {SEEDS}) TO 'batches'",
+        python="`snapdb.read_batches(path)`",
+        command="`snapdb export`",
+    ),
     ast.CreateGraph: Row(
         "CREATE PROPERTY GRAPH", "create-property-graph", "CREATE PROPERTY GRAPH g VERTEX TABLES (customer KEY (cid))"
     ),

@@ -109,6 +109,60 @@ def test_the_same_seed_twice_is_an_error_unless_duplicates_are_allowed(world: Da
     assert seeds.y.tolist() == [1, 2] * 4
 
 
+def test_further_columns_come_with_their_seeds_in_types_that_hold_them(world: Database) -> None:
+    values = (
+        "0.5::FLOAT AS share, fame, 1.25 AS price, joined > 2 IS TRUE AS late, sum(1) OVER () AS n, 7::UTINYINT AS Code"
+    )
+    seeds = read(world, f"(SELECT name, {values}, [fame, 1]::DOUBLE[2] AS pair FROM s.person) AS person")
+    assert list(seeds.columns) == ["Code", "fame", "late", "n", "pair", "price", "share"]
+    assert {name: str(values.dtype) for name, values in seeds.columns.items()} == {
+        "Code": "int64", "fame": "float64", "late": "bool", "n": "int64", "pair": "float64", "price": "float64",
+        "share": "float32",
+    }  # fmt: skip
+    assert seeds.columns["fame"].tolist() == [0.5, 2, 0, 1]
+    assert seeds.columns["late"].tolist() == [False, False, False, True]
+    assert seeds.columns["pair"].tolist() == [[0.5, 1], [2, 1], [0, 1], [1, 1]]
+
+
+def test_a_target_may_be_several_numbers(world: Database) -> None:
+    whole = read(world, "(SELECT name, [joined, NULL, 3]::BIGINT[3] AS y FROM s.person) AS person")
+    assert whole.y is not None
+    assert whole.y.tolist() == [[1, -1, 3], [2, -1, 3], [-1, -1, 3], [9, -1, 3]]
+    real = read(world, "(SELECT name, CASE WHEN joined > 1 THEN [fame, 1]::FLOAT[2] END AS y FROM s.person) AS person")
+    assert real.y is not None
+    assert (real.y.dtype, real.y.shape) == (np.float32, (4, 2))
+    assert np.isnan(real.y).tolist() == [[True] * 2, [False] * 2, [True] * 2, [False] * 2]
+    flags = read(world, "(SELECT name, [fame > 1, true]::BOOLEAN[2] AS y FROM s.person) AS person")
+    assert flags.y is not None
+    assert flags.y.tolist() == [[0, 1], [1, 1], [0, 1], [0, 1]]
+    none = read(world, "(SELECT name, [1, 2]::FLOAT[2] AS y, true AS b FROM s.person WHERE false) AS person")
+    assert none.y is not None
+    assert (none.y.shape, none.columns["b"].shape) == ((0, 2), (0,))
+
+
+def test_seeds_that_agree_in_all_else_come_by_their_columns_whatever_the_query_gives_first(world: Database) -> None:
+    rows = "(VALUES ('ann', 2, 1.5, 0), ('ann', 1, 2.5, 0), ('ann', 1, 0.5, 0), ('ann', 1, 0.5, -1)) v(name, b, a, y)"
+    found = [
+        read(world, f"(SELECT {order} FROM {rows} ORDER BY {by}) AS person", "ALLOW DUPLICATES")
+        for order, by in (("*", "b, a, y"), ("name, y, [a, 7]::DOUBLE[2] AS a, b", "a DESC, y DESC"))
+    ]
+    for seeds in found:
+        assert seeds.y is not None
+        assert seeds.y.tolist() == [-1, 0, 0, 0]
+        assert seeds.columns["b"].tolist() == [1, 1, 2, 1]
+    assert found[0].columns["a"].tolist() == found[1].columns["a"][:, 0].tolist() == [0.5, 0.5, 1.5, 2.5]
+
+
+def test_a_streams_state_knows_the_columns_of_its_seeds(world: Database) -> None:
+    def state(more: str) -> dict[str, Any]:
+        query = f"SAMPLE FROM s SEEDS (SELECT name{more} FROM s.person) AS person FANOUT (knows => [2])"
+        with world.stream(query) as stream:
+            return stream.state_dict()
+
+    states = [state(more) for more in ("", ", 1 AS w", ", 2 AS w", ", 1.0::DOUBLE AS w", ", 1 AS v")]
+    assert len({found["seeds"] for found in states}) == len(states)
+
+
 def test_edges_come_by_time_then_edge_id(world: Database) -> None:
     seeds = read(world, "EDGES knows (SELECT e_id, t AS seed_time, e_id * 2 AS y FROM s.knows WHERE t > 1 AND t < 20)")
     assert seeds.ids.tolist() == [0, 2, 5, 3, 4]

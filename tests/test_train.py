@@ -13,7 +13,19 @@ import torch
 from torch import Tensor
 
 import snapdb
-from snapdb.train import GCN, GraphSAGE, accuracy, average_precision, evaluate, fit, predict, roc_auc
+from snapdb.train import (
+    GCN,
+    GraphSAGE,
+    accuracy,
+    average_precision,
+    evaluate,
+    fit,
+    hits_at,
+    mean_reciprocal_rank,
+    predict,
+    ranks,
+    roc_auc,
+)
 
 NODES, EDGES, WIDTH = 300, 2_400, 4
 
@@ -96,6 +108,50 @@ def test_ranking_metrics_refuse_targets_of_one_class_or_of_three(metric: object)
         metric([0, 2], [0.1, 0.2])
     with pytest.raises(snapdb.SnapdbError, match="one prediction a target"):
         metric([0, 1, 1], [0.1, 0.2])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_filtered_rank_counts_who_is_above_and_half_of_who_is_equal(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    target, scores = rng.integers(0, 15, 20), rng.integers(0, 6, (20, 15)).astype(np.float32)
+    known = np.stack([rng.integers(0, 20, 90), rng.integers(0, 15, 90)])  # some pairs twice, some are targets
+    true = set(zip(*known.tolist(), strict=True))
+    found = []
+    for row, own in enumerate(target):
+        others = [scores[row, c] for c in range(15) if c != own and (row, c) not in true]
+        found.append(1 + sum(score > scores[row, own] for score in others) + others.count(scores[row, own]) / 2)
+    assert ranks(target, scores, known).tolist() == found
+    assert ranks(torch.from_numpy(target), torch.from_numpy(scores), torch.from_numpy(known)).tolist() == found
+    assert (ranks(target, scores) >= found).all()
+    assert mean_reciprocal_rank(found) == pytest.approx(sum(1 / rank for rank in found) / 20)
+    assert hits_at(3, found) == sum(rank <= 3 for rank in found) / 20
+
+
+def test_a_model_that_scores_all_alike_is_in_the_middle_of_the_ranks() -> None:
+    assert ranks([0, 3], np.zeros((2, 5))).tolist() == [3.0, 3.0]
+    assert ranks([0, 3], np.zeros((2, 5)), known=np.empty((2, 0))).tolist() == [3.0, 3.0]
+
+
+def test_ranks_refuse_what_is_not_among_the_candidates_and_what_is_no_number() -> None:
+    scores = np.zeros((2, 5))
+    with pytest.raises(snapdb.SnapdbError, match="the target is one of 0 to 4; 0 to 5 were found"):
+        ranks([0, 5], scores)
+    with pytest.raises(snapdb.SnapdbError, match="the row of a known pair is one of 0 to 1; -1 to 0"):
+        ranks([0, 1], scores, known=[[0, -1], [1, 1]])
+    with pytest.raises(snapdb.SnapdbError, match="one prediction a target"):
+        ranks([0, 1, 2], scores)
+    scores[1, 2] = np.nan
+    with pytest.raises(snapdb.SnapdbError, match="1 of 2 rows have NaN: look at the model"):
+        ranks([0, 1], scores)
+    with pytest.raises(snapdb.SnapdbError, match="1 of 3 rows have NaN: look at the model"):
+        average_precision([1, 0, 1], [0.5, np.nan, 0.1])
+
+
+@pytest.mark.parametrize(("values", "found"), [([], "there are none"), ([1, 0], "the least is 0"), ([np.nan], "nan")])
+def test_what_sums_up_ranks_refuses_numbers_that_are_none(values: list[float], found: str) -> None:
+    for metric in (mean_reciprocal_rank, lambda ranks: hits_at(1, ranks)):
+        with pytest.raises(snapdb.SnapdbError, match=found):
+            metric(values)
 
 
 def dense_gcn(model: GCN, mix: Tensor) -> Tensor:

@@ -149,9 +149,23 @@ ROWS = (
         "SAMPLE FROM q SEEDS (SELECT 1 AS id, 5 AS seed_time) AS baby FANOUT (met => [1]) TEMPORAL < SEED_TIME",
     ),
     Code(
+        "other-seeds",
+        _KIND,
+        "A batch is replayed, and its seeds are others than then.",
+        "Give the same ids again; let SEEDS read tables, which keep their versions.",
+        unshown="It is about a call from Python.",
+    ),
+    Code(
+        "seed-null",
+        _KIND,
+        "A column of SEEDS is NULL.",
+        "Say coalesce, or leave those seeds out.",
+        _seeds("SELECT id, nullif(id, 2) AS weight FROM person"),
+    ),
+    Code(
         "seed-range",
         _KIND,
-        "A y of SEEDS is too large to be held.",
+        "A number of SEEDS is too large to be held.",
         "Scale it.",
         _seeds("SELECT id, 1e300 AS y FROM person"),
     ),
@@ -161,5 +175,13 @@ ROWS = (
         "The order of IN ORDER leaves it open which seed comes first.",
         "Add the key to ORDER BY.",
         _seeds("SELECT id, 1 AS y FROM person ORDER BY y") + " IN ORDER",
+    ),
+    Code(
+        "bad-split",
+        _KIND,
+        "The column that SPLIT names holds values that make no masks.",
+        "Name a column of a few words such as train, val and test, or leave SPLIT out.",
+        _vertices("SELECT 1 AS id, 'part one' AS fold")
+        + "; CREATE SNAPSHOT parted OF h; COPY SNAPSHOT parted TO 'out' (FORMAT npz, SPLIT fold)",
     ),
 )

@@ -96,9 +96,9 @@ SAMPLES = (
     Code(
         "seed-columns",
         _KIND,
-        "SEEDS gives other columns than the key, seed_time and y.",
-        "Select the key first, then seed_time and y where they are needed.",
-        _seeds("SELECT id, name FROM person"),
+        "SEEDS lacks the key as its first columns, or gives a column whose name batches use for something else.",
+        "Select the key first; give the column another name.",
+        _seeds("SELECT id, age AS x FROM person"),
     ),
     Code(
         "seed-type",

@@ -35,6 +35,13 @@ STORAGE = (
         unshown=_DISK,
     ),
     Code(
+        "other-database",
+        _DATABASE,
+        "A batch is replayed in a database that it is not of, or in an older copy.",
+        "Say which one it is of: database=….",
+        unshown=_DISK,
+    ),
+    Code(
         "not-a-directory",
         _DATABASE,
         "The path is a file; a database is a directory.",
@@ -93,7 +100,20 @@ STORAGE = (
         unshown="Every such error has a code of its own.",
     ),
     Code("not-a-database", _FORMAT, "The directory holds something else.", "Choose another path.", unshown=_DISK),
-    Code("newer-format", _FORMAT, "The database was written by a newer snapdb.", "Install that one.", unshown=_DISK),
+    Code(
+        "rng-scheme",
+        _FORMAT,
+        "A batch is replayed that was drawn by formulas which this snapdb does not have.",
+        "Install the snapdb that made it.",
+        unshown=_DISK,
+    ),
+    Code(
+        "newer-format",
+        _FORMAT,
+        "The database, or an export, was written by a newer snapdb.",
+        "Install that one.",
+        unshown=_DISK,
+    ),
     Code(
         "old-format",
         _FORMAT,

@@ -8,6 +8,8 @@ from typing import Any
 from snapdb.execute.alter_table import AlterTable
 from snapdb.execute.audit import Audit
 from snapdb.execute.check import Check
+from snapdb.execute.copy_sample import CopySample
+from snapdb.execute.copy_snapshot import CopySnapshot
 from snapdb.execute.copy_to import CopyTo
 from snapdb.execute.create_graph import CreateGraph
 from snapdb.execute.create_sampler import CreateSampler
@@ -45,6 +47,8 @@ _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.UpdatePlan: Update,
     logical.AlterPlan: AlterTable,
     logical.CopyToPlan: CopyTo,
+    logical.CopySnapshotPlan: CopySnapshot,
+    logical.CopySamplePlan: CopySample,
     logical.CreateGraphPlan: CreateGraph,
     logical.CreateSnapshotPlan: CreateSnapshot,
     logical.CreateSamplerPlan: CreateSampler,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -11,14 +12,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from snapdb.errors import BindError, CorruptError, InputError, SnapdbError
+from snapdb.errors import BindError, CorruptError, InputError
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import CopyToPlan
+from snapdb.plan.asked import Asked
+from snapdb.plan.logical import CopyToPlan, FileFormat
 from snapdb.relational import Session, parquet_form, quote, quote_all, quote_odd, text_literal
 from snapdb.storage.disk import fresh_name
 from snapdb.types.words import counted
 
-__all__ = ["CopyTo"]
+__all__ = ["CopyTo", "write_rows"]
 
 _LINKS = 40
 """How many links one after another are followed; the kernel follows no more."""
@@ -40,7 +42,10 @@ class CopyTo:
             _beside(engine, plan, target) as path,
             engine.watching(session, f"writing {target.name}"),
         ):
-            rows = _packed(engine, session, plan, path) if plan.format == "arrow" else _written(session, plan, path)
+            if plan.format == "arrow":
+                rows = _packed(engine, session, plan, path)
+            else:
+                rows = write_rows(session, plan.query, path, plan.format, plan.writer)
         return Outcome(f"{counted(rows, 'row')} to {plan.path}", rows)
 
 
@@ -80,39 +85,43 @@ def _beside(engine: Engine, plan: CopyToPlan, target: Path) -> Iterator[Path]:
         os.replace(path, target)
         engine.home.disk.settle(target.parent)
     except OSError as error:
-        raise _refused(plan, f"cannot write {plan.path}: {error.strerror or error}") from error
-    except (InputError, CorruptError) as error:
-        if path.name not in error.message:
-            raise
-        raise _refused(plan, f"cannot write {plan.path}: {_reason(error, target)}") from error
+        reason = (error.strerror or error) if os.path.isdir(target.parent) else "its folder is not there"
+        raise _refused(plan, f"cannot write {plan.path}: {reason}") from error
     finally:
         engine.home.disk.remove(path)
-
-
-def _reason(error: SnapdbError, target: Path) -> str:
-    """Why a writer failed, without the name of a file that nobody asked for."""
-    if not os.path.isdir(target.parent):
-        return "its folder is not there"
-    said = re.search(r'": ([A-Z][\w ]+)$', error.message)
-    return said[1] if said else "the disk refused"
 
 
 def _refused(plan: CopyToPlan, message: str) -> InputError:
     return InputError(message, span=plan.span, code="unwritable-file")
 
 
-def _written(session: Session, plan: CopyToPlan, path: Path) -> int:
-    """How many rows DuckDB's writer wrote."""
-    before, after = _exact(session, plan) if plan.format == "parquet" else ("", "")
-    query, parameters = plan.query.text, plan.query.parameters
-    return session.write(
-        f"COPY ({before}", query, f"\n{after}) TO {text_literal(str(path))} ({plan.writer})", parameters
-    )
+def write_rows(session: Session, query: Asked, path: Path, format_: FileFormat, writer: str) -> int:
+    """How many rows DuckDB's writer wrote.
+
+    Args:
+        session: With the query's names.
+        query: Gives the rows.
+        path: The file, which is made or written over.
+        format_: What it becomes.
+        writer: What COPY is told in parentheses.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    before, after = _exact(session, query) if format_ == "parquet" else ("", "")
+    copy = f"\n{after}) TO {text_literal(str(path))} ({writer})"
+    try:
+        return session.write(f"COPY ({before}", query.text, copy, query.parameters)
+    except (InputError, CorruptError) as error:
+        if path.name not in error.message:  # it is about what is read
+            raise
+        said = re.search(r'": ([A-Z][\w ]+)$', error.message)
+        raise OSError(errno.EIO, said[1] if said else "the disk refused") from error
 
 
-def _exact(session: Session, plan: CopyToPlan) -> tuple[str, str]:
+def _exact(session: Session, query: Asked) -> tuple[str, str]:
     """What stands around the query so that Parquet keeps its values: sums of integers would turn into fractions."""
-    columns = session.describe(plan.query.text, plan.query.parameters)
+    columns = session.describe(query.text, query.parameters)
     if all(parquet_form(c.type) == c.type for c in columns):
         return "", ""
     named = [f"c{i}" for i in range(len(columns))]

@@ -16,7 +16,7 @@ from snapdb.storage.locks import remove_unless_held
 from snapdb.types import FORMS, Snapshot
 from snapdb.types.words import counted
 
-__all__ = ["CreateSnapshot", "create_snapshot", "moved_to"]
+__all__ = ["CreateSnapshot", "create_snapshot", "filed", "moved_to"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ def moved_to(plan: CreateSnapshotPlan) -> Snapshot:
     )
 
 
-def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
-    """The row that makes the snapshot real."""
+def filed(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
+    """The snapshot of a plan that has files, and no row yet."""
     layout = made.layout
-    snapshot = dataclasses.replace(
+    return dataclasses.replace(
         moved_to(plan),
         form=next((form for form in reversed(FORMS) if any(e.form == form for e in layout.edges)), "full"),
         nodes=sum(v.nodes for v in layout.vertices),
@@ -90,6 +90,11 @@ def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
         bytes=made.bytes,
         path=str(made.path.relative_to(engine.home.path)),
     )
+
+
+def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
+    """The row that makes the snapshot real."""
+    snapshot = filed(engine, plan, made)
     with engine.ledger.writing() as connection:
         if plan.replaces is not None:
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount

@@ -24,7 +24,7 @@ from snapdb.storage.segments import check_files, check_table
 from snapdb.types import Link, Relation, Snapshot, Table
 from snapdb.types.words import counted
 
-__all__ = ["read_tables", "with_columns"]
+__all__ = ["Reading", "births", "by_dense_id", "read_tables", "with_columns"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,7 +32,7 @@ _BATCH = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class Reading:
     """What columns are read from."""
 
     engine: Engine
@@ -41,6 +41,12 @@ class _Reading:
     id_maps: Mapping[str, IdMap]
     rows: Mapping[str, VertexRows | EdgeRows]
     """Of each element, as the snapshot has them."""
+
+    @classmethod
+    def of(cls, engine: Engine, snapshot: Snapshot, view: GraphView, id_maps: Mapping[str, IdMap]) -> Reading:
+        """Of a snapshot that is open."""
+        rows = snapshot_rows(snapshot, read_tables(engine, snapshot), engine.home.path)
+        return cls(engine, snapshot, view, id_maps, rows)
 
 
 def read_tables(engine: Engine, snapshot: Snapshot) -> Mapping[str, Table]:
@@ -68,20 +74,18 @@ def with_columns(
     weighing = negatives is not None and negatives.weight is not None
     if not (other or born or weighing):
         return view
-    tables = read_tables(engine, plan.snapshot)
-    rows = snapshot_rows(plan.snapshot, tables, engine.home.path)
-    reading = _Reading(engine, plan.snapshot, view, id_maps, rows)
+    reading = Reading.of(engine, plan.snapshot, view, id_maps)
     changed = replace(
         view,
         weights={name: _edge_weights(reading, name, column) for name, column in other},
-        born={name: _births(reading, name) for name in born},
+        born={name: births(reading, name) for name in born},
     )
     if spec.link is None or negatives is None or negatives.weight is None:
         return changed
     return replace(changed, destination_weights=_destination_weights(reading, spec.link, negatives.weight))
 
 
-def _edge_weights(reading: _Reading, name: str, column: str) -> Floats:
+def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
     """By edge id; what is not in the table is NaN, and no edge of the snapshot leads there."""
     engine, rows = reading.engine, reading.rows[name]
     assert isinstance(rows, EdgeRows)
@@ -107,7 +111,7 @@ def _edge_weights(reading: _Reading, name: str, column: str) -> Floats:
     return found
 
 
-def _births(reading: _Reading, name: str) -> npt.NDArray[np.int64]:
+def births(reading: Reading, name: str) -> npt.NDArray[np.int64]:
     """By dense id: since when each vertex of the snapshot is there; others never are."""
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
@@ -117,12 +121,12 @@ def _births(reading: _Reading, name: str) -> npt.NDArray[np.int64]:
         time = f"CASE WHEN {quote(rows.time.name)} IS NULL THEN {STATIC} ELSE {time} END"
     reading.engine.report(f"reading {name}.{rows.time.name}", None)
     born = np.full(reading.view.node_counts[name], FOREVER, np.int64)
-    for ids, values in _by_dense_id(reading, rows, time):
+    for ids, values in by_dense_id(reading, rows, time):
         born[ids] = values
     return born
 
 
-def _destination_weights(reading: _Reading, link: Link, column: str) -> Floats:
+def _destination_weights(reading: Reading, link: Link, column: str) -> Floats:
     """By dense id; 0 for what is not in the snapshot."""
     if column == "DEGREE":
         return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
@@ -133,12 +137,12 @@ def _destination_weights(reading: _Reading, link: Link, column: str) -> Floats:
     return weights
 
 
-def _vertex_weights(reading: _Reading, name: str, column: str) -> Floats:
+def _vertex_weights(reading: Reading, name: str, column: str) -> Floats:
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
     reading.engine.report(f"reading {name}.{column}", None)
     weights = np.zeros(reading.view.node_counts[name])
-    for ids, values in _by_dense_id(reading, rows, f"CAST({quote(column)} AS DOUBLE)"):
+    for ids, values in by_dense_id(reading, rows, f"CAST({quote(column)} AS DOUBLE)"):
         weights[ids] = values
     wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if wrong.size:
@@ -151,8 +155,8 @@ def _vertex_weights(reading: _Reading, name: str, column: str) -> Floats:
     return weights
 
 
-def _by_dense_id(
-    reading: _Reading, rows: VertexRows, expression: str
+def by_dense_id(
+    reading: Reading, rows: VertexRows, expression: str
 ) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
     """Dense ids with an expression over the rows of a vertex type, in parts; NULL is NaN."""
     engine, id_map = reading.engine, reading.id_maps[rows.element.name]

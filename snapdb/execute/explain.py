@@ -19,6 +19,8 @@ from snapdb.execute.operator import Engine, Operator, Outcome, Rows
 from snapdb.plan.asked import Asked
 from snapdb.plan.logical import (
     AuditPlan,
+    CopySamplePlan,
+    CopySnapshotPlan,
     CopyToPlan,
     CreateSnapshotPlan,
     ExplainPlan,
@@ -84,14 +86,26 @@ class Explain:
         root = _step(in_words(plan))
         if isinstance(plan, AuditPlan):
             root.children = [explain_sample(engine, plan.sample, analyze=False)]
+        elif isinstance(plan, CopySnapshotPlan):
+            root.estimates = {"rows": plan.snapshot.nodes + plan.snapshot.edges}
+        elif isinstance(plan, CopySamplePlan):
+            below = explain_sample(engine, plan.sample, analyze=False)
+            root.children = [below]
+            root.estimates = {name: number * plan.sample.epochs for name, number in below.estimates.items()}
         elif (asked := _rows_of(plan)) is not None:
             root.children = explain_query(engine, asked, analyze=False)
             root.estimates = dict(root.children[0].estimates) if root.children else {}
         if self.plan.analyze:
             _measure(engine, root, self.build(plan))
-            if isinstance(plan, CopyToPlan):
-                root.actual["bytes"] = Path(plan.path).stat().st_size
+            if isinstance(plan, CopyToPlan | CopySamplePlan | CopySnapshotPlan):
+                root.measured({**root.actual, "bytes": _bytes_at(Path(plan.path).expanduser())})
         return root
+
+
+def _bytes_at(path: Path) -> int:
+    """The bytes of a file, or of all files in a folder."""
+    files = path.rglob("*") if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _rows_of(plan: Plan) -> Asked | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any, Literal
 
+from snapdb.errors import SnapdbError
 from snapdb.execute.element_columns import with_columns
+from snapdb.execute.lineage import sample_lineage
 from snapdb.execute.operator import Engine
 from snapdb.execute.seeds import check_born, read_seeds
 from snapdb.graph import GraphView, open_snapshot
@@ -14,12 +18,16 @@ from snapdb.graph.idle import WithoutIdle
 from snapdb.graph.open import read_layout, unless_moved
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
 from snapdb.kernels.warm import warming
+from snapdb.plan import bind, optimize
+from snapdb.plan.bind_sample import with_seeds
 from snapdb.plan.logical import SamplePlan
+from snapdb.plan.rules import Rule
 from snapdb.sampling import Seeds
+from snapdb.sql.ast import Sample, SampleUsing
 from snapdb.storage.artefacts import find_or_build
 from snapdb.storage.locks import Lease
 
-__all__ = ["Opened", "open_sample"]
+__all__ = ["Opened", "open_asked", "open_sample"]
 
 _WORTH = 1_000_000
 """Edges from which out-neighbours are kept on the disk; fewer are sorted in memory when they are needed."""
@@ -32,6 +40,35 @@ class Opened:
     view: GraphView
     seeds: Seeds
     lease: Lease
+
+
+def open_asked(
+    engine: Engine,
+    statement: Sample | SampleUsing,
+    seeds: Any,
+    rules: Sequence[Rule],
+    delivers: Literal["rows", "batches"],
+) -> tuple[SamplePlan, Opened]:
+    """The plan of a sampler, which is opened.
+
+    Args:
+        seeds: Another seed set than the statement's, a SELECT or ids; None: the statement's.
+
+    Raises:
+        BindError: a name in it leads nowhere.
+        CorruptError: a file of the snapshot is missing or damaged.
+        DataError: the seeds do not fit, or weights.
+    """
+    try:
+        plan = bind(statement, engine.context)
+        assert isinstance(plan, SamplePlan)
+        if seeds is not None:
+            plan = with_seeds(engine.context, plan, seeds)
+        plan = optimize(replace(plan, delivers=delivers), rules)
+        assert isinstance(plan, SamplePlan)
+        return plan, open_sample(engine, plan)
+    except SnapdbError as error:
+        raise error.located(statement.source) from error.__cause__
 
 
 def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
@@ -60,7 +97,7 @@ def _open(engine: Engine, plan: SamplePlan) -> Opened:
     except BaseException:
         opened.lease.release()
         raise
-    lineage = {**view.lineage, "tables_version": engine.context.catalog.version}
+    lineage = {**view.lineage, **sample_lineage(engine, plan)}
     reader = WithoutIdle(view.adjacency, plan.way.idle, plan.snapshot.graph, view.node_counts)
     return Opened(replace(view, adjacency=reader, lineage=lineage), seeds, opened.lease)
 

@@ -13,9 +13,10 @@ from snapdb.execute.sample_rows import RowMaker, Task
 from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
 from snapdb.plan.logical import SamplePlan
-from snapdb.sampling import batches_before, epoch_order
+from snapdb.sampling import Seeds, batches_before, epoch_order
+from snapdb.types import SampleSpec
 
-__all__ = ["Sample"]
+__all__ = ["Sample", "epoch_tasks"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Sample:
             return maker.rows(task)
 
         total = batches_before(opened.seeds.ids.size, self.plan.spec, self.plan.epochs)
-        asked = Options(self.plan.way.threads, 0, 1, None, None, engine.threads)
+        asked = Options(self.plan.way.threads, most=engine.threads)
         threads = min(asked.threads_of(1, on_gpu=maker.on_gpu), total)
         tasks = self._tasks(opened) if total else iter(())
         if threads <= 1:
@@ -57,12 +58,16 @@ class Sample:
             results.close()
 
     def _tasks(self, opened: Opened) -> Iterator[Task]:
-        spec, seeds = self.plan.spec, opened.seeds
         for epoch in range(self.plan.epochs):
-            order = epoch_order(seeds, spec.seed, epoch, spec.order, spec.subset)
-            first = batches_before(seeds.ids.size, spec, epoch)
-            for index, start in enumerate(range(0, order.size, spec.batch_size)):
-                yield Task(first + index, epoch, index, order[start : start + spec.batch_size])
+            yield from epoch_tasks(opened.seeds, self.plan.spec, epoch)
+
+
+def epoch_tasks(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[Task]:
+    """The batches of one epoch, in their order."""
+    order = epoch_order(seeds, spec.seed, epoch, spec.order, spec.subset)
+    first = batches_before(seeds.ids.size, spec, epoch)
+    for index, start in enumerate(range(0, order.size, spec.batch_size)):
+        yield Task(first + index, epoch, index, order[start : start + spec.batch_size])
 
 
 def _read(

@@ -1,20 +1,25 @@
-"""What a seed query says of its seeds beside their ids: times in the unit of event times, and targets."""
+"""What a seed query says of its seeds beside their ids: times in the unit of event times, targets, and what else."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from snapdb.catalog.elements import time_expression
-from snapdb.errors import BindError, DataError
+from snapdb.errors import DataError
 from snapdb.execute.operator import Engine
+from snapdb.plan.fits import key_family
 from snapdb.plan.logical import SamplePlan
 from snapdb.relational import Names
 from snapdb.storage.arrays import STATIC
 from snapdb.types import Column
 
-__all__ = ["edge_ids", "seed_targets", "seed_times", "shown_keys"]
+__all__ = ["edge_ids", "seed_column", "seed_targets", "seed_times", "shown_keys"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -63,29 +68,67 @@ def edge_ids(values: pa.ChunkedArray) -> Int64s:
     return found
 
 
-def seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[np.generic]:
-    """[rows] the column `y` of a DuckDB type: int64 (NULL: -1) or float32 (NULL: NaN).
+def seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[Any]:
+    """[rows], or [rows, n] of arrays: the column `y` of a DuckDB type, as int64 (NULL: -1) or float32 (NULL: NaN).
 
     Raises:
-        BindError: it is no number.
         DataError: a value is beyond 64 bits or float32.
     """
-    if pa.types.is_integer(values.type) or pa.types.is_boolean(values.type) or type_ in ("HUGEINT", "UHUGEINT"):
-        try:
-            whole: Int64s = values.cast(pa.int64()).fill_null(-1).to_numpy()
-        except pa.ArrowInvalid as error:
-            raise DataError(
-                'SEEDS gives a "y" that is beyond 64 bits; scale it, or cast it to FLOAT', code="seed-range"
-            ) from error
-        return whole
-    if pa.types.is_floating(values.type) or pa.types.is_decimal(values.type):
-        real = values.cast(pa.float64()).to_numpy()
-        if (np.abs(real[np.isfinite(real)]) > np.finfo(np.float32).max).any():
-            raise DataError('SEEDS gives a "y" that is beyond float32; scale it', code="seed-range")
-        single: npt.NDArray[np.float32] = real.astype(np.float32)
-        return single
-    raise BindError(f'SEEDS gives "y" of type {type_}; it must be a number (for classes by name say TARGET in the '
-                    "graph, so that every seed set has the same codes)", code="seed-type")  # fmt: skip
+    if _dtype(type_) in (np.bool_, np.int64):
+        return _each_place(values, lambda part: _whole(part, "y").fill_null(-1).to_numpy())
+    return _each_place(values, _single)
+
+
+def seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -> npt.NDArray[Any]:
+    """[rows], or [rows, n] of arrays: a further column, as bool, int64, float32 (of FLOAT) or float64.
+
+    Raises:
+        DataError: some are NULL (they are counted, three seeds are shown), or beyond 64 bits.
+    """
+    values, dtype = table.column(place), _dtype(column.type)
+    missing = _each_place(values, lambda part: part.is_null().to_numpy())
+    if missing.any():
+        rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+        raise DataError(f'{rows.size} of {len(missing)} seeds have NULL as "{column.name}" '
+                        f"({shown_keys(plan, table, rows)}); say coalesce({column.name}, …), or leave them out",
+                        code="seed-null")  # fmt: skip
+    if dtype is np.int64:
+        return _each_place(values, lambda part: _whole(part, column.name).to_numpy())
+    return _each_place(values, lambda part: part.cast(pa.from_numpy_dtype(dtype)).to_numpy())
+
+
+def _dtype(type_: str) -> type[np.generic]:
+    """What the numbers of a DuckDB type, or those of its arrays, are held in."""
+    base = type_.partition("[")[0]
+    if key_family(base) == "integer":
+        return np.int64
+    return {"BOOLEAN": np.bool_, "FLOAT": np.float32}.get(base, np.float64)
+
+
+def _each_place(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """What `read` makes of the column; of a column of arrays, of each place in them, side by side."""
+    if not pa.types.is_fixed_size_list(values.type):
+        return read(values)
+    return np.stack([read(pc.list_element(values, i)) for i in range(values.type.list_size)], axis=1)
+
+
+def _whole(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Whole numbers or booleans as int64."""
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f'SEEDS gives a "{name}" that is beyond 64 bits; scale it, or cast it to FLOAT', code="seed-range"
+        ) from error
+
+
+def _single(values: pa.ChunkedArray) -> npt.NDArray[np.float32]:
+    """Real numbers as float32."""
+    real = values.cast(pa.float64()).to_numpy()
+    if (np.abs(real[np.isfinite(real)]) > np.finfo(np.float32).max).any():
+        raise DataError('SEEDS gives a "y" that is beyond float32; scale it', code="seed-range")
+    found: npt.NDArray[np.float32] = real.astype(np.float32)
+    return found
 
 
 def shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:

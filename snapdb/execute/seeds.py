@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from snapdb.execute.edge_seeds import find_ends
 from snapdb.execute.element_columns import read_tables
 from snapdb.execute.key_lookup import NO_KEY, run_lookup
 from snapdb.execute.operator import Engine
-from snapdb.execute.seed_values import edge_ids, seed_targets, seed_times, shown_keys
+from snapdb.execute.seed_values import edge_ids, seed_column, seed_targets, seed_times, shown_keys
 from snapdb.graph import GraphView
 from snapdb.plan.fits import key_family
 from snapdb.plan.logical import SamplePlan
@@ -88,8 +89,12 @@ def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> S
         _check_found(plan, table, ends[0] < 0)
     time = None if columns.time is None else seed_times(engine, plan, table, described[columns.time])
     y = None if columns.y is None else seed_targets(table.column(columns.y), described[columns.y].type)
-    order = _canonical(ids, time, y, by_time=spec.link is not None)
-    if not spec.allow_duplicates:
+    others = {described[i].name: seed_column(plan, table, i, described[i]) for i in columns.others}
+    first = [ids] if time is None else [ids, time] if spec.link is None else [time, ids]
+    if spec.allow_duplicates:
+        order = _sorted([*first, *(values for values in (y, *others.values()) if values is not None)])
+    else:
+        order = _sorted(first)
         _check_unique(plan, table, order, ids, time)
     return Seeds(
         spec.seed_type,
@@ -98,13 +103,13 @@ def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> S
         _inverse(order) if spec.order == "IN ORDER" else None,
         None if time is None else time[order],
         None if ends is None else (ends[0][order], ends[1][order]),
+        {name: values[order] for name, values in others.items()},
     )
 
 
-def _canonical(ids: Int64s, time: Int64s | None, y: npt.NDArray[Any] | None, *, by_time: bool) -> Int64s:
-    """Rows by id, time and y, or by time, id and y."""
-    first = [ids] if time is None else [time, ids] if by_time else [ids, time]
-    keys = first if y is None else [*first, y]
+def _sorted(columns: Sequence[npt.NDArray[Any]]) -> Int64s:
+    """The rows in the order of their columns, the first one first; of arrays each place is a column."""
+    keys = [key for values in columns for key in (values.T if values.ndim == 2 else [values])]
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
 

@@ -17,12 +17,13 @@ from snapdb.errors import CommitConflict, CorruptError
 from snapdb.graph.adjacency import AdjacencyShelf
 from snapdb.graph.incoming import open_incoming
 from snapdb.graph.layout import SnapshotLayout, VertexLayout
+from snapdb.graph.lineage import snapshot_lineage
 from snapdb.graph.open_features import open_features, open_history, open_target
 from snapdb.graph.outgoing import open_outgoing, outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.relational import Relational, key_rows
-from snapdb.storage.artefacts import digest_of, find
-from snapdb.storage.codec import decode, encode
+from snapdb.storage.artefacts import find
+from snapdb.storage.codec import decode
 from snapdb.storage.disk import map_array, read_manifest
 from snapdb.storage.home import Home
 from snapdb.storage.ids import IdMap, read_map
@@ -32,10 +33,6 @@ from snapdb.storage.segments import check_files
 from snapdb.types import Snapshot
 
 __all__ = ["OpenSnapshot", "TableKeys", "open_snapshot", "read_layout", "unless_moved"]
-
-
-_SHOWN = ("labels", "properties")
-"""What SQL shows of a graph's elements, which changes no batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +154,6 @@ def _view(
         incoming[type_] = partial(open_incoming, home.path, directory, i, edge, counts[type_.destination])
         if edge.name in reverse:
             outgoing[type_] = partial(open_outgoing, reverse[edge.name], counts[type_.source], edge.before)
-    window = snapshot.window
     return GraphView(
         node_counts=counts,
         alive={v.name: _alive(directory, i, v) for i, v in enumerate(layout.vertices)},
@@ -175,14 +171,7 @@ def _view(
             if v.target and v.features and opens(v.name)
         },
         keys=keys,
-        lineage={
-            "snapshot": snapshot.name,
-            "graph": snapshot.graph.name,
-            "version": snapshot.version,
-            "window": [window.start, window.stop],
-            "definition": digest_of(encode(snapshot.graph, _SHOWN), [encode(f) for f in snapshot.filters]),
-            "database": str(home.path),
-        },
+        lineage=snapshot_lineage(snapshot, home),
     )
 
 

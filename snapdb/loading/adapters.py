@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 
 from snapdb.errors import InputError
+from snapdb.loading.pyg_data import pyg_package
 from snapdb.types import EdgeType
 
 if TYPE_CHECKING:
@@ -62,10 +62,12 @@ def to_pyg(batch: Batch) -> Any:
     """`torch_geometric.data.Data` for one node type and one edge type, `HeteroData` otherwise.
 
     Field for field what NeighborLoader gives, except that `y` holds the seeds' targets only; of seed edges what
-    LinkNeighborLoader gives, in binary and in triplet mode.
+    LinkNeighborLoader gives, in binary and in triplet mode. Nodes and edges of one feature name do not fit in a Data:
+    they come as HeteroData.
 
     Raises:
         InputError: the batch is of LAYOUT BLOCKS, whose hops PyG would add up.
+        InputError: a column of the seeds has the name of a feature that PyG keeps in the same place.
         InputError: PyG is not installed.
     """
     if batch.layout == "BLOCKS":
@@ -74,13 +76,8 @@ def to_pyg(batch: Batch) -> Any:
             "hops up; take to_blocks(), or sample with LAYOUT NODES",
             code="not-for-pyg",
         )
-    try:
-        pyg = importlib.import_module("torch_geometric.data")
-    except ImportError as error:
-        raise InputError(
-            "to_pyg() needs torch_geometric, which is not here: pip install 'snapdb[pyg]'", code="package-missing"
-        ) from error
-    single = len(batch.n_id) == 1 and len(batch.edge_index) == 1
+    pyg = pyg_package("to_pyg()")
+    single = _fits_data(batch)
     data = pyg.Data() if single else pyg.HeteroData()
     for name in batch.n_id:
         _fill(data if single else data[name], _node_fields(batch, name))
@@ -90,7 +87,17 @@ def to_pyg(batch: Batch) -> Any:
         source, _, destination = batch.seed_type
         for key, fields in ((batch.seed_type, _pairs(batch)), (source, _sources(batch)), (destination, _others(batch))):
             _fill(data if single else data[key if isinstance(key, str) else tuple(key)], fields)
+    seeds = batch.seed_type if isinstance(batch.seed_type, str) else tuple(batch.seed_type)
+    _add_columns(data if single else data[seeds], batch)
     return data
+
+
+def _fits_data(batch: Batch) -> bool:
+    """Whether one store can hold nodes and edges."""
+    if not len(batch.n_id) == len(batch.edge_index) == 1:
+        return False
+    (of_nodes,), (of_edges,) = batch.features.values(), batch.edge_features.values()
+    return of_nodes.keys().isdisjoint(of_edges)
 
 
 def _fill(store: Any, fields: Mapping[str, Any]) -> None:
@@ -98,25 +105,36 @@ def _fill(store: Any, fields: Mapping[str, Any]) -> None:
         store[name] = value
 
 
+def _add_columns(store: Any, batch: Batch) -> None:
+    """What else the seed query gives, with the seeds."""
+    if clash := [name for name in batch.seed_columns if name in store]:
+        raise InputError(
+            f"SEEDS gives {clash[0]!r}, and PyG keeps a feature of that name in the same place; select it AS another "
+            "name",
+            code="not-for-pyg",
+        )
+    _fill(store, batch.seed_columns)
+
+
 def _node_fields(batch: Batch, name: str) -> dict[str, Any]:
     """What PyG keeps with a node type; the seeds' fields are with theirs."""
     fields: dict[str, Any] = dict(batch.features[name])
+    seeds = name == batch.seed_type
     if "x" not in fields:
         fields["num_nodes"] = len(batch.n_id[name])
-    fields["n_id"] = batch.n_id[name]
+    fields |= {"y": batch.y if seeds else None, "n_id": batch.n_id[name], "batch": batch.batch.get(name)}
     fields["num_sampled_nodes"] = list(batch.num_sampled_nodes[name])
-    if name in batch.batch:
-        fields["batch"] = batch.batch[name]
-    if name == batch.seed_type:
-        fields |= {"input_id": batch.input_id, "batch_size": batch.batch_size}
-        fields |= _known({"y": batch.y, "seed_time": batch.seed_time})
-    return fields
+    if seeds:
+        fields |= {"input_id": batch.input_id, "seed_time": batch.seed_time, "batch_size": batch.batch_size}
+    return _known(fields)
 
 
 def _pairs(batch: Batch) -> dict[str, Any]:
     """What PyG keeps with the edge type of seed edges."""
-    fields = {"input_id": batch.input_id, "edge_label_index": batch.edge_label_index, "edge_label": batch.edge_label}
-    return _known({**fields, "edge_label_time": _of_pairs(batch, batch.seed_time), "y": batch.y})
+    # Without negatives the label of a pair is what it is labelled with.
+    labels = batch.y if batch.dst_neg_index is None and batch.y is not None else batch.edge_label
+    fields = {"input_id": batch.input_id, "edge_label_index": batch.edge_label_index, "edge_label": labels}
+    return _known(fields | {"edge_label_time": _of_pairs(batch, batch.seed_time), "y": batch.y})
 
 
 def _sources(batch: Batch) -> dict[str, Any]:
@@ -147,6 +165,8 @@ def _edge_fields(batch: Batch, key: EdgeType) -> dict[str, Any]:
     fields: dict[str, Any] = {"edge_index": batch.edge_index[key], **batch.edge_features[key]}
     columns = {"edge_time": batch.edge_time, "edge_weight": batch.edge_weight, "e_id": batch.e_id}
     fields |= {name: column[key] for name, column in columns.items() if key in column}
+    if "edge_weight" in fields:  # layers multiply by it, and torch multiplies numbers of one type
+        fields["edge_weight"] = fields["edge_weight"].to(torch.get_default_dtype())
     fields["num_sampled_edges"] = list(batch.num_sampled_edges[key])
     return fields
 
@@ -169,7 +189,7 @@ def _node_columns(batch: Batch, name: str) -> dict[str, pa.Array]:
     if name in batch.batch:
         columns["batch"] = _column(batch.batch[name])
     if name == batch.seed_type:
-        known = _known({"y": batch.y, "seed_time": batch.seed_time})
+        known = _known({"y": batch.y, "seed_time": batch.seed_time}) | dict(batch.seed_columns)
         columns |= {label: _padded(_column(values), len(columns["n_id"])) for label, values in known.items()}
     return columns
 
@@ -179,8 +199,9 @@ def _label_columns(batch: Batch) -> dict[str, pa.Array]:
     source, destination = batch.edge_label_index
     columns = {"source": source, "destination": destination, "edge_label": batch.edge_label}
     columns |= {"input_id": _of_pairs(batch, batch.input_id), "seed_time": _of_pairs(batch, batch.seed_time)}
+    of_seeds = _known({"y": batch.y}) | dict(batch.seed_columns)
     found = {name: _column(values) for name, values in _known(columns).items()}
-    return found if batch.y is None else {**found, "y": _padded(_column(batch.y), len(source))}
+    return found | {name: _padded(_column(values), len(source)) for name, values in of_seeds.items()}
 
 
 def _padded(values: pa.Array, rows: int) -> pa.Array:

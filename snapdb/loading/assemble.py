@@ -12,7 +12,7 @@ import pyarrow as pa
 from torch import Tensor
 
 from snapdb.graph.view import Adjacency, Column, Feature, GraphView, KeyReader
-from snapdb.loading.batch import NO_TREES, Batch
+from snapdb.loading.batch import NO_SEED_COLUMN, NO_TREES, Batch
 from snapdb.loading.device import Delivery
 from snapdb.loading.lazy import Held, Lazy
 from snapdb.loading.links import with_pairs
@@ -103,6 +103,9 @@ def assemble(
             {name: partial(_keys, view.keys[name], nodes[name]) for name in nodes if name in view.keys}, NO_TYPE
         ),
         seed_time=None if entry.times is None else tensor_of(np.array(entry.times, np.int64)),
+        seed_columns=Lazy.of(
+            {name: tensor_of(values[entry.ordinals]) for name, values in seeds.columns.items()}, NO_SEED_COLUMN
+        ),
         batch=Lazy.of({name: tensor_of(trees) for name, trees in (subgraph.trees or {}).items()}, NO_TREES),
         layout=spec.layout,
         temporal=spec.temporal,

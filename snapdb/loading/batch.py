@@ -15,6 +15,8 @@ from snapdb.loading import adapters, audit
 from snapdb.loading.lazy import Held, Lazy
 from snapdb.loading.page import page
 from snapdb.loading.rows import pinned
+from snapdb.storage.arrays import STATIC
+from snapdb.storage.histories import FOREVER
 from snapdb.types import EdgeType, Temporal
 
 __all__ = ["Batch", "Only"]
@@ -23,6 +25,8 @@ K = TypeVar("K")
 OPTIONAL = ("y", "seed_time", "edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 """Fields that are a tensor or None."""
 NO_X = "a node type has x when its vertex table says FEATURES (… AS x) in CREATE PROPERTY GRAPH"
+NO_SEED_COLUMN = "SEEDS gives seeds further columns after the key, beside seed_time and y"
+NO_AGE = "an edge has an age when its table says EVENT TIME in CREATE PROPERTY GRAPH, and the sampler TEMPORAL"
 NO_TREES = "nodes belong to the tree of one seed when the sampler says TEMPORAL"
 NO_EDGE_ATTR = "an edge type has edge_attr when its table says FEATURES (… AS edge_attr) in CREATE PROPERTY GRAPH"
 
@@ -43,7 +47,7 @@ class Batch:
     input_id: Tensor
     """[batch_size] int64 positions of the seeds in the seed set, which is in canonical order."""
     y: Tensor | None
-    """[batch_size] targets; None when neither the seed query nor the graph names one."""
+    """[batch_size] targets, or [batch_size, n]; None when neither the seed query nor the graph names one."""
     n_id: Mapping[str, Tensor]
     """[nodes] int64 dense ids; see `ids` for the user's."""
     features: Mapping[str, Mapping[str, Tensor]]
@@ -73,6 +77,8 @@ class Batch:
     """[batch_size] int64 times of the seeds, in the unit of event times; None when the seed query gives none."""
     batch: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_TREES))
     """Node type → [nodes] int64 index in the batch of the seed whose tree a node is in; nothing but under TEMPORAL."""
+    seed_columns: Mapping[str, Tensor] = field(default_factory=lambda: Lazy({}, NO_SEED_COLUMN))
+    """[batch_size], or [batch_size, n]: what else the seed query gives, by the columns' names."""
     edge_label_index: Tensor | None = None
     """[2, pairs] int64 local ids [source; destination]: seed edges, then negatives. None unless seeds are edges."""
     edge_label: Tensor | None = None
@@ -89,6 +95,8 @@ class Batch:
     """Whether a hop expands the nodes new in the last one, or all that were met before."""
     temporal: Temporal | None = None
     """What each tree may hold of the past of its seed."""
+    padding: bool = False
+    """Whether ranks that `pad` were given one of the epoch's first batches again, so that all have equally many."""
 
     def __repr__(self) -> str:
         nodes = ", ".join(f"{len(ids)} {name}" for name, ids in self.n_id.items())
@@ -119,6 +127,15 @@ class Batch:
     def edge_attr(self) -> Mapping[EdgeType, Tensor]:
         """[edges, width] the feature named edge_attr, of the edge types that have it."""
         return _named(self.edge_features, "edge_attr", NO_EDGE_ATTR)
+
+    @property
+    def edge_age(self) -> Mapping[EdgeType, Tensor]:
+        """[edges] int64: how long before its seed's time each edge was, in the unit of event times.
+
+        Of the edge types that have times, under TEMPORAL. Edges without a time, which are always there, are 2^63 - 1.
+        """
+        timed = self.edge_time if self.seed_time is not None and self.batch else ()
+        return Lazy({key: _Age(self, key) for key in timed}, NO_AGE)
 
     @property
     def only(self) -> Only:
@@ -157,7 +174,7 @@ class Batch:
         """The tensors that are here; those of edge columns that are read later are not among them."""
         optional = (getattr(self, name) for name in OPTIONAL)
         yield from (self.input_id, *(tensor for tensor in optional if tensor is not None))
-        yield from (*self.n_id.values(), *self.edge_index.values(), *self.batch.values())
+        yield from (*self.n_id.values(), *self.edge_index.values(), *self.batch.values(), *self.seed_columns.values())
         for features in self.features.values():
             yield from features.values()
 
@@ -186,6 +203,7 @@ class Batch:
             edge_time=each(self.edge_time),
             edge_weight=each(self.edge_weight),
             batch=each(self.batch),
+            seed_columns=each(self.seed_columns),
         )
 
 
@@ -204,7 +222,7 @@ class Only:
             raise AttributeError(name)
         value = getattr(self._batch, name)
         keys = self._batch.edge_index if name.startswith(("e", "num_sampled_e")) else self._batch.n_id
-        if not isinstance(value, Mapping) or name == "lineage":
+        if not isinstance(value, Mapping) or name in ("lineage", "seed_columns"):
             return value
         if len(keys) != 1:
             found = ", ".join(repr(tuple(key) if isinstance(key, tuple) else key) for key in keys)
@@ -229,3 +247,17 @@ class _Pick:
 
     def __call__(self) -> Tensor:
         return self.features[self.name]
+
+
+@dataclass(frozen=True)
+class _Age:
+    """Reads the ages of one type's edges."""
+
+    batch: Batch
+    key: EdgeType
+
+    def __call__(self) -> Tensor:
+        batch, time = self.batch, self.batch.edge_time[self.key]
+        assert batch.seed_time is not None
+        tree = batch.batch[self.key.destination][batch.edge_index[self.key][1]]
+        return torch.where(time == STATIC, FOREVER, batch.seed_time[tree] - time)

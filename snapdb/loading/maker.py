@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
 from snapdb.loading.assemble import assemble
 from snapdb.loading.batch import Batch
@@ -24,7 +26,7 @@ from snapdb.sampling.entrance import Entrance
 from snapdb.sampling.memory import enough_memory
 from snapdb.types import SampleSpec, Way
 
-__all__ = ["Drawn", "Maker", "Task"]
+__all__ = ["Drawn", "Maker", "Ready", "Task"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Task:
     """The global batch number, which draws depend on."""
     ordinals: npt.NDArray[np.int64]
     """The seeds."""
+    padding: bool = False
+    """Whether the batch is one of the epoch's first again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,25 @@ class Drawn:
     """Bytes of the memory that it was made with, where these count."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the reader gets of a batch, where nothing is left to be done."""
+
+    value: Any
+
+
 class Maker:
     """Makes the batches of a stream. Threads share it; each borrows a scratch for the time of a batch."""
 
     def __init__(
-        self, view: GraphView, seeds: Seeds, spec: SampleSpec, device: str | None, memory: int | None, way: Way
+        self,
+        view: GraphView,
+        seeds: Seeds,
+        spec: SampleSpec,
+        device: str | None,
+        memory: int | None,
+        way: Way,
+        transform: Callable[[Batch], Any] | None = None,
     ) -> None:
         """Opens the sampler.
 
@@ -63,14 +81,19 @@ class Maker:
             device: where batches go; None: where they are sampled.
             memory: bytes that may be taken; None: any.
             way: how batches are made, which changes none.
+            transform: makes of a batch what the reader gets: on the thread that made it, where it goes to the CPU.
 
         Raises:
             InputError: a device is not there, or the scratch of one thread alone takes more memory.
             SnapdbError: the snapshot cannot be sampled so.
+            TypeError: the transform is no function.
         """
+        if transform is not None and not callable(transform):
+            raise TypeError(f"transform is a function of a batch, found {transform!r}")
         self.view, self.seeds, self.spec, self.fused = view, seeds, way.applied(spec), way.fused
         self.sampler: Any = open_sampler(view, self.spec)
         self.device = usable(device or spec.device or "cpu")
+        self.transform = transform
         self.budget = Budget(memory)
         self._open()
         if memory is not None:
@@ -89,22 +112,32 @@ class Maker:
         device: torch.device | None = getattr(self.sampler, "device", None)
         return device is not None and device.type == "cuda"
 
-    def make(self, lineage: Mapping[str, Any], task: Task) -> Batch | Drawn:
-        """The batch, ready to go to the device, or only sampled; runs on any thread."""
+    def make(self, lineage: Mapping[str, Any], task: Task) -> Batch | Drawn | Ready:
+        """The batch, ready to go to the device, or only sampled, or at its end; runs on any thread."""
         with self._about(task):
             drawn = self._drawn(lineage, task)
-            return self._gathered(drawn) if self.fused else drawn
+            if not self.fused:
+                return drawn
+            batch = self._gathered(drawn)
+        if self.transform is None or self.device.type != "cpu":
+            return batch
+        return Ready(self.received(self.sent(batch)))
 
-    def sent(self, made: Batch | Drawn) -> Sent:
+    def sent(self, made: Batch | Drawn | Ready) -> Sent | Ready:
         """The batch on its way to the device, its features read."""
+        if isinstance(made, Ready):
+            return made
         if isinstance(made, Drawn):
             with self._about(made.task):
                 made = self._gathered(made)
         return self._delivery.sent(made)
 
-    def received(self, sent: Sent) -> Batch:
-        """The batch, for the reader's thread."""
-        return self._delivery.received(sent)
+    def received(self, sent: Sent | Ready) -> Any:
+        """The batch, for the reader's thread, or what the transform makes of it."""
+        if isinstance(sent, Ready):
+            return sent.value
+        batch = self._delivery.received(sent)
+        return batch if self.transform is None else self._transformed(self.transform, batch)
 
     def room(self, threads: int, ahead: int, sharers: int, under_way: int) -> int:
         """How many batches may be ready or under way now; scratch of threads that must pause is let go."""
@@ -126,6 +159,13 @@ class Maker:
                 yield
         except Exception as error:
             error.add_note(f"while making batch {task.index[1]} of epoch {task.index[0]}")
+            raise
+
+    def _transformed(self, transform: Callable[[Batch], Any], batch: Batch) -> Any:
+        try:
+            return transform(batch)
+        except Exception as error:
+            error.add_note(f"in the transform of batch {batch.index[1]} of epoch {batch.index[0]}")
             raise
 
     def _drawn(self, lineage: Mapping[str, Any], task: Task) -> Drawn:
@@ -150,7 +190,7 @@ class Maker:
         )
         if self.budget.limit is not None:
             self.budget.made(_bytes(batch, drawn.subgraph), drawn.scratch)
-        return self._delivery.packed(batch)
+        return self._delivery.packed(replace(batch, padding=True) if drawn.task.padding else batch)
 
     def _scratch(self) -> Any:
         """A scratch that no thread uses."""
@@ -160,6 +200,7 @@ class Maker:
             return self.sampler.scratch()
 
     def __getstate__(self) -> dict[str, Any]:
+        _check_travels(self.transform)
         left = {"_entrance", "_delivery", "_idle"}
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
@@ -174,3 +215,15 @@ def _bytes(batch: Batch, subgraph: Subgraph) -> int:
     later = [values for drawn in subgraph.edges.values() for values in (drawn.position, drawn.weight)]
     size = sum(int(values.nbytes) for values in (*tensors, *later) if values is not None)
     return size + size // 8  # by so much at most recycled blocks are larger than what is in them
+
+
+def _check_travels(transform: Callable[[Batch], Any] | None) -> None:
+    """Refuses a transform that cannot be sent to another process."""
+    try:
+        ForkingPickler.dumps(transform)
+    except Exception as error:
+        raise InputError(
+            f"the stream is sent to another process, but its transform {transform!r} cannot be ({error}); define it at "
+            "the top of a module, or let the DataLoader fork: multiprocessing_context='fork'",
+            code="transform",
+        ) from error

@@ -1,4 +1,4 @@
-"""How a stream is to be run: what its caller may ask for."""
+"""How batches are to be made: what a stream's caller may ask for."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ __all__ = ["Options", "cores"]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How batches are made and shared out. None of it changes a batch."""
+    """How batches are made. None of it changes a batch."""
 
     threads: int | None
     """None: all cores, or two where a GPU samples; 0: the reader's own."""
-    rank: int
-    world_size: int
-    prefetch: int | None
+    prefetch: int | None = None
     """How many batches may be ready or under way; None: twice the threads."""
-    memory: int | None
+    memory: int | None = None
     """Bytes that may be taken; None: as many as threads and prefetch need."""
     most: int | None = None
     """Threads at most, where `threads` does not say how many; None: all cores."""
@@ -32,10 +30,6 @@ class Options:
             raise ValueError(f"threads is 0 or more, or None for all cores, found {self.threads}")
         if self.prefetch is not None and self.prefetch < 1:
             raise ValueError(f"prefetch is 1 or more, or None for twice the threads, found {self.prefetch}")
-        if self.world_size < 1:
-            raise ValueError(f"world_size is 1 or more, found {self.world_size}")
-        if not 0 <= self.rank < self.world_size:
-            raise ValueError(f"rank is 0 ≤ rank < world_size = {self.world_size}, found {self.rank}")
         if self.memory is not None and self.memory < 1:
             raise ValueError(f"memory is 1 byte or more, found {self.memory}")
 

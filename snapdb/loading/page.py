@@ -41,6 +41,8 @@ def _seeds(batch: Batch, optional: tuple[str, ...]) -> Iterator[_Row]:
     for name in optional:
         if (tensor := getattr(batch, name)) is not None:
             yield _row("seeds", name, tensor)
+    for name, tensor in batch.seed_columns.items():
+        yield _row("seeds", f"seed_columns[{name!r}]", tensor)
 
 
 def _nodes(batch: Batch) -> Iterator[_Row]:

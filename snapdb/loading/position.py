@@ -1,31 +1,49 @@
-"""What a stream's saved position says, and whether it fits another stream."""
+"""Where a stream's reader is, what is saved of that, and whether it fits another stream."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from hashlib import sha256
-from typing import Any
-
-import numpy as np
+from dataclasses import asdict, dataclass
+from typing import Any, TypeGuard
 
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
+from snapdb.loading.lineage import seeds_digest
+from snapdb.loading.shares import Share
 from snapdb.sampling import Seeds
 from snapdb.types import RNG_SCHEME, SampleSpec
 
-__all__ = ["checked", "identity"]
+__all__ = ["Position", "checked_count", "checked_epoch", "identity", "loaded", "saved"]
 
 PINNED = ("snapshot", "graph", "version", "window", "definition")
 
 
-def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, world_size: int) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a reader is: which epoch, and how much of it was taken."""
+
+    epoch: int = 0
+    start: int = 0
+    """Batches that were consumed over all ranks before they were shared out."""
+    taken: int = 0
+    """Batches of its share that the reader took since."""
+    begun: bool = False
+    """Whether an iteration took them: the next one gives the next epoch."""
+    ended: bool = False
+    """Whether that iteration came to its end."""
+
+    def following(self) -> Position:
+        """Where the next iteration begins."""
+        return Position(self.epoch + 1) if self.begun else self
+
+
+def identity(view: GraphView, seeds: Seeds, spec: SampleSpec) -> dict[str, Any]:
     """All that two streams must share to give the same batches, as plain values for JSON."""
     values = {
         "rng": RNG_SCHEME,
         "snapshot": {name: view.lineage.get(name) for name in PINNED},
-        "seeds": _digest(seeds),
+        "seeds": seeds_digest(seeds),
         "seed_type": spec.seed_type,
         "fanouts": [[*fanout.edge, fanout.direction, fanout.counts] for fanout in spec.fanouts],
         "batch_size": spec.batch_size,
@@ -37,45 +55,109 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, world_size: int) -
         "subset": None if spec.subset is None else str(spec.subset),
         "layout": spec.layout,
         "reuse_hops": spec.reuse_hops,
-        "world_size": world_size,
     }
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
 
 
-def checked(state: Mapping[str, Any], expected: Mapping[str, Any], batches_in: Callable[[int], int]) -> tuple[int, int]:
-    """The (epoch, batches consumed) of a state that fits a stream whose epochs have so many batches.
+def saved(at: Position, share: Share, worker: Mapping[str, int] | None) -> dict[str, Any]:
+    """A position as plain values for JSON.
+
+    Args:
+        share: what the rank had of the epoch.
+        worker: which DataLoader worker the reader is. One worker's position says nothing of where the others are.
+    """
+    consumed = share.consumed(at.taken) if worker is None else at.start
+    over = at.ended or (worker is None and 0 < consumed == share.stop)
+    place = {"epoch": at.epoch + 1, "consumed": 0} if over else {"epoch": at.epoch, "consumed": consumed}
+    return place if worker is None else {**place, "worker": {**worker, "taken": 0 if over else at.taken}}
+
+
+def loaded(
+    state: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    batches_in: Callable[[int], int],
+    worker: Mapping[str, int] | None,
+) -> Position:
+    """The position that a state tells to a stream of this identity, whose epochs have so many batches.
 
     Raises:
-        InputError: it does not, or is no state.
+        InputError: the state is of another stream or of another DataLoader worker, or is none.
     """
     if not isinstance(state, Mapping):
-        raise InputError(
-            f"this is not a stream's state, but {state!r:.60}; give what state_dict() returned", code="stream-state"
-        )
+        raise _refused(f"this is not a stream's state, but {state!r:.60}; give what state_dict() returned")
     for name, here in expected.items():
         if name not in state:
-            raise InputError(
-                f"this is not a stream's state: it has no {name!r}; give what state_dict() returned",
-                code="stream-state",
-            )
+            raise _refused(f"this is not a stream's state: it has no {name!r}; give what state_dict() returned")
         if state[name] != here:
-            raise InputError(
+            raise _refused(
                 f"this state is of another stream: its {name} is {state[name]!r}, here it is {here!r}; "
-                "open the stream as it was opened then, or start anew",
-                code="stream-state",
+                "open the stream as it was opened then, or start anew"
             )
-    epoch, taken = state.get("epoch"), state.get("consumed")
-    if not isinstance(epoch, int) or not isinstance(taken, int) or epoch < 0:
-        raise InputError(f"this state is damaged: epoch {epoch!r}, {taken!r} batches consumed", code="stream-state")
-    if not 0 <= taken <= batches_in(epoch):
-        raise InputError(f"this state is damaged: {taken} of {batches_in(epoch)} batches consumed", code="stream-state")
-    return epoch, taken
+    # Formerly each rank counted its own batches.
+    epoch, consumed, ranks = state.get("epoch"), state.get("consumed"), state.get("world_size", 1)
+    if not (_epoch(epoch) and _count(consumed) and _count(ranks)):
+        raise _refused(f"this state is damaged: epoch {epoch!r}, {consumed!r} batches consumed")
+    start = consumed if ranks == 1 else min(consumed * ranks, batches_in(epoch))
+    if start > batches_in(epoch):
+        raise _refused(f"this state is damaged: {start} of {batches_in(epoch)} batches consumed")
+    return Position(epoch, start, _taken(state.get("worker"), worker))
 
 
-def _digest(seeds: Seeds) -> str:
-    """The seed set in its canonical order, its targets and its query order, times and ends."""
-    digest = sha256(f"{seeds.type}\0{seeds.ids.size}".encode())
-    for values in (seeds.ids, seeds.y, seeds.query_order, seeds.time, *(seeds.ends or (None, None))):
-        digest.update(b"\0" if values is None else np.ascontiguousarray(values).tobytes())
-    return digest.hexdigest()
+def _taken(of: Any, worker: Mapping[str, int] | None) -> int:
+    """What a DataLoader worker took of its share, according to a state of this same worker."""
+    if of is None:
+        return 0
+    if not isinstance(of, Mapping) or not _count(of.get("taken")):
+        raise _refused(f"this state is damaged: its worker is {of!r}")
+    if worker is None or {**worker, "taken": of["taken"]} != of:
+        raise _refused(
+            f"this state is of {_named(of)}, here is {_named(worker)}; let a loader of as many workers and ranks load "
+            "it, or save stream.state_dict(consumed=…) in the loop, which fits any number of them"
+        )
+    return int(of["taken"])
+
+
+def _named(worker: Mapping[str, Any] | None) -> str:
+    """A DataLoader worker in words."""
+    if worker is None:
+        return "no DataLoader worker"
+    names = ("id", "num_workers", "rank", "world_size")
+    return "DataLoader worker {} of {} on rank {} of {}".format(*(worker.get(name) for name in names))
+
+
+def checked_epoch(epoch: int) -> int:
+    """The epoch.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not _epoch(epoch):
+        raise ValueError(f"an epoch is a whole number from 0 up to 2^31, found {epoch!r}")
+    return epoch
+
+
+def checked_count(consumed: int, share: Share) -> int:
+    """The number of batches that a loop took of its rank's share.
+
+    Raises:
+        ValueError: it is no number, or the share has fewer.
+    """
+    most = len(share.places)
+    if not _count(consumed) or consumed > most:
+        raise ValueError(f"consumed counts the batches that this rank took, from 0 to {most}, found {consumed!r}")
+    return consumed
+
+
+def _epoch(value: Any) -> TypeGuard[int]:
+    """Whether it is the number of an epoch."""
+    return _count(value) and value < 2**31
+
+
+def _count(value: Any) -> TypeGuard[int]:
+    """Whether it is a whole number, 0 or more."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _refused(message: str) -> InputError:
+    return InputError(message, code="stream-state")

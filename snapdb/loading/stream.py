@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
+from typing_extensions import TypeVar
 
 from snapdb.errors import SnapdbError
 from snapdb.graph.view import GraphView
@@ -20,26 +20,32 @@ from snapdb.kernels import buffers
 from snapdb.loading import position
 from snapdb.loading.audit import rules
 from snapdb.loading.batch import Batch
-from snapdb.loading.device import Sent, one_ahead
-from snapdb.loading.maker import Drawn, Maker, Task
+from snapdb.loading.device import one_ahead
+from snapdb.loading.epochs import Epochs
+from snapdb.loading.lineage import stream_lineage
+from snapdb.loading.maker import Maker, Task
+from snapdb.loading.map_style import MapStyle
 from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
-from snapdb.release import __version__
-from snapdb.sampling import Seeds, batches_before, batches_in, epoch_order
-from snapdb.types import RNG_SCHEME, SampleSpec, Way
+from snapdb.loading.position import Position
+from snapdb.loading.shares import Sharing
+from snapdb.sampling import Seeds
+from snapdb.types import SampleSpec, Way
 
 __all__ = ["BatchStream"]
 
-Int64s = npt.NDArray[np.int64]
+Given = TypeVar("Given", default=Batch)
+"""What a stream gives: batches, or what its transform makes of them."""
 
 
-class BatchStream(IterableDataset[Batch]):
+class BatchStream(IterableDataset[Given]):
     """Batches of one seed set, epoch after epoch; give it to a DataLoader with `batch_size=None`, or just iterate.
 
     An iteration is one epoch. The next iteration takes the next epoch, whether this one was read to its end or left
     early; `set_epoch` says another. Ranks and DataLoader workers share an epoch by index: together they give what a
-    single stream gives. DataLoader workers are forked anew for each epoch, and so do not advance the stream that they
-    were forked from: call `set_epoch` before each, or keep them with `persistent_workers=True`.
+    single stream gives, each batch once. So ranks may differ by one batch, unless `drop_last` or `pad` is said.
+    DataLoader workers are forked anew for each epoch, and so do not advance the stream that they were forked from:
+    call `set_epoch` before each, or keep them with `persistent_workers=True`.
     """
 
     def __init__(
@@ -51,6 +57,9 @@ class BatchStream(IterableDataset[Batch]):
         threads: int | None = None,
         rank: int = 0,
         world_size: int = 1,
+        drop_last: bool = False,
+        pad: bool = False,
+        transform: Callable[[Batch], Given] | None = None,
         device: str | None = None,
         prefetch: int | None = None,
         memory: int | None = None,
@@ -65,7 +74,10 @@ class BatchStream(IterableDataset[Batch]):
             seeds: the seed set in its canonical order.
             spec: the bound SAMPLE statement.
             threads: how many sample side by side; None: all cores, or two where a GPU samples; 0: the caller's own.
-            rank: which share of the batches is given, of `world_size` equal shares.
+            rank: which share of the batches is given, of `world_size` shares.
+            drop_last: leave out a last batch of fewer seeds than BATCH, and batches that not every rank would get.
+            pad: repeat the epoch's first batches for ranks that would have one fewer.
+            transform: a pure function of a batch; what it returns is given in the batch's place.
             device: where the batches' tensors are; None: where the statement's ON says, else on the CPU.
             prefetch: how many batches may be ready or under way; None: twice the threads.
             memory: bytes for scratch and for batches that are ready or under way; None: as the statement says.
@@ -79,15 +91,14 @@ class BatchStream(IterableDataset[Batch]):
         """
         super().__init__()
         threads, memory = way.threads if threads is None else threads, spec.memory if memory is None else memory
-        self.options = Options(threads, rank, world_size, prefetch, memory, most)
+        self.options = Options(threads, prefetch, memory, most)
+        self.sharing = Sharing(rank, world_size, drop_last, pad)
         self.view, self.seeds, self.spec = view, seeds, spec
-        self._maker = Maker(view, seeds, spec, device, self.options.memory, way)
-        self._identity = position.identity(view, seeds, spec, world_size)
-        self._epoch = 0
-        self._taken = 0
-        self._resumed = False
-        self._order: tuple[int, Int64s] | None = None
-        self._running: weakref.WeakSet[Ordered[Task, Batch | Drawn]] = weakref.WeakSet()
+        self._epochs = Epochs(seeds, spec, self.sharing)
+        self._maker = Maker(view, seeds, spec, device, self.options.memory, way, transform)
+        self._identity = position.identity(view, seeds, spec)
+        self._position = Position()
+        self._running: weakref.WeakSet[Ordered[Task, Any]] = weakref.WeakSet()
         self._closed = False
         self._release = weakref.finalize(self, _in_process, os.getpid(), release)
 
@@ -110,65 +121,75 @@ class BatchStream(IterableDataset[Batch]):
     @property
     def batches(self) -> int:
         """Batches of the current epoch, over all ranks."""
-        return batches_in(self.seeds.ids.size, self.spec, self._epoch)
+        return self._epochs.batches(self._position.epoch)
+
+    @property
+    def lineage(self) -> dict[str, Any]:
+        """Where the current epoch's batches come from, as plain values for JSON; `snapdb.replay` makes one again."""
+        return self._lineage(self._position.epoch)
 
     def __len__(self) -> int:
-        """Batches of the current epoch for this rank: with SUBSET, epochs may differ by one."""
-        return len(self._share(self._epoch))
+        """Batches of the current epoch for this rank; others may have one more, and so may other epochs of a SUBSET."""
+        return len(self._epochs.share(self._position.epoch).places)
 
-    def __getitem__(self, index: int) -> Batch:
-        """The batch that an iteration of the current epoch gives at this place, sampled on its own."""
-        if isinstance(index, bool) or not isinstance(index, int):
-            raise TypeError(f"batches are numbered from 0: a whole number is needed, found {index!r}")
-        shares = self._share(self._epoch)
-        if not -len(shares) <= index < len(shares):
-            raise IndexError(
-                f"batch {index} was asked, but an epoch has {len(shares)} batches here (they count from 0)"
-            )
-        self._check_open()
-        task = self._task(self._epoch, shares[index], self._ordinals(self._epoch))
-        return self._maker.received(self._maker.sent(self._maker.make(self._lineage(self._epoch), task)))
+    def __getitem__(self, index: int) -> Given:
+        """The batch that an iteration of the whole current epoch gives at this place."""
+        return self._by_index(self._position.epoch, index)
 
-    def __iter__(self) -> Iterator[Batch]:
-        """One epoch, or after `load_state_dict` the rest of one."""
+    def map_style(self, epoch: int | None = None) -> MapStyle[Given]:
+        """An epoch's batches as a torch Dataset for samplers and shuffling DataLoaders; None: the current epoch's."""
+        epoch = self._position.epoch if epoch is None else position.checked_epoch(epoch)
+        return MapStyle(len(self._epochs.share(epoch).places), partial(self._by_index, epoch))
+
+    def __iter__(self) -> Iterator[Given]:
+        """One epoch, or after `load_state_dict` the rest of one; where a transform was given, what it returns."""
         self._check_open()
-        start = self._begin()
-        epoch = self._epoch
+        at = self._position = self._position.following()
         worker = get_worker_info()
         number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
-        share = self._share(epoch)
-        places = range(start + number, len(share), workers)
-        results = self._results(epoch, [share[place] for place in places], workers)
+        share = self._epochs.share(at.epoch, at.start)
+        places = share.places[number::workers]
+        results = self._results(at.epoch, places[at.taken :], workers)
         sent = map(self._maker.sent, results)
         # A copy to a GPU goes on while the reader works with the batch before.
         handed = one_ahead(sent) if self.device.type == "cuda" else sent
         try:
-            for place in places:
-                yield self._handed(epoch, place, next(handed))
+            for taken in range(at.taken, len(places)):
+                yield self._handed(replace(at, taken=taken + 1, begun=True), next(handed))
+            if share.batches:
+                self._reach(replace(at, taken=len(places), begun=True, ended=True))
         finally:
             if isinstance(results, Ordered):
                 results.close()
 
     def set_epoch(self, epoch: int) -> None:
         """Makes this the current epoch: the next iteration gives it from its start, the one after that the next."""
-        if not isinstance(epoch, int) or isinstance(epoch, bool) or not 0 <= epoch < 2**31:
-            raise ValueError(f"an epoch is a whole number from 0 up to 2^31, found {epoch!r}")
-        self._epoch, self._taken, self._resumed = epoch, 0, False
+        self._position = Position(position.checked_epoch(epoch))
 
-    def state_dict(self) -> dict[str, Any]:
-        """Where the reader is, as plain values for JSON: the batches taken, not those that threads have ready."""
-        done = 0 < len(self) == self._taken
-        place = {"epoch": self._epoch + 1, "consumed": 0} if done else {"epoch": self._epoch, "consumed": self._taken}
-        return {**place, **self._identity}
+    def state_dict(self, *, consumed: int | None = None) -> dict[str, Any]:
+        """Where the readers are, as plain values for JSON: what loops have taken, not what threads have ready.
+
+        It counts the batches of the epoch over all ranks, of which each has taken as many as this one: it fits a
+        stream of any number of threads, DataLoader workers and ranks. In a DataLoader worker it is the worker's own.
+
+        Args:
+            consumed: how many batches this rank's loop has taken of the current epoch, or since a state was loaded:
+                where DataLoader workers read the stream, it cannot know; None: as many as were taken from here.
+        """
+        at = self._position
+        share = self._epochs.share(at.epoch, at.start)
+        if consumed is not None:
+            at = replace(at, taken=position.checked_count(consumed, share), ended=False)
+        return {**position.saved(at, share, self._worker()), **self._identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to where a stream was: the next iteration gives the rest of that epoch.
+        """Goes to where streams were: the next iteration gives this rank's share of what was left of that epoch.
 
         Raises:
-            InputError: the state is of another seed set, sampler, snapshot, number of ranks or rng scheme.
+            InputError: the state is of another seed set, sampler, snapshot or rng scheme, or of a DataLoader worker
+                that this one is not.
         """
-        self._epoch, self._taken = position.checked(state, self._identity, lambda epoch: len(self._share(epoch)))
-        self._resumed = True
+        self._position = position.loaded(state, self._identity, self._epochs.batches, self._worker())
 
     def close(self) -> None:
         """Stops the threads and lets go of the snapshot's files. Batches that were given stay good."""
@@ -189,41 +210,50 @@ class BatchStream(IterableDataset[Batch]):
 
     def __repr__(self) -> str:
         kind = f"{self.seeds.type} seeds" if self.spec.link is None else f"{self.spec.link.edge.edge} edges as seeds"
-        return f"BatchStream({len(self)} batches of {self.spec.batch_size} {kind}, epoch {self._epoch})"
+        share = f"{len(self)} batches" if self.sharing == Sharing() else f"{len(self)} of {self.batches} batches"
+        ranks = "" if self.sharing.world_size == 1 else f", {self.sharing.words(self.batches)}"
+        return f"BatchStream({share} of {self.spec.batch_size} {kind}, epoch {self._position.epoch}{ranks})"
 
     def __getstate__(self) -> dict[str, Any]:
         """For DataLoader workers that are spawned: threads, scratch and the duty to release stay behind."""
-        left = {"_running", "_release", "_order"}
+        left = {"_running", "_release"}
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._order = None
         self._running = weakref.WeakSet()
         self._release = weakref.finalize(self, _in_process, os.getpid(), None)
 
-    def _begin(self) -> int:
-        """Moves to the epoch that an iteration starting now gives; returns how much of it was taken before."""
-        if self._taken and not self._resumed:
-            self._epoch, self._taken = self._epoch + 1, 0
-        self._resumed = False
-        return self._taken
+    def _worker(self) -> dict[str, int] | None:
+        """Which DataLoader worker this process is."""
+        worker = get_worker_info()
+        if worker is None:
+            return None
+        ranks = {"rank": self.sharing.rank, "world_size": self.sharing.world_size}
+        return {"id": worker.id, "num_workers": worker.num_workers, **ranks}
 
-    def _share(self, epoch: int) -> range:
-        """The batches of an epoch that are this rank's."""
-        return range(self.options.rank, batches_in(self.seeds.ids.size, self.spec, epoch), self.options.world_size)
-
-    def _handed(self, epoch: int, place: int, sent: Sent) -> Batch:
-        """The batch, counted as taken; an iteration that another one has overtaken does not count."""
+    def _handed(self, at: Position, sent: Any) -> Given:
+        """What the reader gets, who is then there."""
+        given: Given = self._maker.received(sent)
         self._check_open()
-        if epoch == self._epoch:
-            self._taken = place + 1
-        return self._maker.received(sent)
+        self._reach(at)
+        return given
 
-    def _results(self, epoch: int, indices: list[int], workers: int) -> Iterator[Batch | Drawn]:
+    def _reach(self, at: Position) -> None:
+        """Goes there, unless another iteration has overtaken the one that says so."""
+        if at.epoch == self._position.epoch:
+            self._position = at
+
+    def _by_index(self, epoch: int, index: int) -> Given:
+        """This rank's batch of an epoch by its number, sampled on its own."""
+        task = self._epochs.task(epoch, index)
+        self._check_open()
+        given: Given = self._maker.received(self._maker.sent(self._maker.make(self._lineage(epoch), task)))
+        return given
+
+    def _results(self, epoch: int, places: range, workers: int) -> Iterator[Any]:
         """The batches in order, where so many processes share the machine."""
-        order = self._ordinals(epoch)
-        tasks = (self._task(epoch, index, order) for index in indices)
+        tasks = self._epochs.tasks(epoch, places)
         work = partial(self._maker.make, self._lineage(epoch))
         threads = self.threads
         if threads == 0:
@@ -233,29 +263,8 @@ class BatchStream(IterableDataset[Batch]):
         self._running.add(results)
         return results
 
-    def _task(self, epoch: int, index: int, order: Int64s) -> Task:
-        """Batch `index` of the epoch over all ranks."""
-        size, before = self.spec.batch_size, batches_before(self.seeds.ids.size, self.spec, epoch)
-        return Task((epoch, index), before + index, order[index * size : (index + 1) * size])
-
-    def _ordinals(self, epoch: int) -> Int64s:
-        """The epoch's seed order, kept for the epoch."""
-        if self._order is None or self._order[0] != epoch:
-            spec = self.spec
-            self._order = epoch, epoch_order(self.seeds, spec.seed, epoch, spec.order, spec.subset)
-        return self._order[1]
-
     def _lineage(self, epoch: int) -> dict[str, Any]:
-        return {
-            **self.view.lineage,
-            "sampler": self.spec.text,
-            "rng": RNG_SCHEME,
-            "seed": self.spec.seed,
-            "generation": 0,
-            "epoch": epoch,
-            "snapdb": __version__,
-            "rules": rules(self.sampler),
-        }
+        return stream_lineage(self.view, self.spec, self._identity["seeds"], rules(self.sampler), epoch)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -9,6 +9,8 @@ from typing import Any
 from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.bind_change import bind_alter, bind_delete, bind_update
 from snapdb.plan.bind_copy import bind_copy
+from snapdb.plan.bind_copy_sample import bind_copy_sample
+from snapdb.plan.bind_copy_snapshot import bind_copy_snapshot
 from snapdb.plan.bind_copy_to import bind_copy_to
 from snapdb.plan.bind_diff import bind_diff_graph, bind_diff_snapshot, bind_diff_table
 from snapdb.plan.bind_drop import bind_drop
@@ -59,6 +61,8 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.CreateTable: bind_create_table,
     ast.CopyFrom: bind_copy,
     ast.CopyTo: bind_copy_to,
+    ast.CopySnapshotTo: bind_copy_snapshot,
+    ast.CopySampleTo: bind_copy_sample,
     ast.Insert: bind_insert,
     ast.Delete: bind_delete,
     ast.Update: bind_update,
@@ -85,8 +89,6 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.Rollback: lambda statement, context: RollbackPlan(),
     ast.CheckDatabase: lambda statement, context: CheckPlan(),
     ast.Vacuum: bind_vacuum,
-    ast.CopySnapshotTo: bind_later,
-    ast.CopySampleTo: bind_later,
     ast.CreateCache: bind_later,
     ast.RefreshCache: bind_later,
     ast.CreateTask: bind_later,

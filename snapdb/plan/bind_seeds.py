@@ -1,4 +1,4 @@
-"""SEEDS: which columns of a seed query are the key, the seeds' times and targets, and whether they fit."""
+"""SEEDS: which columns of a seed query are the key, the seeds' times, targets and others, and whether they fit."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from snapdb.errors import BindError, Span
 from snapdb.plan.bind_window import event_unit
-from snapdb.plan.fits import graph_times, is_event_time, is_weight, key_family, time_unit
+from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_family, time_unit
 from snapdb.plan.logical import SeedColumns
 from snapdb.types import Column, SampleSpec, Snapshot, Table
 
 __all__ = ["seed_columns"]
 
 _NAMED = ("seed_time", "y")
+_TAKEN = {
+    *("id", "n_id", "x", "hop", "batch", "batch_size", "input_id", "num_nodes", "num_sampled_nodes"),
+    *("e_id", "edge_index", "edge_attr", "edge_time", "edge_weight", "num_sampled_edges", "source", "destination"),
+    *("edge_label", "edge_label_index", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index"),
+}
+"""What batches call other things, in PyG's form or in Arrow's."""
 
 
 def seed_columns(
@@ -24,7 +30,7 @@ def seed_columns(
         place: Of the query.
 
     Raises:
-        BindError: columns that are missing, too many, or of types that do not fit.
+        BindError: columns that are missing, of types that do not fit, or whose names are taken.
     """
     try:
         return _found(columns, spec, snapshot, tables, place)
@@ -37,26 +43,42 @@ def _found(
     columns: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, tables: Mapping[str, Table], place: Span
 ) -> SeedColumns:
     key = _edge_key(columns) if spec.link is not None else _vertex_key(columns, spec.seed_type, snapshot, tables)
-    extra: dict[str, int] = {}
+    named = _by_name(columns, key)
+    time, y = named.pop("seed_time", None), named.pop("y", None)
+    if time is not None:
+        _check_time(columns[time], snapshot, tables, place)
+    if y is not None and not is_seed_value(columns[y].type):
+        raise BindError(f'SEEDS gives "y" of type {columns[y].type}; it must be a number, or an array such as FLOAT[3] '
+                        "(for classes by name say TARGET in the graph, so that every seed set has the same codes)",
+                        code="seed-type")  # fmt: skip
+    features = {spec.name.lower() for element in snapshot.graph.elements for spec in element.features}
+    for name, i in named.items():
+        _check_other(columns[i], name in _TAKEN | features)
+    return SeedColumns(key, time, y, others=tuple(named[name] for name in sorted(named)))
+
+
+def _by_name(columns: Sequence[Column], key: tuple[int, ...]) -> dict[str, int]:
+    """Where the columns beside the key stand, by their names in lower case."""
+    found: dict[str, int] = {}
     for i, column in enumerate(columns):
         if i in key:
             continue
-        name = column.name.lower()
-        if name not in _NAMED:
-            keys = ", ".join(columns[k].name for k in key)
-            raise BindError(f'SEEDS gives a column "{column.name}"; after the key ({keys}) it may only give seed_time '
-                            "and y", code="seed-columns")  # fmt: skip
-        if name in extra:
-            raise BindError(f"SEEDS gives {name} twice; keep one", code="duplicate-name")
-        extra[name] = i
-    time, y = extra.get("seed_time"), extra.get("y")
-    if time is not None:
-        _check_time(columns[time], snapshot, tables, place)
-    if y is not None and not (is_weight(columns[y].type) or columns[y].type == "BOOLEAN"):
-        raise BindError(f'SEEDS gives "y" of type {columns[y].type}; it must be a number (for classes by name say '
-                        "TARGET in the graph, so that every seed set has the same codes)",
+        if column.name.lower() in found:
+            raise BindError(f"SEEDS gives {column.name.lower()} twice; keep one", code="duplicate-name")
+        found[column.name.lower()] = i
+    return found
+
+
+def _check_other(column: Column, taken: bool) -> None:
+    if taken:
+        raise BindError(
+            f'SEEDS gives a column "{column.name}", which batches call something else; select it AS another name',
+            code="seed-columns",
+        )
+    if not is_seed_value(column.type):
+        raise BindError(f'SEEDS gives "{column.name}" of type {column.type}; beside the key and seed_time it may give '
+                        "numbers, booleans, and arrays of them such as FLOAT[3]: cast it, or leave it out",
                         code="seed-type")  # fmt: skip
-    return SeedColumns(key, time, y)
 
 
 def _vertex_key(

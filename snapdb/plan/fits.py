@@ -12,6 +12,7 @@ __all__ = [
     "is_event_time",
     "is_indices",
     "is_key",
+    "is_seed_value",
     "is_target",
     "is_values",
     "is_weight",
@@ -81,6 +82,15 @@ def is_values(type_: str) -> bool:
 def is_weight(type_: str) -> bool:
     """Numbers."""
     return type_ in _NUMBERS or (type_.startswith("DECIMAL") and "[" not in type_)
+
+
+def is_seed_value(type_: str) -> bool:
+    """Numbers, booleans, and arrays of them whose length the type says.
+
+    >>> is_seed_value("BOOLEAN"), is_seed_value("FLOAT[3]"), is_seed_value("FLOAT[]")
+    (True, True, False)
+    """
+    return is_feature_type(type_) and not type_.endswith("[]")
 
 
 def is_target(type_: str) -> bool:

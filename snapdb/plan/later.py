@@ -14,16 +14,7 @@ _CACHES = "leave it out: a cache never changes a batch, and what is read often s
 _TASKS = "run the statement with the command line from cron: snapdb DATABASE -c '…'"
 _LISTED = {"CACHES": _CACHES, "TASKS": _TASKS, "TASK RUNS": _TASKS, "CACHE": _CACHES, "TASK": _TASKS}
 
-Later = (
-    ast.AlterTask
-    | ast.CopySampleTo
-    | ast.CopySnapshotTo
-    | ast.CreateCache
-    | ast.CreateTask
-    | ast.ExecuteTask
-    | ast.RefreshCache
-    | ast.SetRetention
-)
+Later = ast.AlterTask | ast.CreateCache | ast.CreateTask | ast.ExecuteTask | ast.RefreshCache | ast.SetRetention
 
 
 def bind_later(statement: Later, context: Context) -> NoReturn:
@@ -42,12 +33,6 @@ def bind_later(statement: Later, context: Context) -> NoReturn:
         case ast.SetRetention():
             way = f"write EXPIRE SNAPSHOTS OF {statement.graph} OLDER THAN INTERVAL '7 days' when it is time"
             _refuse("SET RETENTION", way, statement.graph.span)
-        case ast.CopySnapshotTo():
-            way = f"copy its elements one by one: COPY {statement.snapshot}.element TO 'element.parquet'"
-            _refuse("COPY SNAPSHOT", way, statement.snapshot.span)
-        case ast.CopySampleTo():
-            _refuse("COPY (SAMPLE …)", "run SAMPLE itself, or read the batches in Python with Database.stream",
-                    statement.sample.span)  # fmt: skip
 
 
 def refuse_later(verb: str, kind: str, span: Span) -> None:

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from snapdb.errors import Span
 from snapdb.plan.asked import Asked
-from snapdb.plan.places import Places
+from snapdb.plan.logical_samples import (
+    AuditPlan,
+    BatchFormat,
+    CopySamplePlan,
+    CreateSamplerPlan,
+    SamplePlan,
+    SeedColumns,
+)
 from snapdb.sql.ast_versions import Shown
 from snapdb.types import (
     PINNED,
-    PLAIN,
     Column,
     Filter,
     Form,
     Pin,
     PropertyGraph,
     Sampler,
-    SampleSpec,
     Snapshot,
     Table,
     Tag,
     TimeUnit,
-    Way,
     Window,
 )
 
@@ -33,9 +37,12 @@ __all__ = [
     "TRANSACTIONAL",
     "AlterPlan",
     "AuditPlan",
+    "BatchFormat",
     "BeginPlan",
     "CheckPlan",
     "CommitPlan",
+    "CopySamplePlan",
+    "CopySnapshotPlan",
     "CopyToPlan",
     "CreateGraphPlan",
     "CreateSamplerPlan",
@@ -61,6 +68,7 @@ __all__ = [
     "SamplePlan",
     "SeedColumns",
     "ShowPlan",
+    "SnapshotFormat",
     "SummarizePlan",
     "UpdatePlan",
     "VacuumPlan",
@@ -151,6 +159,26 @@ class CopyToPlan:
     format: FileFormat
     writer: str
     """What DuckDB's COPY is told in parentheses; empty where it does not write the file."""
+
+
+SnapshotFormat = Literal["parquet", "npz", "pyg"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopySnapshotPlan:
+    """A whole snapshot goes into a folder."""
+
+    snapshot: Snapshot
+    path: str
+    span: Span
+    """Of the path."""
+    format: SnapshotFormat
+    splits: Mapping[str, str]
+    """Vertex type → the column whose values become masks, of those that have one."""
+    split_said: bool
+    """Values of it that make no masks are an error."""
+    overwrite: bool
+    """An earlier export that stands there is replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,54 +291,6 @@ class ExplainPlan:
     """The rules that changed it, by name, in the order in which they ran."""
 
 
-class SeedColumns(NamedTuple):
-    """Where in the rows of a seed query each thing stands, counted from 0."""
-
-    key: tuple[int, ...]
-    """The seed type's key, in its order; of seed edges the one column that holds the edge's id."""
-    time: int | None
-    """`seed_time`: an integer, or a timestamp or date, as the graph's event times are."""
-    y: int | None
-    """Targets: numbers or booleans."""
-    order: tuple[int, ...] = ()
-    """What IN ORDER goes by, as ORDER BY says; empty: it was not said, or ids were given, which have their order."""
-
-
-@dataclass(frozen=True, slots=True)
-class SamplePlan:
-    """Mini-batches of sampled neighbourhoods."""
-
-    spec: SampleSpec
-    snapshot: Snapshot
-    seeds: Asked
-    epochs: int
-    columns: SeedColumns
-    places: Places = Places()  # noqa: RUF009  # frozen, and empty
-    outside: str | None = None
-    """The SELECT that was given as seeds=, empty where ids were; None: the seeds are the statement's."""
-    delivers: Literal["rows", "batches"] = "rows"
-    """Rows of edges, as SQL, or batches with their features."""
-    way: Way = PLAIN
-
-
-@dataclass(frozen=True, slots=True)
-class CreateSamplerPlan:
-    """A SAMPLE statement gets a name; it was bound, and its names were there."""
-
-    sampler: Sampler
-    """Without an id."""
-    replaces: Sampler | None
-
-
-@dataclass(frozen=True, slots=True)
-class AuditPlan:
-    """Whether a sampler's batches hold anything that they must not."""
-
-    sample: SamplePlan
-    text: str
-    """The AUDIT statement."""
-
-
 @dataclass(frozen=True, slots=True)
 class ShowPlan:
     """A list of what there is."""
@@ -407,7 +387,7 @@ class NothingPlan:
 
 READS = (
     QueryPlan, SamplePlan, AuditPlan, ShowPlan, DescribePlan, SummarizePlan, DiffTablePlan, DiffSnapshotPlan,
-    DiffGraphPlan, CheckPlan, NothingPlan, CopyToPlan,
+    DiffGraphPlan, CheckPlan, NothingPlan, CopyToPlan, CopySnapshotPlan, CopySamplePlan,
 )  # fmt: skip
 """Plans that change nothing."""
 
@@ -425,6 +405,8 @@ Plan = (
     | UpdatePlan
     | AlterPlan
     | CopyToPlan
+    | CopySnapshotPlan
+    | CopySamplePlan
     | CreateGraphPlan
     | CreateSnapshotPlan
     | CreateSamplerPlan

@@ -10,6 +10,7 @@ from snapdb.plan import logical
 from snapdb.plan.asked import Asked
 from snapdb.plan.moments import spelled
 from snapdb.types import FULL, Fanout, Relation, TimeUnit
+from snapdb.types.words import counted
 
 __all__ = ["WORDS", "Words", "in_words"]
 
@@ -131,6 +132,23 @@ def _expanded(fanout: Fanout, idle: frozenset[Relation]) -> Iterator[str]:
         yield f"{relation.edge.edge} {relation.direction} => [{counts}]{unreached}"
 
 
+def _copy_sample(plan: logical.CopySamplePlan) -> Words:
+    epochs = counted(plan.sample.epochs, "epoch")
+    return Words("CopySample", f"{epochs} to '{plan.path}' as {plan.format}", (_sample(plan.sample),))
+
+
+def _copy_snapshot(plan: logical.CopySnapshotPlan) -> Words:
+    splits = {} if plan.format == "parquet" else plan.splits
+    graph = plan.snapshot.graph
+    vertices = (Words("Vertices", f"{v.name}{_masked(splits.get(v.name))}") for v in graph.vertices)
+    edges = (Words("Edges", edge.name) for edge in graph.edges)
+    return Words("CopySnapshot", f"{plan.snapshot.name} to '{plan.path}' as {plan.format}", (*vertices, *edges))
+
+
+def _masked(column: str | None) -> str:
+    return "" if column is None else f", a mask for each {column}"
+
+
 def _drop(plan: logical.DropPlan) -> Words:
     return Words("Drop", plan.target.name, tuple(Words("Drop", each.name) for each in plan.dependants))
 
@@ -172,7 +190,8 @@ WORDS: dict[type, Callable[[Any], Words]] = {
     logical.DeletePlan: lambda plan: Words("Delete", f"from {plan.table.name}", (_found(plan.find),)),
     logical.UpdatePlan: lambda plan: Words("Update", plan.table.name, (_found(plan.find),)),
     logical.AlterPlan: _alter,
-    logical.CopyToPlan: lambda plan: Words("CopyTo", f"{plan.path} as {plan.format}", (_query(plan.query),)),
+    logical.CopySamplePlan: _copy_sample,
+    logical.CopySnapshotPlan: _copy_snapshot,
     logical.CopyToPlan: lambda plan: Words("CopyTo", f"'{plan.path}'", (_query(plan.query),)),
     logical.CreateGraphPlan: lambda plan: Words("CreateGraph", plan.graph.name),
     logical.CreateSnapshotPlan: _create_snapshot,

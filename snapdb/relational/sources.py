@@ -15,6 +15,10 @@ from snapdb.errors import InputError
 __all__ = ["Stream", "as_arrow", "as_source"]
 
 
+_CPU = 1
+"""DLPack's number of memory that numpy can read."""
+
+
 @dataclass(slots=True)
 class Stream:
     """Batches that can be read once, while they are made: they need not fit in memory."""
@@ -41,7 +45,7 @@ def as_source(data: Any) -> Any:
 
 
 def as_arrow(data: Any) -> pa.Table:
-    """A table of what pandas, Arrow, torch, numpy or Python lists hold.
+    """A table of what pandas, Arrow, torch, numpy or lists hold, or data of anyone by Arrow's C interface or DLPack.
 
     One-dimensional data become one column called `id`; a mapping gives a column a key.
 
@@ -50,7 +54,7 @@ def as_arrow(data: Any) -> pa.Table:
     """
     try:
         table = _table(data)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+    except (pa.ArrowException, BufferError, OverflowError, TypeError, ValueError) as error:
         raise InputError(f"cannot read this {type(data).__name__} as a table: {error}", code="not-a-table") from error
     if not table.column_names:
         raise InputError("cannot read data without columns as a table", code="not-a-table")
@@ -68,6 +72,8 @@ def _table(data: Any) -> pa.Table:
         return pa.table({str(name): _column(values) for name, values in data.items()})
     if hasattr(data, "columns") and hasattr(data, "iloc"):
         return pa.Table.from_pandas(data, preserve_index=False)
+    if _speaks_arrow(data) and pa.types.is_struct((rows := pa.chunked_array(data)).type):
+        return pa.Table.from_struct_array(rows)
     if isinstance(data, list) and data and isinstance(data[0], tuple):
         return pa.table({f"k{i}": _column(list(part)) for i, part in enumerate(zip(*data, strict=True))})
     return pa.table({"id": _column(data)})
@@ -76,17 +82,34 @@ def _table(data: Any) -> pa.Table:
 def _column(values: Any) -> pa.Array | pa.ChunkedArray:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    if hasattr(values, "detach"):  # a torch tensor, without importing torch
-        values = values.detach().cpu().numpy()
+    if not isinstance(values, np.ndarray):
+        values = _on_host(values)
     if isinstance(values, np.ndarray) and values.ndim == 2:
         return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
     if isinstance(values, np.ndarray) and values.ndim == 0:
         raise InputError("cannot read a single number as a column; give a list of them", code="not-a-table")
     if isinstance(values, np.ndarray | Sequence) and not isinstance(values, str | bytes):
         return pa.array(values, pa.int64()) if len(values) == 0 and isinstance(values, list) else pa.array(values)
+    if _speaks_arrow(values):
+        return pa.chunked_array(values)
     if hasattr(values, "__arrow_array__") or hasattr(values, "to_numpy"):
         return pa.array(values)
     raise InputError(
         f"cannot read {type(values).__name__} as a table; give Arrow, pandas, a tensor, an array or columns",
         code="not-a-table",
     )
+
+
+def _speaks_arrow(data: Any) -> bool:
+    """Whether data of any library tells itself by Arrow's C interface; what pyarrow reads by itself does too."""
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+def _on_host(values: Any) -> Any:
+    """Tensors of any library as an array, copied from their device where they are on one; all else as it is."""
+    if hasattr(values, "detach"):  # of torch, which need not be imported
+        return values.detach().cpu().numpy()
+    if hasattr(values, "__dlpack__"):
+        device, _ = values.__dlpack_device__()
+        return np.from_dlpack(values) if device == _CPU else np.from_dlpack(values, device="cpu")
+    return values

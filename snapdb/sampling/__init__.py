@@ -4,7 +4,7 @@ from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.entrance import Entrance
 from snapdb.sampling.sampler import Sampler
 from snapdb.sampling.scratch import Scratch
-from snapdb.sampling.seeds import batches_before, batches_in, epoch_order
+from snapdb.sampling.seeds import batches_before, batches_in, epoch_order, full_batches_in
 from snapdb.sampling.subgraph import Block, Edges, Entry, Excluded, Group, Ints, Seeds, Subgraph, node_entry
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "batches_before",
     "batches_in",
     "epoch_order",
+    "full_batches_in",
     "node_entry",
     "open_sampler",
 ]

@@ -13,7 +13,7 @@ from snapdb.sampling.keys import seed_order_key
 from snapdb.sampling.subgraph import Seeds
 from snapdb.types import SampleSpec, SeedOrder
 
-__all__ = ["batches_before", "batches_in", "epoch_order"]
+__all__ = ["batches_before", "batches_in", "epoch_order", "full_batches_in"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,12 @@ class _Slices:
         start = epoch % self.count * self.size
         return slice(start, min(start + self.size, self.seeds))
 
+    def taken(self, epoch: int) -> int:
+        """How many seeds an epoch takes."""
+        return min(self.size, self.seeds - epoch % self.count * self.size)
+
     def batches(self, epoch: int, batch_size: int) -> int:
-        start = epoch % self.count * self.size
-        return -(-min(self.size, self.seeds - start) // batch_size)
+        return -(-self.taken(epoch) // batch_size)
 
 
 def epoch_order(
@@ -74,6 +77,11 @@ def epoch_order(
 def batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
     """How many batches an epoch has, over all ranks, of a set of so many seeds."""
     return _Slices.of(seeds, spec.subset).batches(epoch, spec.batch_size)
+
+
+def full_batches_in(seeds: int, spec: SampleSpec, epoch: int) -> int:
+    """How many of them hold as many seeds as BATCH says: all, or all but the last."""
+    return _Slices.of(seeds, spec.subset).taken(epoch) // spec.batch_size
 
 
 def batches_before(seeds: int, spec: SampleSpec, epoch: int) -> int:

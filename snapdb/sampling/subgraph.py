@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,7 +22,7 @@ Ints: TypeAlias = Any
 class Seeds:
     """The seed set of a stream in its canonical order. The index in that order is the seed's ordinal.
 
-    Vertices are ordered by (dense id, time, y), edges by (time, edge id, y).
+    Vertices are ordered by (dense id, time, y, columns), edges by (time, edge id, y, columns).
     """
 
     type: str
@@ -37,6 +37,8 @@ class Seeds:
     """Each seed's time, in the unit of event times; None when the query gives none."""
     ends: tuple[Int64s, Int64s] | None = None
     """Of seed edges: dense ids of their sources and of their destinations."""
+    columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    """What else the query gives of each: name → [seeds] or [seeds, n], by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ class History:
     """What a training run saw."""
 
     losses: tuple[float, ...]
-    """Mean loss of the labelled seeds, epoch by epoch."""
+    """Mean loss of the seeds' labels, epoch by epoch."""
     scores: tuple[float, ...]
     """What `validate` answered after each epoch; empty without it."""
     best: int
@@ -59,13 +59,14 @@ def fit(
     validate: Callable[[], float] | None = None,
     patience: int | None = None,
     seed: int = 0,
+    weight: str | None = None,
     transform: Transform | None = None,
 ) -> History:
     """Trains `model` in place with Adam, one step a batch, and tells how it went.
 
-    Integer targets are classes (cross-entropy, -1 means unlabelled); float targets are regressed (squared error).
-    The same model, stream and `seed` give the same weights: dropout draws from `seed`, and epoch i of a stream is
-    always its epoch i.
+    Integer targets are classes (cross-entropy), or several a seed a yes or no for each label (binary cross-entropy);
+    -1 means unlabelled. Float targets are regressed (squared error); NaN means unlabelled. The same model, stream and
+    `seed` give the same weights: dropout draws from `seed`, and epoch i of a stream is always its epoch i.
 
     Args:
         model: called as `model(batch, x)`, answers logits of the seeds.
@@ -76,6 +77,7 @@ def fit(
         validate: called after each epoch, answers a score, higher is better; the best epoch's weights stay.
         patience: epochs without a better score after which training stops.
         seed: of dropout.
+        weight: the column of SEEDS by which each seed counts in the mean loss; without it all count the same.
         transform: maps a batch's node features [nodes, width] to what the model reads.
     """
     started = time.perf_counter()
@@ -85,7 +87,7 @@ def fit(
     best, weights = -1, None
     with seeded(seed):
         for epoch in range(epochs):
-            losses.append(_epoch(model, _at(stream, epoch), optimizer, transform))
+            losses.append(_epoch(model, _at(stream, epoch), optimizer, transform, weight))
             if validate is None:
                 continue
             scores.append(validate())
@@ -131,13 +133,17 @@ def evaluate(
 
 
 def _epoch(
-    model: nn.Module, batches: Iterable[Batch], optimizer: torch.optim.Optimizer, transform: Transform | None
+    model: nn.Module,
+    batches: Iterable[Batch],
+    optimizer: torch.optim.Optimizer,
+    transform: Transform | None,
+    weight: str | None,
 ) -> float:
-    """One pass with a step a batch; the mean loss of the labelled seeds."""
+    """One pass with a step a batch; the mean loss of the seeds' labels."""
     model.train()
-    total, labelled = 0.0, 0
+    total, labelled = 0.0, 0.0
     for batch in batches:
-        loss, count = _loss(model(batch, _transformed(batch, transform)), batch)
+        loss, count = _loss(model(batch, _transformed(batch, transform)), batch, weight)
         if not count:
             continue
         optimizer.zero_grad()
@@ -151,14 +157,26 @@ def _epoch(
     return total / labelled
 
 
-def _loss(logits: Tensor, batch: Batch) -> tuple[Tensor, int]:
-    """The summed loss of the labelled seeds, and how many they are."""
+def _loss(logits: Tensor, batch: Batch, weight: str | None) -> tuple[Tensor, float]:
+    """The summed loss of the seeds' labels, and how many they are; by a weight, the weighted sum and its weights."""
     if batch.y is None:
         raise InputError(NO_TARGETS, code="targets-missing")
-    if batch.y.is_floating_point():
-        return functional.mse_loss(logits.reshape(batch.y.shape), batch.y, reduction="sum"), len(batch.y)
-    loss = functional.cross_entropy(logits, batch.y, ignore_index=-1, reduction="sum")
-    return loss, int((batch.y != -1).sum())
+    loss, labelled = _losses(logits, batch.y)
+    share = labelled.to(loss.dtype)
+    if weight is not None:
+        share = share * batch.seed_columns[weight].to(loss.dtype).reshape(-1, *[1] * (loss.dim() - 1))
+    return (loss * share).sum(), share.sum().item()
+
+
+def _losses(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """What the model loses on each label, and which labels are there, both in the shape of y."""
+    labelled = ~y.isnan() if y.is_floating_point() else y != -1
+    known = torch.where(labelled, y, 0)
+    if y.is_floating_point():
+        return functional.mse_loss(logits.reshape(y.shape), known, reduction="none"), labelled
+    if y.dim() == 1:
+        return functional.cross_entropy(logits, known, reduction="none"), labelled
+    return functional.binary_cross_entropy_with_logits(logits, known.to(logits.dtype), reduction="none"), labelled
 
 
 def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:

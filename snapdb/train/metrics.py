@@ -1,6 +1,7 @@
-"""Scores of predictions: accuracy, area under the ROC curve, average precision.
+"""Scores of predictions: accuracy, area under the ROC curve, average precision, and ranks with what sums them up.
 
-Every metric takes the true targets first and answers with one float. Tensors, arrays and lists are all welcome.
+Every metric takes the true targets first and answers with one float; `ranks` answers one for each target, which
+`mean_reciprocal_rank` and `hits_at` then read. Tensors, arrays and lists are all welcome.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy.typing as npt
 
 from snapdb.errors import InputError
 
-__all__ = ["accuracy", "average_precision", "roc_auc"]
+__all__ = ["accuracy", "average_precision", "hits_at", "mean_reciprocal_rank", "ranks", "roc_auc"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -80,12 +81,92 @@ def average_precision(y: Any, scores: Any) -> float:
     return float((np.diff(recall, prepend=0.0) * precision).sum())
 
 
+def ranks(target: Any, scores: Any, known: Any = None) -> Floats:
+    """[n] each target's rank among the candidates of its row, from 1; of equal scores, the middle of theirs.
+
+    Args:
+        target: [n] column numbers of the true candidates.
+        scores: [n, candidates] numbers, higher is better.
+        known: [2, m] row and column numbers of candidates that are true as well: they leave the contest, and what is
+            left are *filtered* ranks. A pair may stand there twice, and the target itself too: it stays.
+
+    >>> ranks([2, 0], [[0.9, 0.8, 0.7], [0.5, 0.5, 0.1]])
+    array([3. , 1.5])
+    >>> ranks([2, 0], [[0.9, 0.8, 0.7], [0.5, 0.5, 0.1]], known=[[0, 0], [0, 2]])
+    array([2. , 1.5])
+    """
+    column, score = np.asarray(target), np.asarray(scores)
+    _same_length(column, score)
+    _inside(column, score.shape[1], "target")
+    _not_nan(score)
+    rows = np.arange(len(column))
+    own = score[rows, column]
+    above = (score > own[:, None]).sum(axis=1)
+    equal = (score == own[:, None]).sum(axis=1)
+    if known is not None:
+        row, other = _others(known, column, score.shape[1])
+        above -= np.bincount(row[score[row, other] > own[row]], minlength=len(rows))
+        equal -= np.bincount(row[score[row, other] == own[row]], minlength=len(rows))
+    middle: Floats = above + (equal + 1) / 2
+    return middle
+
+
+def mean_reciprocal_rank(ranks: Any) -> float:
+    """The mean of 1 / rank, from ranks that count from 1.
+
+    >>> mean_reciprocal_rank([1, 2, 4])
+    0.5833333333333334
+    """
+    return float((1 / _ranks(ranks)).mean())
+
+
+def hits_at(k: int, ranks: Any) -> float:
+    """The share of ranks that are `k` or better.
+
+    >>> hits_at(3, [1, 2, 4, 3.5])
+    0.5
+    """
+    return float((_ranks(ranks) <= k).mean())
+
+
+def _ranks(values: Any) -> Floats:
+    """The ranks as numbers, of which there is one at least, and none below 1."""
+    found = np.asarray(values, dtype=np.float64)
+    if not found.size or not (found >= 1).all():
+        what = f"the least is {found.min()}" if found.size else "there are none"
+        raise InputError(
+            f"this metric takes ranks, which count from 1; {what}: make them by ranks()", code="metric-values"
+        )
+    return found
+
+
+def _others(known: Any, target: npt.NDArray[Any], candidates: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """The rows and columns of known pairs that are not their row's target, each pair once."""
+    row, column = np.asarray(known, dtype=np.int64).reshape(2, -1)
+    _inside(row, len(target), "row of a known pair")
+    _inside(column, candidates, "candidate of a known pair")
+    pairs = np.unique(row * candidates + column)
+    row, column = pairs // candidates, pairs % candidates
+    other = column != target[row]
+    return row[other], column[other]
+
+
+def _inside(numbers: npt.NDArray[Any], end: int, what: str) -> None:
+    if numbers.size and (numbers.min() < 0 or numbers.max() >= end):
+        raise InputError(
+            f"the {what} is one of 0 to {end - 1}; {numbers.min()} to {numbers.max()} were found: count from 0 as the"
+            " scores do",
+            code="metric-values",
+        )
+
+
 def _binary(y: Any, scores: Any) -> tuple[npt.NDArray[np.bool_], Floats]:
     truth, score = np.asarray(y), np.asarray(scores, dtype=np.float64)
     if score.ndim == 2 and score.shape[1] == 2:
         score = score[:, 1] - score[:, 0]
     score = score.reshape(-1)
     _same_length(truth, score)
+    _not_nan(score)
     positive = truth == 1
     if not np.all(positive | (truth == 0)):
         raise InputError(
@@ -103,5 +184,13 @@ def _same_length(truth: npt.NDArray[Any], guess: npt.NDArray[Any]) -> None:
     if len(truth) != len(guess) or not len(truth):
         raise InputError(
             f"a metric needs one prediction a target, and one at least: {len(truth)} and {len(guess)}",
+            code="metric-values",
+        )
+
+
+def _not_nan(score: npt.NDArray[Any]) -> None:
+    if rows := int(np.isnan(score).reshape(len(score), -1).any(axis=1).sum()):
+        raise InputError(
+            f"a metric needs scores that are numbers; {rows} of {len(score)} rows have NaN: look at the model",
             code="metric-values",
         )

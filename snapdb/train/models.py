@@ -7,6 +7,7 @@ row 1, toward the seeds, and each layer computes only the nodes that the later l
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from snapdb.errors import InputError
 from snapdb.loading import Batch
+from snapdb.loading.layers import Layer
 from snapdb.train.seeded import seeded
 
 __all__ = ["GCN", "GraphSAGE"]
@@ -54,13 +56,27 @@ class GraphSAGE(nn.Module):
         """Logits [batch_size, classes] of the seeds. `x` stands for the batch's own node features [nodes, features]."""
         state = torch.relu(self.encode(_features(batch, x, self.depth)))
         for i in range(self.depth):
-            hood = _Hood.of(batch, self.depth - i)
-            normed = self.norm[i](state)
-            change = self.root[i](normed[: hood.receivers]) + self.neighbour[i](hood.mean(normed))
-            change = self.dropout(torch.relu(change))
-            state = state[: hood.receivers] + change if self.residual else change
+            state = self._round(i, state, _Hood.of(batch, self.depth - i))
         logits: Tensor = self.read(state[: batch.batch_size])
         return logits
+
+    def layerwise(self) -> list[Layer]:
+        """Each round as a function of (batch, x), for `db.infer`: the first one encodes, the last one reads out."""
+        return [partial(self._layer, i) for i in range(self.depth)]
+
+    def _layer(self, i: int, batch: Batch, x: Tensor | None) -> Tensor:
+        state = _features(batch, x, 1)
+        if i == 0:
+            state = torch.relu(self.encode(state))
+        state = self._round(i, state, _Hood.of(batch, 1))
+        given: Tensor = self.read(state) if i + 1 == self.depth else state
+        return given
+
+    def _round(self, i: int, state: Tensor, hood: _Hood) -> Tensor:
+        normed = self.norm[i](state)
+        heard = self.root[i](normed[: hood.receivers]) + self.neighbour[i](hood.mean(normed))
+        change: Tensor = self.dropout(torch.relu(heard))
+        return state[: hood.receivers] + change if self.residual else change
 
 
 class GCN(nn.Module):
@@ -103,12 +119,25 @@ class GCN(nn.Module):
         """Logits [batch_size, classes] of the seeds. `x` stands for the batch's own node features [nodes, features]."""
         state = _features(batch, x, self.depth)
         degree = _degree(batch)
-        for i, linear in enumerate(self.linear):
-            hood = _Hood.of(batch, self.depth - i)
-            state = self._mix(hood, linear(self.dropout(state)), degree)
-            if i + 1 < self.depth:
-                state = torch.relu(state)
+        for i in range(self.depth):
+            state = self._round(i, state, _Hood.of(batch, self.depth - i), degree)
         return state[: batch.batch_size]
+
+    @property
+    def reach(self) -> int:
+        """How many hops one layer looks around a node: two where it weighs by the degrees of neighbours."""
+        return 2 if self.normalize == "symmetric" else 1
+
+    def layerwise(self) -> list[Layer]:
+        """Each layer as a function of (batch, x), for `db.infer`."""
+        return [partial(self._layer, i) for i in range(self.depth)]
+
+    def _layer(self, i: int, batch: Batch, x: Tensor | None) -> Tensor:
+        return self._round(i, _features(batch, x, self.reach), _Hood.of(batch, 1), _degree(batch))
+
+    def _round(self, i: int, state: Tensor, hood: _Hood, degree: Tensor) -> Tensor:
+        mixed = self._mix(hood, self.linear[i](self.dropout(state)), degree)
+        return torch.relu(mixed) if i + 1 < self.depth else mixed
 
     def _mix(self, hood: _Hood, state: Tensor, degree: Tensor) -> Tensor:
         scale = degree[: len(state), None]
@@ -173,7 +202,7 @@ def _features(batch: Batch, x: Tensor | None, layers: int) -> Tensor:
 def _degree(batch: Batch) -> Tensor:
     """[nodes] float: incoming edges in the batch, and one for the self loop."""
     nodes = sum(batch.num_sampled_nodes[batch.seed_type])
-    degree = torch.ones(nodes)
+    degree = torch.ones(nodes, device=batch.input_id.device)
     for index in batch.edge_index.values():
         degree += torch.bincount(index[1], minlength=nodes)
     return degree

@@ -1,0 +1,196 @@
+"""The commands beside running statements: what each takes and says of itself; what it does is a module of its own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from .diagnostics import Diagnostics
+from .given import EXPORTS, FORMATS, check_look
+from .places import DatabasePath
+
+__all__ = ["COMMANDS", "module", "quiet"]
+
+quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
+
+
+def module(name: str) -> Any:
+    """A module of the command line, imported only when it is used: none of them is needed to print help."""
+    return importlib.import_module(f".{name}", __package__)
+
+
+def _examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+@click.command(
+    "demo", epilog=_examples("snapdb demo", "snapdb demo bank.snapdb     keep the database to look around in")
+)
+@click.argument("database", metavar="[DB]", required=False, type=DatabasePath())
+def _demo(database: Path | None) -> None:
+    """Do the whole job on generated data: load, snapshot, sample, train, compare.
+
+    Works in the new database DB, or in a temporary one.
+    """
+    module("demo").run(database, click.echo)
+
+
+@click.command(
+    "check",
+    epilog=_examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv"),
+)
+@click.argument("database", metavar="DB", type=DatabasePath())
+@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the list looks.")
+@quiet
+@click.pass_context
+def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None:  # noqa: A002  # the option's name
+    """Compare every file of DB with what was recorded of it.
+
+    Lists what is wrong; exit code 1 when something is damaged. Files that nothing points at are listed too, but are
+    no damage: VACUUM removes them.
+    """
+    check_look(format, None, None, True, None)
+    ctx.exit(module("care").check(database, Diagnostics(quiet=quiet), format))
+
+
+@click.command(
+    "export",
+    epilog=_examples(
+        "snapdb export shop.snapdb june --to june --format npz",
+        "snapdb export shop.snapdb train --to batches --format safetensors --epochs 3",
+        "snapdb export shop.snapdb june train test --to out    out/june, out/train and out/test",
+    ),
+)
+@click.argument("database", metavar="DB", type=DatabasePath())
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option(
+    "--to",
+    "folder",
+    metavar="DIR",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder to write; several names go into DIR/NAME each.",
+)
+@click.option(
+    "--format",
+    type=click.Choice(EXPORTS),
+    help="What is written: batches as arrow, parquet, npz, safetensors or pt, snapshots as parquet, npz or pyg.  "
+    "[default: arrow for samplers, parquet for snapshots]",
+)
+@click.option(
+    "--epochs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="So many epochs of each sampler.  [default: as it says, else 1]",
+)
+@click.option("--split", metavar="COLUMN", help="The column of a snapshot's vertices that becomes masks.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier export; nothing else is ever replaced.")
+@quiet
+@click.pass_context
+def _export(ctx: click.Context, /, database: Path, names: Sequence[str], quiet: bool, **wish: Any) -> None:
+    """Write samplers' batches and whole snapshots as folders of files.
+
+    NAME is a sampler or a snapshot of DB, which is only read. Each folder has a manifest.json that lists its files,
+    and is there whole or not at all.
+    """
+    export = module("export")
+    ctx.exit(export.run(database, names, export.Wish(**wish), Diagnostics(quiet=quiet)))
+
+
+@click.command("upgrade", epilog=_examples("snapdb upgrade shop.snapdb"))
+@click.argument("database", metavar="DB", type=DatabasePath())
+@click.pass_context
+def _upgrade(ctx: click.Context, database: Path) -> None:
+    """Bring DB, of an older snapdb, to this one's format.
+
+    The old catalog is kept beside the new one.
+    """
+    ctx.exit(module("care").upgrade(database, Diagnostics()))
+
+
+@click.command(
+    "replay",
+    epilog=_examples(
+        "snapdb replay lineage.json --batch 17",
+        "snapdb replay out/manifest.json --batch 17 --epoch 2 --database moved/shop.snapdb --format csv",
+    ),
+)
+@click.argument(
+    "lineage",
+    metavar="LINEAGE.json",
+    type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True, path_type=Path),
+)
+@click.option("--batch", metavar="N", type=click.IntRange(min=0), required=True, help="Which one, within its epoch.")
+@click.option("--epoch", metavar="N", type=click.IntRange(min=0), help="Of which epoch.  [default: the lineage's]")
+@click.option("--database", metavar="DB", type=DatabasePath(), help="Where the database is now.")
+@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the rows look.")
+@quiet
+@click.pass_context
+def _replay(
+    ctx: click.Context,
+    lineage: Path,
+    batch: int,
+    epoch: int | None,
+    database: Path | None,
+    format: str,  # noqa: A002  # the option's name
+    quiet: bool,
+) -> None:
+    """Show the sampled edges of a batch that was made before.
+
+    LINEAGE.json holds a batch's lineage, or is the manifest of an export; - reads stdin. What is shown are the rows
+    that SAMPLE gives of the batch, whatever was done to the database since.
+    """
+    check_look(format, None, None, True, None)
+    ctx.exit(module("replay").replay(lineage, batch, epoch, database, Diagnostics(quiet=quiet), format))
+
+
+@click.command(
+    "bench",
+    epilog=_examples(
+        "snapdb bench", "snapdb bench --against pyg --size arxiv", "snapdb bench --size tiny --format json"
+    ),
+)
+@click.option("--against", type=click.Choice(["pyg", "dgl"]), help="Measure this library on the same graph too.")
+@click.option(
+    "--size",
+    type=click.Choice(["tiny", "arxiv", "products"]),
+    default="arxiv",
+    show_default=True,
+    help="The generated graph: 2 thousand, 170 thousand or 2.4 million nodes; made on first use.",
+)
+@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the table looks.")
+@quiet
+@click.pass_context
+def _bench(ctx: click.Context, against: str | None, size: str, format: str, quiet: bool) -> None:  # noqa: A002
+    """Measure ready batches a second on this machine, in one table.
+
+    Needs snapdb's source checkout, which has the benchmarks; `make bench-peers` there installs the other libraries.
+    """
+    check_look(format, None, None, True, None)
+    if against and size == "tiny":
+        raise click.UsageError("the tiny graph has less than a batch of seeds, which others need; take --size arxiv")
+    ctx.exit(module("bench").run(size, against, format, Diagnostics(quiet=quiet)))
+
+
+@click.command(
+    "completion",
+    epilog=_examples(
+        "bash:  echo 'eval \"$(snapdb completion bash)\"' >> ~/.bashrc",
+        "zsh:   echo 'eval \"$(snapdb completion zsh)\"' >> ~/.zshrc",
+        "fish:  snapdb completion fish > ~/.config/fish/completions/snapdb.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def _completion(ctx: click.Context, shell: str) -> None:
+    """Print a script that lets SHELL complete commands, options, formats, files and databases."""
+    click.echo(module("tab").script(shell, ctx.find_root().command), nl=False)
+
+
+COMMANDS = (_demo, _check, _export, _upgrade, _replay, _bench, _completion)
+"""Those of `snapdb --help`."""

@@ -1,0 +1,175 @@
+"""A lineage that is read back: which snapshot, tables, sampler and seeds a batch came from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from snapdb.errors import FormatError, InputError, SnapdbError
+from snapdb.execute.plain_parameters import valued
+from snapdb.graph.lineage import Pinned, definition_digest, pinned
+from snapdb.plan.asked import Parameters
+from snapdb.plan.bind_sample import REPEATABLE
+from snapdb.release import __version__
+from snapdb.sql import parse
+from snapdb.sql.ast import Sample
+from snapdb.storage.codec import decode
+from snapdb.types import RNG_SCHEME, Snapshot, Window
+
+__all__ = ["Past", "read_lineage"]
+
+_GIVE = "give batch.lineage, what json.load read of one, or a manifest"
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "database": (str,),
+    "snapshot": (str,),
+    "version": (int,),
+    "window": (list, tuple),
+    "definition": (str,),
+    "pinned": (Mapping,),
+    "tables_version": (int,),
+    "tables_digest": (str,),
+    "given_seeds": (bool,),
+    "sampler": (str,),
+    "seeds": (str,),
+    "seed": (int,),
+}
+"""What every lineage of a batch says, and as what."""
+_MORE: dict[str, tuple[type, ...]] = {"epoch": (int,), "seed_query": (str,), "parameters": (Mapping, list)}
+"""What some say too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A moment of a database, and a sampler at it."""
+
+    database: str
+    """The directory that it was in."""
+    snapshot: str
+    version: int
+    window: Window
+    pinned: Pinned
+    tables_version: int
+    """At which the seeds were read."""
+    tables_digest: str
+    sampler: Sample
+    given_seeds: bool
+    """They came from Python."""
+    seed_query: str | None
+    """The SELECT that they came as."""
+    seeds: str
+    """`seeds_digest` of the seed set."""
+    parameters: Parameters
+    epoch: int | None
+    """None: of every epoch."""
+
+    def fits(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot, whatever its name, holds what this one held."""
+        window = Window(snapshot.window.start, snapshot.window.stop)
+        return (snapshot.version, window, pinned(snapshot)) == (self.version, self.window, self.pinned)
+
+
+def read_lineage(lineage: Any) -> Past:
+    """What a lineage says: a batch's, a stream's, or that of a manifest.
+
+    Raises:
+        InputError: it is no lineage of batches, or is cut short or changed.
+        FormatError: it is of another rng scheme.
+    """
+    if isinstance(lineage, Mapping) and isinstance(lineage.get("lineage"), Mapping):
+        lineage = lineage["lineage"]
+    if not isinstance(lineage, Mapping):
+        raise InputError(f"replay takes a lineage, found {lineage!r:.60}; {_GIVE}", code="lineage")
+    _check_scheme(lineage)
+    _check_fields(lineage)
+    return Past(
+        database=lineage["database"],
+        snapshot=lineage["snapshot"],
+        version=lineage["version"],
+        window=Window(*lineage["window"]),
+        pinned=_pinned(lineage),
+        tables_version=lineage["tables_version"],
+        tables_digest=lineage["tables_digest"],
+        sampler=_sampler(lineage),
+        given_seeds=lineage["given_seeds"],
+        seed_query=lineage.get("seed_query"),
+        seeds=lineage["seeds"],
+        parameters=_parameters(lineage.get("parameters")),
+        epoch=lineage.get("epoch"),
+    )
+
+
+def _check_scheme(lineage: Mapping[Any, Any]) -> None:
+    scheme = lineage.get("rng", RNG_SCHEME)
+    if scheme == RNG_SCHEME:
+        return
+    newer = isinstance(scheme, str) and re.fullmatch(r"snapdb-\d+", scheme, re.ASCII)
+    what = f"install the snapdb that made it ({lineage.get('snapdb')!r:.40})" if newer else _GIVE
+    raise FormatError(
+        f"this lineage is of rng scheme {scheme!r:.40}, and snapdb {__version__} draws by {RNG_SCHEME}; {what}",
+        code="rng-scheme",
+    )
+
+
+def _check_fields(lineage: Mapping[Any, Any]) -> None:
+    """Nothing when all that is needed is there, and is what it should be."""
+    if "definition" in lineage and "sampler" not in lineage:
+        raise InputError(f"this is the lineage of snapshot {lineage.get('snapshot')}, which has no batches; {_GIVE}",
+                         code="lineage")  # fmt: skip
+    if missing := [name for name in ("rng", *_FIELDS) if name not in lineage]:
+        raise InputError(f"this lineage is cut short, or was made without a database: it has no {', '.join(missing)}; "
+                         f"{_GIVE}", code="lineage")  # fmt: skip
+    for name, kinds in (_FIELDS | _MORE).items():
+        value = lineage.get(name)
+        odd = isinstance(value, bool) and bool not in kinds
+        if odd or (not isinstance(value, kinds) and (name in _FIELDS or value is not None)):
+            raise _damaged(f"its {name} is {value!r:.60}")
+    if lineage.get("seed_query") is not None and not lineage["given_seeds"]:
+        raise _damaged("it has a seed_query though no seeds were given")
+    bounds = lineage["window"]
+    if len(bounds) != 2 or not all(one is None or (type(one) is int and -(2**63) <= one < 2**63) for one in bounds):
+        raise _damaged(f"its window is {bounds!r:.60}")
+    if not 0 < lineage["version"] <= lineage["tables_version"]:
+        raise _damaged(
+            f"it is of version {lineage['version']}, and its seeds are of version {lineage['tables_version']}"
+        )
+
+
+def _pinned(lineage: Mapping[Any, Any]) -> Pinned:
+    try:
+        text = json.dumps(lineage["pinned"])
+        found = decode(Pinned, text)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise _damaged("its pinned is no graph") from error
+    if definition_digest(json.loads(text)) != lineage["definition"]:
+        raise _damaged("its definition is not of what it has in pinned")
+    return found
+
+
+def _sampler(lineage: Mapping[Any, Any]) -> Sample:
+    try:
+        (statement,) = parse(lineage["sampler"])
+    except (ValueError, SnapdbError) as error:
+        raise _damaged(f"its sampler is no statement: {lineage['sampler']!r:.60}") from error
+    if not isinstance(statement, Sample) or statement.snapshot.text.lower() != lineage["snapshot"].lower():
+        raise _damaged(f"its sampler is no SAMPLE FROM {lineage['snapshot']}: {lineage['sampler']!r:.60}")
+    repeatable = statement.clauses.repeatable
+    if lineage["seed"] != (REPEATABLE if repeatable is None else repeatable.value):
+        raise _damaged(f"its seed is {lineage['seed']}, which is not what its sampler says")
+    return statement
+
+
+def _parameters(said: Any) -> Parameters:
+    try:
+        if isinstance(said, Mapping):
+            return {name: valued(one) for name, one in said.items()}
+        return None if said is None else [valued(one) for one in said]
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise _damaged(f"its parameters are {said!r:.60}") from error
+
+
+def _damaged(what: str) -> InputError:
+    return InputError(f"this lineage is damaged: {what}; {_GIVE}", code="lineage")

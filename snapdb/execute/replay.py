@@ -1,0 +1,198 @@
+"""A batch again, from its lineage: the snapshot, the tables and the seeds are found as they were then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from snapdb.errors import DatabaseError, DataError, InputError
+from snapdb.execute.create_snapshot import filed
+from snapdb.execute.create_text import create_text
+from snapdb.execute.lineage import named_parameters, tables_digest
+from snapdb.execute.opening import Opened, open_asked
+from snapdb.execute.operator import Engine
+from snapdb.execute.past import Past
+from snapdb.execute.sample import epoch_tasks
+from snapdb.execute.sample_rows import RowMaker
+from snapdb.execute.snapshot_files import make_files
+from snapdb.loading import Batch, BatchStream
+from snapdb.loading.lineage import seeds_digest
+from snapdb.plan import Context, optimize
+from snapdb.plan.asked import Parameters
+from snapdb.plan.fits import misfits
+from snapdb.plan.logical import CreateSnapshotPlan, SamplePlan
+from snapdb.plan.rules import Rule
+from snapdb.sampling import batches_in
+from snapdb.types import Snapshot
+
+__all__ = ["Replay"]
+
+_CHANGED = "SEEDS gives others now, for it reads what no version keeps (a file, registered data, another snapshot)"
+_OTHERS = "those that are given are others; give the same again, with the same further columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A batch that is wanted again, and all that it is made of."""
+
+    past: Past
+    epoch: int
+    number: int
+    """Of the batch within the epoch."""
+    seeds: Any
+    """Ids or a SELECT; None: the sampler's own."""
+    parameters: Parameters
+
+    @staticmethod
+    def of(past: Past, batch: Any, epoch: Any, seeds: Any, parameters: Parameters) -> Replay:
+        """What was asked for.
+
+        Raises:
+            InputError: there can be no such batch, or more must be given.
+        """
+        epoch = (past.epoch or 0) if epoch is None else epoch
+        for name, value in (("a batch", batch), ("an epoch", epoch)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+                raise InputError(f"{name} is a whole number from 0, found {value!r:.40}", code="no-such-batch")
+        if past.given_seeds and past.seed_query is None and seeds is None:
+            raise _missing("is of seeds that were given from Python, which a lineage does not hold", "seeds")
+        named = named_parameters(past.sampler.text, past.seed_query)
+        if named and parameters is None and past.parameters is None:
+            raise _missing(f"has a lineage without the values of {', '.join(sorted(named))}", "params")
+        return Replay(
+            past,
+            epoch,
+            batch,
+            past.seed_query if seeds is None else seeds,
+            past.parameters if parameters is None else parameters,
+        )
+
+    def batch(self, engine: Engine, rules: Sequence[Rule]) -> Batch:
+        """The batch, on the CPU; nothing of it is read later."""
+        with self._opened(engine, rules, "batches") as (plan, opened):
+            stream = BatchStream(opened.view, opened.seeds, plan.spec, threads=0, way=plan.way)
+            with stream:
+                stream.set_epoch(self.epoch)
+                return _whole(stream[self.number])
+
+    def rows(self, engine: Engine, rules: Sequence[Rule]) -> pa.Table:
+        """The rows that SAMPLE gives of the batch."""
+        with self._opened(engine, rules, "rows") as (plan, opened):
+            maker = RowMaker(opened, plan.spec, plan.way)
+            task = list(epoch_tasks(opened.seeds, plan.spec, self.epoch))[self.number]
+            return pa.Table.from_batches(maker.rows(task), maker.schema)
+
+    @contextmanager
+    def _opened(
+        self, engine: Engine, rules: Sequence[Rule], delivers: Literal["rows", "batches"]
+    ) -> Iterator[tuple[SamplePlan, Opened]]:
+        """The sampler and its seeds, as they were."""
+        past = self.past
+        _check_database(engine, past)
+        # A batch depends on none of these, and the machine that it was made on may have had other devices.
+        clauses = replace(past.sampler.clauses, device=None, backend=None, memory=None)
+        statement = replace(past.sampler, clauses=clauses)
+        with _standing(engine, rules, past) as snapshot:
+            then = replace(engine, context=_then(engine.context, past, snapshot, self.parameters))
+            plan, opened = open_asked(then, statement, self.seeds, rules, delivers)
+            try:
+                self._check(plan, opened)
+                yield plan, opened
+            finally:
+                opened.lease.release()
+
+    def _check(self, plan: SamplePlan, opened: Opened) -> None:
+        """Nothing when the seeds are those of then, and the batch is one of theirs."""
+        if seeds_digest(opened.seeds) != self.past.seeds:
+            why = _CHANGED if plan.outside is None else _OTHERS
+            raise DataError(f"the seeds are not those of this lineage: {why}", code="other-seeds")
+        batches = batches_in(opened.seeds.ids.size, plan.spec, self.epoch)
+        if self.number >= batches:
+            raise InputError(f"batch {self.number} was asked, but epoch {self.epoch} of this lineage has {batches} "
+                             "batches (they count from 0)", code="no-such-batch")  # fmt: skip
+
+
+def _missing(what: str, argument: str) -> InputError:
+    return InputError(f"this batch {what}; give the same again: {argument}=…", code="not-in-lineage")
+
+
+def _check_database(engine: Engine, past: Past) -> None:
+    """Nothing when all that was committed up to then is what is there."""
+    head, version = engine.context.catalog.version, past.tables_version
+    if version <= head and tables_digest(engine, version) == past.tables_digest:
+        return
+    found = f"its version {version} is another" if version <= head else f"its newest version is {head}"
+    raise DatabaseError(
+        f"{engine.home.path} is not the database of this lineage, which is of version {version} of {past.database}: "
+        f"{found}; say which one it is: database=… (--database)",
+        code="other-database",
+    )
+
+
+@contextmanager
+def _standing(engine: Engine, rules: Sequence[Rule], past: Past) -> Iterator[Snapshot]:
+    """A snapshot that holds what the lineage's held: one that is there, or one for the time of the block."""
+    known = engine.context.catalog.snapshots
+    if found := next((one for one in known.values() if past.fits(one)), None):
+        yield found
+        return
+    plan = _pinning(engine.context, past)
+    if engine.home.read_only:
+        raise _unwritable(engine.context, past, plan)
+    changed = optimize(plan, rules)
+    assert isinstance(changed, CreateSnapshotPlan)
+    made = make_files(engine, changed)
+    try:
+        yield filed(engine, changed, made)
+    finally:
+        engine.home.disk.remove(made.path)
+
+
+def _unwritable(context: Context, past: Past, plan: CreateSnapshotPlan) -> DatabaseError:
+    graph = context.catalog.graphs.get(plan.graph.name.lower())
+    stands = graph is not None and set(plan.graph.elements) <= set(graph.elements)
+    hint = f", or run there: {create_text(plan)}" if stands else ""
+    return DatabaseError(f"snapshot {past.snapshot} is not there any more as it was, and the database is opened for "
+                         f"reading only; open it for writing{hint}", code="read-only")  # fmt: skip
+
+
+def _pinning(context: Context, past: Past) -> CreateSnapshotPlan:
+    """What makes the lineage's snapshot again, under a name that is free."""
+    taken, tables = context.catalog.kind_of(past.snapshot) is not None, context.tables_at(past.version)
+    if problem := next(misfits(past.pinned.graph, tables), None):
+        raise InputError(f"this lineage is damaged: its graph does not fit version {past.version}: {problem}",
+                         code="lineage")  # fmt: skip
+    return CreateSnapshotPlan(
+        name=f"{past.snapshot}_of_version_{past.version}" if taken else past.snapshot,
+        graph=past.pinned.graph,
+        version=past.version,
+        tables=tables,
+        window=past.window,
+        unit=past.pinned.unit,
+        filters=past.pinned.filters,
+        replaces=None,
+    )
+
+
+def _then(context: Context, past: Past, snapshot: Snapshot, parameters: Parameters) -> Context:
+    """The database as the stream found it: the tables of its version, and its snapshot by its name."""
+    snapshots = {**context.catalog.snapshots, past.snapshot.lower(): replace(snapshot, name=past.snapshot)}
+    catalog = replace(
+        context.catalog,
+        version=past.tables_version,
+        tables=context.tables_at(past.tables_version),
+        snapshots=snapshots,
+    )
+    return replace(context, catalog=catalog, parameters=parameters)
+
+
+def _whole(batch: Batch) -> Batch:
+    """The batch with all that is read at first access, for the files of its snapshot may be gone then."""
+    columns: list[Mapping[Any, Any]] = [batch.e_id, batch.edge_time, batch.edge_weight, *batch.edge_features.values()]
+    for values in columns:
+        dict(values)
+    return batch

@@ -1,0 +1,64 @@
+"""Where a snapshot comes from, as plain values for JSON: enough to pin it again when it is gone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from snapdb.release import __version__
+from snapdb.storage.artefacts import digest_of
+from snapdb.storage.codec import encode
+from snapdb.storage.home import Home
+from snapdb.types import Filter, PropertyGraph, Snapshot, TimeUnit
+
+__all__ = ["Pinned", "definition_digest", "pinned", "snapshot_lineage"]
+
+_SHOWN = ("labels", "properties")
+"""What SQL shows of a graph's elements, which changes no batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What a snapshot is of, beside its version and its window."""
+
+    graph: PropertyGraph
+    """Reduced to the elements of the snapshot."""
+    filters: tuple[Filter, ...]
+    unit: TimeUnit | None
+    """What the window counts in."""
+
+
+def snapshot_lineage(snapshot: Snapshot, home: Home) -> dict[str, Any]:
+    """What a snapshot is, and which database it is in; a stream adds how it samples."""
+    plain = json.loads(encode(pinned(snapshot)))
+    return {
+        "snapshot": snapshot.name,
+        "graph": snapshot.graph.name,
+        "version": snapshot.version,
+        "window": [snapshot.window.start, snapshot.window.stop],
+        "definition": definition_digest(plain),
+        "pinned": plain,
+        "database": str(home.path),
+        "snapdb": __version__,
+    }
+
+
+def pinned(snapshot: Snapshot) -> Pinned:
+    """What a snapshot is of."""
+    return Pinned(snapshot.graph, snapshot.filters, snapshot.unit)
+
+
+def definition_digest(plain: Any) -> str:
+    """A digest of what is pinned, given as plain values: the same where only what SQL shows differs."""
+    return digest_of(_unshown(plain))
+
+
+def _unshown(plain: Any) -> Any:
+    match plain:
+        case dict():
+            return {name: _unshown(value) for name, value in plain.items() if name not in _SHOWN}
+        case list():
+            return [_unshown(value) for value in plain]
+        case _:
+            return plain

@@ -1,0 +1,143 @@
+"""Batches in a folder of files: written as a stream gives them, and read back byte for byte."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from snapdb.errors import CorruptError, FormatError
+from snapdb.loading.batch import Batch
+from snapdb.loading.containers import CONTAINERS, read, write
+from snapdb.loading.flat import flatten, restored
+from snapdb.storage.folder import Folder, FolderWriter, read_folder
+from snapdb.types.words import counted
+
+__all__ = ["BatchFolder", "BatchWriter", "read_batches"]
+
+
+class BatchWriter:
+    """Writes batches into a folder, one file each, on whichever threads call it."""
+
+    def __init__(self, folder: FolderWriter, format_: str) -> None:
+        self._folder, self._format = folder, format_
+        self._schema: dict[str, str] = {}
+
+    def __call__(self, batch: Batch) -> int:
+        """The bytes of a batch's file, which is written."""
+        flat = flatten(batch)
+        epoch, number = batch.index
+        name = f"epoch-{epoch}/batch-{number:06d}.{self._format}"
+        with open(self._folder.file(name), "wb") as file:
+            write(self._format, flat, file)
+        self._schema = {path: fact.type for path, fact in flat.arrays().items()}  # that of any batch
+        return self._folder.wrote(name, epoch=epoch, batch=number, seeds=batch.batch_size)
+
+    def finish(self, lineage: Mapping[str, Any], epochs: int) -> None:
+        """Puts the folder in its place, once every batch is written."""
+        self._folder.finish({
+            "kind": "batches",
+            "file_format": self._format,
+            "epochs": epochs,
+            "schema": self._schema,
+            "lineage": dict(lineage),
+        })  # fmt: skip
+
+
+class BatchFolder(Dataset[Batch]):
+    """The batches of an exported folder, epoch after epoch, just as the stream gave them.
+
+    It is a Dataset: torch's DataLoader takes it with `batch_size=None`, shuffled or not, with any number of workers.
+    """
+
+    def __init__(self, folder: Folder, *, verify: bool = True) -> None:
+        """Lists the batches; `verify` has each file compared with its sha256 whenever it is read.
+
+        Raises:
+            CorruptError: the manifest does not tell which batch is where.
+            FormatError: the files are of a format that a newer snapdb has.
+        """
+        self._folder, self._verify = folder, verify
+        self._format = str(folder.manifest.get("file_format"))
+        if self._format not in CONTAINERS:
+            raise FormatError(
+                f"{folder.path} has files of format {self._format!r}; this snapdb reads {', '.join(CONTAINERS)}",
+                code="newer-format",
+            )
+        try:
+            places = {(int(facts["epoch"]), int(facts["batch"])): name for name, facts in folder.files.items()}
+            self.lineage: Mapping[str, Any] = folder.manifest["lineage"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptError(
+                f"the manifest of {folder.path} does not tell which batch is where; export it again",
+                code="damaged-file",
+            ) from error
+        self._names = [places[place] for place in sorted(places)]
+        self._epochs = [epoch for epoch, _ in sorted(places)]
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the folder's manifest.json says."""
+        return self._folder.manifest
+
+    @property
+    def epochs(self) -> list[int]:
+        """The epochs that are here."""
+        return sorted(set(self._epochs))
+
+    def epoch(self, number: int) -> BatchFolder:
+        """The batches of one epoch."""
+        if number not in self._epochs:
+            raise IndexError(
+                f"epoch {number} was asked, but the folder has {', '.join(map(str, self.epochs)) or 'none'}"
+            )
+        files = {name: facts for name, facts in self._folder.files.items() if facts["epoch"] == number}
+        return BatchFolder(replace(self._folder, files=files), verify=self._verify)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __getitem__(self, index: int) -> Batch:
+        """The batch at a place, counted from 0 over the epochs.
+
+        Raises:
+            CorruptError: its file is missing or damaged.
+        """
+        if isinstance(index, bool) or not isinstance(index, int):
+            raise TypeError(f"batches are numbered from 0: a whole number is needed, found {index!r}")
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"batch {index} was asked, but there are {len(self)} here (they count from 0)")
+        name = self._names[index]
+        content = self._folder.checked(name, digest=self._verify)
+        try:
+            return restored(read(self._format, content))
+        except Exception as error:  # a parser may raise anything at damaged bytes
+            raise CorruptError(
+                f"{self._folder.path / name} is no {self._format} file of a batch; export it again",
+                code="damaged-file",
+            ) from error
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (self[index] for index in range(len(self)))
+
+    def __repr__(self) -> str:
+        epochs = counted(len(self.epochs), "epoch")
+        return f"BatchFolder({counted(len(self), 'batch', 'batches')} of {epochs} in {self._folder.path})"
+
+
+def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchFolder:
+    """The batches of a folder that COPY (SAMPLE …) TO or `snapdb export` wrote, byte for byte as the stream gave them.
+
+    Args:
+        path: The folder.
+        verify: Compare each file with the sha256 in the manifest when it is read.
+
+    Raises:
+        InputError: there is no such folder, or it holds something else.
+        FormatError: a newer snapdb wrote it.
+        CorruptError: the manifest is damaged; so is reading a batch whose file is missing or damaged.
+    """
+    return BatchFolder(read_folder(path, "batches"), verify=verify)

@@ -1,0 +1,67 @@
+"""The epochs of a seed set: how many batches each has, which are a rank's, and which seeds a batch holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.loading.maker import Task
+from snapdb.loading.shares import Share, Sharing
+from snapdb.sampling import Seeds, batches_before, batches_in, epoch_order, full_batches_in
+from snapdb.types import SampleSpec
+
+__all__ = ["Epochs"]
+
+
+class Epochs:
+    """What a rank has of each epoch. The order of the seeds is worked out once an epoch."""
+
+    def __init__(self, seeds: Seeds, spec: SampleSpec, sharing: Sharing) -> None:
+        self.seeds, self.spec, self.sharing = seeds, spec, sharing
+        self._order: tuple[int, npt.NDArray[np.int64]] | None = None
+
+    def batches(self, epoch: int) -> int:
+        """How many batches an epoch has, over all ranks."""
+        return batches_in(self.seeds.ids.size, self.spec, epoch)
+
+    def share(self, epoch: int, start: int = 0) -> Share:
+        """The batches that are this rank's, where `start` were consumed over all ranks."""
+        return self.sharing.share(self.batches(epoch), full_batches_in(self.seeds.ids.size, self.spec, epoch), start)
+
+    def task(self, epoch: int, index: int) -> Task:
+        """This rank's batch of the epoch at an index, from the end where that is negative.
+
+        Raises:
+            IndexError: the rank has fewer batches.
+            TypeError: the index is no whole number.
+        """
+        if isinstance(index, bool) or not isinstance(index, int):
+            raise TypeError(f"batches are numbered from 0: a whole number is needed, found {index!r}")
+        places = self.share(epoch).places
+        if not -len(places) <= index < len(places):
+            raise IndexError(
+                f"batch {index} was asked, but an epoch has {len(places)} batches here (they count from 0)"
+            )
+        return next(self.tasks(epoch, [places[index]]))
+
+    def tasks(self, epoch: int, places: Iterable[int]) -> Iterator[Task]:
+        """The batches at places of the epoch, whose end is followed by its start again."""
+        order, size = self._ordinals(epoch), self.spec.batch_size
+        batches, before = self.batches(epoch), batches_before(self.seeds.ids.size, self.spec, epoch)
+        for place in places:
+            again, index = divmod(place, batches)
+            ordinals = order[index * size : (index + 1) * size]
+            yield Task((epoch, index), before + index, ordinals, padding=again > 0)
+
+    def _ordinals(self, epoch: int) -> npt.NDArray[np.int64]:
+        """The epoch's seed order, kept for the epoch."""
+        if (kept := self._order) is None or kept[0] != epoch:
+            spec = self.spec
+            kept = self._order = epoch, epoch_order(self.seeds, spec.seed, epoch, spec.order, spec.subset)
+        return kept[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_order": None}

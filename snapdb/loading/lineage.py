@@ -1,0 +1,49 @@
+"""What a batch says about where it comes from: enough to make it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+
+from snapdb.graph.view import GraphView
+from snapdb.release import __version__
+from snapdb.sampling import Seeds
+from snapdb.types import RNG_SCHEME, SampleSpec
+
+__all__ = ["seeds_digest", "stream_lineage"]
+
+
+def stream_lineage(
+    view: GraphView, spec: SampleSpec, seeds: str, rules: Mapping[str, Any], epoch: int
+) -> dict[str, Any]:
+    """The lineage of the batches of one epoch, as plain values for JSON.
+
+    Args:
+        seeds: `seeds_digest` of the seed set.
+        rules: what `audit` holds the batches to.
+    """
+    return {
+        **view.lineage,
+        "sampler": spec.text,
+        "seeds": seeds,
+        "rng": RNG_SCHEME,
+        "seed": spec.seed,
+        "generation": 0,
+        "epoch": epoch,
+        "rules": dict(rules),
+        "snapdb": __version__,
+    }
+
+
+def seeds_digest(seeds: Seeds) -> str:
+    """A name for a seed set in its canonical order, with all that its query gives of each seed."""
+    digest = sha256(f"{seeds.type}\0{seeds.ids.size}".encode())
+    for values in (seeds.ids, seeds.y, seeds.query_order, seeds.time, *(seeds.ends or (None, None))):
+        digest.update(b"\0" if values is None else np.ascontiguousarray(values).tobytes())
+    for name, values in seeds.columns.items():
+        digest.update(f"{name}\0{values.dtype}\0".encode())
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()

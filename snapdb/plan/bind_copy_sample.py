@@ -1,0 +1,47 @@
+"""COPY (SAMPLE …) TO: which batches go into which folder, and as what files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snapdb.errors import BindError, ParseError
+from snapdb.plan.bind_sample import bind_sample
+from snapdb.plan.export_options import Chosen, chosen_format, export_options
+from snapdb.plan.logical import BatchFormat, CopySamplePlan
+from snapdb.plan.scope import Context
+from snapdb.sql.ast import CopySampleTo
+
+__all__ = ["bind_copy_sample"]
+
+_STATEMENT = "COPY (SAMPLE …) TO"
+_FORMATS: dict[str, BatchFormat] = {
+    "arrow": "arrow", "parquet": "parquet", "npz": "npz", "safetensors": "safetensors", "pt": "pt",
+}  # fmt: skip
+_OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
+
+
+def bind_copy_sample(statement: CopySampleTo, context: Context) -> CopySamplePlan:
+    """The sampler whose batches are written, and how."""
+    if not statement.path.strip():
+        raise BindError(f"{_STATEMENT} needs a path", span=statement.path_span, code="bad-path")
+    options = export_options(_STATEMENT, statement.options, _OPTIONS)
+    sample = bind_sample(statement.sample, context)
+    if (said := options.get("epochs")) is not None:
+        _check_epochs(statement, said)
+        sample = replace(sample, epochs=said.value)
+    return CopySamplePlan(
+        replace(sample, delivers="batches"),
+        statement.path,
+        statement.path_span,
+        _FORMATS[chosen_format(_STATEMENT, options, _FORMATS)],
+        overwrite=options["overwrite"].value if "overwrite" in options else False,
+    )
+
+
+def _check_epochs(statement: CopySampleTo, said: Chosen) -> None:
+    """Refuse what is no number of epochs, and a second one beside that of the SAMPLE itself."""
+    if said.value < 1:
+        raise BindError(f"EPOCHS needs at least 1, found {said.value}", span=said.span, code="out-of-range")
+    if statement.sample.clauses.epochs is not None:
+        raise ParseError("EPOCHS is given in SAMPLE and as an option; keep one", span=said.span,
+                         code="duplicate-clause")  # fmt: skip

@@ -1,0 +1,191 @@
+"""PyG's NeighborLoader and LinkNeighborLoader over snapdb: threads work ahead, and batches are fixed by a seed."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self, Unpack
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.loader import LinkNeighborLoader, NeighborLoader
+from torch_geometric.sampler import HeteroSamplerOutput, NegativeSampling, SamplerOutput
+
+from snapdb.errors import InputError
+from snapdb.kernels.order import shuffle
+from snapdb.loading.ordered import Ordered
+from snapdb.pyg.gathered import gathering
+from snapdb.pyg.memory import in_memory
+from snapdb.pyg.options import Given, LoaderOptions, read_options
+from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
+from snapdb.pyg.snapshot import SnapshotGraph
+from snapdb.sampling.keys import seed_order_key
+
+__all__ = ["link_loader", "loader"]
+
+
+def loader(
+    data: Data | HeteroData | SnapshotGraph,
+    num_neighbors: Any,
+    input_nodes: Any = None,
+    input_time: Tensor | None = None,
+    **options: Unpack[LoaderOptions],
+) -> NeighborLoader:
+    """A NeighborLoader whose batches snapdb draws: the same arguments, the same fields.
+
+    The same seed gives the same batches on any number of threads. An iteration is one epoch, the next one the next.
+
+    Args:
+        data: PyG's Data or HeteroData, whose edges are taken as they are now, or what `snapdb.pyg.open` gives.
+        num_neighbors: A list, or a mapping from edge types to lists; -1 takes all.
+        input_nodes: A mask, numbers, or (node type, either); None: all nodes.
+        input_time: The seeds' times; None: those that nodes have. What happens at that time is seen, as PyG sees it.
+        options: NeighborLoader's other arguments and `seed`; see LoaderOptions.
+
+    Raises:
+        InputError: an option cannot be done here; the message tells what to do.
+    """
+    given = read_options(num_neighbors, options)
+    return _Nodes(given, data, _seeds(data, input_nodes), input_time=input_time)
+
+
+def link_loader(
+    data: Data | HeteroData | SnapshotGraph,
+    num_neighbors: Any,
+    edge_label_index: Any = None,
+    edge_label: Tensor | None = None,
+    edge_label_time: Tensor | None = None,
+    neg_sampling: NegativeSampling | str | None = None,
+    **options: Unpack[LoaderOptions],
+) -> LinkNeighborLoader:
+    """A LinkNeighborLoader whose batches snapdb draws: the same arguments, the same fields.
+
+    Negatives are as PyG's: any two nodes, or any destination, true neighbours among them. They are others in each
+    epoch, and fixed by the seed. As with PyG, the seed edges are among those that a batch samples.
+
+    Args:
+        data: PyG's Data or HeteroData, whose edges are taken as they are now, or what `snapdb.pyg.open` gives.
+        num_neighbors: A list, or a mapping from edge types to lists; -1 takes all.
+        edge_label_index: [2, edges], an edge type, or (edge type, [2, edges]); None: all edges.
+        edge_label: [edges] labels.
+        edge_label_time: [edges] times, with time_attr.
+        neg_sampling: 'binary', 'triplet' or a NegativeSampling.
+        options: LinkNeighborLoader's other arguments and `seed`; see LoaderOptions.
+
+    Raises:
+        InputError: an option cannot be done here; the message tells what to do.
+    """
+    given = read_options(num_neighbors, options)
+    ends = data.link_index(edge_label_index) if isinstance(data, SnapshotGraph) else edge_label_index
+    labels = {"edge_label": edge_label, "edge_label_time": edge_label_time, "neg_sampling": neg_sampling}
+    return _Links(given, data, ends, **labels)
+
+
+class _Threaded:
+    """A loader of PyG's whose batches are made ahead by threads, each drawn by its number."""
+
+    batch_size: int | None
+    batch_sampler: Any
+    data: Any
+    dataset: Any
+    filter_fn: Callable[[Any], Any]
+    input_data: Any
+    pin_memory: bool
+    sampler: Any
+
+    def __init__(self, given: Given, data: Data | HeteroData | SnapshotGraph, seeds: Any, **asked: Any) -> None:
+        words, passed, stores = given.words, dict(given.passed), data
+        if isinstance(data, SnapshotGraph):
+            draws, stores = data.drawing(words, given.seed), data.data
+            passed["transform"] = _Chain(data.with_edge_features, passed.get("transform"))
+        else:
+            draws = SnapSampler(Neighbourhoods(in_memory(data, words.time_attr, words.weight_attr), words, given.seed))
+        # The first base of both is this class, the second PyG's loader, whose arguments these are.
+        start: Any = super().__init__
+        start(stores, words.num_neighbors, seeds, neighbor_sampler=draws, time_attr=words.time_attr, **asked, **passed)
+        self._given, self._draws, self._epoch = given, draws, 0
+        draws.open_for(self.input_data.input_type)  # what cannot be drawn is refused now
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes this the epoch of the next iteration; the one after it gives the next."""
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[Data | HeteroData]:
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        given = self._given
+        results = Ordered(self._made, self._tasks(epoch), threads=given.threads, room=lambda under_way: given.ahead)
+        try:
+            yield from results
+        finally:
+            results.close()
+
+    def _tasks(self, epoch: int) -> Iterator[tuple[int, Tensor]]:
+        """Each batch's number over all epochs, and the places of its seeds."""
+        count = len(self.dataset)
+        order = torch.arange(count)
+        if self._given.shuffle:
+            order = torch.from_numpy(shuffle(seed_order_key(self._given.seed, epoch), count))
+        size = self.batch_size
+        whole = len(self.batch_sampler) if size is None else -(-len(self.sampler) // size)
+        for index, places in enumerate(self.batch_sampler):
+            yield epoch * whole + index, order[torch.as_tensor(places, dtype=torch.int64)]
+
+    def _made(self, task: tuple[int, Tensor]) -> Data | HeteroData:
+        """The batch, on any thread."""
+        number, places = task
+        drawn = self._sampled(self._draws.keyed(number), self.input_data[places])
+        batch = self._gathering().filter_fn(drawn)
+        return batch.pin_memory() if self.pin_memory and torch.cuda.is_available() else batch
+
+    def _gathering(self) -> Self:
+        """This loader with its data as it is now, whose rows are gathered."""
+        if not isinstance(self.data, Data | HeteroData):
+            return self
+        view = copy.copy(self)
+        view.data = gathering(self.data)
+        return view
+
+    @abstractmethod
+    def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
+        """What the seeds of this kind of loader draw."""
+
+
+class _Nodes(_Threaded, NeighborLoader):  # type: ignore[misc]  # PyG's classes are not typed
+    """Nodes are seeds."""
+
+    def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
+        return draws.sample_from_nodes(inputs)
+
+
+class _Links(_Threaded, LinkNeighborLoader):  # type: ignore[misc]  # PyG's classes are not typed
+    """Edges are seeds."""
+
+    def _sampled(self, draws: SnapSampler, inputs: Any) -> SamplerOutput | HeteroSamplerOutput:
+        return draws.sample_from_edges(inputs, neg_sampling=self.neg_sampling)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """One function, then another if there is one."""
+
+    first: Callable[[Any], Any]
+    second: Callable[[Any], Any] | None
+
+    def __call__(self, batch: Any) -> Any:
+        changed = self.first(batch)
+        return changed if self.second is None else self.second(changed)
+
+
+def _seeds(data: Data | HeteroData | SnapshotGraph, input_nodes: Any) -> Any:
+    """The seeds as PyG takes them for this data."""
+    if isinstance(data, SnapshotGraph):
+        return data.input_nodes(input_nodes)
+    if isinstance(data, HeteroData) and input_nodes is None:
+        raise InputError(
+            f"input_nodes names the type of the seeds, of {', '.join(map(repr, data.node_types))}, or (type, nodes)",
+            code="pyg-argument",
+        )
+    return input_nodes

@@ -1,0 +1,124 @@
+"""What PyG's loaders are given by name: what is drawn, how it is run, and what is PyG's own to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypedDict
+
+from torch import Tensor
+
+from snapdb.errors import InputError
+from snapdb.loading.options import cores
+from snapdb.pyg.words import Words
+
+__all__ = ["Given", "LoaderOptions", "read_options"]
+
+DRAWING = frozenset(field.name for field in fields(Words))
+RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})
+PASSED = frozenset({"batch_size", "drop_last", "sampler", "batch_sampler", "pin_memory", "input_id", "custom_cls",
+                    "transform", "transform_sampler_output", "neg_sampling_ratio"})  # fmt: skip
+"""What PyG and torch do with it, they do here."""
+IDLE = frozenset({"persistent_workers", "filter_per_worker", "timeout", "in_order", "pin_memory_device", "dataset",
+                  "collate_fn"})  # fmt: skip
+"""What has no meaning where threads stand in for worker processes: it is left aside."""
+REFUSED = {
+    "neighbor_sampler": "snapdb draws the neighbours; give a sampler of your own to PyG's NodeLoader or LinkLoader",
+    "generator": "order and draws are fixed by seed=…; give that",
+    "worker_init_fn": "threads of this process make the batches; leave it out",
+    "multiprocessing_context": "threads of this process make the batches; leave it out",
+}
+
+
+class LoaderOptions(TypedDict, total=False):
+    """What both loaders take by name, as PyG's take it, and `seed`."""
+
+    replace: bool
+    subgraph_type: Any
+    disjoint: bool
+    temporal_strategy: str
+    time_attr: str | None
+    weight_attr: str | None
+    is_sorted: bool
+    directed: bool
+    transform: Callable[[Any], Any] | None
+    """Runs on the threads that make batches; let it be a pure function."""
+    transform_sampler_output: Callable[[Any], Any] | None
+    seed: int
+    """Fixes the order of seeds and all draws; PyG asks torch's generator instead."""
+    batch_size: int
+    shuffle: bool
+    drop_last: bool
+    sampler: Any
+    batch_sampler: Any
+    num_workers: int
+    """How many threads make batches; 0 takes all cores."""
+    prefetch_factor: int | None
+    """How many batches each of them may have ready or under way."""
+    pin_memory: bool
+    input_id: Tensor | None
+    custom_cls: Any
+    neg_sampling_ratio: float | None
+    persistent_workers: bool
+    """Like the rest below: nothing depends on it, or it is refused."""
+    filter_per_worker: bool | None
+    timeout: float
+    in_order: bool
+    pin_memory_device: str
+    dataset: Any
+    collate_fn: Any
+    neighbor_sampler: Any
+    generator: Any
+    worker_init_fn: Any
+    multiprocessing_context: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The options of a loader."""
+
+    words: Words
+    seed: int
+    shuffle: bool
+    threads: int
+    ahead: int
+    """Batches that may be ready or under way."""
+    passed: Mapping[str, Any]
+    """For PyG's loader and torch's."""
+
+
+def read_options(num_neighbors: Any, options: LoaderOptions) -> Given:
+    """What was asked for.
+
+    Raises:
+        InputError: an option cannot be done, or is none; the message tells what to do.
+    """
+    given: Mapping[str, Any] = options
+    _check(given)
+    threads = given.get("num_workers", 0) or cores()
+    return Given(
+        Words(num_neighbors, **{name: value for name, value in given.items() if name in DRAWING}),
+        given.get("seed", 0),
+        given.get("shuffle", False),
+        threads,
+        threads * (given.get("prefetch_factor") or 2),
+        {name: value for name, value in given.items() if name in PASSED},
+    )
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    for name, why in REFUSED.items():
+        if given.get(name) is not None:
+            raise InputError(f"{name} was given to a loader of snapdb.pyg, but {why}", code="pyg-argument")
+    if unknown := given.keys() - DRAWING - RUNNING - PASSED - IDLE - REFUSED.keys():
+        raise InputError(
+            f"the loaders of snapdb.pyg take no {min(unknown)!r}; they take PyG's arguments, DataLoader's, and seed",
+            code="pyg-argument",
+        )
+    if given.get("shuffle") and (given.get("sampler") is not None or given.get("batch_sampler") is not None):
+        raise InputError(
+            "shuffle=True was given with a sampler, which orders the seeds itself; leave one of them out",
+            code="pyg-argument",
+        )
+    if given.get("batch_size", 1) is None:
+        raise InputError("batch_size=None was given; say how many seeds a batch has", code="pyg-argument")

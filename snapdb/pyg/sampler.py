@@ -1,0 +1,264 @@
+"""A sampler for PyG's loaders that draws as snapdb does: keyed by a number, which is torch's or the caller's."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch_geometric.sampler import (
+    BaseSampler,
+    EdgeSamplerInput,
+    HeteroSamplerOutput,
+    NegativeSampling,
+    NodeSamplerInput,
+    NumNeighbors,
+    SamplerOutput,
+)
+from torch_geometric.sampler.base import SubgraphType
+from torch_geometric.sampler.neighbor_sampler import edge_sample
+
+from snapdb.errors import BindError, DataError, InputError
+from snapdb.kernels.rng import fold_parts
+from snapdb.loading.rows import tensor_of
+from snapdb.pyg.graph import PygGraph, whole_times
+from snapdb.pyg.negatives import Negatives
+from snapdb.pyg.words import Words
+from snapdb.sampling import Entry, Group, Sampler, Subgraph
+from snapdb.sampling.keys import Domain
+from snapdb.types import Relation
+
+__all__ = ["Neighbourhoods", "SnapSampler"]
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Neighbourhoods:
+    """Draws neighbourhoods in one graph, a pure function of who enters and of a number. Threads share it."""
+
+    graph: PygGraph
+    words: Words
+    seed: int
+    _open: dict[str, tuple[Sampler, deque[Any]]] = field(default_factory=dict)
+    """By seed type, a sampler and the scratch that no thread uses."""
+
+    def opened(self, seed_type: str) -> tuple[Sampler, deque[Any]]:
+        """The sampler for seeds of a type, and its scratch; checks weights and numbers of neighbours at first."""
+        if seed_type not in self._open:
+            spec = self.words.spec(self.graph, seed_type, self.seed)
+            self._open.setdefault(seed_type, (Sampler(self.graph.view, spec), deque()))
+        return self._open[seed_type]
+
+    def draw(self, entry: Entry, number: int) -> Subgraph:
+        """The neighbourhood of those who enter, by a number that stands where the batch's does."""
+        sampler, idle = self.opened(entry.groups[0].type)
+        for group in entry.groups:
+            if group.type not in sampler.node_types:
+                raise InputError(
+                    f"seeds of type {group.type!r} were given beside others, but no edge type leads to or from it; "
+                    "add the edge type of the seeds to the graph",
+                    code="pyg-argument",
+                )
+        try:
+            scratch = idle.pop()
+        except IndexError:
+            scratch = sampler.scratch()
+        subgraph = sampler.sample(entry, number, scratch)
+        idle.append(scratch)  # after a failure it may be half-written, and is dropped
+        return subgraph
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """For DataLoader workers that are spawned: scratch stays behind."""
+        return Neighbourhoods, (self.graph, self.words, self.seed)
+
+
+@dataclass(frozen=True)
+class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not typed
+    """PyG's BaseSampler over snapdb: give it to NodeLoader or LinkLoader.
+
+    What it draws follows `torch.manual_seed`, as PyG's own sampler does; `keyed` fixes it by a number instead.
+    """
+
+    neighbourhoods: Neighbourhoods
+    number: int | None = None
+    """Which draws; None: torch's generator says, anew at each call."""
+
+    @property
+    def num_neighbors(self) -> NumNeighbors:
+        return self.neighbourhoods.words.counts
+
+    @property
+    def disjoint(self) -> bool:
+        return self.neighbourhoods.words.trees
+
+    def open_for(self, seeds: str | tuple[str, str, str] | None) -> None:
+        """Gets ready for seeds of a type, which refuses now what could not be drawn from them."""
+        types = self.neighbourhoods.graph.node_types
+        self.neighbourhoods.opened(types[0] if seeds is None else seeds if isinstance(seeds, str) else seeds[0])
+
+    def keyed(self, number: int) -> SnapSampler:
+        """The same sampler, whose draws and negatives are those of a number, whoever asks and however often."""
+        return replace(self, number=number)
+
+    def sample_from_nodes(self, inputs: NodeSamplerInput, **_: Any) -> SamplerOutput | HeteroSamplerOutput:
+        """The neighbourhood of nodes.
+
+        Raises:
+            BindError: trees are bounded by time, and the nodes have none.
+            DataError: nodes are not in the snapshot.
+        """
+        seeds = inputs.node if inputs.input_type is None else {inputs.input_type: inputs.node}
+        times = inputs.time if inputs.time is None or inputs.input_type is None else {inputs.input_type: inputs.time}
+        out = self._drawn(seeds, times, ordinals=inputs.input_id)
+        out.metadata = (inputs.input_id, inputs.time)
+        return self._whole(out)
+
+    def sample_from_edges(
+        self, inputs: EdgeSamplerInput, neg_sampling: NegativeSampling | None = None
+    ) -> SamplerOutput | HeteroSamplerOutput:
+        """The neighbourhood of the ends of edges and of their negatives, which are drawn as PyG draws them.
+
+        Raises:
+            BindError: trees are bounded by time, and the edges have none.
+            DataError: ends are not in the snapshot.
+        """
+        graph = self.neighbourhoods.graph
+        if neg_sampling is not None:
+            neg_sampling = self._negatives(neg_sampling, inputs.input_type)
+        node_time: Any = None
+        if graph.node_time:
+            node_time = graph.node_time[graph.node_types[0]] if graph.single else dict(graph.node_time)
+        return self._whole(edge_sample(inputs, self._drawn, graph.num_nodes, self.disjoint, node_time, neg_sampling))
+
+    def _negatives(self, asked: NegativeSampling, input_type: tuple[str, str, str] | None) -> Negatives:
+        """PyG's negatives of this number, among the nodes that are there."""
+        graph, generator = self.neighbourhoods.graph, None
+        if self.number is not None:
+            key = fold_parts(self.neighbourhoods.seed, Domain.NEG, self.number)
+            generator = torch.Generator().manual_seed(int(key) >> 1)
+        source, destination = (graph.node_types[0],) * 2 if input_type is None else (input_type[0], input_type[-1])
+        return Negatives(asked, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
+
+    def _whole(self, out: SamplerOutput | HeteroSamplerOutput) -> SamplerOutput | HeteroSamplerOutput:
+        """With the ways back of its edges, where those are asked for."""
+        both = SubgraphType(self.neighbourhoods.words.subgraph_type) == SubgraphType.bidirectional
+        return out.to_bidirectional(keep_orig_edges=False) if both else out
+
+    def _drawn(
+        self,
+        seeds: Tensor | Mapping[str, Tensor],
+        times: Tensor | Mapping[str, Tensor] | None = None,
+        *,
+        ordinals: Tensor | None = None,
+    ) -> SamplerOutput | HeteroSamplerOutput:
+        """What PyG's samplers answer: seeds first, by type; of disjoint trees each seed is the root of one."""
+        graph = self.neighbourhoods.graph
+        by_type = seeds if isinstance(seeds, Mapping) else {graph.node_types[0]: seeds}
+        entry = self._entry({name: _numbers(ids) for name, ids in by_type.items()}, times, ordinals)
+        number = int(torch.randint(2**62, ())) if self.number is None else self.number
+        subgraph = self.neighbourhoods.draw(entry, number)
+        return _single(graph, subgraph) if graph.single else _by_type(graph, subgraph)
+
+    def _entry(
+        self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
+    ) -> Entry:
+        """Who enters."""
+        self._check_there(seeds)
+        bounds = np.cumsum([0, *(ids.size for ids in seeds.values())])
+        trees = np.arange(bounds[-1], dtype=np.int64)
+        groups = tuple(
+            Group(name, ids, trees[low:high])
+            for (name, ids), low, high in zip(seeds.items(), bounds, bounds[1:], strict=False)
+        )
+        return Entry(groups, trees if ordinals is None else _numbers(ordinals), self._moments(seeds, times, trees.size))
+
+    def _check_there(self, seeds: Mapping[str, Int64s]) -> None:
+        view = self.neighbourhoods.graph.view
+        for name, ids in seeds.items():
+            alive = view.alive[name]
+            if alive is not None and not alive[ids].all():
+                missing = ids[~alive[ids]]
+                raise DataError(
+                    f"{missing.size} of {ids.size} seeds of type {name} are not in the snapshot (dense ids "
+                    f"{', '.join(map(str, missing[:3]))}); take those that `there({name!r})` lists",
+                    code="unknown-seed",
+                )
+
+    def _moments(
+        self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, count: int
+    ) -> Int64s | None:
+        """[seeds] the time of each; of trees without time any."""
+        if not self.disjoint:
+            return None
+        if self.neighbourhoods.words.time_attr is None:
+            return np.zeros(count, np.int64)
+        found = times if isinstance(times, Mapping) or times is None else {next(iter(seeds)): times}
+        if found is None:
+            found = self._own_times(seeds)
+        return np.concatenate([whole_times("the seeds' time", found[name]).numpy() for name in seeds])
+
+    def _own_times(self, seeds: Mapping[str, Int64s]) -> Mapping[str, Tensor]:
+        """Since when the seeds are there."""
+        known, attr = self.neighbourhoods.graph.node_time, self.neighbourhoods.words.time_attr
+        if missing := [name for name in seeds if name not in known]:
+            raise BindError(
+                f"trees are bounded by {attr!r}, but seeds of type {missing[0]!r} have no time of their own; give "
+                "input_time (of edges edge_label_time)",
+                code="needs-seed-time",
+            )
+        return {name: known[name][ids] for name, ids in seeds.items()}
+
+
+def _numbers(values: Tensor) -> Int64s:
+    """Whole numbers of any width as kernels read them."""
+    return np.ascontiguousarray(values.numpy(), np.int64)
+
+
+def _single(graph: PygGraph, drawn: Subgraph) -> SamplerOutput:
+    (name,), (relation,) = graph.node_types, graph.relations.values()
+    row, col = tensor_of(drawn.edges[relation].index)
+    return SamplerOutput(
+        tensor_of(drawn.nodes[name]),
+        row,
+        col,
+        _edge_ids(graph, drawn, relation),
+        None if drawn.trees is None else tensor_of(drawn.trees[name]),
+        num_sampled_nodes=list(drawn.nodes_per_hop[name]),
+        num_sampled_edges=_per_hop(drawn, relation),
+    )
+
+
+def _by_type(graph: PygGraph, drawn: Subgraph) -> HeteroSamplerOutput:
+    """Every type is there, if empty."""
+    walks = {tuple(key): relation for key, relation in graph.relations.items()}
+    index = {key: tensor_of(drawn.edges[relation].index) for key, relation in walks.items()}
+    none, hops = torch.empty(0, dtype=torch.int64), len(drawn.hops)
+    known = {name: tensor_of(ids) for name, ids in drawn.nodes.items()}
+    trees = None
+    if drawn.trees is not None:
+        found = {name: tensor_of(values) for name, values in drawn.trees.items()}
+        trees = {name: found.get(name, none) for name in graph.node_types}
+    return HeteroSamplerOutput(
+        {name: known.get(name, none) for name in graph.node_types},
+        {key: ends[0] for key, ends in index.items()},
+        {key: ends[1] for key, ends in index.items()},
+        {key: _edge_ids(graph, drawn, relation) for key, relation in walks.items()},
+        trees,
+        num_sampled_nodes={name: list(drawn.nodes_per_hop.get(name, [0] * (hops + 1))) for name in graph.node_types},
+        num_sampled_edges={key: _per_hop(drawn, relation) for key, relation in walks.items()},
+    )
+
+
+def _edge_ids(graph: PygGraph, drawn: Subgraph, relation: Relation) -> Tensor:
+    ids = graph.view.adjacency(relation).edge_id.read(drawn.edges[relation].position)
+    return tensor_of(ids.astype(np.int64, copy=False))
+
+
+def _per_hop(drawn: Subgraph, relation: Relation) -> list[int]:
+    return [sum(block.position.size for block in hop if block.relation == relation) for hop in drawn.hops]

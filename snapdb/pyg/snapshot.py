@@ -1,0 +1,206 @@
+"""A snapshot opened for PyG: its stores, its sampler, and the way between the user's ids and PyG's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from torch import Tensor
+from torch_geometric.data import Data, HeteroData
+
+from snapdb.database import Database
+from snapdb.errors import BindError, DataError, InputError
+from snapdb.graph.features import HistoryFeature
+from snapdb.pyg.graph import PygGraph
+from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
+from snapdb.pyg.stores import SnapshotEdges, SnapshotFeatures
+from snapdb.pyg.words import Words
+from snapdb.storage.locks import Lease
+from snapdb.types import Relation
+
+__all__ = ["SnapshotGraph", "open"]
+
+TIME, WEIGHT = "edge_time", "edge_weight"
+"""What time_attr and weight_attr name: the graph's EVENT TIME and WEIGHT, as batches call them."""
+
+
+def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph:  # noqa: A001  # snapdb.pyg.open
+    """A snapshot as PyG's loaders take it; its files stay until it is closed.
+
+    Args:
+        db: The database.
+        snapshot: The snapshot's name.
+        reverse: Also give each edge type against its direction, as (destination, 'rev_' + edge, source): what
+            ToUndirected does to a HeteroData, without a copy of the edges' features.
+
+    Raises:
+        BindError: there is no such snapshot.
+        CorruptError: a file of it is missing or damaged.
+    """
+    opened = db.open_snapshot(snapshot)
+    view = opened.view
+    relations = [Relation(edge, "IN") for edge in view.edge_types]
+    if reverse:
+        relations += [Relation(edge, "OUT") for edge in view.edge_types]
+    single = len(view.node_counts) == len(relations) == 1
+    born = {name: torch.from_numpy(times) for name, times in view.born.items()}
+    graph = PygGraph(view, {relation.key: relation for relation in relations}, single, born)
+    return SnapshotGraph(graph, opened.lease)
+
+
+@dataclass(frozen=True)
+class SnapshotGraph:
+    """A snapshot for PyG. Nodes are numbered by dense ids: `find` and `ids` lead from and to the user's."""
+
+    graph: PygGraph
+    _lease: Lease | None
+    """None: another process holds the files."""
+
+    @cached_property
+    def feature_store(self) -> SnapshotFeatures:
+        """PyG's FeatureStore."""
+        return SnapshotFeatures(self.graph)
+
+    @cached_property
+    def graph_store(self) -> SnapshotEdges:
+        """PyG's GraphStore."""
+        return SnapshotEdges(self.graph)
+
+    @property
+    def data(self) -> tuple[SnapshotFeatures, SnapshotEdges]:
+        """What PyG's loaders call data: both stores."""
+        return self.feature_store, self.graph_store
+
+    def sampler(self, num_neighbors: Any, *, seed: int = 0, **words: Any) -> SnapSampler:
+        """A sampler for PyG's NodeLoader and LinkLoader, whose draws follow `torch.manual_seed`.
+
+        Args:
+            num_neighbors: A list, or a mapping from edge types to lists; -1 takes all.
+            seed: Another number gives other draws.
+            words: replace, subgraph_type, disjoint, temporal_strategy, time_attr="edge_time" and
+                weight_attr="edge_weight", as NeighborLoader takes them. Edges of the seed's own time are seen (<=).
+
+        Raises:
+            InputError: one of them cannot be done.
+        """
+        return self.drawing(Words(num_neighbors, **words), seed)
+
+    def drawing(self, words: Words, seed: int) -> SnapSampler:
+        """The sampler that draws so."""
+        for name, given, meant in (("time_attr", words.time_attr, TIME), ("weight_attr", words.weight_attr, WEIGHT)):
+            if given not in (None, meant):
+                raise InputError(
+                    f"{name}={given!r} was asked of a snapshot, whose own is called {meant!r}; say {name}={meant!r}",
+                    code="pyg-argument",
+                )
+        if words.time_attr is not None:
+            self._check_timed()
+        return SnapSampler(Neighbourhoods(self.graph if words.time_attr else self.graph.timeless(), words, seed))
+
+    def with_edge_features(self, batch: Data | HeteroData) -> Data | HeteroData:
+        """The batch with the features of its edges, which PyG's loaders leave out: give it to them as `transform`."""
+        for key in self.graph.relations:
+            group = None if self.graph.single else tuple(key)
+            store = batch if group is None else batch[group]
+            for name in self.feature_store.edge_names(group):
+                store[name] = self.feature_store.get_tensor(group, name, index=store.e_id)
+        return batch
+
+    def ids(self, nodes: Tensor, node_type: str | None = None) -> pa.Array:
+        """The user's ids of nodes, of a batch's `n_id` for one."""
+        return self.graph.view.keys[self._type(node_type)].read(nodes.cpu().numpy())
+
+    def find(self, keys: Any, node_type: str | None = None) -> Tensor:
+        """The nodes with these keys, in their order: what `input_nodes` takes.
+
+        Raises:
+            DataError: a key is not in the snapshot.
+        """
+        name = self._type(node_type)
+        alive = self.there(name)
+        known = self.graph.view.keys[name].read(alive.numpy())
+        asked = keys if isinstance(keys, pa.Array | pa.ChunkedArray) else pa.array(np.asarray(keys))
+        places = pc.index_in(asked.cast(known.type), value_set=known)
+        if places.null_count:
+            missing = asked.filter(pc.is_null(places))[:3].to_pylist()
+            raise DataError(
+                f"{places.null_count} of {len(asked)} keys are no {name} of the snapshot "
+                f"({', '.join(map(repr, missing))}); choose keys that it has",
+                code="unknown-seed",
+            )
+        return alive[torch.from_numpy(places.to_numpy(zero_copy_only=False).astype(np.int64))]
+
+    def there(self, node_type: str | None = None) -> Tensor:
+        """The nodes that are in the snapshot; numbers between them may be of nodes that are not."""
+        name = self._type(node_type)
+        alive = self.graph.alive(name)
+        return torch.arange(self.graph.view.node_counts[name]) if alive is None else alive
+
+    def input_nodes(self, asked: Any) -> Any:
+        """The seeds as PyG takes them; a type alone, or nothing, stands for the nodes that are there."""
+        if isinstance(asked, tuple | list) and len(asked) == 2 and isinstance(asked[0], str):
+            return (asked[0], self.there(asked[0])) if asked[1] is None else asked
+        nodes = self.there(asked) if asked is None or isinstance(asked, str) else asked
+        return nodes if self.graph.single else (self._type(asked if isinstance(asked, str) else None), nodes)
+
+    def link_index(self, asked: Any) -> Any:
+        """The seed edges as PyG takes them; None stands for all of the only edge type."""
+        if not self.graph.single:
+            return asked
+        if asked is None:
+            row, col, _ = self.graph_store.coo()
+            return None, torch.stack([row, col])
+        return (None, asked) if isinstance(asked, Tensor) else asked
+
+    def close(self) -> None:
+        """Let go of the files. Batches that were given stay good."""
+        if self._lease is not None:
+            self._lease.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For DataLoader workers that are spawned: the files are held where it was opened."""
+        return {"graph": self.graph, "_lease": None}
+
+    def _type(self, node_type: str | None) -> str:
+        types = self.graph.node_types
+        if node_type is None and len(types) == 1:
+            return types[0]
+        if node_type not in types:
+            raise InputError(
+                f"a node type is asked, found {node_type!r}; the snapshot has {', '.join(map(repr, types))}",
+                code="pyg-argument",
+            )
+        return node_type
+
+    def _check_timed(self) -> None:
+        """Refuses times that PyG's stores cannot keep."""
+        if not self.graph.timed:
+            raise BindError(
+                "time_attr was given, but no edge type of the snapshot has an EVENT TIME", code="needs-event-time"
+            )
+        changing: Mapping[str, Sequence[str]] = {
+            kind: [name for name, feature in named.items() if isinstance(feature, HistoryFeature)]
+            for kind, named in self.graph.view.node_features.items()
+        }
+        for kind, names in changing.items():
+            if names:
+                raise InputError(
+                    f"feature {names[0]!r} of {kind} changes in time, and PyG's stores are not told the seeds' times; "
+                    "take db.stream('SAMPLE … TEMPORAL …'), which reads it as of each seed",
+                    code="pyg-argument",
+                )
