@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import torch
@@ -73,8 +73,8 @@ class Sage(nn.Module):
     def __init__(self, features: int, classes: int, layers: int) -> None:
         super().__init__()
         widths = [features, *[HIDDEN] * (layers - 1), classes]
-        self.own = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
-        self.heard = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in zip(widths, widths[1:], strict=False))
+        self.own = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
+        self.heard = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairwise(widths))
 
     def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
         """[nodes, classes] logits."""

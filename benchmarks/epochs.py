@@ -109,11 +109,11 @@ def _run(system: str, setting: Setting, database: Path, options: argparse.Namesp
         stdout=subprocess.PIPE,
         text=True,
         cwd=HOME.parent,
-        env=os.environ | (KEEPING if setting.keeping else {}),
+        env=os.environ | {"PYTHONWARNINGS": "ignore"} | (KEEPING if setting.keeping else {}),
     )
     run = Run(system, setting, Epoch(**json.loads(done.stdout.splitlines()[-1])))
-    print(f"{system} {setting}: {run.epoch.seconds:.2f} s an epoch, {run.loading / run.epoch.seconds:.0%} of it loading",
-          flush=True)  # fmt: skip
+    share = run.loading / run.epoch.seconds
+    print(f"{system} {setting}: {run.epoch.seconds:.2f} s an epoch, {share:.0%} of it loading", flush=True)
     return run
 
 
@@ -122,13 +122,9 @@ def _of(runs: list[Run], system: str) -> list[Run]:
 
 
 def _report(options: argparse.Namespace, tries: list[Run], turns: list[Run]) -> str:
-    size, systems = SIZES[options.size], list(dict.fromkeys(run.system for run in turns))
+    systems = list(dict.fromkeys(run.system for run in turns))
     parts = [
-        f"An epoch is {turns[0].epoch.batches} batches of {BATCH} seeds with fanouts {', '.join(map(str, FANOUTS))} on the "
-        f"`{options.size}` graph ({size.nodes:,} nodes, about {size.edges:,} edges, {size.features} features), and a step of "
-        f"Adam after each: GraphSAGE, {len(FANOUTS)} layers, {HIDDEN} hidden, on the CPU. *Model alone* is what the steps take "
-        "on batches that are ready, with nothing else running; *loading* is the rest of the epoch, waiting and slowing down "
-        "together.\n",
+        _said(options, turns[0].epoch.batches),
         *([] if len(systems) == 1 else ["## Ratios\n", _ratios(turns)]),
         "## Epochs, each system at its best\n",
         table(_HEADS, [_row(_of(turns, system)) for system in systems]),
@@ -137,10 +133,22 @@ def _report(options: argparse.Namespace, tries: list[Run], turns: list[Run]) -> 
         "## Where and when\n",
         machine_table(),
         "\n".join(f"- {version}" for version in dict.fromkeys(run.epoch.version for run in turns)) + "\n",
-        f"Medians over the rounds ({options.rounds}); each runs every system in a fresh process, one epoch to warm up and "
-        f"{options.epochs} timed.",
+        f"Medians over the rounds ({options.rounds}); each runs every system in a fresh process, one epoch to warm up "
+        f"and {options.epochs} timed.",
     ]
     return HEAD + "\n".join(parts) + "\n"
+
+
+def _said(options: argparse.Namespace, batches: int) -> str:
+    """What was measured, in words."""
+    size, fanouts = SIZES[options.size], ", ".join(map(str, FANOUTS))
+    return (
+        f"An epoch is {batches} batches of {BATCH} seeds with fanouts {fanouts} on the `{options.size}` graph "
+        f"({size.nodes:,} nodes, about {size.edges:,} edges, {size.features} features), and a step of Adam after each: "
+        f"GraphSAGE, {len(FANOUTS)} layers, {HIDDEN} hidden, on the CPU. *Model alone* is what the steps take on "
+        "batches that are ready, with nothing else running; *loading* is the rest of the epoch: waiting, and the "
+        "slowing down of the model by what runs beside it.\n"
+    )
 
 
 _HEADS = ("system", "setting", "epoch, s", "model alone, s", "waiting, s", "loading, s", "loading / epoch", "loss")

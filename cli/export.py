@@ -11,7 +11,7 @@ import click
 
 from snapdb.catalog.vocabulary import Vocabulary
 from snapdb.database import connect
-from snapdb.errors import BindError
+from snapdb.errors import BindError, InputError
 from snapdb.relational.quote import quote_odd, text_literal
 from snapdb.sql import parse
 from snapdb.storage.folder import file_name
@@ -99,6 +99,8 @@ def _statement(kind: str, name: str, folder: Path, wish: Wish) -> str:
 def _made(folder: Path) -> Iterator[None]:
     """The folder is there while the block runs, and stays when something is in it."""
     there = folder.exists()
+    if not folder.parent.is_dir():
+        raise InputError(f"cannot write {folder}: the folder that it should be in is not there", code="unwritable-file")
     folder.mkdir(exist_ok=True)
     try:
         yield

@@ -43,7 +43,7 @@ def _read(path: Path) -> Any:
     text = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} is no JSON ({error}); keep a lineage with json.dump(batch.lineage, file)", code="lineage"
         ) from error

@@ -93,7 +93,7 @@ def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None
 @quiet
 @click.pass_context
 def _export(ctx: click.Context, /, database: Path, names: Sequence[str], quiet: bool, **wish: Any) -> None:
-    """Write samplers' batches and whole snapshots as folders of files.
+    """Write batches and snapshots as folders of files.
 
     NAME is a sampler or a snapshot of DB, which is only read. Each folder has a manifest.json that lists its files,
     and is there whole or not at all.

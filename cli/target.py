@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+
+from snapdb.storage.disk import hidden_beside
 
 __all__ = ["Target", "replacing"]
 
@@ -30,7 +31,7 @@ def replacing(path: Path) -> Iterator[Target]:
     if known is not None and not stat.S_ISREG(known):
         yield Target(real)
         return
-    target = Target(real.with_name(f".{real.name}.{os.getpid()}.part"))
+    target = Target(hidden_beside(real))
     try:
         target.path.touch(exist_ok=False)
         yield target

@@ -17,6 +17,8 @@ PAGES = {
     "benchmarks/SNAPSHOTS.md": "results-snapshots.md",
     "benchmarks/STORAGE.md": "results-storage.md",
     "benchmarks/LANGUAGE.md": "results-language.md",
+    "benchmarks/EPOCHS.md": "results-epochs.md",
+    "benchmarks/TASKS.md": "results-tasks.md",
 }
 """Which file of the project is which page of the site."""
 _NOTE = re.compile(r"^( *```\w+) no-run$", re.MULTILINE)

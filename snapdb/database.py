@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pyarrow as pa
 
-from snapdb import loading
+from snapdb import loading, train
 from snapdb.catalog import Catalog, load
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
-from snapdb.errors import BindError, DatabaseError, ParseError, SnapdbError
+from snapdb.errors import BindError, ParseError, SnapdbError
 from snapdb.execute import Engine, Result, build
 from snapdb.execute.infer import INFERRED, Inference, Ready
 from snapdb.execute.opening import Opened, open_asked
@@ -32,19 +32,19 @@ from snapdb.execute.whole import open_whole
 from snapdb.execute.work import Work
 from snapdb.graph import OpenSnapshot
 from snapdb.plan import RULES, Context, Plan, bind, optimize
-from snapdb.plan.logical import TRANSACTIONAL, DropPlan, ExplainPlan, SamplePlan, changes_nothing
+from snapdb.plan.allowed import check_allowed
+from snapdb.plan.logical import SamplePlan
 from snapdb.plan.rules import Rule
 from snapdb.plan.streamed import streamed
 from snapdb.relational import Relational
 from snapdb.relational.sources import as_source
 from snapdb.sql import ast, parse
-from snapdb.sql.sizes import UNITS, size
+from snapdb.sql.sizes import bytes_of
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import TablesLock
 from snapdb.storage.verify import verify_files
-from snapdb.types import Table
 
 if TYPE_CHECKING:
     from snapdb.loading.stream import Given
@@ -234,7 +234,7 @@ class Database:
             raise TypeError(f"stream takes a sampler's name or the text of a SAMPLE statement, found {query!r}")
         if str(device).partition(":")[0] == "meta":
             raise ValueError(f"device {str(device)!r} keeps no values; say 'cpu', 'cuda' or 'cuda:1'")
-        limit = _bytes(memory)
+        limit = bytes_of("memory", memory)
         self._stopped.clear()  # what stopped the statement before is over
         with streamed(query) as statement:
             plan, opened = once_it_stands(lambda: self._open(statement, seeds, params))
@@ -283,17 +283,9 @@ class Database:
         wanted = Replay.of(read_lineage(lineage), batch, epoch, seeds, params)
         return once_it_stands(lambda: self._within(wanted.batch))
 
-    def replay_rows(
-        self,
-        lineage: Mapping[str, Any],
-        batch: int,
-        *,
-        epoch: int | None = None,
-        seeds: Any = None,
-        params: Parameters = None,
-    ) -> pa.Table:
-        """The rows that SAMPLE gives of such a batch: one for each sampled edge."""
-        wanted = Replay.of(read_lineage(lineage), batch, epoch, seeds, params)
+    def replay_rows(self, lineage: Mapping[str, Any], batch: int, *, epoch: int | None = None) -> pa.Table:
+        """The rows that SAMPLE gives of a batch of an earlier stream: one for each sampled edge."""
+        wanted = Replay.of(read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
         return once_it_stands(lambda: self._within(wanted.rows))
 
     def infer(
@@ -311,7 +303,7 @@ class Database:
         batch: int = 1024,
         threads: int | None = None,
         device: str | None = None,
-    ) -> loading.Inferred:
+    ) -> train.Inferred:
         """What a model says of every vertex of a snapshot, exactly: layer by layer, with all neighbours of each.
 
         Args:
@@ -331,7 +323,7 @@ class Database:
             BindError: A name leads nowhere, or the table is there already.
             InputError: The model does not tell its layers, or they do not give a row of numbers for each seed.
         """
-        found = loading.Layers.of(model, layers)
+        found = train.Layers.of(model, layers)
         asked = Inference(snapshot, node_type, found, fanout, batch, into, replace, column, transform, threads, device)
         if into is not None:  # what would fail in the end is told before the work
             self._work.check()
@@ -446,18 +438,8 @@ class Database:
         )
 
     def _check_allowed(self, plan: Plan, statement: ast.Statement) -> None:
-        """Refuse writes to what is opened for reading, and what cannot be part of an open transaction."""
-        if self._home.read_only and not changes_nothing(plan):
-            raise DatabaseError("the database is opened for reading only; open it without read_only (--read-only)",
-                                span=statement.span, text=statement.source, code="read-only")  # fmt: skip
-        if self._work.state == "idle":
-            return
-        while isinstance(plan, ExplainPlan):
-            plan = plan.plan
-        table = not isinstance(plan, DropPlan) or (isinstance(plan.target, Table) and not plan.dependants)
-        if not isinstance(plan, TRANSACTIONAL) or not table:
-            raise BindError("a transaction holds statements about tables, and queries; COMMIT it first, then run this",
-                            code="not-in-transaction", span=statement.span, text=statement.source)  # fmt: skip
+        in_transaction = self._work.state != "idle"
+        check_allowed(plan, statement, read_only=self._home.read_only, in_transaction=in_transaction)
 
     def _guarded(self, rows: Rows, statement: ast.Statement, lock: TablesLock) -> Rows:
         """The same rows; an error among them carries the statement's text, and ends an open transaction."""
@@ -474,16 +456,6 @@ class Database:
             raise
         finally:
             lock.release()
-
-
-def _bytes(memory: int | str | None) -> int | None:
-    """A size as bytes."""
-    if not isinstance(memory, str):
-        return memory
-    found = size(memory)
-    if found is None:
-        raise ValueError(f"memory is a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {memory!r}")
-    return found
 
 
 def _remove(place: Path, process: int) -> None:

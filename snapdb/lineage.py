@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from snapdb.database import Database, connect
 from snapdb.errors import DatabaseError
 from snapdb.execute.past import read_lineage
-from snapdb.loading import Batch
 from snapdb.plan.asked import Parameters
 from snapdb.storage.home import CATALOG
+
+if TYPE_CHECKING:
+    from snapdb.loading import Batch
 
 __all__ = ["at_lineage", "replay"]
 

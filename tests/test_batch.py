@@ -177,6 +177,7 @@ def test_only_answers_without_keys_for_one_type() -> None:
     assert batch.only.ids().equals(batch.ids("customer"))
     assert batch.only.batch_size == 6
     assert batch.only.lineage is batch.lineage
+    assert repr(batch.only) == f"{batch!r}.only"
 
 
 def test_only_refuses_several_types() -> None:

@@ -8,9 +8,10 @@ import json
 import os
 import resource
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,7 +173,7 @@ def test_epochs_are_those_of_the_option_or_of_the_sampler(world: Database) -> No
 def test_the_result_and_the_manifest_tell_what_was_written(world: Database) -> None:
     done = world.execute(f"COPY ({PLAIN}) TO 'o' (FORMAT safetensors)")
     size = sum(path.stat().st_size for path in Path("o/epoch-0").iterdir())
-    assert (done.message, done.rowcount) == (f"3 batches ({size / 1000:.1f} kB) to o", 3)
+    assert (done.message, done.rowcount) == (f"3 batches to o, {size / 1000:.1f} KB", 3)
     manifest = json.loads(Path("o/manifest.json").read_text())
     assert (manifest["kind"], manifest["file_format"], manifest["epochs"]) == ("batches", "safetensors", 1)
     assert [(f["path"], f["epoch"], f["batch"], f["seeds"]) for f in manifest["files"]] == [
@@ -240,10 +241,53 @@ def test_overwrite_replaces_exports_and_nothing_else(world: Database) -> None:
     for statement in (f"COPY ({PLAIN}) TO 'mine' (OVERWRITE)", f"COPY ({PLAIN}) TO '.' (OVERWRITE)"):
         with pytest.raises(snapdb.InputError, match=r"is no folder that snapdb exported, so OVERWRITE leaves it alone"):
             world.execute(statement)
+    with pytest.raises(snapdb.InputError, match="/ is there and not empty"):
+        world.execute(f"COPY ({PLAIN}) TO '/'")
     Path("file").write_text("mine")
     with pytest.raises(snapdb.InputError, match="file is a file; name a folder"):
         copied(world, PLAIN, "file", "OVERWRITE")
     assert Path("file").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["notes.md", "epoch-0/labels.csv", "shop.snapdb/catalog.db"])
+def test_overwrite_leaves_an_export_alone_that_others_keep_files_in(world: Database, name: str) -> None:
+    copied(world, PLAIN)
+    Path("o", name).parent.mkdir(exist_ok=True)
+    Path("o", name).write_text("mine")
+    with pytest.raises(snapdb.InputError, match=f"o also holds {name}, which no export wrote") as raised:
+        copied(world, PLAIN, options="OVERWRITE")
+    assert raised.value.code == "folder-exists"
+    assert Path("o", name).read_text() == "mine"
+    Path("o", name).unlink()
+    Path("o", "epoch-1").symlink_to("/etc")
+    with pytest.raises(snapdb.InputError, match="o also holds"):
+        copied(world, PLAIN, options="OVERWRITE")
+
+
+class Slow(Disk):
+    """A disk on which another export takes the place just before this one does."""
+
+    def __init__(self, other: Callable[[], None]) -> None:
+        self.other: Callable[[], None] | None = other
+
+    def rename(self, source: Path, target: Path) -> None:
+        super().rename(source, target)
+        if target.name.startswith(".") and self.other:  # the old one is aside
+            other, self.other = self.other, None
+            other()
+
+
+def test_two_that_overwrite_one_export_leave_one_whole_and_nothing_else(folder: Path) -> None:
+    def export(text: str, disk: Disk) -> None:
+        with FolderWriter(folder / "o", disk, overwrite=True) as target:
+            target.file("a").write_text(text)
+            target.wrote("a", epoch=0, batch=0)
+            target.finish({"kind": "batches"})
+
+    export("old", Disk())
+    with pytest.raises(snapdb.InputError, match="Directory not empty"):
+        export("late", Slow(lambda: export("quick", Disk())))
+    assert Path("o/a").read_text() == "quick"
 
 
 class Full(Disk):
@@ -311,6 +355,7 @@ def test_a_crash_leaves_the_old_export_or_the_new_one(world: Database, folder: P
         with FolderWriter(folder / "o", disk, overwrite=True) as target:
             for number in range(2):
                 name = f"epoch-{number}/batch-000000.npz"
+                flat.facts["index"] = (number, 0)
                 with open(target.file(name), "wb") as file:
                     write("npz", flat, file)
                 target.wrote(name, epoch=number, batch=0)
@@ -353,6 +398,29 @@ def test_what_is_damaged_is_named(world: Database) -> None:
             assert "export it again" in raised.value.message
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "loop"])
+def test_what_might_never_end_is_not_read(world: Database, kind: str) -> None:
+    found = copied(world, PLAIN)
+    path = Path("o/epoch-0/batch-000001.arrow")
+    path.unlink()
+    {"pipe": os.mkfifo, "device": partial(os.symlink, "/dev/zero"), "loop": partial(os.symlink, path.name)}[kind](path)
+    for batches in (found, snapdb.read_batches("o", verify=False)):
+        with pytest.raises(snapdb.CorruptError, match=r"batch-000001\.arrow is missing"):
+            batches[1]
+
+
+def test_a_batch_at_the_place_of_another_is_said_without_a_look_at_its_sha256(world: Database) -> None:
+    copied(world, PLAIN)
+    manifest = json.loads(Path("o/manifest.json").read_text())
+    first, second = manifest["files"][:2]
+    first["batch"], second["batch"] = second["batch"], first["batch"]
+    del manifest["seal"]
+    Path("o/manifest.json").write_text(json.dumps(manifest))
+    for verify in (True, False):
+        with pytest.raises(snapdb.CorruptError, match=r"batch-000001\.arrow holds batch 1 of epoch 0; export it again"):
+            snapdb.read_batches("o", verify=verify)[0]
+
+
 def test_what_is_no_file_of_a_batch_is_said_without_a_look_at_its_sha256(world: Database) -> None:
     for format_ in FORMATS:
         copied(world, PLAIN, format_, f"FORMAT {format_}")
@@ -384,7 +452,7 @@ def test_a_folder_that_is_none_of_ours_is_refused(world: Database, folder: Path)
         content = {key: value for key, value in {**manifest, **changes}.items() if key != "seal"}
         Path("o/manifest.json").write_text(json.dumps({**content, "seal": seal(content), **changes}))
         with pytest.raises(error, match=said):
-            snapdb.read_batches(path)
+            list(snapdb.read_batches(path))
 
     refused(snapdb.InputError, "nowhere is not there; name a folder that COPY … TO", "nowhere")
     refused(snapdb.InputError, "manifest.json is a file", "o/manifest.json")
@@ -393,9 +461,17 @@ def test_a_folder_that_is_none_of_ours_is_refused(world: Database, folder: Path)
         snapdb.FormatError, r"o is an export of format 2, by snapdb 9.9; .* install that one", format=2, snapdb="9.9"
     )
     refused(snapdb.FormatError, "files of format 'zarr'; this snapdb reads arrow", file_format="zarr")
-    refused(snapdb.InputError, "o holds a snapshot export; batches was asked for", kind="snapshot")
+    refused(snapdb.InputError, "o is an export of kind 'snapshot'; name one of kind 'batches'", kind="snapshot")
     refused(snapdb.CorruptError, "manifest.json is damaged", seal="0")
-    refused(snapdb.CorruptError, "does not tell which batch is where", files=[{**manifest["files"][0], "epoch": "x"}])
+    first = manifest["files"][0]
+    for epoch in ("x", "0", -1, 0.0, True, None, float("inf"), float("nan")):
+        refused(snapdb.CorruptError, "does not tell which batch is where", files=[{**first, "epoch": epoch}])
+    refused(snapdb.CorruptError, "does not tell which batch is where", files=[first, {**first, "path": "twice"}])
+    refused(snapdb.CorruptError, "does not tell which batch is where", lineage=None)
+    for changes in ({"format": float("inf")}, {"files": [{**first, "bytes": float("inf")}]}):
+        refused(snapdb.CorruptError, "manifest.json is damaged", **changes)
+    for name in ("a\0b", "\ud800", "x" * 5000, "epoch-0"):
+        refused(snapdb.CorruptError, "is missing", files=[{**first, "path": name}])
     for path in ("../o", "/etc/passwd", "epoch-0/../../x", ""):
         refused(snapdb.CorruptError, "a file elsewhere", files=[{**manifest["files"][0], "path": path}])
     refused(snapdb.CorruptError, "manifest.json is damaged", files=[{}])

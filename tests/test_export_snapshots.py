@@ -9,7 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import duckdb
 import numpy as np
@@ -21,7 +21,11 @@ from click.testing import CliRunner, Result
 import snapdb
 from snapdb import Database
 from snapdb.execute import snapshot_arrays
+from snapdb.execute.snapshot_writers import WRITERS
+from snapdb.loading.containers import CONTAINERS
+from snapdb.plan.logical import BatchFormat, SnapshotFormat
 from snapdb.storage.folder import read_folder
+from snapdb_cli.given import EXPORTS
 from snapdb_cli.main import main
 
 PEER = Path(__file__).resolve().parent.parent / "benchmarks" / ".peers" / "pyg" / "bin" / "python"
@@ -139,6 +143,7 @@ def test_pyg_data_has_the_names_that_pyg_knows(shop: Database) -> None:
     check_june(shop, customer, {"ids": data.ids["product"]}, bought.to_dict() | {"e_id": bought.edge_id},
                knows.to_dict() | {"e_id": knows.edge_id})  # fmt: skip
     assert data["product"].x.is_coalesced()
+    assert bought.edge_weight.dtype == torch.float32  # which layers multiply by
     assert (data["customer"].num_nodes, data["product"].num_nodes) == (29, 11)
 
 
@@ -419,6 +424,8 @@ def test_the_command_line_exports_snapshots_and_samplers(stored: Path) -> None:
         (["june", "--to", "o", "--format", "csv"], 2, "Invalid value for '--format'"),
         (["june"], 2, "Missing option '--to'"),
         (["june", "--to", "no/o"], 1, "the folder that it should be in is not there"),
+        (["june", "train", "--to", "no/o"], 1, "the folder that it should be in is not there"),
+        (["june", "--to", "/"], 1, "/ is there and not empty"),
     ],
 )
 def test_the_command_line_says_what_cannot_be_exported(stored: Path, words: list[str], code: int, said: str) -> None:
@@ -486,3 +493,9 @@ def test_what_is_no_table_is_said(db: Database, data: Any) -> None:
     with pytest.raises(snapdb.InputError) as raised:
         db.register("theirs", data)
     assert raised.value.code == "not-a-table"
+
+
+def test_the_command_line_offers_every_format_that_can_be_written() -> None:
+    assert set(WRITERS) == set(get_args(SnapshotFormat))
+    assert set(CONTAINERS) == set(get_args(BatchFormat))
+    assert set(EXPORTS) == {*WRITERS, *CONTAINERS}

@@ -501,7 +501,10 @@ def test_the_command_line_shows_the_rows_of_a_batch(made: Made, shop: Database, 
     moved = shutil.copytree(made.path, tmp_path / "moved.snapdb")
     shown = run("-", "--batch", "2", "--epoch", "0", "--database", moved, "--format", "json", stdin=kept.read_text())
     assert json.loads(shown.stdout) == first.to_pylist()
+    deep = tmp_path / "deep.json"
+    deep.write_text("[" * 100_000)
     for words, says in (
+        ((deep, "--batch", "1"), "is no JSON"),
         ((kept, "--batch", "99"), "batch 99 was asked"),
         ((kept, "--batch", "1", "--database", tmp_path / "no"), "(--database)"),
         ((__file__, "--batch", "1"), "is no JSON"),

@@ -286,16 +286,39 @@ def test_layerwise_inference_of_pyg_runs_on_the_loader() -> None:
         ({"neighbor_sampler": object()}, "give a sampler of your own to PyG's NodeLoader"),
         ({"generator": torch.Generator()}, "fixed by seed=…; give that"),
         ({"worker_init_fn": print}, "threads of this process make the batches; leave it out"),
-        ({"wrokers": 3}, "take no 'wrokers'; they take PyG's arguments"),
+        ({"colour": 3}, "take no 'colour'; they take PyG's arguments"),
+        ({"bach_size": 3}, "take no 'bach_size'; did you mean \"batch_size\"?"),
         ({"shuffle": True, "sampler": range(3)}, "leave one of them out"),
         ({"batch_size": None}, "say how many seeds a batch has"),
         ({"time_attr": "x"}, "times are a vector of whole numbers, but x is torch.float32"),
         ({"time_attr": "when"}, "neither nodes nor edges have it"),
+        ({"seed": -1}, r"seed is a whole number from 0 up to 2\^64, found -1"),
+        ({"seed": 2**64}, "seed is a whole number"),
+        ({"seed": None}, "seed is a whole number from .* found None"),
+        ({"seed": 1.5}, "seed is a whole number"),
+        ({"num_workers": -1}, "num_workers is a whole number from 0, found -1"),
+        ({"prefetch_factor": "2"}, "prefetch_factor is a whole number from 0, found '2'"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_what_to_do(words: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         pyg.loader(peer.homogeneous(), [2], **words)
+
+
+@pytest.mark.parametrize("node", [-1, 60, 2**62, -(2**63)])
+def test_seeds_that_are_no_nodes_are_refused(node: int) -> None:
+    data, said = peer.homogeneous(), rf"1 of 2 seeds of type node are not in the graph \({node}\); .* are 60, numbered"
+    with pytest.raises(DataError, match=said):
+        list(pyg.loader(data, [2], input_nodes=torch.tensor([3, node]), batch_size=2))
+    with pytest.raises(DataError, match=said):
+        list(pyg.link_loader(data, [2], torch.tensor([[3], [node]])))
+
+
+def test_numbers_that_are_not_whole_are_refused() -> None:
+    with pytest.raises(InputError, match=r"num_neighbors has a whole number for each hop, found \[2, 1\.5\]"):
+        pyg.loader(peer.homogeneous(), [2, 1.5])
+    with pytest.raises(InputError, match=r"nodes are whole numbers, found torch\.float32"):
+        next(iter(pyg.loader(peer.homogeneous(), [2], input_nodes=torch.tensor([1.5]))))
 
 
 def test_data_that_cannot_be_sampled_is_refused() -> None:
@@ -456,6 +479,7 @@ def test_ids_lead_to_nodes_and_back(shop: Any) -> None:
         assert people.ids(nodes).to_pylist() == ["c17", "c03"]
         (batch,) = pyg.loader(people, [-1], nodes, batch_size=2)
         assert batch.x[:2].tolist() == [[17.0, 34.0], [3.0, 6.0]]
+        assert people.ids(batch.n_id.numpy()).equals(people.ids(batch.n_id))
         with pytest.raises(DataError, match=r"1 of 2 keys are no customer of the snapshot \('c00'\)"):
             people.find(["c01", "c00"])
     with pyg.open(shop, "before") as people:
@@ -466,12 +490,24 @@ def test_nodes_that_are_gone_are_no_seeds_and_no_negatives(shop: Any) -> None:
     with pyg.open(shop, "p") as people:
         gone = (set(range(40)) - set(people.there().tolist())).pop()
         with pytest.raises(
-            DataError, match=rf"1 of 2 seeds of type customer are not in the snapshot \(dense ids {gone}\)"
+            DataError, match=rf"1 of 2 seeds of type customer are not in the graph \({gone}\); .*`there\('customer'\)`"
         ):
             next(iter(pyg.loader(people, [2], torch.tensor([gone, gone + 1]), batch_size=2)))
         asked = pyg_sampler.NegativeSampling("triplet", 20)
         for batch in pyg.link_loader(people, [2], neg_sampling=asked, batch_size=50):
             assert gone not in batch.n_id.tolist()
+
+
+def test_a_snapshot_and_its_loader_say_what_they_are_in_a_line(shop: Any) -> None:
+    with pyg.open(shop, "p") as people:
+        assert repr(people).startswith("SnapshotGraph(p; nodes: 40 customer; edges: ")
+        loader = pyg.loader(people, [2], batch_size=10, seed=3)
+        assert repr(loader) == f"Loader({len(loader)} batches, epoch 0, seed 3)"
+
+
+def test_a_snapshot_cannot_be_opened_without_its_database() -> None:
+    with pytest.raises(InputError, match=r"found 'shop.snapdb'; say snapdb.pyg.open\(snapdb.connect\(path\), name\)"):
+        pyg.open("shop.snapdb", "p")  # type: ignore[arg-type]
 
 
 def test_what_a_snapshot_cannot_give_is_refused(shop: Any) -> None:

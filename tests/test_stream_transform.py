@@ -25,6 +25,13 @@ def degrees(batch: Batch) -> tuple[int, torch.Tensor]:
     return batch.index[1], torch.bincount(known, minlength=len(batch.n_id["customer"]))
 
 
+def to_undirected(data: Any) -> Any:
+    """What a transform of PyG does with its data."""
+    for store in data.edge_stores:
+        store.edge_index = torch.cat([store.edge_index, store.edge_index.flip(0)], dim=1)
+    return data
+
+
 def fails_in_the_third(batch: Batch) -> Batch:
     if batch.index[1] == 2:
         raise ZeroDivisionError("no neighbours")
@@ -71,6 +78,22 @@ def test_an_error_in_a_transform_comes_in_its_turn_and_names_the_batch(threads: 
     assert one.state_dict()["consumed"] == 2
     with pytest.raises(ZeroDivisionError, match="no neighbours"):
         one.map_style(0)[2]
+
+
+def test_a_transform_of_pyg_is_told_how_to_be_given() -> None:
+    with pytest.raises(AttributeError) as caught:
+        list(stream(transform=to_undirected))
+    assert "lambda batch: T(batch.to_pyg())" in caught.value.__notes__[1]
+    assert len(list(stream(transform=lambda batch: to_undirected(batch.to_pyg())))) == BATCHES
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_loader_that_would_collate_batches_is_told_what_to_say(workers: int) -> None:
+    loader = DataLoader(
+        stream(), batch_size=2, num_workers=workers, multiprocessing_context="fork" if workers else None
+    )
+    with pytest.raises(InputError, match=r"say DataLoader\(…, batch_size=None\)"):
+        next(iter(loader))
 
 
 @pytest.mark.parametrize("threads", [0, 2])

@@ -256,6 +256,15 @@ def test_torch_is_imported_only_when_it_is_asked_for(fresh_process: FreshProcess
     assert fresh_process(code).stdout == "False\n"
 
 
+def test_a_select_does_not_wait_for_torch(fresh_process: FreshProcess) -> None:
+    code = (
+        "import sys, snapdb, snapdb.lineage\n"
+        "with snapdb.connect() as db: db.execute('SELECT 1').fetchall()\n"
+        "print('torch' in sys.modules)"
+    )
+    assert fresh_process(code).stdout == "False\n"
+
+
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "CUDA", "cuda:one", "meta", ""])
 def test_what_is_no_device_is_refused(name: str) -> None:
     spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2,))), device=name)

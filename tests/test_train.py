@@ -140,6 +140,10 @@ def test_ranks_refuse_what_is_not_among_the_candidates_and_what_is_no_number() -
         ranks([0, 1], scores, known=[[0, -1], [1, 1]])
     with pytest.raises(snapdb.SnapdbError, match="one prediction a target"):
         ranks([0, 1, 2], scores)
+    with pytest.raises(snapdb.SnapdbError, match=r"the scores are a table of 2 rows; the shape \(2,\)"):
+        ranks([0, 1], scores[:, 0])
+    with pytest.raises(snapdb.SnapdbError, match=r"the known pairs are a table of 2 rows; the shape \(3, 2\)"):
+        ranks([0, 1], scores, known=[[0, 1], [1, 1], [1, 2]])
     scores[1, 2] = np.nan
     with pytest.raises(snapdb.SnapdbError, match="1 of 2 rows have NaN: look at the model"):
         ranks([0, 1], scores)

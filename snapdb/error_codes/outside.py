@@ -109,6 +109,13 @@ OUTSIDE = (
         unshown=_PYTHON,
     ),
     Code(
+        "collate",
+        _KIND,
+        "A DataLoader is to make one of several batches, which are whole already.",
+        "Say batch_size=None.",
+        unshown=_PYTHON,
+    ),
+    Code(
         "lineage",
         _KIND,
         "`replay` was given no lineage of batches, or one that was cut short or changed.",
@@ -123,6 +130,13 @@ OUTSIDE = (
         unshown=_PYTHON,
     ),
     Code(
+        "no-seeds",
+        _KIND,
+        "A Lightning trainer asks for a stage of which SnapDataModule has no seeds.",
+        "Give it some: SnapDataModule(…, test=…).",
+        unshown=_PYTHON,
+    ),
+    Code(
         "no-such-batch",
         _KIND,
         "`replay` was asked for a batch that its epoch has not.",
@@ -132,8 +146,8 @@ OUTSIDE = (
     Code(
         "not-for-pyg",
         _KIND,
-        "A batch of LAYOUT BLOCKS is asked for as PyG's data.",
-        "Sample with LAYOUT NODES, or take `to_blocks()`.",
+        "A batch is asked for as PyG's data, which cannot hold it: LAYOUT BLOCKS, or two columns of one name.",
+        "Sample with LAYOUT NODES, or take `to_blocks()`; give the column of SEEDS another name.",
         unshown=_PYTHON,
     ),
     Code(

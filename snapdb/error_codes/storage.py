@@ -35,6 +35,13 @@ STORAGE = (
         unshown=_DISK,
     ),
     Code(
+        "database-gone",
+        _DATABASE,
+        "The database directory was moved or removed while it was open.",
+        "Connect to it where it is now.",
+        unshown=_DISK,
+    ),
+    Code(
         "other-database",
         _DATABASE,
         "A batch is replayed in a database that it is not of, or in an older copy.",

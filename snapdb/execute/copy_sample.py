@@ -35,7 +35,7 @@ class CopySample:
                 batches, size = self._written(engine, opened, loading.BatchWriter(folder, plan.format))
             finally:
                 opened.lease.release()
-        return Outcome(f"{counted(batches, 'batch', 'batches')} ({size_words(size)}) to {plan.path}", batches)
+        return Outcome(f"{counted(batches, 'batch', 'batches')} to {plan.path}, {size_words(size)}", batches)
 
     def _written(self, engine: Engine, opened: Opened, writer: BatchWriter) -> tuple[int, int]:
         """How many batches were written, and their bytes; the threads that make batches write them."""

@@ -17,15 +17,13 @@ from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.asked import Asked
 from snapdb.plan.logical import CopyToPlan, FileFormat
 from snapdb.relational import Session, parquet_form, quote, quote_all, quote_odd, text_literal
-from snapdb.storage.disk import fresh_name
+from snapdb.storage.disk import hidden_beside
 from snapdb.types.words import counted
 
 __all__ = ["CopyTo", "write_rows"]
 
 _LINKS = 40
 """How many links one after another are followed; the kernel follows no more."""
-_KEPT = 50
-"""Characters of the file's name that stand in that of the file beside it, which must be no longer than names may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +76,7 @@ def _is_device(path: str) -> bool:
 @contextmanager
 def _beside(engine: Engine, plan: CopyToPlan, target: Path) -> Iterator[Path]:
     """A path in the target's folder to write to; it takes the target's name when the block ends well, else it goes."""
-    path = target.with_name(f".{fresh_name()[:12]}.{target.name[-_KEPT:]}")
+    path = hidden_beside(target)
     try:
         yield path
         engine.home.disk.settle(path)

@@ -30,6 +30,7 @@ from snapdb.plan.logical import (
     SamplePlan,
 )
 from snapdb.plan.tree import Words, in_words
+from snapdb.storage.orphans import size_of
 
 __all__ = ["Explain"]
 
@@ -98,14 +99,8 @@ class Explain:
         if self.plan.analyze:
             _measure(engine, root, self.build(plan))
             if isinstance(plan, CopyToPlan | CopySamplePlan | CopySnapshotPlan):
-                root.measured({**root.actual, "bytes": _bytes_at(Path(plan.path).expanduser())})
+                root.measured({**root.actual, "bytes": size_of(Path(plan.path).expanduser().resolve())})
         return root
-
-
-def _bytes_at(path: Path) -> int:
-    """The bytes of a file, or of all files in a folder."""
-    files = path.rglob("*") if path.is_dir() else (path,)
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _rows_of(plan: Plan) -> Asked | None:

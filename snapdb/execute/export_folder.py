@@ -40,7 +40,7 @@ def size_words(size: int) -> str:
     >>> size_words(999), size_words(123_456_789)
     ('999 bytes', '123.5 MB')
     """
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if size >= factor:
             return f"{size / factor:.1f} {unit}"
     return f"{size} bytes"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from snapdb import loading
 from snapdb.errors import DatabaseError, DataError, InputError
 from snapdb.execute.create_snapshot import filed
 from snapdb.execute.create_text import create_text
@@ -19,7 +20,6 @@ from snapdb.execute.past import Past
 from snapdb.execute.sample import epoch_tasks
 from snapdb.execute.sample_rows import RowMaker
 from snapdb.execute.snapshot_files import make_files
-from snapdb.loading import Batch, BatchStream
 from snapdb.loading.lineage import seeds_digest
 from snapdb.plan import Context, optimize
 from snapdb.plan.asked import Parameters
@@ -28,6 +28,9 @@ from snapdb.plan.logical import CreateSnapshotPlan, SamplePlan
 from snapdb.plan.rules import Rule
 from snapdb.sampling import batches_in
 from snapdb.types import Snapshot
+
+if TYPE_CHECKING:
+    from snapdb.loading import Batch
 
 __all__ = ["Replay"]
 
@@ -57,7 +60,9 @@ class Replay:
         epoch = (past.epoch or 0) if epoch is None else epoch
         for name, value in (("a batch", batch), ("an epoch", epoch)):
             if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
-                raise InputError(f"{name} is a whole number from 0, found {value!r:.40}", code="no-such-batch")
+                raise InputError(
+                    f"{name} is a whole number from 0 up to 2^31, found {value!r:.40}", code="no-such-batch"
+                )
         if past.given_seeds and past.seed_query is None and seeds is None:
             raise _missing("is of seeds that were given from Python, which a lineage does not hold", "seeds")
         named = named_parameters(past.sampler.text, past.seed_query)
@@ -73,11 +78,12 @@ class Replay:
 
     def batch(self, engine: Engine, rules: Sequence[Rule]) -> Batch:
         """The batch, on the CPU; nothing of it is read later."""
-        with self._opened(engine, rules, "batches") as (plan, opened):
-            stream = BatchStream(opened.view, opened.seeds, plan.spec, threads=0, way=plan.way)
-            with stream:
-                stream.set_epoch(self.epoch)
-                return _whole(stream[self.number])
+        with (
+            self._opened(engine, rules, "batches") as (plan, opened),
+            loading.BatchStream(opened.view, opened.seeds, plan.spec, threads=0, way=plan.way) as stream,
+        ):
+            stream.set_epoch(self.epoch)
+            return _whole(stream[self.number])
 
     def rows(self, engine: Engine, rules: Sequence[Rule]) -> pa.Table:
         """The rows that SAMPLE gives of the batch."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from snapdb import loading
@@ -28,8 +29,6 @@ __all__ = ["WRITERS", "Export", "Written"]
 Element = VertexElement | EdgeElement
 
 _PYG_FILE = "data.pt"
-_PYG_NAMES = {"e_id": "edge_id"}
-"""PyG's loaders call the position of an edge e_id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def _archives(export: Export) -> list[Written]:
 def _pyg(export: Export) -> list[Written]:
     """All elements in one file of torch's."""
     loading.pyg_package("FORMAT pyg")  # it is missed before anything is read
-    found = list(_elements(export, _PYG_NAMES))
+    found = list(_elements(export, _as_pyg))
     whole = [(each.element, _nested(each.arrays)) for each in found]
     loading.save_pyg(
         export.folder.file(_PYG_FILE),
@@ -112,8 +111,23 @@ WRITERS: Mapping[SnapshotFormat, Callable[[Export], list[Written]]] = {
 """What fills the folder, by its format."""
 
 
-def _elements(export: Export, names: Mapping[str, str] | None = None) -> Iterator[_Filled]:
-    """Every element with its arrays, of which nothing is read yet; `names` tells what some are called instead."""
+def _as_written(array: Array) -> Array:
+    """The array as it is."""
+    return array
+
+
+def _as_pyg(array: Array) -> Array:
+    """An array of edges as PyG wants it: its loaders call an edge's position e_id, its layers multiply by weights."""
+    if array.name == "e_id":
+        return array._replace(name="edge_id")
+    if array.name != "edge_weight":
+        return array
+    single = np.dtype(np.float32)
+    return array._replace(dtype=single, parts=lambda: (part.astype(single) for part in array.parts()))
+
+
+def _elements(export: Export, changed: Callable[[Array], Array] = _as_written) -> Iterator[_Filled]:
+    """Every element with its arrays, of which nothing is read yet; those of edges changed."""
     graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
     numbered = {vertex.name: numbering_of(view, vertex.name) for vertex in graph.vertices}
     for vertex in graph.vertices:
@@ -123,8 +137,8 @@ def _elements(export: Export, names: Mapping[str, str] | None = None) -> Iterato
             arrays += _masks(export, vertex.name, splits[vertex.name], numbering)
         yield _Filled(vertex, numbering.count, _told(export, vertex.name, arrays))
     for edge in graph.edges:
-        found = edge_arrays(view, edge, numbered[edge.source], numbered[edge.destination])
-        arrays = [array._replace(name=(names or {}).get(array.name, array.name)) for array in found]
+        ends = numbered[edge.source], numbered[edge.destination]
+        arrays = [changed(found) for found in edge_arrays(view, edge, *ends)]
         yield _Filled(edge, arrays[0].shape[1], _told(export, edge.name, arrays))
 
 

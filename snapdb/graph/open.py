@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from snapdb.relational import Relational, key_rows
 from snapdb.storage.artefacts import find
 from snapdb.storage.codec import decode
 from snapdb.storage.disk import map_array, read_manifest
-from snapdb.storage.home import Home
+from snapdb.storage.home import Home, while_there
 from snapdb.storage.ids import IdMap, read_map
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import Lease
@@ -58,12 +58,11 @@ class TableKeys:
 
     @cached_property
     def _keys(self) -> pa.Array:
-        relational = Relational(self.root)
         source = key_rows(self.id_map.segments, self.id_map.columns, self.root)
         names = [c.name for c in self.id_map.columns]
-        with relational.session() as session:
+        # Left to the garbage collector after an error, it would crash a DataLoader worker that is forked meanwhile.
+        with closing(Relational(self.root)) as relational, while_there(self.root), relational.session() as session:
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
-        relational.close()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
 

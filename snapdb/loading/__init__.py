@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
     from snapdb.loading.batch_folder import BatchFolder, BatchWriter, read_batches
-    from snapdb.loading.inferred import Inferred
-    from snapdb.loading.layers import Layers
-    from snapdb.loading.layerwise import Passes
     from snapdb.loading.metered import MeteredStream
     from snapdb.loading.pyg_data import pyg_package, save_pyg
     from snapdb.loading.stream import BatchStream
@@ -24,10 +21,7 @@ __all__ = [
     "BatchFolder",
     "BatchStream",
     "BatchWriter",
-    "Inferred",
-    "Layers",
     "MeteredStream",
-    "Passes",
     "pyg_package",
     "read_batches",
     "save_pyg",
@@ -38,10 +32,7 @@ _HOMES = {
     "BatchFolder": "batch_folder",
     "BatchStream": "stream",
     "BatchWriter": "batch_folder",
-    "Inferred": "inferred",
-    "Layers": "layers",
     "MeteredStream": "metered",
-    "Passes": "layerwise",
     "pyg_package": "pyg_data",
     "read_batches": "batch_folder",
     "save_pyg": "pyg_data",

@@ -9,8 +9,9 @@ from typing import Any, Literal, TypeVar
 import pyarrow as pa
 import torch
 from torch import Tensor
+from torch.utils.data._utils.collate import default_collate_fn_map
 
-from snapdb.errors import BindError
+from snapdb.errors import BindError, InputError
 from snapdb.loading import adapters, audit
 from snapdb.loading.lazy import Held, Lazy
 from snapdb.loading.page import page
@@ -213,6 +214,9 @@ class Only:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
 
+    def __repr__(self) -> str:
+        return f"{self._batch!r}.only"
+
     def ids(self) -> pa.Array:
         """The user's ids of the nodes, in local order."""
         return self.user_ids
@@ -261,3 +265,15 @@ class _Age:
         assert batch.seed_time is not None
         tree = batch.batch[self.key.destination][batch.edge_index[self.key][1]]
         return torch.where(time == STATIC, FOREVER, batch.seed_time[tree] - time)
+
+
+def _collated(batches: list[Batch], **_: Any) -> None:
+    """Refuses to make one of several batches, which a DataLoader of batch_size=1 or more asks for."""
+    raise InputError(
+        "a DataLoader would collate batches, but each is whole already, of as many seeds as BATCH says; "
+        "say DataLoader(…, batch_size=None)",
+        code="collate",
+    )
+
+
+default_collate_fn_map[Batch] = _collated

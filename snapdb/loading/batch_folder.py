@@ -67,16 +67,16 @@ class BatchFolder(Dataset[Batch]):
                 f"{folder.path} has files of format {self._format!r}; this snapdb reads {', '.join(CONTAINERS)}",
                 code="newer-format",
             )
-        try:
-            places = {(int(facts["epoch"]), int(facts["batch"])): name for name, facts in folder.files.items()}
-            self.lineage: Mapping[str, Any] = folder.manifest["lineage"]
-        except (KeyError, TypeError, ValueError) as error:
+        places = {_place(facts): name for name, facts in folder.files.items()}
+        lineage = folder.manifest.get("lineage")
+        if None in places or len(places) < len(folder.files) or not isinstance(lineage, Mapping):
             raise CorruptError(
                 f"the manifest of {folder.path} does not tell which batch is where; export it again",
                 code="damaged-file",
-            ) from error
-        self._names = [places[place] for place in sorted(places)]
-        self._epochs = [epoch for epoch, _ in sorted(places)]
+            )
+        self.lineage: Mapping[str, Any] = lineage
+        self._places = sorted(place for place in places if place)
+        self._names = [places[place] for place in self._places]
 
     @property
     def manifest(self) -> Mapping[str, Any]:
@@ -86,11 +86,11 @@ class BatchFolder(Dataset[Batch]):
     @property
     def epochs(self) -> list[int]:
         """The epochs that are here."""
-        return sorted(set(self._epochs))
+        return sorted({epoch for epoch, _ in self._places})
 
     def epoch(self, number: int) -> BatchFolder:
         """The batches of one epoch."""
-        if number not in self._epochs:
+        if number not in self.epochs:
             raise IndexError(
                 f"epoch {number} was asked, but the folder has {', '.join(map(str, self.epochs)) or 'none'}"
             )
@@ -113,12 +113,18 @@ class BatchFolder(Dataset[Batch]):
         name = self._names[index]
         content = self._folder.checked(name, digest=self._verify)
         try:
-            return restored(read(self._format, content))
+            batch = restored(read(self._format, content))
         except Exception as error:  # a parser may raise anything at damaged bytes
             raise CorruptError(
                 f"{self._folder.path / name} is no {self._format} file of a batch; export it again",
                 code="damaged-file",
             ) from error
+        if batch.index != self._places[index]:
+            raise CorruptError(
+                f"{self._folder.path / name} holds batch {batch.index[1]} of epoch {batch.index[0]}; export it again",
+                code="damaged-file",
+            )
+        return batch
 
     def __iter__(self) -> Iterator[Batch]:
         return (self[index] for index in range(len(self)))
@@ -141,3 +147,11 @@ def read_batches(path: str | os.PathLike[str], *, verify: bool = True) -> BatchF
         CorruptError: the manifest is damaged; so is reading a batch whose file is missing or damaged.
     """
     return BatchFolder(read_folder(path, "batches"), verify=verify)
+
+
+def _place(facts: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Epoch and batch of a file; None where its facts tell none."""
+    epoch, number = facts.get("epoch"), facts.get("batch")
+    if type(epoch) is not int or type(number) is not int or min(epoch, number) < 0:
+        return None
+    return epoch, number

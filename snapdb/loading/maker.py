@@ -166,6 +166,8 @@ class Maker:
             return transform(batch)
         except Exception as error:
             error.add_note(f"in the transform of batch {batch.index[1]} of epoch {batch.index[0]}")
+            if isinstance(error, AttributeError) and isinstance(error.obj, Batch):
+                error.add_note("a transform takes a snapdb.Batch; for one of PyG's say lambda batch: T(batch.to_pyg())")
             raise
 
     def _drawn(self, lineage: Mapping[str, Any], task: Task) -> Drawn:

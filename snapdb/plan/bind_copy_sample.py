@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from snapdb.errors import BindError, ParseError
 from snapdb.plan.bind_sample import bind_sample
-from snapdb.plan.export_options import Chosen, chosen_format, export_options
+from snapdb.plan.export_options import Chosen, chosen_format, export_options, overwrites
 from snapdb.plan.logical import BatchFormat, CopySamplePlan
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CopySampleTo
@@ -22,9 +22,7 @@ _OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
 
 def bind_copy_sample(statement: CopySampleTo, context: Context) -> CopySamplePlan:
     """The sampler whose batches are written, and how."""
-    if not statement.path.strip():
-        raise BindError(f"{_STATEMENT} needs a path", span=statement.path_span, code="bad-path")
-    options = export_options(_STATEMENT, statement.options, _OPTIONS)
+    options = export_options(_STATEMENT, statement, _OPTIONS)
     sample = bind_sample(statement.sample, context)
     if (said := options.get("epochs")) is not None:
         _check_epochs(statement, said)
@@ -34,7 +32,7 @@ def bind_copy_sample(statement: CopySampleTo, context: Context) -> CopySamplePla
         statement.path,
         statement.path_span,
         _FORMATS[chosen_format(_STATEMENT, options, _FORMATS)],
-        overwrite=options["overwrite"].value if "overwrite" in options else False,
+        overwrite=overwrites(options),
     )
 
 

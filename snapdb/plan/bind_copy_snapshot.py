@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from snapdb.catalog.elements import shown_columns
 from snapdb.errors import BindError
-from snapdb.plan.export_options import Chosen, chosen_format, export_options
+from snapdb.plan.export_options import Chosen, chosen_format, export_options, overwrites
 from snapdb.plan.fits import key_family
 from snapdb.plan.logical import CopySnapshotPlan, SnapshotFormat
 from snapdb.plan.names import find_snapshot
@@ -15,10 +15,10 @@ from snapdb.sql.ast import CopySnapshotTo
 from snapdb.types import Column, Snapshot
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["SNAPSHOT_FORMATS", "bind_copy_snapshot"]
+__all__ = ["bind_copy_snapshot"]
 
-SNAPSHOT_FORMATS: dict[str, SnapshotFormat] = {"parquet": "parquet", "npz": "npz", "pyg": "pyg"}
 _STATEMENT = "COPY SNAPSHOT … TO"
+_FORMATS: dict[str, SnapshotFormat] = {"parquet": "parquet", "npz": "npz", "pyg": "pyg"}
 _OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
 _SPLIT = "split"
 """The column that tells splits where nothing else was said."""
@@ -27,10 +27,8 @@ _SPLIT = "split"
 def bind_copy_snapshot(statement: CopySnapshotTo, context: Context) -> CopySnapshotPlan:
     """The snapshot, its folder, and the columns that split its vertices."""
     snapshot = find_snapshot(context, statement.snapshot)
-    if not statement.path.strip():
-        raise BindError(f"{_STATEMENT} needs a path", span=statement.path_span, code="bad-path")
-    options = export_options(_STATEMENT, statement.options, _OPTIONS)
-    format_ = SNAPSHOT_FORMATS[chosen_format(_STATEMENT, options, SNAPSHOT_FORMATS)]
+    options = export_options(_STATEMENT, statement, _OPTIONS)
+    format_ = _FORMATS[chosen_format(_STATEMENT, options, _FORMATS)]
     return CopySnapshotPlan(
         snapshot,
         statement.path,
@@ -38,7 +36,7 @@ def bind_copy_snapshot(statement: CopySnapshotTo, context: Context) -> CopySnaps
         format_,
         _splits(snapshot, context, options.get("split")),
         split_said="split" in options,
-        overwrite=options["overwrite"].value if "overwrite" in options else False,
+        overwrite=overwrites(options),
     )
 
 

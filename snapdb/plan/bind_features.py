@@ -13,18 +13,13 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import FeatureClause, HistoryClause, Name
 from snapdb.storage.features import is_feature_type
 from snapdb.types import Column, FeatureSpec, History, Table
+from snapdb.types.batch_names import BATCH_NAMES
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["bind_features"]
 
 _LONGEST = 100
 """Letters of a feature's name, which names a file."""
-
-_RESERVED = frozenset(
-    ("batch", "batch_size", "e_id", "edge_index", "edge_time", "edge_weight", "input_id", "n_id", "num_nodes",
-     "num_sampled_edges", "num_sampled_nodes", "y")
-)  # fmt: skip
-"""Names that a batch gives to other things."""
 
 _DTYPES = {
     "float16": "float16", "half": "float16", "fp16": "float16",
@@ -110,7 +105,7 @@ def _name(name: Name) -> str:
             span=name.span,
             code="bad-name",
         )
-    if name.text in _RESERVED:
+    if name.text in BATCH_NAMES:
         raise BindError(
             f'a batch gives "{name}" to something else; name the feature otherwise',
             span=name.span,

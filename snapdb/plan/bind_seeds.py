@@ -9,16 +9,12 @@ from snapdb.plan.bind_window import event_unit
 from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_family, time_unit
 from snapdb.plan.logical import SeedColumns
 from snapdb.types import Column, SampleSpec, Snapshot, Table
+from snapdb.types.batch_names import BATCH_NAMES
 
 __all__ = ["seed_columns"]
 
 _NAMED = ("seed_time", "y")
-_TAKEN = {
-    *("id", "n_id", "x", "hop", "batch", "batch_size", "input_id", "num_nodes", "num_sampled_nodes"),
-    *("e_id", "edge_index", "edge_attr", "edge_time", "edge_weight", "num_sampled_edges", "source", "destination"),
-    *("edge_label", "edge_label_index", "edge_label_time", "src_index", "dst_pos_index", "dst_neg_index"),
-}
-"""What batches call other things, in PyG's form or in Arrow's."""
+_TAKEN = BATCH_NAMES | {"x", "edge_attr"}
 
 
 def seed_columns(

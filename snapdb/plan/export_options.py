@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from snapdb.errors import BindError, ParseError, Span
-from snapdb.sql.ast import CopyOption
+from snapdb.sql.ast import CopySampleTo, CopySnapshotTo
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["Chosen", "chosen_format", "export_options"]
+__all__ = ["Chosen", "chosen_format", "export_options", "overwrites"]
 
 _NEEDS = {bool: "true or false", int: "a whole number", str: "one name"}
 
@@ -21,17 +21,24 @@ class Chosen(NamedTuple):
     span: Span
 
 
-def export_options(statement: str, options: Sequence[CopyOption], kinds: Mapping[str, type]) -> dict[str, Chosen]:
+def export_options(
+    statement: str, asked: CopySnapshotTo | CopySampleTo, kinds: Mapping[str, type]
+) -> dict[str, Chosen]:
     """The options that are said, by their names in lower case.
 
     Args:
+        statement: What it is called in messages.
+        asked: The statement.
         kinds: The Python type of each option that there is.
 
     Raises:
+        BindError: no folder is named.
         ParseError: there is no such option, it is given twice, or its value is of another type.
     """
+    if not asked.path.strip():
+        raise BindError(f"{statement} needs a path", span=asked.path_span, code="bad-path")
     found: dict[str, Chosen] = {}
-    for name, value in options:
+    for name, value in asked.options:
         option = name.text.lower()
         if option not in kinds:
             hint = did_you_mean(name.text, kinds) or f"; it takes {', '.join(kinds)}"
@@ -57,3 +64,8 @@ def chosen_format(statement: str, options: Mapping[str, Chosen], formats: Collec
         hint = did_you_mean(said, formats) or f"; it writes {', '.join(formats)}"
         raise BindError(f"{statement} has no format {said[:40]!r}{hint}", span=span, code="unknown-format")
     return str(found)
+
+
+def overwrites(options: Mapping[str, Chosen]) -> bool:
+    """Whether OVERWRITE is said, and not said to be false."""
+    return "overwrite" in options and bool(options["overwrite"].value)

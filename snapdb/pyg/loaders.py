@@ -109,6 +109,9 @@ class _Threaded:
         self._given, self._draws, self._epoch = given, draws, 0
         draws.open_for(self.input_data.input_type)  # what cannot be drawn is refused now
 
+    def __repr__(self) -> str:
+        return f"Loader({len(self.batch_sampler)} batches, epoch {self._epoch}, seed {self._given.seed})"
+
     def set_epoch(self, epoch: int) -> None:
         """Makes this the epoch of the next iteration; the one after it gives the next."""
         self._epoch = epoch

@@ -11,6 +11,7 @@ from torch import Tensor
 from snapdb.errors import InputError
 from snapdb.loading.options import cores
 from snapdb.pyg.words import Words
+from snapdb.types.suggest import did_you_mean
 
 __all__ = ["Given", "LoaderOptions", "read_options"]
 
@@ -110,15 +111,17 @@ def _check(given: Mapping[str, Any]) -> None:
     for name, why in REFUSED.items():
         if given.get(name) is not None:
             raise InputError(f"{name} was given to a loader of snapdb.pyg, but {why}", code="pyg-argument")
-    if unknown := given.keys() - DRAWING - RUNNING - PASSED - IDLE - REFUSED.keys():
-        raise InputError(
-            f"the loaders of snapdb.pyg take no {min(unknown)!r}; they take PyG's arguments, DataLoader's, and seed",
-            code="pyg-argument",
-        )
+    known = DRAWING | RUNNING | PASSED | IDLE | REFUSED.keys()
+    if unknown := given.keys() - known:
+        hint = did_you_mean(min(unknown), known) or "; they take PyG's arguments, DataLoader's, and seed"
+        raise InputError(f"the loaders of snapdb.pyg take no {min(unknown)!r}{hint}", code="pyg-argument")
     if given.get("shuffle") and (given.get("sampler") is not None or given.get("batch_sampler") is not None):
         raise InputError(
             "shuffle=True was given with a sampler, which orders the seeds itself; leave one of them out",
             code="pyg-argument",
         )
+    for name in ("num_workers", "prefetch_factor"):
+        if (count := given.get(name)) is not None and (not isinstance(count, int) or count < 0):
+            raise InputError(f"{name} is a whole number from 0, found {count!r}", code="pyg-argument")
     if given.get("batch_size", 1) is None:
         raise InputError("batch_size=None was given; say how many seeds a batch has", code="pyg-argument")

@@ -48,6 +48,10 @@ class Neighbourhoods:
     _open: dict[str, tuple[Sampler, deque[Any]]] = field(default_factory=dict)
     """By seed type, a sampler and the scratch that no thread uses."""
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, int | np.integer) or not 0 <= self.seed < 2**64:
+            raise InputError(f"seed is a whole number from 0 up to 2^64, found {self.seed!r}", code="pyg-argument")
+
     def opened(self, seed_type: str) -> tuple[Sampler, deque[Any]]:
         """The sampler for seeds of a type, and its scratch; checks weights and numbers of neighbours at first."""
         if seed_type not in self._open:
@@ -181,12 +185,16 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
     def _check_there(self, seeds: Mapping[str, Int64s]) -> None:
         view = self.neighbourhoods.graph.view
         for name, ids in seeds.items():
-            alive = view.alive[name]
-            if alive is not None and not alive[ids].all():
-                missing = ids[~alive[ids]]
+            alive, count = view.alive[name], view.node_counts[name]
+            there = (ids >= 0) & (ids < count)
+            if alive is not None:
+                there[there] = alive[ids[there]]
+            if not there.all():
+                missing = ids[~there]
+                hint = f"there are {count}, numbered from 0" if alive is None else f"`there({name!r})` lists those"
                 raise DataError(
-                    f"{missing.size} of {ids.size} seeds of type {name} are not in the snapshot (dense ids "
-                    f"{', '.join(map(str, missing[:3]))}); take those that `there({name!r})` lists",
+                    f"{missing.size} of {ids.size} seeds of type {name} are not in the graph "
+                    f"({', '.join(map(str, missing[:3]))}); take nodes that are: {hint}",
                     code="unknown-seed",
                 )
 
@@ -217,6 +225,10 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
 
 def _numbers(values: Tensor) -> Int64s:
     """Whole numbers of any width as kernels read them."""
+    if values.is_floating_point():
+        raise InputError(
+            f"nodes are whole numbers, found {values.dtype}; convert them with .long()", code="pyg-argument"
+        )
     return np.ascontiguousarray(values.numpy(), np.int64)
 
 

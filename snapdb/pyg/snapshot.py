@@ -18,7 +18,7 @@ from torch_geometric.data import Data, HeteroData
 from snapdb.database import Database
 from snapdb.errors import BindError, DataError, InputError
 from snapdb.graph.features import HistoryFeature
-from snapdb.pyg.graph import PygGraph
+from snapdb.pyg.graph import TIME, WEIGHT, PygGraph
 from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
 from snapdb.pyg.stores import SnapshotEdges, SnapshotFeatures
 from snapdb.pyg.words import Words
@@ -26,9 +26,6 @@ from snapdb.storage.locks import Lease
 from snapdb.types import Relation
 
 __all__ = ["SnapshotGraph", "open"]
-
-TIME, WEIGHT = "edge_time", "edge_weight"
-"""What time_attr and weight_attr name: the graph's EVENT TIME and WEIGHT, as batches call them."""
 
 
 def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph:  # noqa: A001  # snapdb.pyg.open
@@ -44,6 +41,11 @@ def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph
         BindError: there is no such snapshot.
         CorruptError: a file of it is missing or damaged.
     """
+    if not isinstance(db, Database):
+        raise InputError(
+            f"open takes an open database, found {db!r:.60}; say snapdb.pyg.open(snapdb.connect(path), name)",
+            code="pyg-argument",
+        )
     opened = db.open_snapshot(snapshot)
     view = opened.view
     relations = [Relation(edge, "IN") for edge in view.edge_types]
@@ -77,6 +79,15 @@ class SnapshotGraph:
     def data(self) -> tuple[SnapshotFeatures, SnapshotEdges]:
         """What PyG's loaders call data: both stores."""
         return self.feature_store, self.graph_store
+
+    def __repr__(self) -> str:
+        nodes = ", ".join(f"{count:,} {name}" for name, count in self.graph.view.node_counts.items())
+        edges = ", ".join(key.edge for key in self.graph.relations)
+        return f"SnapshotGraph({self.graph.view.lineage['snapshot']}; nodes: {nodes}; edges: {edges})"
+
+    def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
+        """The node types and the edge types, as `HeteroData.metadata()` gives them to to_hetero and HGTConv."""
+        return list(self.graph.node_types), [(*key,) for key in self.graph.relations]
 
     def sampler(self, num_neighbors: Any, *, seed: int = 0, **words: Any) -> SnapSampler:
         """A sampler for PyG's NodeLoader and LinkLoader, whose draws follow `torch.manual_seed`.
@@ -115,7 +126,7 @@ class SnapshotGraph:
 
     def ids(self, nodes: Tensor, node_type: str | None = None) -> pa.Array:
         """The user's ids of nodes, of a batch's `n_id` for one."""
-        return self.graph.view.keys[self._type(node_type)].read(nodes.cpu().numpy())
+        return self.graph.view.keys[self._type(node_type)].read(torch.as_tensor(nodes).cpu().numpy())
 
     def find(self, keys: Any, node_type: str | None = None) -> Tensor:
         """The nodes with these keys, in their order: what `input_nodes` takes.

@@ -16,15 +16,13 @@ from torch_geometric.data.graph_store import EdgeLayout
 from snapdb.errors import InputError
 from snapdb.graph.view import Column, Feature
 from snapdb.loading.rows import rows_of, tensor_of
-from snapdb.pyg.graph import PygGraph
+from snapdb.pyg.graph import TIME, WEIGHT, PygGraph
 from snapdb.types import EdgeType, Relation
 
 __all__ = ["SnapshotEdges", "SnapshotFeatures"]
 
 TARGET = "y"
 """What PyG calls the target of a node."""
-WEIGHT = "edge_weight"
-"""What batches call the weight of an edge; it comes in torch's default type, as layers take it."""
 
 
 class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are not typed
@@ -64,6 +62,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
     def _get_tensor(self, attr: TensorAttr) -> Tensor:
         feature = self._feature(attr)
         rows = rows_of(feature, _ids(attr.index, feature.shape[0]))
+        # Layers multiply by it, and torch multiplies numbers of one type.
         return rows.to(torch.get_default_dtype()) if attr.attr_name == WEIGHT else rows
 
     def _get_tensor_size(self, attr: TensorAttr) -> tuple[int, ...]:
@@ -121,7 +120,7 @@ def _columns(graph: PygGraph, edge: EdgeType) -> dict[str, Feature]:
     """The times and weights of an edge type, as batches call them."""
     rows = graph.view.adjacency(Relation(edge, "IN"))
     places = rows.rows.indices.size + rows.rows.patch.indices.size
-    known = {"edge_time": rows.time, WEIGHT: rows.weight}
+    known = {TIME: rows.time, WEIGHT: rows.weight}
     return {name: _ByEdgeId(rows.edge_id, column, places) for name, column in known.items() if column is not None}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from torch_geometric.sampler import NumNeighbors
 from torch_geometric.sampler.base import SubgraphType
 
@@ -74,9 +75,16 @@ class Words:
         """The statement that draws so, from seeds of a type.
 
         Raises:
-            ValueError: the numbers of neighbours are not those of the graph's edge types.
+            InputError: a number of neighbours is none.
+            ValueError: they are not those of the graph's edge types.
         """
         counts: Any = self.counts.get_values(list(graph.relations))
+        for key in graph.relations:
+            if not all(isinstance(count, int | np.integer) for count in counts[key]):
+                raise InputError(
+                    f"num_neighbors has a whole number for each hop, found {list(counts[key])} for {tuple(key)}",
+                    code="pyg-argument",
+                )
         fanouts = tuple(
             Fanout(relation.edge, relation.direction, tuple(counts[key])) for key, relation in graph.relations.items()
         )

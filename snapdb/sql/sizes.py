@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-__all__ = ["UNITS", "size"]
+__all__ = ["UNITS", "bytes_of", "size"]
 
 UNITS = ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 """KB is 1000 bytes and KiB 1024, as in DuckDB."""
@@ -26,3 +26,17 @@ def size(text: str) -> int | None:
     power = "BKMGT".index(unit[0])
     bytes_ = int(Decimal(found[1]) * (1024 if "i" in unit else 1000) ** power)
     return bytes_ if bytes_ < 2**63 else None
+
+
+def bytes_of(name: str, given: int | str | None) -> int | None:
+    """The bytes that a Python argument says, as a number or as a size.
+
+    Raises:
+        ValueError: its text is no size.
+    """
+    if not isinstance(given, str):
+        return given
+    found = size(given)
+    if found is None:
+        raise ValueError(f"{name} is a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {given!r}")
+    return found

@@ -27,6 +27,7 @@ __all__ = [
     "directory_bytes",
     "fresh_name",
     "hash_file",
+    "hidden_beside",
     "map_array",
     "prefer_huge_pages",
     "publishing",
@@ -38,6 +39,8 @@ __all__ = [
 MANIFEST = "manifest.json"
 
 _THREADS = 2
+_KEPT = 50
+"""Characters of a name that stand in that of what is hidden beside it, as names may not be of any length."""
 _HUGE_PAGE = 1 << 21
 
 
@@ -79,6 +82,11 @@ class Disk:
 def fresh_name() -> str:
     """A name that nothing has had before."""
     return uuid.uuid4().hex
+
+
+def hidden_beside(path: Path) -> Path:
+    """A hidden place next to a path, and so on its disk, that nothing has been at."""
+    return path.parent / f".{fresh_name()[:12]}.{path.name[-_KEPT:]}"
 
 
 def hash_file(path: Path) -> tuple[int, str]:

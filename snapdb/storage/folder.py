@@ -14,14 +14,12 @@ from typing import Any, Self
 
 from snapdb.errors import CorruptError, FormatError, InputError
 from snapdb.release import __version__
-from snapdb.storage.disk import MANIFEST, Disk, fresh_name, hash_file, seal, unsealed
+from snapdb.storage.disk import MANIFEST, Disk, hash_file, hidden_beside, seal, unsealed
 
 __all__ = ["FORMAT", "Folder", "FolderWriter", "file_name", "read_folder"]
 
 FORMAT = 1
 """Of the manifest and what it lists; a reader refuses a higher one."""
-_KEPT = 50
-"""Characters of the folder's name that stand in that of the hidden one, as names may not be of any length."""
 _AGAIN = "export it again"
 
 
@@ -40,7 +38,7 @@ class FolderWriter:
     def __init__(self, target: Path, disk: Disk, *, overwrite: bool) -> None:
         self.target = Path(os.path.realpath(target))
         self._asked, self._disk, self._overwrite = target, disk, overwrite
-        self._staging = self._beside()
+        self._staging = hidden_beside(self.target)
         self._files: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Self:
@@ -88,12 +86,15 @@ class FolderWriter:
         if not (self.target.is_dir() and any(self.target.iterdir())):
             self._disk.rename(self._staging, self.target)
             return
-        old = self._beside()
-        self._disk.rename(self.target, old)
+        old = hidden_beside(self.target)
         try:
+            self._disk.rename(self.target, old)
             self._disk.rename(self._staging, self.target)
         except BaseException:
-            self._disk.rename(old, self.target)
+            if self.target.exists():  # another export was quicker
+                self._disk.remove(old)
+            else:
+                self._disk.rename(old, self.target)
             raise
         self._disk.remove(old)
 
@@ -111,18 +112,20 @@ class FolderWriter:
                 code="folder-exists",
             )
         try:
-            read_folder(self.target)
+            exported = read_folder(self.target).files
         except FormatError:  # of a newer snapdb, but an export
-            pass
+            return
         except (InputError, CorruptError) as error:
             raise InputError(
                 f"{self._asked} is no folder that snapdb exported, so OVERWRITE leaves it alone; name another one",
                 code="folder-exists",
             ) from error
-
-    def _beside(self) -> Path:
-        """A hidden folder that nothing has been in, on the target's disk."""
-        return self.target.with_name(f".{fresh_name()[:12]}.{self.target.name[-_KEPT:]}")
+        if others := sorted(_names(self.target) - exported.keys() - {MANIFEST}):
+            raise InputError(
+                f"{self._asked} also holds {others[0]}, which no export wrote, so OVERWRITE leaves it alone; move that "
+                "away, or name another folder",
+                code="folder-exists",
+            )
 
     def _refused(self, error: OSError) -> InputError:
         reason = error.strerror or error
@@ -148,14 +151,15 @@ class Folder:
             CorruptError: it is missing, cannot be read, or is not what was written.
         """
         path, facts = self.path / name, self.files[name]
+        if not os.path.isfile(path):  # a pipe or a device might never end
+            raise CorruptError(f"{path} is missing; {_AGAIN}", code="damaged-file")
         try:
-            content = path.read_bytes()
-        except FileNotFoundError as error:
-            raise CorruptError(f"{path} is missing; {_AGAIN}", code="damaged-file") from error
+            size = path.stat().st_size
+            content = path.read_bytes() if size == facts["bytes"] else b""
         except OSError as error:
             raise CorruptError(f"{path} cannot be read: {error.strerror}; {_AGAIN}", code="damaged-file") from error
-        if len(content) != facts["bytes"]:
-            found = f"has {len(content)} bytes instead of {facts['bytes']}"
+        if size != facts["bytes"]:
+            found = f"has {size} bytes instead of {facts['bytes']}"
             raise CorruptError(f"{path} {found}; {_AGAIN}", code="damaged-file")
         if digest and hashlib.sha256(content).hexdigest() != facts["sha256"]:
             raise CorruptError(f"{path} is not what was written, by its sha256; {_AGAIN}", code="damaged-file")
@@ -193,10 +197,10 @@ def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder
             )
         files = {str(facts["path"]): _facts(facts) for facts in unsealed(manifest)["files"]}
         found = str(manifest["kind"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise CorruptError(f"{folder / MANIFEST} is damaged: {error}; {_AGAIN}", code="damaged-file") from error
     if kind not in (None, found):
-        raise InputError(f"{folder} holds a {found} export; {kind} was asked for", code="not-an-export")
+        raise InputError(f"{folder} is an export of kind {found!r}; name one of kind {kind!r}", code="not-an-export")
     return Folder(folder, manifest, files)
 
 
@@ -227,3 +231,13 @@ def _facts(facts: dict[str, Any]) -> dict[str, Any]:
     if name.is_absolute() or ".." in name.parts or not name.parts:
         raise ValueError(f"it names {facts['path']!r}, a file elsewhere")
     return {**facts, "bytes": int(facts["bytes"]), "sha256": str(facts["sha256"])}
+
+
+def _names(folder: Path) -> set[str]:
+    """The paths in a folder of all that it holds, but for folders."""
+    found: set[str] = set()
+    for path, folders, files in os.walk(folder):
+        inside = Path(path).relative_to(folder)
+        found.update((inside / name).as_posix() for name in files)
+        found.update((inside / name).as_posix() for name in folders if os.path.islink(os.path.join(path, name)))
+    return found

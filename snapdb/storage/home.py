@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote as url_quote
@@ -14,7 +15,7 @@ from snapdb.storage.disk import Disk
 from snapdb.storage.place import MOUNTS, network_disk
 from snapdb.storage.schema import APPLICATION_ID, FORMAT
 
-__all__ = ["CATALOG", "Home", "catalog_uri", "check_format", "open_home"]
+__all__ = ["CATALOG", "Home", "catalog_uri", "check_format", "check_there", "open_home", "while_there"]
 
 CATALOG = "catalog.sqlite"
 
@@ -112,6 +113,37 @@ def _make(home: Home) -> None:
         raise DatabaseError(
             f"cannot make the database directory {path}: {error.strerror}", code="cannot-write"
         ) from error
+
+
+def check_there(path: Path) -> None:
+    """Look whether an open database is still at its place.
+
+    Raises:
+        DatabaseError: it was moved or removed.
+    """
+    if not (path / CATALOG).exists():
+        raise DatabaseError(
+            f"there is no database at {path} any more: it was moved or removed while it was open; connect to it where "
+            "it is now",
+            code="database-gone",
+        )
+
+
+@contextmanager
+def while_there(path: Path) -> Iterator[None]:
+    """A file that the block misses because the database was moved or removed is no damage.
+
+    Raises:
+        DatabaseError: it was.
+    """
+    try:
+        yield
+    except CorruptError as error:
+        try:
+            check_there(path)
+        except DatabaseError as gone:
+            raise gone from error
+        raise
 
 
 def catalog_uri(home: Home) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
-from snapdb.storage.home import Home, catalog_uri, check_format
+from snapdb.storage.home import Home, catalog_uri, check_format, check_there
 from snapdb.storage.migrate import migrate
 
 __all__ = ["Ledger", "connect_catalog", "plain"]
@@ -27,7 +27,7 @@ class Ledger:
         self._lock = threading.RLock()
         self._closed = False
         self._process = os.getpid()
-        self._disk = home.disk
+        self._home = home
         try:
             self._connection = connect_catalog(home)
             if _format(self._connection, home) == 0:
@@ -46,10 +46,12 @@ class Ledger:
 
         Raises:
             CorruptError: the catalog cannot be read.
+            DatabaseError: it is not there any more.
         """
         self._check_process()
         with self._lock:
             self._check_open()
+            check_there(self._home.path)
             if self._connection.in_transaction:
                 yield self._connection
                 return
@@ -71,6 +73,7 @@ class Ledger:
         """
         self._check_process()
         with self._lock:
+            check_there(self._home.path)
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
@@ -78,7 +81,7 @@ class Ledger:
             try:
                 yield self._connection
                 self._connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'changes'")
-                self._disk.commit(self._connection)
+                self._home.disk.commit(self._connection)
             except sqlite3.DatabaseError as error:
                 self._undo()
                 raise plain(error, "cannot write the catalog") from error

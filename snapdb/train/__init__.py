@@ -1,15 +1,30 @@
-"""A small reference trainer in plain torch: two models, a loop, predictions and metrics."""
+"""A small reference trainer in plain torch: two models, a loop, predictions and metrics; and exact inference by layers.
 
-from snapdb.train.fit import History, Predictions, evaluate, fit, predict
-from snapdb.train.metrics import accuracy, average_precision, hits_at, mean_reciprocal_rank, ranks, roc_auc
-from snapdb.train.models import GCN, GraphSAGE
-from snapdb.train.seeded import seeded
-from snapdb.train.threads import torch_threads
+Its names come on first use, as those of `snapdb.loading` do and for the same reason: torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from snapdb.train.inferred import Inferred
+    from snapdb.train.layers import Layers
+    from snapdb.train.layerwise import Passes
+    from snapdb.train.loop import History, Predictions, evaluate, fit, predict
+    from snapdb.train.metrics import accuracy, average_precision, hits_at, mean_reciprocal_rank, ranks, roc_auc
+    from snapdb.train.models import GCN, GraphSAGE
+    from snapdb.train.randomness import seeded
+    from snapdb.train.threads import torch_threads
 
 __all__ = [
     "GCN",
     "GraphSAGE",
     "History",
+    "Inferred",
+    "Layers",
+    "Passes",
     "Predictions",
     "accuracy",
     "average_precision",
@@ -23,3 +38,30 @@ __all__ = [
     "seeded",
     "torch_threads",
 ]
+
+_HOMES = {
+    "GCN": "models",
+    "GraphSAGE": "models",
+    "History": "loop",
+    "Inferred": "inferred",
+    "Layers": "layers",
+    "Passes": "layerwise",
+    "Predictions": "loop",
+    "accuracy": "metrics",
+    "average_precision": "metrics",
+    "evaluate": "loop",
+    "fit": "loop",
+    "hits_at": "metrics",
+    "mean_reciprocal_rank": "metrics",
+    "predict": "loop",
+    "ranks": "metrics",
+    "roc_auc": "metrics",
+    "seeded": "randomness",
+    "torch_threads": "threads",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'snapdb.train' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"snapdb.train.{_HOMES[name]}"), name)

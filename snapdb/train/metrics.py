@@ -95,8 +95,9 @@ def ranks(target: Any, scores: Any, known: Any = None) -> Floats:
     >>> ranks([2, 0], [[0.9, 0.8, 0.7], [0.5, 0.5, 0.1]], known=[[0, 0], [0, 2]])
     array([2. , 1.5])
     """
-    column, score = np.asarray(target), np.asarray(scores)
+    column, score = np.asarray(target, dtype=np.int64), np.asarray(scores)
     _same_length(column, score)
+    _table(score, len(column), "scores")
     _inside(column, score.shape[1], "target")
     _not_nan(score)
     rows = np.arange(len(column))
@@ -142,13 +143,24 @@ def _ranks(values: Any) -> Floats:
 
 def _others(known: Any, target: npt.NDArray[Any], candidates: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
     """The rows and columns of known pairs that are not their row's target, each pair once."""
-    row, column = np.asarray(known, dtype=np.int64).reshape(2, -1)
+    both = np.asarray(known, dtype=np.int64)
+    _table(both, 2, "known pairs")
+    row, column = both
     _inside(row, len(target), "row of a known pair")
     _inside(column, candidates, "candidate of a known pair")
     pairs = np.unique(row * candidates + column)
     row, column = pairs // candidates, pairs % candidates
     other = column != target[row]
     return row[other], column[other]
+
+
+def _table(numbers: npt.NDArray[Any], rows: int, what: str) -> None:
+    """Refuse what is not a table of so many rows."""
+    if numbers.ndim != 2 or len(numbers) != rows:
+        raise InputError(
+            f"the {what} are a table of {rows} rows; the shape {numbers.shape} was found: turn or reshape them",
+            code="metric-values",
+        )
 
 
 def _inside(numbers: npt.NDArray[Any], end: int, what: str) -> None:

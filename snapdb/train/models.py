@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from snapdb.errors import InputError
 from snapdb.loading import Batch
-from snapdb.loading.layers import Layer
-from snapdb.train.seeded import seeded
+from snapdb.train.layers import Layer
+from snapdb.train.randomness import seeded
 
 __all__ = ["GCN", "GraphSAGE"]
 
@@ -85,8 +85,8 @@ class GCN(nn.Module):
     `normalize="symmetric"` weighs an edge by 1 / sqrt(degree · degree), self loops counted. Degrees are counted in
     the batch, so they are true for nodes whose neighbours were all drawn (FULL) and too small for the nodes of the
     last hop, which nobody expanded. Sample one hop more than there are layers and the result is exactly that of the
-    whole graph. `normalize="mean"` weighs by 1 / degree of the receiver: every receiver was expanded, so it is
-    exact with as many hops as layers.
+    whole graph, as it is under `db.infer`. `normalize="mean"` weighs by 1 / degree of the receiver: every receiver
+    was expanded, so it is exact with as many hops as layers.
     """
 
     def __init__(
@@ -123,17 +123,17 @@ class GCN(nn.Module):
             state = self._round(i, state, _Hood.of(batch, self.depth - i), degree)
         return state[: batch.batch_size]
 
-    @property
-    def reach(self) -> int:
-        """How many hops one layer looks around a node: two where it weighs by the degrees of neighbours."""
-        return 2 if self.normalize == "symmetric" else 1
-
     def layerwise(self) -> list[Layer]:
-        """Each layer as a function of (batch, x), for `db.infer`."""
-        return [partial(self._layer, i) for i in range(self.depth)]
+        """The layers as functions of (batch, x), for `db.infer`: degrees are counted first, and go with the states."""
+        return [self._counted, *(partial(self._layer, i) for i in range(self.depth))]
 
-    def _layer(self, i: int, batch: Batch, x: Tensor | None) -> Tensor:
-        return self._round(i, _features(batch, x, self.reach), _Hood.of(batch, 1), _degree(batch))
+    def _counted(self, batch: Batch, x: Tensor | None) -> Tensor:
+        state = _features(batch, x, 0)
+        return torch.cat([state, _degree(batch)[: len(state), None]], dim=1)
+
+    def _layer(self, i: int, batch: Batch, x: Tensor) -> Tensor:
+        given = self._round(i, x[:, :-1], _Hood.of(batch, 1), x[:, -1])
+        return given if i + 1 == self.depth else torch.cat([given, x[: len(given), -1:]], dim=1)
 
     def _round(self, i: int, state: Tensor, hood: _Hood, degree: Tensor) -> Tensor:
         mixed = self._mix(hood, self.linear[i](self.dropout(state)), degree)

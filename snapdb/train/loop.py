@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
-from snapdb.train.seeded import seeded
+from snapdb.train.randomness import seeded
 
 __all__ = ["History", "Predictions", "evaluate", "fit", "predict"]
 

@@ -1,0 +1,257 @@
+"""Lightning: one sampler and a seed set for each stage, as the data module of a trainer.
+
+    from snapdb.lightning import SnapDataModule
+
+    data = SnapDataModule("shop.snapdb", "train", val="SELECT cid FROM customer WHERE split = 'val'")
+    Trainer(max_epochs=10).fit(model, datamodule=data)
+
+Importing it takes the Lightning that the program has imported, else `lightning`, else `pytorch_lightning`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import DataLoader
+
+from snapdb.database import Database, connect
+from snapdb.errors import InputError
+from snapdb.loading import BatchStream
+
+__all__ = ["SnapDataModule", "StageLoader"]
+
+_PACKAGES = ("lightning.pytorch", "pytorch_lightning")
+
+
+def _data_module() -> Any:
+    """The LightningDataModule that the program's trainer knows.
+
+    Raises:
+        InputError: there is no Lightning.
+    """
+    for name in sorted(_PACKAGES, key=lambda name: name not in sys.modules):
+        try:
+            return importlib.import_module(name).LightningDataModule
+        except ModuleNotFoundError as error:
+            if not name.startswith(f"{error.name}"):
+                raise
+    raise InputError(
+        "snapdb.lightning needs lightning or pytorch_lightning, and neither is here: pip install 'snapdb[lightning]'",
+        code="package-missing",
+    )
+
+
+if TYPE_CHECKING:
+    from lightning.pytorch import LightningDataModule
+else:
+    LightningDataModule = _data_module()
+
+
+class StageLoader(Iterable[Any]):
+    """The batches of a stage, as a trainer reads them: an iteration is the epoch that the trainer is in.
+
+    It knows how far the loop is also where DataLoader workers make the batches, and so can be saved and loaded.
+    """
+
+    def __init__(
+        self,
+        stream: BatchStream[Any],
+        epoch: Callable[[], int | None],
+        *,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+    ) -> None:
+        """Reads a stream, in this process unless workers or pinned memory are asked for.
+
+        Args:
+            epoch: answers which epoch the trainer is in; None: no trainer says, and each iteration takes the next.
+        """
+        self.stream = stream
+        self._epoch = epoch
+        self._taken = 0
+        self._source: Iterable[Any] = stream
+        if num_workers or pin_memory:
+            self._source = DataLoader(stream, batch_size=None, num_workers=num_workers, pin_memory=pin_memory)
+
+    def __len__(self) -> int:
+        """Batches of the trainer's epoch, for this rank: of all of it, also where a state left a part of it."""
+        return len(self.stream.map_style(self._epoch()))
+
+    def __iter__(self) -> Iterator[Any]:
+        """The trainer's epoch, or after `load_state_dict` the rest of it."""
+        here, epoch = self.stream.lineage["epoch"], self._epoch()
+        if epoch is None:
+            epoch = here + 1 if self._taken else here
+        # Workers are forked below, from the stream as it then is; what they read does not move it.
+        if self._taken or epoch != here:
+            self.stream.set_epoch(epoch)
+        self._taken = 0
+        for batch in self._source:
+            self._taken += 1
+            yield batch
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far the loop is, as plain values: the same on all ranks."""
+        ranks = self.stream.sharing.world_size
+        return {**self.stream.state_dict(consumed=self._taken), "ranks": ranks}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Lets the next iteration give the rest of that epoch, if it is the trainer's.
+
+        Raises:
+            InputError: it is the state of another stream, or of another number of ranks in mid-epoch.
+        """
+        self.stream.load_state_dict(state)
+        self._taken, here = 0, self.stream.sharing.world_size
+        if state["consumed"] and state.get("ranks", here) != here:
+            raise InputError(
+                f"this checkpoint was saved in mid-epoch on {state['ranks']} ranks, here are {here}, and Lightning "
+                "counts the batches of one rank; go on with as many ranks, or from a checkpoint of an epoch's end",
+                code="stream-state",
+            )
+
+
+class SnapDataModule(LightningDataModule):
+    """The loaders of a trainer's stages: each a stream of the same sampler, over seeds of its own.
+
+    Training reads the trainer's epochs, and goes on in mid-epoch from a checkpoint. Validation, test and prediction
+    read epoch 0 each time, so that the same weights get the same figures. Ranks share each epoch, and have equally
+    many batches: where one is lacking, one of the epoch's first is given again, with `batch.padding` True.
+    """
+
+    def __init__(
+        self,
+        database: Database | str | Path,
+        sampler: str,
+        *,
+        train: Any = None,
+        val: Any = None,
+        test: Any = None,
+        predict: Any = None,
+        num_workers: int = 0,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        **options: Any,
+    ) -> None:
+        """Opens nothing yet.
+
+        Args:
+            database: Where it is, or the database; other processes open it by its path.
+            sampler: A sampler's name, or a SAMPLE statement.
+            train: The seeds, as `db.stream` takes them: a SELECT, or ids; None: the sampler's own.
+            val: Those of validation; None: there is none.
+            test: Those of `trainer.test`.
+            predict: Those of `trainer.predict`.
+            num_workers: DataLoader workers that make the batches; 0: threads of this process, which copy nothing.
+            pin_memory: Whether a DataLoader puts batches into page-locked memory.
+            drop_last: Whether training leaves out what not every rank would get, in place of giving batches again.
+            options: Further arguments of `db.stream`: threads, device, transform, prefetch, memory, params.
+        """
+        super().__init__()
+        self.path = database.path if isinstance(database, Database) else Path(database)
+        self.sampler = sampler
+        self.seeds = {"train": train, "val": val, "test": test, "predict": predict}
+        self.drop_last = drop_last
+        self._options = options
+        self._loading: dict[str, Any] = {"num_workers": num_workers, "pin_memory": pin_memory}
+        self._given = (os.getpid(), database) if isinstance(database, Database) else None
+        self._own: tuple[int, Database] | None = None
+        self._loaders: dict[str, StageLoader] = {}
+        self._resumed: Mapping[str, Any] | None = None
+        if val is None:
+            self.val_dataloader = None  # type: ignore[assignment,method-assign]  # so Lightning leaves it out
+
+    def train_dataloader(self) -> StageLoader:
+        """Batches of the training seeds, in the trainer's epochs."""
+        loader = self._loader("train", self._trainers_epoch)
+        if self._resumed is not None:
+            loader.load_state_dict(self._resumed)
+            self._resumed = None
+        return loader
+
+    def val_dataloader(self) -> StageLoader:
+        """Batches of the validation seeds."""
+        return self._evaluated("val")
+
+    def test_dataloader(self) -> StageLoader:
+        """Batches of the test seeds."""
+        return self._evaluated("test")
+
+    def predict_dataloader(self) -> StageLoader:
+        """Batches of the seeds to predict; `batch.input_id` tells which of them each answer is for."""
+        return self._evaluated("predict")
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where training is, for a checkpoint."""
+        return {"train": self._loaders["train"].state_dict()} if "train" in self._loaders else {}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Lets the next training loader go on where a checkpoint was saved."""
+        self._resumed = state_dict.get("train")
+
+    def teardown(self, stage: str | None = None) -> None:
+        """Closes the streams, and the database where it was opened here."""
+        self._resumed = None
+        for loader in self._loaders.values():
+            loader.stream.close()
+        if self._own is not None:
+            self._own[1].close()
+            self._own = None
+
+    def on_exception(self, exception: BaseException) -> None:
+        """Closes them also where the trainer was stopped."""
+        self.teardown()
+
+    def __repr__(self) -> str:
+        stages = ["train", *(stage for stage, seeds in self.seeds.items() if stage != "train" and seeds is not None)]
+        return f"SnapDataModule({self.path}, {' '.join(self.sampler.split())}; {', '.join(stages)})"
+
+    __str__ = __repr__  # Lightning's would open every loader
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For ranks that are spawned, which open the database anew."""
+        return {**self.__dict__, "_given": None, "_own": None, "_loaders": {}}
+
+    def _evaluated(self, stage: str) -> StageLoader:
+        if self.seeds[stage] is None:
+            raise InputError(
+                f"the trainer asks for the {stage} seeds, and there are none; say SnapDataModule(…, {stage}=…), a "
+                "SELECT or ids",
+                code="no-seeds",
+            )
+        return self._loader(stage, lambda: 0)
+
+    def _loader(self, stage: str, epoch: Callable[[], int | None]) -> StageLoader:
+        """A loader of a new stream, which is closed at the end of the stage."""
+        stream = self._database().stream(self.sampler, seeds=self.seeds[stage], **self._sharing(stage), **self._options)
+        loader = self._loaders[stage] = StageLoader(stream, epoch, **self._loading)
+        return loader
+
+    def _sharing(self, stage: str) -> dict[str, Any]:
+        """This process among the trainer's ranks, and its device where batches can come there on their own."""
+        drops = stage == "train" and self.drop_last
+        shares: dict[str, Any] = {"drop_last": drops, "pad": not drops}
+        if self.trainer is None:
+            return shares
+        device = self.trainer.strategy.root_device
+        if device.type == "cuda" and "device" not in self._options and not any(self._loading.values()):
+            shares["device"] = str(device)
+        return {**shares, "rank": self.trainer.global_rank, "world_size": self.trainer.world_size}
+
+    def _trainers_epoch(self) -> int | None:
+        return None if self.trainer is None else self.trainer.current_epoch
+
+    def _database(self) -> Database:
+        """The database that was given, or in another process, or for a path, one that is opened here."""
+        for opened in (self._given, self._own):
+            if opened is not None and opened[0] == os.getpid():
+                return opened[1]
+        # Whoever may write keeps what sampling sorts, for the other ranks too; but nobody makes a database here.
+        found = connect(self.path, read_only=not os.access(self.path, os.W_OK))
+        self._own = (os.getpid(), found)
+        return found

@@ -1,0 +1,192 @@
+"""Exact inference: every layer is computed for all nodes, from the states that the layer before it gave.
+
+A node's neighbourhood of many hops, which grows with each, is never sampled: a layer reads batches of all nodes with
+all their neighbours, whose feature `x` is the states of the layer before.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from snapdb.errors import DatabaseError, InputError
+from snapdb.graph.features import ArrayFeature
+from snapdb.graph.view import Feature, GraphView
+from snapdb.loading.batch import Batch
+from snapdb.loading.stream import BatchStream
+from snapdb.sampling import Seeds
+from snapdb.train.layers import Layers
+from snapdb.types import SampleSpec
+
+__all__ = ["Passes"]
+
+Features = Mapping[str, Mapping[str, Feature]]
+Numbers = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Passes over the nodes of a snapshot, one for each layer and node type that is needed."""
+
+    view: GraphView
+    spec: SampleSpec
+    """How a layer's batches are sampled, whatever the seeds."""
+    layers: Layers
+    folder: Path
+    """Where states are kept, in files without a name: they go with whoever reads them, whatever happens."""
+    transform: Callable[[Any], Any] | None
+    """Changes what the first layer reads."""
+    threads: int | None
+    most: int | None
+    """Threads at most, where `threads` does not say how many."""
+    device: str | None
+    step: Callable[[str, float], None]
+    """Told what is done, and the share of all work that is; it may raise to stop."""
+
+    def states(self, node_type: str) -> Tensor:
+        """[nodes, width], or [nodes]: the last layer's states of all nodes of a type, by dense id.
+
+        Raises:
+            InputError: there are no such nodes, or a layer does not give a row of numbers for each seed.
+            DatabaseError: the disk has no room for the states.
+        """
+        plan = self._needed(node_type)
+        total = sum(self._batches(kind) for kinds in plan for kind in kinds)
+        features: Features = self.view.node_features
+        fresh: dict[str, Numbers] = {}
+        done = 0
+        with self.layers.at_rest():
+            for number, kinds in enumerate(plan):
+                fresh = {}
+                for kind in kinds:
+                    rows = self._pass(number, kind, features, done, total)
+                    fresh |= {} if rows is None else {kind: rows}
+                    done += self._batches(kind)
+                features = self._next(fresh)
+        if node_type not in fresh:
+            raise InputError(
+                f"no states of {node_type}: the snapshot has none of them, or the last layer gives none",
+                code="layer-states",
+            )
+        return torch.from_numpy(fresh[node_type])
+
+    def nodes(self, kind: str) -> npt.NDArray[np.int64]:
+        """The dense ids of all nodes of a type, ascending."""
+        alive = self.view.alive[kind]
+        return np.arange(self.view.node_counts[kind]) if alive is None else np.flatnonzero(alive)
+
+    def _needed(self, node_type: str) -> list[list[str]]:
+        """For each layer the node types whose states the layers after it read."""
+        relations = [relation for fanout in self.spec.fanouts for relation in fanout.relations]
+        kinds, plan = [node_type], [[node_type]]
+        for _ in self.layers.functions[1:]:
+            for _ in range(self.spec.hops):
+                kinds = [*kinds, *(r.reaches for r in relations if r.expands in kinds)]
+            kinds = list(dict.fromkeys(kinds))
+            plan.insert(0, kinds)
+        return plan
+
+    def _pass(self, number: int, kind: str, features: Features, done: int, total: int) -> Numbers | None:
+        """One layer's states of all nodes of a type; None where it gives none."""
+        depth = len(self.layers.functions)
+        last, what = number + 1 == depth, f"inferring {kind}, layer {number + 1} of {depth}"
+        ids = self.nodes(kind)
+        seeds = Seeds(kind, ids, y=None, query_order=np.arange(ids.size))  # so that rows are written one after another
+        view = replace(self.view, node_features=features, targets={})
+        spec = replace(self.spec, seed_type=kind)
+        rows: Numbers | None = None
+        with BatchStream(view, seeds, spec, threads=self.threads, most=self.most, device=self._device) as stream:
+            for batch in stream:
+                self.step(what, (done + batch.index[1]) / total)
+                found = self._applied(number, batch)
+                if found is None and rows is None:
+                    return None
+                if rows is None:
+                    assert found is not None
+                    size = ids.size if last else self.view.node_counts[kind]
+                    rows = _kept((size, *found.shape[1:]), found.dtype, self.folder)
+                self._check_alike(number, batch, rows, found)
+                # The nodes that come out of the last layer stand side by side; those in between, where ids find them.
+                rows[(batch.input_id if last else batch.n_id[kind][: batch.batch_size]).cpu().numpy()] = found
+        return rows
+
+    def _applied(self, number: int, batch: Batch) -> Numbers | None:
+        """What a layer says of the seeds of a batch."""
+        x = dict(batch.x) if len(batch.n_id) > 1 else batch.x.get(batch.seed_type)
+        if number == 0 and self.transform is not None:
+            x = self.transform(x)
+        found = self.layers.functions[number](batch, x)
+        if isinstance(found, Mapping):
+            found = found.get(batch.seed_type)
+            if found is None:
+                return None
+        if not isinstance(found, Tensor) or found.dim() not in (1, 2) or len(found) < batch.batch_size:
+            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise self._unfit(number, batch, f"gave {shape} for {batch.batch_size} seeds; it is to give a row for each")
+        if found.dtype == torch.bfloat16:
+            raise self._unfit(number, batch, "gave bfloat16, which numpy has not; let it give states.float()")
+        return found[: batch.batch_size].detach().cpu().numpy()
+
+    def _check_alike(self, number: int, batch: Batch, rows: Numbers, found: Numbers | None) -> None:
+        """Refuses what does not go with the states of earlier batches."""
+        if found is None:
+            raise self._unfit(number, batch, "gave no states, and some in batches before")
+        if (found.shape[1:], found.dtype) != (rows.shape[1:], rows.dtype):
+            before = f"and of {rows.shape[1:]} {rows.dtype} in batches before"
+            raise self._unfit(number, batch, f"gave rows of {found.shape[1:]} {found.dtype}, {before}")
+
+    def _unfit(self, number: int, batch: Batch, what: str) -> InputError:
+        layer = f"layer {number + 1} of {len(self.layers.functions)}"
+        return InputError(f"{layer} {what} ({batch.seed_type}, batch {batch.index[1]})", code="layer-states")
+
+    def _next(self, fresh: Mapping[str, Numbers]) -> Features:
+        """What the next layer's batches deliver: the states as x, and the features that are no x as they are."""
+        found: dict[str, Mapping[str, Feature]] = {}
+        for kind in self.view.node_counts:
+            own = {name: f for name, f in self.view.node_features.get(kind, {}).items() if name != "x"}
+            found[kind] = own | ({"x": ArrayFeature(fresh[kind])} if kind in fresh else {})
+        return found
+
+    def _batches(self, kind: str) -> int:
+        """How many batches a pass over a type takes."""
+        alive = self.view.alive[kind]
+        count = self.view.node_counts[kind] if alive is None else int(np.count_nonzero(alive))
+        return -(-count // self.spec.batch_size)
+
+    @property
+    def _device(self) -> str:
+        return self.layers.device if self.device is None else self.device
+
+
+def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Numbers:
+    """Rows of zeros in a file without a name, which may be larger than memory.
+
+    Raises:
+        DatabaseError: the disk has no room for them.
+    """
+    size = int(np.prod(shape)) * dtype.itemsize
+    if size == 0:
+        return np.zeros(shape, dtype)
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            if hasattr(os, "posix_fallocate"):  # a full disk is told here, and not by the end of the process
+                os.posix_fallocate(file.fileno(), 0, size)
+            return np.memmap(file, dtype, "r+", shape=shape).view(np.ndarray)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise
+        raise DatabaseError(
+            f"{folder} has no room for the states of {shape[0]:,} nodes ({size:,} bytes); make room there, or let "
+            "layers give narrower states",
+            code="disk-full",
+        ) from error
