@@ -55,7 +55,7 @@ def run(path: Path, names: Sequence[str], wish: Wish, diagnostics: Diagnostics) 
         steps = [Step(statement, None) for text in texts for statement in parse(text)]
         for step in steps:
             database.plan(step.statement)
-        with _made(wish.folder) if several else nullcontext():
+        with _made(wish.folder.expanduser()) if several else nullcontext():
             return Shell(database, Output("table"), diagnostics).run(steps)
 
 

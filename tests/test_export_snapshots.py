@@ -413,6 +413,15 @@ def test_the_command_line_exports_snapshots_and_samplers(stored: Path) -> None:
     assert read_folder("june").manifest["file_format"] == "parquet"
 
 
+def test_several_exports_may_go_below_the_home_folder(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home := tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    assert snapdb_export(stored, "june", "train", "--to", "~/both").exit_code == 0
+    assert sorted(path.name for path in (home / "both").iterdir()) == ["june", "train"]
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -493,6 +493,8 @@ def test_without_pyg_the_error_says_how_to_get_it(fresh_process: FreshProcess) -
         "from snapdb.errors import SnapdbError\n"
         "try: stream()[0].to_pyg()\n"
         "except SnapdbError as error: print(error)\n"
+        "try: import snapdb.pyg\n"
+        "except SnapdbError as error: print(error)\n"
     )
     done = fresh_process(code)
-    assert "pip install 'snapdb[pyg]'" in done.stdout, done.stderr
+    assert done.stdout.count("pip install 'snapdb[pyg]'") == 2, done.stderr

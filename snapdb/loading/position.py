@@ -91,7 +91,7 @@ def loaded(
             raise _refused(f"this is not a stream's state: it has no {name!r}; give what state_dict() returned")
         if state[name] != here:
             raise _refused(
-                f"this state is of another stream, by {name!r}: {state[name]!r} there, {here!r} here; "
+                f"this state is of another stream: its {name} is {state[name]!r}, here it is {here!r}; "
                 "open the stream as it was opened then, or start anew"
             )
     # Formerly each rank counted its own batches.

@@ -1,8 +1,12 @@
 """PyG's own words over snapdb: stores and a sampler of a snapshot, and its loaders with threads for processes."""
 
-from snapdb.pyg.loaders import link_loader, loader
-from snapdb.pyg.sampler import SnapSampler
-from snapdb.pyg.snapshot import SnapshotGraph, open  # noqa: A004  # it is read as snapdb.pyg.open
-from snapdb.pyg.stores import SnapshotEdges, SnapshotFeatures
+from snapdb.loading import pyg_package
+
+pyg_package("snapdb.pyg")  # before the modules that import it: its absence is told with the remedy
+
+from snapdb.pyg.loaders import link_loader, loader  # noqa: E402
+from snapdb.pyg.sampler import SnapSampler  # noqa: E402
+from snapdb.pyg.snapshot import SnapshotGraph, open  # noqa: A004, E402  # it is read as snapdb.pyg.open
+from snapdb.pyg.stores import SnapshotEdges, SnapshotFeatures  # noqa: E402
 
 __all__ = ["SnapSampler", "SnapshotEdges", "SnapshotFeatures", "SnapshotGraph", "link_loader", "loader", "open"]
