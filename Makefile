@@ -40,10 +40,13 @@ soak: $(INSTALLED) ## kill writers and readers 500 times, and try long random hi
 	SNAPDB_KILLS=500 SNAPDB_SEED=$$(date +%s) $(BIN)/pytest -n 0 -q -s tests/test_soak.py
 	SNAPDB_SOAK=1 $(BIN)/pytest -n 2 -q tests/test_state_machine.py tests/test_crash.py tests/test_damage.py tests/test_refresh.py tests/test_examples.py tests/test_stream_memory.py tests/sql
 
-bench: $(INSTALLED) ## measure, and write benchmarks/RESULTS.md
+bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.run
 	$(BIN)/python -m benchmarks.ready_batches
 	$(BIN)/python -m benchmarks.language
+	$(BIN)/python -m benchmarks.epochs --epochs 1
+	$(BIN)/python -m benchmarks.exports
+	$(BIN)/python -m benchmarks.tasks
 
 bench-peers: $(PEERS)/.pyg $(PEERS)/.dgl ## install PyG and DGL for `make bench` (torch-sparse compiles for 20 minutes)
 

@@ -14,7 +14,8 @@ from snapdb.database import connect
 from snapdb.errors import BindError, InputError
 from snapdb.relational.quote import quote_odd, text_literal
 from snapdb.sql import parse
-from snapdb.storage.folder import file_name
+from snapdb.storage.disk import Disk
+from snapdb.storage.folder import FolderWriter, file_name
 from snapdb.types.suggest import did_you_mean
 
 from .diagnostics import Diagnostics, ExitCode
@@ -40,10 +41,10 @@ class Wish:
 
 
 def run(path: Path, names: Sequence[str], wish: Wish, diagnostics: Diagnostics) -> ExitCode:
-    """Export each name, after all of them were found; the exit code.
+    """Export each name, after all of them were found and all of their folders are free; the exit code.
 
     Raises:
-        SnapdbError: a name leads nowhere, or an option does not fit what it is the name of.
+        SnapdbError: a name leads nowhere, an option does not fit what it is the name of, or a folder is taken.
         UsageError: an option is for nothing that is named.
     """
     with connect(path, read_only=True) as database:
@@ -55,6 +56,8 @@ def run(path: Path, names: Sequence[str], wish: Wish, diagnostics: Diagnostics) 
         steps = [Step(statement, None) for text in texts for statement in parse(text)]
         for step in steps:
             database.plan(step.statement)
+        for folder in folders:
+            FolderWriter(folder.expanduser(), Disk(), overwrite=wish.overwrite).check()
         with _made(wish.folder.expanduser()) if several else nullcontext():
             return Shell(database, Output("table"), diagnostics).run(steps)
 

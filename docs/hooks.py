@@ -18,6 +18,7 @@ PAGES = {
     "benchmarks/STORAGE.md": "results-storage.md",
     "benchmarks/LANGUAGE.md": "results-language.md",
     "benchmarks/EPOCHS.md": "results-epochs.md",
+    "benchmarks/EXPORTS.md": "results-exports.md",
     "benchmarks/TASKS.md": "results-tasks.md",
 }
 """Which file of the project is which page of the site."""

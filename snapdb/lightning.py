@@ -14,6 +14,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,8 +164,9 @@ class SnapDataModule(LightningDataModule):
         self._own: tuple[int, Database] | None = None
         self._loaders: dict[str, StageLoader] = {}
         self._resumed: Mapping[str, Any] | None = None
-        if val is None:
-            self.val_dataloader = None  # type: ignore[assignment,method-assign]  # so Lightning leaves it out
+        if val is None:  # Lightning leaves out a stage whose loader is, once unwrapped, its own
+            missing = partial(self._evaluated, "val")
+            self.val_dataloader = update_wrapper(missing, LightningDataModule.val_dataloader)  # type: ignore[method-assign]
 
     def train_dataloader(self) -> StageLoader:
         """Batches of the training seeds, in the trainer's epochs."""
@@ -220,8 +222,8 @@ class SnapDataModule(LightningDataModule):
     def _evaluated(self, stage: str) -> StageLoader:
         if self.seeds[stage] is None:
             raise InputError(
-                f"the trainer asks for the {stage} seeds, and there are none; say SnapDataModule(…, {stage}=…), a "
-                "SELECT or ids",
+                f"batches of the {stage} seeds are asked for, and there are none; say SnapDataModule(…, {stage}=…), "
+                "a SELECT or ids",
                 code="no-seeds",
             )
         return self._loader(stage, lambda: 0)

@@ -148,6 +148,25 @@ def test_ids_of_every_type_come_back_in_every_format() -> None:
             assert (found["half"].shape, found["half"].dtype) == ((2, 0, 3), np.float16)
 
 
+def test_types_whose_names_look_like_files_are_told_apart() -> None:
+    with snapdb.connect() as db:
+        for place, name in enumerate(("a", "a.npy", "a.npy.npy")):
+            db.execute(f'CREATE TABLE "{name}" AS SELECT {10 * place} + range AS id FROM range(6)')
+        db.script("""
+            CREATE TABLE e AS SELECT range AS a, 10 + range AS b, 20 + range AS c FROM range(6);
+            CREATE PROPERTY GRAPH g VERTEX TABLES (a KEY (id), "a.npy" KEY (id), "a.npy.npy" KEY (id)) EDGE TABLES (
+              e SOURCE KEY (a) REFERENCES a DESTINATION KEY (b) REFERENCES "a.npy",
+              e AS f SOURCE KEY (c) REFERENCES "a.npy.npy" DESTINATION KEY (b) REFERENCES "a.npy");
+            CREATE SNAPSHOT s OF g;
+        """)
+        sample = 'SAMPLE FROM s SEEDS (SELECT id FROM "a.npy") AS "a.npy" FANOUT (DEFAULT => [2]) BATCH 4'
+        with db.stream(sample) as stream:
+            batches = list(stream)
+        for format_ in FORMATS:
+            found = copied(db, sample, format_, f"FORMAT {format_}")
+            assert [differing(*pair) for pair in zip(found, batches, strict=True)] == [[], []]
+
+
 def test_two_exports_have_the_same_bytes(world: Database) -> None:
     for format_ in FORMATS:
         first, second = (copied(world, PLAIN, f"{format_}{i}", f"FORMAT {format_}") for i in range(2))

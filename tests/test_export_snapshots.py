@@ -413,6 +413,15 @@ def test_the_command_line_exports_snapshots_and_samplers(stored: Path) -> None:
     assert read_folder("june").manifest["file_format"] == "parquet"
 
 
+def test_a_taken_folder_is_told_before_any_of_several_is_written(stored: Path) -> None:
+    (own := Path("both/train")).mkdir(parents=True)
+    (own / "notes.txt").write_text("mine")
+    for more, said in (([], "both/train is there and not empty"), (["--overwrite"], "no folder that snapdb exported")):
+        done = snapdb_export(stored, "june", "train", "--to", "both", *more)
+        assert (done.exit_code, said in done.stderr) == (1, True), done.stderr
+        assert [path.name for path in Path("both").iterdir()] == ["train"]
+
+
 def test_several_exports_may_go_below_the_home_folder(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -301,6 +301,22 @@ def test_arguments_of_another_kind_are_refused(db: snapdb.Database, arguments: A
         db.infer(GraphSAGE(WIDTH, 3), "s", **arguments)
 
 
+@pytest.mark.parametrize("counts", ["5", "0", "FULL, 3"])
+def test_inference_draws_nothing_so_every_fanout_is_full(db: snapdb.Database, counts: str) -> None:
+    with pytest.raises(snapdb.BindError, match="write fanout='likes => \\[FULL\\]'") as caught:
+        db.infer(GraphSAGE(WIDTH, 3), "s", fanout=f"likes => [{counts}]")
+    assert caught.value.code == "out-of-range"
+
+
+def test_an_error_in_a_layer_tells_the_layer_the_type_and_the_batch(db: snapdb.Database) -> None:
+    def narrow(batch: Batch, x: Tensor) -> Tensor:
+        return x @ torch.ones(WIDTH + batch.index[1], 1)
+
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied") as caught:
+        db.infer(None, "s", layers=[mean_of_neighbours, narrow], batch=64)
+    assert caught.value.__notes__ == ["This was in layer 2 of 2 (node, batch 1)."]
+
+
 def test_a_model_that_does_not_tell_its_layers_is_refused(db: snapdb.Database) -> None:
     with pytest.raises(snapdb.InputError, match=r"Linear does not tell its layers.*layerwise"):
         db.infer(nn.Linear(WIDTH, 3), "s")

@@ -223,9 +223,16 @@ def test_a_state_of_other_ranks_in_mid_epoch_is_refused(town: Path) -> None:
 
 def test_seeds_that_were_not_given_are_missed_where_the_trainer_asks(town: Path, tmp_path: Path) -> None:
     data, runs = SnapDataModule(town, "train"), trainer(tmp_path)
-    with pytest.raises(InputError, match=r"asks for the test seeds.* say SnapDataModule\(…, test=…\)") as caught:
+    with pytest.raises(InputError, match=r"the test seeds are asked for.* say SnapDataModule\(…, test=…\)") as caught:
         runs.test(Model(), datamodule=data)
     assert caught.value.code == "no-seeds"
+
+
+@pytest.mark.parametrize("stage", ["val", "test", "predict"])
+def test_seeds_that_were_not_given_are_missed_where_their_loader_is_asked_for(town: Path, stage: str) -> None:
+    for data in (made := SnapDataModule(town, "train"), pickle.loads(pickle.dumps(made))):
+        with pytest.raises(InputError, match=rf"the {stage} seeds are asked for, and there are none"):
+            getattr(data, f"{stage}_dataloader")()
 
 
 def test_a_path_without_a_database_makes_none(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +305,27 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(words: dict[str, Any], s
         pyg.loader(peer.homogeneous(), [2], **words)
 
 
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda d: pyg.loader(d, [2], torch.ones(59, dtype=torch.bool)), "found 59 for 60 of type 'node'"),
+        (
+            lambda d: pyg.loader(d, [2], torch.arange(5), torch.arange(4), time_attr="time"),
+            "input_time .* found 4 for 5",
+        ),
+        (lambda d: pyg.link_loader(d, [2], d.edge_index[:, :9], torch.ones(8)), "edge_label has .* found 8 for 9"),
+        (
+            lambda d: pyg.link_loader(d, [2], edge_label_time=d.time[1:], time_attr="time"),
+            "edge_label_time .* 499 for 500",
+        ),
+    ],
+    ids=["mask", "time", "label", "label time"],
+)
+def test_what_is_given_for_each_seed_is_as_long_as_the_seeds(make: Callable[[Any], Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        make(peer.homogeneous())
+
+
 @pytest.mark.parametrize("node", [-1, 60, 2**62, -(2**63)])
 def test_seeds_that_are_no_nodes_are_refused(node: int) -> None:
     data, said = peer.homogeneous(), rf"1 of 2 seeds of type node are not in the graph \({node}\); .* are 60, numbered"
@@ -482,6 +503,12 @@ def test_ids_lead_to_nodes_and_back(shop: Any) -> None:
         assert people.ids(batch.n_id.numpy()).equals(people.ids(batch.n_id))
         with pytest.raises(DataError, match=r"1 of 2 keys are no customer of the snapshot \('c00'\)"):
             people.find(["c01", "c00"])
+        for numbers in ([-1, 3], [40]):
+            with pytest.raises(InputError, match=rf"numbered 0 ≤ n < 40, found {numbers[0]} to {numbers[-1]}"):
+                people.ids(torch.tensor(numbers))
+        assert people.ids(torch.tensor([], dtype=torch.int64)).to_pylist() == []
+        with pytest.raises(InputError, match="found 39 for 40 of type 'customer'"):
+            pyg.loader(people, [2], torch.ones(39, dtype=torch.bool))
     with pyg.open(shop, "before") as people:
         assert people.ids(people.find(["c00"])).to_pylist() == ["c00"]
 

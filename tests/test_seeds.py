@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
 import snapdb
 from snapdb import BindError, CorruptError, Database, DataError
@@ -436,3 +437,25 @@ def test_ids_and_times_beyond_what_there_can_be_are_refused(db: Database) -> Non
     reserved = "SELECT 'ann', (-9223372036854775808)::BIGINT AS seed_time"
     with pytest.raises(DataError, match='"seed_time" of -2\\^63'):
         db.execute(f"SAMPLE FROM s SEEDS ({reserved}) AS person {walked} TEMPORAL < SEED_TIME").fetchall()
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [[], np.array([]), torch.tensor([]), pa.array([], pa.null()), {"id": []}],
+    ids=lambda given: str(type(given)),
+)
+def test_no_ids_at_all_fit_every_key(world: Database, nothing: Any) -> None:
+    for query in ("(SELECT name FROM person) AS person", "(SELECT code FROM film) AS film",
+                  "EDGES knows (SELECT e_id FROM s.knows)"):  # fmt: skip
+        assert read(world, query, seeds=nothing).ids.tolist() == []
+
+
+def test_no_ids_at_all_fit_a_key_of_several_columns(db: Database) -> None:
+    db.script("""
+        CREATE TABLE place AS SELECT uuid() AS a, DATE '2020-01-01' + range::INT AS b FROM range(3);
+        CREATE PROPERTY GRAPH g VERTEX TABLES (place KEY (a, b));
+        CREATE SNAPSHOT s OF g
+    """)
+    sample = "SAMPLE FROM s SEEDS (SELECT a, b FROM place) AS place FANOUT (DEFAULT => [1])"
+    with db.stream(sample, seeds=[]) as stream:
+        assert (len(stream), list(stream)) == (0, [])

@@ -281,6 +281,30 @@ def test_float_targets_are_regressed(db: snapdb.Database) -> None:
     assert history.losses[-1] < 0.1 * history.losses[0]
 
 
+def test_a_batch_that_pads_a_rank_is_not_scored_again(db: snapdb.Database) -> None:
+    query, model = sample("likes => [2]", "id < 160"), GraphSAGE(WIDTH, 2, layers=1)
+    ranks_ = [list(db.stream(query, rank=rank, world_size=2, pad=True)) for rank in (0, 1)]
+    assert [[batch.padding for batch in batches] for batches in ranks_] == [[False, False], [False, True]]
+    found = predict(model, [batch for batches in ranks_ for batch in batches])
+    assert found.input_id.tolist() == list(range(160))
+    scores = evaluate(model, ranks_[1], {"seeds": lambda y, logits: float(len(y))})
+    assert predict(model, db.stream(query).map_style()).input_id.tolist() == list(range(160))  # type: ignore[arg-type]
+    assert scores == {"seeds": float(ranks_[1][0].batch_size)}
+
+
+def test_what_is_no_stream_is_told_how_to_open_one(db: snapdb.Database) -> None:
+    model = GraphSAGE(WIDTH, 2, layers=1)
+    for given, name in (("valid", "valid"), (db, "train")):
+        said = rf"a stream or a list of batches is taken .*; give db.stream\('{name}'\)"
+        with pytest.raises(TypeError, match=said):
+            fit(model, given, epochs=1)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=said):
+            predict(model, given)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=said):
+            evaluate(model, given, {"accuracy": accuracy})  # type: ignore[arg-type]
+    assert model.training
+
+
 def test_models_refuse_batches_they_cannot_read(db: snapdb.Database) -> None:
     with pytest.raises(snapdb.SnapdbError, match="'symmetric' or 'mean'"):
         GCN(WIDTH, 2, normalize="both")

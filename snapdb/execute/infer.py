@@ -20,7 +20,7 @@ from snapdb.plan.names import find_vertex_type
 from snapdb.plan.rules import Rule
 from snapdb.relational import quote, quote_odd
 from snapdb.sql import ast, parse
-from snapdb.types import Snapshot, VertexElement
+from snapdb.types import FULL, Snapshot, VertexElement
 
 if TYPE_CHECKING:
     from snapdb.train import Inferred, Layers
@@ -91,7 +91,7 @@ class Inference:
         """The snapshot, opened whole: the rules, which leave out what one hop from the seeds does not reach, rest.
 
         Raises:
-            BindError: a name leads nowhere, or it is not said which vertex type is meant.
+            BindError: a name leads nowhere, it is not said which vertex type is meant, or a fanout is not FULL.
             CorruptError: a file of the snapshot is missing or damaged.
         """
         snapshot = engine.context.catalog.snapshot(self.snapshot)
@@ -102,7 +102,9 @@ class Inference:
                 code="duplicate-name",
             )
         (statement,) = parse(self._text(snapshot, element))
+        assert isinstance(statement, ast.Sample)
         try:
+            _check_full(statement)
             plan = bind(statement, engine.context)
             assert isinstance(plan, SamplePlan)
             opened = open_sample(engine, plan)
@@ -130,6 +132,19 @@ class Inference:
             f"SAMPLE FROM {quote_odd(snapshot.name)} SEEDS (SELECT {keys} FROM {name} WHERE false) "
             f"AS {name} FANOUT ({self.fanout or _ALL}) METHOD FULL BATCH {self.batch}"
         )
+
+
+def _check_full(statement: ast.Sample) -> None:
+    """Nothing when every edge type that is named sends along all of its edges."""
+    for clause in statement.fanouts.value:
+        if any(count != FULL for count in clause.counts):
+            edge = "DEFAULT" if clause.edge is None else quote_odd(clause.edge.text)
+            raise BindError(
+                f"inference is exact, so that every fanout in it is FULL, found {list(clause.counts)}; write "
+                f"fanout='{edge} => [FULL]', and leave out an edge type along which nothing is to come",
+                span=clause.span,
+                code="out-of-range",
+            )
 
 
 @dataclass(frozen=True, slots=True)

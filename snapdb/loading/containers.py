@@ -136,7 +136,8 @@ def _write_npz(values: Mapping[str, Values], facts: str, file: BinaryIO) -> None
 
 def _read_npz(content: bytes) -> tuple[Arrays, str]:
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        arrays = dict(file)
+        # By their full names, for numpy takes an array "a.npy" for the file of an array "a".
+        arrays = {name: file[f"{name}.npy"] for name in file.files}
     return arrays, str(arrays.pop(_FACTS))
 
 

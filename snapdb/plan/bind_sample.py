@@ -87,7 +87,7 @@ def with_seeds(context: Context, plan: SamplePlan, seeds: Any) -> SamplePlan:
     Further columns are the seeds' times and targets, as in SEEDS: a mapping with `seed_time` gives a column each. Ids
     are in the order in which they come where the sampler says IN ORDER.
     """
-    asked = _asked_outside(context, plan, seeds) if isinstance(seeds, str) else _given(seeds)
+    asked = _asked_outside(context, plan, seeds) if isinstance(seeds, str) else _given(context, plan, seeds)
     outside = seeds if isinstance(seeds, str) else ""
     with about_seeds(asked.span, outside):
         with context.describing(asked) as session:
@@ -137,11 +137,24 @@ def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> Asked:
     return asked
 
 
-def _given(seeds: Any) -> Asked:
+def _given(context: Context, plan: SamplePlan, seeds: Any) -> Asked:
     table = as_arrow(seeds)
     name = "snapdb seeds given"
-    columns = ", ".join(quote(c) for c in table.column_names)
-    return Asked(f"SELECT {columns} FROM {quote(name)}", Span(0, 0), Names(sources={name: table}))
+    columns = [quote(c) for c in table.column_names]
+    if not table.num_rows:  # what holds no id is of no type that means anything, as torch.tensor([]) is of floats
+        key = [f"CAST(NULL AS {column.type}) AS {quote(column.name)}" for column in _key(context, plan)]
+        columns = [*key, *columns[len(key) :]]
+    return Asked(f"SELECT {', '.join(columns)} FROM {quote(name)}", Span(0, 0), Names(sources={name: table}))
+
+
+def _key(context: Context, plan: SamplePlan) -> list[Column]:
+    """The columns that tell a seed of the sampler."""
+    if plan.spec.link is not None:
+        return [Column("e_id", "BIGINT")]
+    vertex = plan.snapshot.graph.vertex(plan.spec.seed_type)
+    assert vertex is not None, "the seed type was looked up"
+    types = {c.name: c.type for c in context.tables_under(plan.snapshot)[vertex.table.lower()].columns}
+    return [Column(name, types[name]) for name in vertex.key]
 
 
 def _clause_needing_time(spec: SampleSpec) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self, Unpack
 
@@ -18,6 +18,7 @@ from snapdb.errors import InputError
 from snapdb.kernels.order import shuffle
 from snapdb.loading.ordered import Ordered
 from snapdb.pyg.gathered import gathering
+from snapdb.pyg.graph import PygGraph
 from snapdb.pyg.memory import in_memory
 from snapdb.pyg.options import Given, LoaderOptions, read_options
 from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
@@ -103,9 +104,11 @@ class _Threaded:
             passed["transform"] = _Chain(data.with_edge_features, passed.get("transform"))
         else:
             draws = SnapSampler(Neighbourhoods(in_memory(data, words.time_attr, words.weight_attr), words, given.seed))
+        _check_mask(draws.neighbourhoods.graph, seeds)
         # The first base of both is this class, the second PyG's loader, whose arguments these are.
         start: Any = super().__init__
         start(stores, words.num_neighbors, seeds, neighbor_sampler=draws, time_attr=words.time_attr, **asked, **passed)
+        _check_lengths(asked, len(self.dataset))
         self._given, self._draws, self._epoch = given, draws, 0
         draws.open_for(self.input_data.input_type)  # what cannot be drawn is refused now
 
@@ -180,6 +183,29 @@ class _Chain:
     def __call__(self, batch: Any) -> Any:
         changed = self.first(batch)
         return changed if self.second is None else self.second(changed)
+
+
+def _check_mask(graph: PygGraph, seeds: Any) -> None:
+    """Nothing when the seeds are no mask, or one over all nodes of their type."""
+    typed = isinstance(seeds, tuple | list) and len(seeds) == 2 and isinstance(seeds[0], str)
+    node_type, nodes = seeds if typed else (graph.node_types[0], seeds)
+    count = graph.view.node_counts.get(node_type)
+    if count is None or not isinstance(nodes, Tensor) or nodes.dtype != torch.bool or nodes.numel() == count:
+        return
+    raise InputError(
+        f"a mask as input_nodes has a value for each node; found {nodes.numel()} for {count} of type {node_type!r}",
+        code="pyg-argument",
+    )
+
+
+def _check_lengths(given: Mapping[str, Any], count: int) -> None:
+    """Nothing when labels and times, where there are any, are as many as the seeds."""
+    for name in ("input_time", "edge_label", "edge_label_time"):
+        if (values := given.get(name)) is not None and len(values) != count:
+            raise InputError(
+                f"{name} has a value for each seed, in their order; found {len(values)} for {count} seeds",
+                code="pyg-argument",
+            )
 
 
 def _seeds(data: Data | HeteroData | SnapshotGraph, input_nodes: Any) -> Any:

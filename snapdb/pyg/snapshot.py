@@ -125,8 +125,20 @@ class SnapshotGraph:
         return batch
 
     def ids(self, nodes: Tensor, node_type: str | None = None) -> pa.Array:
-        """The user's ids of nodes, of a batch's `n_id` for one."""
-        return self.graph.view.keys[self._type(node_type)].read(torch.as_tensor(nodes).cpu().numpy())
+        """The user's ids of nodes, of a batch's `n_id` for one.
+
+        Raises:
+            InputError: a number is none of the type's nodes.
+        """
+        name, numbers = self._type(node_type), torch.as_tensor(nodes).cpu().numpy()
+        count = self.graph.view.node_counts[name]
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < count:
+            raise InputError(
+                f"nodes of type {name} are numbered 0 ≤ n < {count}, found {numbers.min()} to {numbers.max()}; give "
+                "those of find() or of a batch's n_id",
+                code="pyg-argument",
+            )
+        return self.graph.view.keys[name].read(numbers)
 
     def find(self, keys: Any, node_type: str | None = None) -> Tensor:
         """The nodes with these keys, in their order: what `input_nodes` takes.

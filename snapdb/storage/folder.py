@@ -42,8 +42,8 @@ class FolderWriter:
         self._files: dict[str, dict[str, Any]] = {}
 
     def __enter__(self) -> Self:
+        self.check()
         try:
-            self._check_target()
             self._staging.mkdir()
         except OSError as error:
             raise self._refused(error) from error
@@ -53,6 +53,17 @@ class FolderWriter:
         if self._staging.exists():  # `finish` did not move it
             self._disk.remove(self._staging)
         if isinstance(error, OSError):
+            raise self._refused(error) from error
+
+    def check(self) -> None:
+        """Nothing where the folder may be put as far as is seen now; nothing is written.
+
+        Raises:
+            InputError: something else is there, or the disk refuses a look at it.
+        """
+        try:
+            self._check_target()
+        except OSError as error:
             raise self._refused(error) from error
 
     def file(self, name: str) -> Path:

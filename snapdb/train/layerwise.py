@@ -99,7 +99,7 @@ class Passes:
     def _pass(self, number: int, kind: str, features: Features, done: int, total: int) -> Numbers | None:
         """One layer's states of all nodes of a type; None where it gives none."""
         depth = len(self.layers.functions)
-        last, what = number + 1 == depth, f"inferring {kind}, layer {number + 1} of {depth}"
+        last, what = number + 1 == depth, f"inferring {kind}, {self._layer(number)}"
         ids = self.nodes(kind)
         seeds = Seeds(kind, ids, y=None, query_order=np.arange(ids.size))  # so that rows are written one after another
         view = replace(self.view, node_features=features, targets={})
@@ -122,10 +122,7 @@ class Passes:
 
     def _applied(self, number: int, batch: Batch) -> Numbers | None:
         """What a layer says of the seeds of a batch."""
-        x = dict(batch.x) if len(batch.n_id) > 1 else batch.x.get(batch.seed_type)
-        if number == 0 and self.transform is not None:
-            x = self.transform(x)
-        found = self.layers.functions[number](batch, x)
+        found = self._called(number, batch)
         if isinstance(found, Mapping):
             found = found.get(batch.seed_type)
             if found is None:
@@ -137,6 +134,17 @@ class Passes:
             raise self._unfit(number, batch, "gave bfloat16, which numpy has not; let it give states.float()")
         return found[: batch.batch_size].detach().cpu().numpy()
 
+    def _called(self, number: int, batch: Batch) -> Any:
+        """What a layer returns; an error in it gets a note of where it was."""
+        x = dict(batch.x) if len(batch.n_id) > 1 else batch.x.get(batch.seed_type)
+        try:
+            if number == 0 and self.transform is not None:
+                x = self.transform(x)
+            return self.layers.functions[number](batch, x)
+        except Exception as error:
+            error.add_note(f"This was in {self._layer(number)} {_place(batch)}.")
+            raise
+
     def _check_alike(self, number: int, batch: Batch, rows: Numbers, found: Numbers | None) -> None:
         """Refuses what does not go with the states of earlier batches."""
         if found is None:
@@ -146,8 +154,10 @@ class Passes:
             raise self._unfit(number, batch, f"gave rows of {found.shape[1:]} {found.dtype}, {before}")
 
     def _unfit(self, number: int, batch: Batch, what: str) -> InputError:
-        layer = f"layer {number + 1} of {len(self.layers.functions)}"
-        return InputError(f"{layer} {what} ({batch.seed_type}, batch {batch.index[1]})", code="layer-states")
+        return InputError(f"{self._layer(number)} {what} {_place(batch)}", code="layer-states")
+
+    def _layer(self, number: int) -> str:
+        return f"layer {number + 1} of {len(self.layers.functions)}"
 
     def _next(self, fresh: Mapping[str, Numbers]) -> Features:
         """What the next layer's batches deliver: the states as x, and the features that are no x as they are."""
@@ -166,6 +176,10 @@ class Passes:
     @property
     def _device(self) -> str:
         return self.layers.device if self.device is None else self.device
+
+
+def _place(batch: Batch) -> str:
+    return f"({batch.seed_type}, batch {batch.index[1]})"
 
 
 def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Numbers:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import Dataset
 
 from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
@@ -101,14 +102,20 @@ def fit(
 
 
 def predict(model: nn.Module, stream: Iterable[Batch], *, transform: Transform | None = None) -> Predictions:
-    """The model's logits for every seed of one epoch (epoch 0) of the stream, by `input_id`; nothing is learned."""
+    """The model's logits for every seed of one epoch (epoch 0) of the stream, by `input_id`; nothing is learned.
+
+    Batches that only pad a rank are left out, so that no seed counts twice.
+    """
+    batches = _at(stream, 0)
     order: list[Tensor] = []
     logits: list[Tensor] = []
     targets: list[Tensor] = []
     training = model.training
     model.eval()
     with torch.no_grad():
-        for batch in _at(stream, 0):
+        for batch in batches:
+            if batch.padding:  # its seeds are in another batch too
+                continue
             order.append(batch.input_id.clone())
             logits.append(model(batch, _transformed(batch, transform)))
             if batch.y is not None:
@@ -180,7 +187,15 @@ def _losses(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _at(stream: Iterable[Batch], epoch: int) -> Iterable[Batch]:
-    """The stream set to an epoch; a plain list of batches is the same in every epoch."""
+    """The stream set to an epoch; a plain list of batches is the same in every epoch.
+
+    Raises:
+        TypeError: it is a sampler's name, a database or anything else that holds no batches.
+    """
+    given: object = stream  # whatever its type says
+    if isinstance(given, str) or not isinstance(given, Iterable | Dataset):
+        name = given if isinstance(given, str) else "train"
+        raise TypeError(f"a stream or a list of batches is taken here, found {given!r}; give db.stream({name!r})")
     if isinstance(stream, BatchStream):
         stream.set_epoch(epoch)
     return stream
