@@ -313,7 +313,8 @@ class Database:
             node_type: Whose states are wanted; None: those of the only vertex type.
             layers: The model as functions of (batch, x), x the states of the batch's nodes (a dict by type where there
                 are several), each of which gives the next states of the seeds.
-            fanout: The edges along which messages come, as FANOUT says them; None: all that lead to a vertex.
+            fanout: The edges along which messages come, as FANOUT says them, all of them FULL; None: all that lead to
+                a vertex.
             transform: Changes what the first layer reads.
             batch: Vertices of a batch.
             threads: How many make batches; None: all cores.

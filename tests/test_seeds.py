@@ -448,6 +448,9 @@ def test_no_ids_at_all_fit_every_key(world: Database, nothing: Any) -> None:
     for query in ("(SELECT name FROM person) AS person", "(SELECT code FROM film) AS film",
                   "EDGES knows (SELECT e_id FROM s.knows)"):  # fmt: skip
         assert read(world, query, seeds=nothing).ids.tolist() == []
+    later = {"seed_time": [], "e_id": []}
+    found = read(world, "EDGES knows (SELECT e_id, t AS seed_time FROM s.knows)", "TEMPORAL < SEED_TIME", seeds=later)
+    assert (found.ids.tolist(), found.time is None) == ([], False)
 
 
 def test_no_ids_at_all_fit_a_key_of_several_columns(db: Database) -> None:

@@ -143,7 +143,9 @@ def _given(context: Context, plan: SamplePlan, seeds: Any) -> Asked:
     columns = [quote(c) for c in table.column_names]
     if not table.num_rows:  # what holds no id is of no type that means anything, as torch.tensor([]) is of floats
         key = [f"CAST(NULL AS {column.type}) AS {quote(column.name)}" for column in _key(context, plan)]
-        columns = [*key, *columns[len(key) :]]
+        names = [c.lower() for c in table.column_names]
+        start = names.index("e_id") if plan.spec.link is not None and "e_id" in names else 0
+        columns[start : start + len(key)] = key
     return Asked(f"SELECT {', '.join(columns)} FROM {quote(name)}", Span(0, 0), Names(sources={name: table}))
 
 
