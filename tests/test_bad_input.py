@@ -42,7 +42,7 @@ REFUSED = {
     "duplicate seeds": (SAMPLE.replace("SELECT id FROM person", "SELECT 1 AS id FROM person"), "more than once.*1"),
     "random seeds": (SAMPLE.replace("FROM person)", "FROM person ORDER BY random())"), "random.*repeatable"),
     "seeds of another type": (SAMPLE.replace("SELECT id FROM", "SELECT 'a' || id AS id FROM"), "of type VARCHAR"),
-    "seeds with other columns": (SAMPLE.replace("SELECT id", "SELECT id, emb"), 'a column "emb"'),
+    "seeds with other columns": (SAMPLE.replace("SELECT id", "SELECT id, 'a' AS kind"), '"kind" of type VARCHAR'),
     "fanouts of two lengths": (SAMPLE.replace("[2, 2]", "[2, 2], DEFAULT => [1]"), "lists of 1 and 2"),
     "a negative fanout": (SAMPLE.replace("[2, 2]", "[2, -3]"), "0 or more, or FULL.*-3"),
     "batch 0": (SAMPLE + " BATCH 0", "BATCH needs at least 1"),

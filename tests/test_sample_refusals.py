@@ -92,7 +92,7 @@ def test_a_batch_beyond_memory_names_itself_and_what_makes_it_smaller() -> None:
     ("seeds", "message", "shown"),
     [
         ([1, None, 99], r"^seeds=: 2 of 3 seeds are not in snapshot s \(NULL, 99\)", None),
-        ({"id": [1], "k": [2]}, '^seeds= gives a column "k"', None),
+        ({"id": [1], "k": ["a"]}, '^seeds= gives "k" of type VARCHAR', None),
         ("SELECT id + 19 FROM person", r"^seeds=: 19 of 20 seeds are not", "SELECT id + 19 FROM person"),
         ("SELECT", "SELECT clause without selection list", "SELECT"),
     ],
