@@ -13,8 +13,7 @@ Importing it loads no engine: the names below bring theirs on first use (PEP 562
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from snapdb.errors import (
     BindError,
@@ -29,6 +28,7 @@ from snapdb.errors import (
     QueryError,
     SnapdbError,
 )
+from snapdb.on_first_use import on_first_use
 from snapdb.release import __version__
 
 if TYPE_CHECKING:
@@ -65,27 +65,21 @@ __all__ = [
 ]
 
 _LAZY = {
-    "Batch": "snapdb.loading",
-    "BatchFolder": "snapdb.loading",
-    "BatchStream": "snapdb.loading",
-    "Database": "snapdb.database",
-    "Result": "snapdb.execute.result",
-    "connect": "snapdb.database",
-    "format_sql": "snapdb.sql.print",
-    "load_ipython_extension": "snapdb.notebook",
-    "read_batches": "snapdb.loading",
-    "replay": "snapdb.lineage",
-    "unload_ipython_extension": "snapdb.notebook",
-    "upgrade": "snapdb.storage.upgrade",
+    "Batch": ".loading",
+    "BatchFolder": ".loading",
+    "BatchStream": ".loading",
+    "Database": ".database",
+    "Result": ".execute.result",
+    "connect": ".database",
+    "format_sql": ".sql.print",
+    "load_ipython_extension": ".notebook",
+    "read_batches": ".loading",
+    "replay": ".lineage",
+    "unload_ipython_extension": ".notebook",
+    "upgrade": ".storage.upgrade",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'snapdb' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = on_first_use(__name__, _LAZY)
 
 
 def __dir__() -> list[str]:

@@ -18,6 +18,7 @@ import snapdb
 from tests.slt import SltFile
 
 FreshProcess = Callable[[str], "subprocess.CompletedProcess[str]"]
+PeerProcess = Callable[..., str]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,5 +80,22 @@ def fresh_process() -> FreshProcess:
 
     def run(code: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def peer_process(pytestconfig: pytest.Config) -> PeerProcess:
+    """Runs Python where PyG has its own sampler, and gives what was printed; the test is skipped where that is not."""
+    python = pytestconfig.rootpath / "benchmarks" / ".peers" / "pyg" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("PyG with its own sampler is not here: `make bench-peers` installs it")
+
+    def run(*arguments: str) -> str:
+        command = [str(python), "-W", "ignore", *arguments]
+        paths = os.environ | {"PYTHONPATH": str(pytestconfig.rootpath)}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=paths)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     return run

@@ -6,7 +6,6 @@ import json
 import os
 import resource
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -27,8 +26,7 @@ from snapdb.plan.logical import BatchFormat, SnapshotFormat
 from snapdb.storage.folder import read_folder
 from snapdb_cli.given import EXPORTS
 from snapdb_cli.main import main
-
-PEER = Path(__file__).resolve().parent.parent / "benchmarks" / ".peers" / "pyg" / "bin" / "python"
+from tests.conftest import PeerProcess
 
 SHOP = """
 CREATE TABLE customer AS SELECT i::BIGINT AS cid, [i, i / 2]::FLOAT[2] AS emb, i % 128 AS age,
@@ -155,8 +153,7 @@ def test_one_type_of_each_makes_plain_data(shop: Database) -> None:
     assert (data.num_nodes, data.num_edges, data.ids["customer"].tolist()) == (30, 90, [*range(30)])
 
 
-@pytest.mark.skipif(not PEER.exists(), reason="make bench-peers installs PyG with its own sampler")
-def test_pygs_own_loader_runs_on_what_was_exported(shop: Database) -> None:
+def test_pygs_own_loader_runs_on_what_was_exported(shop: Database, peer_process: PeerProcess) -> None:
     shop.execute("COPY SNAPSHOT june TO 'june' (FORMAT pyg)")
     script = """
 import sys, torch
@@ -174,7 +171,7 @@ for batch in loader:
 assert seen == int(data["customer"].train_mask.sum())
 assert data.ids["customer"][nodes.numpy()][0] in data.ids["customer"]
 """
-    subprocess.run([str(PEER), "-W", "ignore", "-c", script], check=True, timeout=100)
+    peer_process("-c", script)
 
 
 def test_the_same_snapshot_gives_the_same_bytes_in_parts_of_any_size(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,7 @@ from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
 from snapdb.sampling import Seeds
 from snapdb.types import EdgeType, Fanout, Link, Negatives, Temporal
-from tests.conftest import FreshProcess
+from tests.conftest import FreshProcess, PeerProcess
 from tests.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
 
 pyg = pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
@@ -26,8 +24,6 @@ pyg_sampler = pytest.importorskip("torch_geometric.sampler")
 pyg_utils = pytest.importorskip("torch_geometric.utils")
 peer = pytest.importorskip("tests.pyg_peer")
 
-ROOT = Path(__file__).resolve().parent.parent
-PEER = ROOT / "benchmarks" / ".peers" / "pyg" / "bin" / "python"
 
 BOUGHT = EdgeType("customer", "bought", "product")
 KNOWS = EdgeType("customer", "knows", "customer")
@@ -384,13 +380,9 @@ print(json.dumps([{str(store._key): columns(store) for store in batch.stores} fo
 
 
 @pytest.fixture(scope="module")
-def whole() -> Any:
+def whole(peer_process: PeerProcess) -> Any:
     """What PyG's own NeighborLoader gives of all neighbours of six nodes: nothing is left to chance."""
-    if not PEER.exists():
-        pytest.skip("there is no environment with PyG and torch-sparse")
-    done = subprocess.run([PEER, "-c", WHOLE], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(peer_process("-c", WHOLE))
 
 
 def taken(data: Any) -> MemoryGraph:

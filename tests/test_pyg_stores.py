@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import torch
 
 import snapdb
 from snapdb.errors import BindError, DataError, InputError
+from tests.conftest import PeerProcess
 
 pyg = pytest.importorskip("snapdb.pyg", reason="torch_geometric is not installed")
 pyg_loader = pytest.importorskip("torch_geometric.loader")
@@ -22,7 +21,6 @@ pyg_sampler = pytest.importorskip("torch_geometric.sampler")
 pyg_nn = pytest.importorskip("torch_geometric.nn")
 peer = pytest.importorskip("tests.pyg_peer")
 
-PEER = Path(__file__).resolve().parent.parent / "benchmarks" / ".peers" / "pyg" / "bin" / "python"
 BOUGHT, BACK = peer.BOUGHT, peer.BACK
 
 
@@ -30,13 +28,9 @@ BOUGHT, BACK = peer.BOUGHT, peer.BACK
 
 
 @pytest.fixture(scope="module")
-def of_the_peer() -> dict[str, dict[str, list[str]]]:
+def of_the_peer(peer_process: PeerProcess) -> dict[str, dict[str, list[str]]]:
     """What the batches of PyG's own loaders hold, from an environment where these run."""
-    if not PEER.exists():
-        pytest.skip("there is no environment with PyG and torch-sparse")
-    done = subprocess.run([PEER, peer.__file__], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, dict[str, list[str]]] = json.loads(done.stdout)
+    found: dict[str, dict[str, list[str]]] = json.loads(peer_process(peer.__file__))
     return found
 
 

@@ -6,8 +6,9 @@ wait for it (docs/adr/0002).
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from snapdb.on_first_use import on_first_use
 
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
@@ -28,18 +29,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Batch": "batch",
-    "BatchFolder": "batch_folder",
-    "BatchStream": "stream",
-    "BatchWriter": "batch_folder",
-    "MeteredStream": "metered",
-    "pyg_package": "pyg_data",
-    "read_batches": "batch_folder",
-    "save_pyg": "pyg_data",
+    "Batch": ".batch",
+    "BatchFolder": ".batch_folder",
+    "BatchStream": ".stream",
+    "BatchWriter": ".batch_folder",
+    "MeteredStream": ".metered",
+    "pyg_package": ".pyg_data",
+    "read_batches": ".batch_folder",
+    "save_pyg": ".pyg_data",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'snapdb.loading' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"snapdb.loading.{_HOMES[name]}"), name)
+__getattr__ = on_first_use(__name__, _HOMES)

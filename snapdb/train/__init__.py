@@ -5,8 +5,9 @@ Its names come on first use, as those of `snapdb.loading` do and for the same re
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from snapdb.on_first_use import on_first_use
 
 if TYPE_CHECKING:
     from snapdb.train.inferred import Inferred
@@ -40,28 +41,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "GCN": "models",
-    "GraphSAGE": "models",
-    "History": "loop",
-    "Inferred": "inferred",
-    "Layers": "layers",
-    "Passes": "layerwise",
-    "Predictions": "loop",
-    "accuracy": "metrics",
-    "average_precision": "metrics",
-    "evaluate": "loop",
-    "fit": "loop",
-    "hits_at": "metrics",
-    "mean_reciprocal_rank": "metrics",
-    "predict": "loop",
-    "ranks": "metrics",
-    "roc_auc": "metrics",
-    "seeded": "randomness",
-    "torch_threads": "threads",
+    "GCN": ".models",
+    "GraphSAGE": ".models",
+    "History": ".loop",
+    "Inferred": ".inferred",
+    "Layers": ".layers",
+    "Passes": ".layerwise",
+    "Predictions": ".loop",
+    "accuracy": ".metrics",
+    "average_precision": ".metrics",
+    "evaluate": ".loop",
+    "fit": ".loop",
+    "hits_at": ".metrics",
+    "mean_reciprocal_rank": ".metrics",
+    "predict": ".loop",
+    "ranks": ".metrics",
+    "roc_auc": ".metrics",
+    "seeded": ".randomness",
+    "torch_threads": ".threads",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'snapdb.train' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"snapdb.train.{_HOMES[name]}"), name)
+__getattr__ = on_first_use(__name__, _HOMES)
