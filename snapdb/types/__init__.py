@@ -1,5 +1,6 @@
 """The vocabulary: frozen values that the rooms hand to each other. No I/O, no engine."""
 
+from snapdb.types.cache import Cache
 from snapdb.types.graph import (
     Direction,
     EdgeElement,
@@ -21,6 +22,7 @@ from snapdb.types.sampling import (
     Link,
     Method,
     Negatives,
+    Refresh,
     Relation,
     SampleSpec,
     SeedOrder,
@@ -39,6 +41,7 @@ __all__ = [
     "PLAIN",
     "RNG_SCHEME",
     "Backend",
+    "Cache",
     "Column",
     "Direction",
     "Drawing",
@@ -56,6 +59,7 @@ __all__ = [
     "Properties",
     "Property",
     "PropertyGraph",
+    "Refresh",
     "Relation",
     "SampleSpec",
     "Sampler",

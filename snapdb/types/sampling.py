@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
@@ -17,6 +18,7 @@ __all__ = [
     "Link",
     "Method",
     "Negatives",
+    "Refresh",
     "Relation",
     "SampleSpec",
     "SeedOrder",
@@ -134,6 +136,48 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Refresh:
+    """A node's row, so many of its edges, is drawn once and serves many batches; each batch draws from it.
+
+    Which batches share a row is told by its round, a number in the row's key that grows with batches. The strategies
+    are GraphSnapShot's; that a row is a pure function of a key is ours. FBL draws afresh for each batch: no Refresh.
+    """
+
+    strategy: Literal["FCR", "OTF"]
+    """FCR draws all rows anew at once, OTF some of them at every batch."""
+    every: int | None
+    """Batches; None: AUTO, until it is known how many batches an epoch has."""
+    share: Fraction = Fraction(1)
+    """Of OTF: which part of the rows is drawn anew over so many batches, 0 < share ≤ 1."""
+    amplify: Fraction = Fraction(2)
+    """A row holds so many times the fanout, rounded up; 1 or more."""
+    fetch: Fraction | None = None
+    """Which part of the fanout comes from the row, the rest from the other neighbours; None: all of it."""
+    visited: bool = False
+    """Of OTF: only rows that batches came by are drawn anew, all at once."""
+    shared: bool = False
+    """A node has one row for all hops, as large as the largest fanout asks."""
+    above: int = 0
+    """Nodes of at most so many edges have no row: batches draw from all of their edges."""
+
+    def size(self, fanout: int) -> int:
+        """How many edges a row holds that serves this fanout.
+
+        >>> Refresh("FCR", 50, amplify=Fraction("1.5")).size(5)
+        8
+        """
+        return math.ceil(self.amplify * fanout)
+
+    def kept(self, fanout: int) -> int:
+        """How many edges of a fanout come from the row.
+
+        >>> Refresh("OTF", 50, fetch=Fraction("0.6")).kept(5)
+        3
+        """
+        return fanout if self.fetch is None else math.floor(fanout * self.fetch + Fraction(1, 2))
+
+
+@dataclass(frozen=True, slots=True)
 class SampleSpec:
     """A SAMPLE statement with its names resolved."""
 
@@ -165,6 +209,10 @@ class SampleSpec:
     """None: torch on a GPU, else numba."""
     memory: int | None = None
     """Bytes that a stream may take; None: as many as its threads need."""
+    refresh: Refresh | None = None
+    """None: FBL, every batch draws afresh."""
+    generation: int = 0
+    """Of the named sampler's rows: REFRESH CACHE begins a new one, in which all rows are others."""
 
     @property
     def hops(self) -> int:
