@@ -13,7 +13,7 @@ from .repl_session import Session
 
 __all__ = ["SHOWING"]
 
-_KINDS = ("tables", "graphs", "snapshots", "samplers")
+_KINDS = ("tables", "graphs", "snapshots", "samplers", "caches")
 
 
 def _describe(session: Session, argument: str) -> None:
@@ -60,7 +60,7 @@ def _find(session: Session, name: str, *, quiet: bool = False) -> tuple[str, str
     if not quiet:
         close = get_close_matches(name, known.of(*_KINDS), n=1)
         hint = f"did you mean {close[0]}?" if close else "\\d lists what there is"
-        session.say(f"no table, graph, snapshot or sampler {name}; {hint}")
+        session.say(f"no table, graph, snapshot, sampler or cache {name}; {hint}")
     return None
 
 
@@ -103,6 +103,7 @@ SHOWING = (
     Command(("\\dg", ".graphs"), "[PATTERN]", "list property graphs", _show("GRAPHS"), ("graphs",)),
     Command(("\\ds", "\\dn", ".snapshots"), "[PATTERN]", "list snapshots", _show("SNAPSHOTS"), ("snapshots",)),
     Command(("\\dp", ".samplers"), "[PATTERN]", "list samplers", _show("SAMPLERS"), ("samplers",)),
+    Command(("\\dc", ".caches"), "[PATTERN]", "list caches", _show("CACHES"), ("caches",)),
     Command(("\\dv", ".versions"), "[TABLE]", "list versions, of everything or of a table", _versions, ("tables",)),
     Command((".tags",), "[PATTERN]", "list tags", _show("TAGS"), ("tags",)),
     Command(("\\df", ".functions"), "[PATTERN]", "list functions of queries", _functions, ("functions",)),

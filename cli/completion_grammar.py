@@ -20,9 +20,9 @@ from .completion_spot import Spot
 
 __all__ = ["Slot", "families", "keywords", "slots"]
 
-_LATER = frozenset({"cache", "task"})
+_LATER = frozenset({"task"})
 """Grammars whose statements are read and refused."""
-_LATER_WORDS = frozenset({"CACHE", "CACHES", "TASK", "TASKS"})
+_LATER_WORDS = frozenset({"TASK", "TASKS"})
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
 """Words at which a statement need not begin: others say the same."""
 _QUOTED_WORD = re.compile(r'"([A-Z_]+)"i')

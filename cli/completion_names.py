@@ -23,7 +23,7 @@ _RESERVED = frozenset({
 """Words that DuckDB or we take for no name."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-_LISTS = ("tables", "graphs", "snapshots", "samplers", "tags", "functions", "types")
+_LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tags", "functions", "types")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class Known:
     graphs: tuple[str, ...] = ()
     snapshots: tuple[str, ...] = ()
     samplers: tuple[str, ...] = ()
+    caches: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     """DuckDB's."""

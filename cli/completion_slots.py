@@ -77,18 +77,19 @@ def _options(known: Known, spot: Spot) -> Sequence[Group]:
 _RELATIONS = _kinds(tables="table", snapshots="snapshot")
 _TABLES = _kinds(tables="table")
 _GRAPHS = _kinds(graphs="graph")
-_ANYTHING = _kinds(tables="table", graphs="graph", snapshots="snapshot", samplers="sampler")
+_ANYTHING = _kinds(tables="table", graphs="graph", snapshots="snapshot", samplers="sampler", caches="cache")
 _GUARD = r"( IF EXISTS)?"
 _LISTED = r"( .*COMMA)?$"
 _PLACES = tuple(
     _Place(re.compile(pattern), found)
     for pattern, found in (
-        (r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|TAG)( IF NOT EXISTS)?$", _nothing),
+        (r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TAG)( IF NOT EXISTS)?$", _nothing),
         (r"SEEDS \(\) AS$", lambda known, spot: [names("vertex", known.edges_of(_sampled(spot), vertices=True))]),
         (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", lambda known, spot: [names("edge", known.edges_of(_sampled(spot)))]),
         (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
         (r"WEIGHT BY( .*COMMA)?$", lambda known, spot: [names("column", known.columns()), names("edge", known.types)]),
         (r"(SAMPLE USING|(DESCRIBE|DESC|DROP|SHOW|ON) SAMPLER" + _GUARD + ")$", _kinds(samplers="sampler")),
+        (r"(DESCRIBE|DESC|DROP|REFRESH) CACHE" + _GUARD + "$", _kinds(caches="cache")),
         (r"(SAMPLE FROM|SNAPSHOT" + _GUARD + "|DIFF SNAPSHOT NAME WITH)$", _kinds(snapshots="snapshot")),
         (r"(DROP|DESCRIBE|DESC|ALTER)( PROPERTY)? GRAPH" + _GUARD + "$|DIFF( PROPERTY)? GRAPH$", _GRAPHS),
         (r"TAG" + _GUARD + "$", _kinds(tags="tag")),

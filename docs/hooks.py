@@ -20,6 +20,7 @@ PAGES = {
     "benchmarks/EPOCHS.md": "results-epochs.md",
     "benchmarks/EXPORTS.md": "results-exports.md",
     "benchmarks/TASKS.md": "results-tasks.md",
+    "benchmarks/REFRESH.md": "results-refresh.md",
 }
 """Which file of the project is which page of the site."""
 _NOTE = re.compile(r"^( *```\w+) no-run$", re.MULTILINE)

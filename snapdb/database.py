@@ -31,6 +31,7 @@ from snapdb.execute.standing import damage_explained, once_it_stands
 from snapdb.execute.whole import open_whole
 from snapdb.execute.work import Work
 from snapdb.graph import OpenSnapshot
+from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import RULES, Context, Plan, bind, optimize
 from snapdb.plan.allowed import check_allowed
 from snapdb.plan.logical import SamplePlan
@@ -109,6 +110,7 @@ class Database:
         self._threads, self._rules = threads, tuple(rules)
         self._relational = Relational(self.path, threads)
         self._work = Work(self._home, self._ledger, self._relational)
+        self._caches = CacheShelf()
         self._known: Catalog | None = None
         self._sources: dict[str, Any] = {}
         self._named: tuple[Catalog, tuple[int, ...], Vocabulary] | None = None
@@ -244,7 +246,7 @@ class Database:
                 return loading.BatchStream(
                     opened.view,
                     opened.seeds,
-                    plan.spec,
+                    opened.spec,
                     threads=threads,
                     device=device,
                     rank=rank,
@@ -256,6 +258,8 @@ class Database:
                     memory=limit,
                     most=self._threads,
                     way=plan.way,
+                    cache=opened.cache,
+                    report=self.progress,
                     release=opened.lease.release,
                 )
         except BaseException as error:
@@ -389,6 +393,7 @@ class Database:
         if os.getpid() != self._process:
             return
         self._work.close()
+        self._caches.close()
         self._ledger.close()
         self._relational.close()
         if self._remove is not None:
@@ -433,6 +438,7 @@ class Database:
             context,
             self._work,
             lock,
+            self._caches,
             self.progress,
             self._stopped,
             self._threads,

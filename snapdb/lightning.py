@@ -81,7 +81,7 @@ class StageLoader(Iterable[Any]):
 
     def __len__(self) -> int:
         """Batches of the trainer's epoch, for this rank: of all of it, also where a state left a part of it."""
-        return len(self.stream.map_style(self._epoch()))
+        return self.stream.length(self._epoch())
 
     def __iter__(self) -> Iterator[Any]:
         """The trainer's epoch, or after `load_state_dict` the rest of it."""

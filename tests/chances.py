@@ -16,8 +16,10 @@ __all__ = [
     "chi_square",
     "drawn_sets",
     "fair",
+    "included",
     "normal",
     "ordered",
+    "paired",
     "proportional",
     "sets",
     "unordered",
@@ -86,6 +88,29 @@ def drawn_sets(drawn: Ints, chances: Chances, *, in_order: bool = False) -> floa
             return 0.0
         counts[cells[tuple(outcome)]] = seen
     return proportional(counts, np.array(list(chances.values())))
+
+
+def included(drawn: Ints, count: int) -> float:
+    """The p-value of "each of so many elements is in as many sets as others"; `drawn` is [draws, elements of a set].
+
+    The counts of sets add up to the same number each time, which makes them vary less than independent ones.
+    """
+    draws, k = drawn.shape
+    seen = np.bincount(drawn.ravel(), minlength=count)
+    expected = draws * k / count
+    less = (1 - k / count) * count / (count - 1)
+    return chi_square(float(((seen - expected) ** 2 / expected).sum()) / less, count - 1)
+
+
+def paired(drawn: Ints, count: int) -> npt.NDArray[np.float64]:
+    """For each pair of so many elements, by how many standard deviations more often than by chance sets hold both."""
+    draws, k = drawn.shape
+    held = np.zeros((draws, count), np.float32)
+    np.put_along_axis(held, drawn, 1, axis=1)
+    chance = k * (k - 1) / (count * (count - 1))
+    together = (held.T @ held)[np.triu_indices(count, 1)].astype(np.float64)
+    odd: npt.NDArray[np.float64] = (together - draws * chance) / math.sqrt(draws * chance * (1 - chance))
+    return odd
 
 
 def sets(count: int, k: int) -> Chances:

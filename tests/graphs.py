@@ -39,6 +39,7 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Rounds = Mapping[tuple[Relation, int], npt.NDArray[np.int32]]
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,25 @@ class MemoryGraph:
         return oracle.Graph(dict(self.nodes), found, born, {n: values.tolist() for n, values in self.alive.items()})
 
 
+def _refresh_of(spec: SampleSpec) -> oracle.Refresh | None:
+    """How the oracle is to keep rows."""
+    asked = spec.refresh
+    if asked is None:
+        return None
+    assert asked.every is not None, "AUTO is told only when it is known how many batches an epoch has"
+    return oracle.Refresh(
+        asked.strategy,
+        asked.every,
+        asked.share,
+        asked.amplify,
+        asked.fetch,
+        asked.visited,
+        asked.shared,
+        asked.above,
+        spec.generation,
+    )
+
+
 def options_of(spec: SampleSpec) -> oracle.Options:
     """How the oracle is to draw."""
     drawing, temporal = spec.drawing, spec.temporal
@@ -201,6 +221,7 @@ def options_of(spec: SampleSpec) -> oracle.Options:
         within=None if temporal is None else temporal.within,
         layout=spec.layout,
         reuse_hops=spec.reuse_hops,
+        refresh=_refresh_of(spec),
     )
 
 
@@ -227,21 +248,32 @@ def _weighed(graph: oracle.Graph, spec: SampleSpec) -> oracle.Graph:
     return replace(graph, edges=edges)
 
 
-def expected(graph: oracle.Graph, spec: SampleSpec, entry: Entry, batch: int) -> oracle.Result:
+def expected(
+    graph: oracle.Graph, spec: SampleSpec, entry: Entry, batch: int, rounds: Rounds | None = None
+) -> oracle.Result:
     """The oracle's batch."""
     fanouts: list[oracle.Fanout] = [(tuple(f.edge), f.direction, list(f.counts)) for f in spec.fanouts]
     drawn = _weighed(graph, spec) if spec.drawing.weighted else graph
-    return oracle.sample_entrants(drawn, _entrants(spec, entry), fanouts, spec.seed, batch, options_of(spec))
+    told = None
+    if rounds is not None:
+        told = {(tuple(r.edge), r.direction, slot): values.tolist() for (r, slot), values in rounds.items()}
+    return oracle.sample_entrants(drawn, _entrants(spec, entry), fanouts, spec.seed, batch, options_of(spec), told)
 
 
 def agreed(
-    view: GraphView, graph: oracle.Graph, spec: SampleSpec, seeds: Sequence[int] | Entry, batch: int
+    view: GraphView,
+    graph: oracle.Graph,
+    spec: SampleSpec,
+    seeds: Sequence[int] | Entry,
+    batch: int,
+    rounds: Rounds | None = None,
 ) -> Subgraph:
     """Samples, and compares all that there is of a batch with the oracle's."""
     entry = seeds if isinstance(seeds, Entry) else node_entry(spec.seed_type, np.array(seeds, np.int64))
     sampler = open_sampler(view, spec)
-    found = sampler.sample(entry, batch, sampler.scratch())
-    compared(sampler, found, expected(graph, spec, entry, batch))
+    told = {} if rounds is None else {"rounds": rounds}
+    found = sampler.sample(entry, batch, sampler.scratch(), **told)
+    compared(sampler, found, expected(graph, spec, entry, batch, rounds))
     return found
 
 

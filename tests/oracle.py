@@ -38,6 +38,7 @@ from tests.oracle_numbers import (
     type_text,
     u32,
 )
+from tests.oracle_rows import Refresh, Rounds, Slot, hold, phase, serve
 from tests.oracle_seeds import (
     Known,
     Order,
@@ -80,9 +81,12 @@ __all__ = [
     "Order",
     "Pick",
     "Place",
+    "Refresh",
     "Result",
+    "Rounds",
     "Row",
     "SampledEdge",
+    "Slot",
     "batches_before",
     "below",
     "bounds_of",
@@ -95,17 +99,20 @@ __all__ = [
     "floyd",
     "fold",
     "global_batch",
+    "hold",
     "key",
     "logical_row",
     "may_see",
     "mix",
     "negatives",
+    "phase",
     "pick_key",
     "race_length",
     "rows",
     "sample",
     "sample_entrants",
     "seed_order",
+    "serve",
     "slices",
     "type_hash",
     "type_text",
@@ -211,6 +218,7 @@ class _Batch:
     seed: int
     number: int
     numbering: dict[str, _Numbering]
+    rounds: Rounds | None = None
 
     def counts(self) -> dict[str, int]:
         """Vertex type → how many nodes it has so far."""
@@ -228,20 +236,19 @@ class _Batch:
             for kind, ids, trees in self.entrants.groups
         ]
 
-    def eligible(self, edge: EdgeKey, walked: Direction, reaches: str, tree: int | None, node: int) -> list[Entry]:
-        """The edges of a row that a tree may draw."""
-        row = logical_row(self.graph, edge, walked, node)
+    def eligible(self, edge: EdgeKey, row: list[Entry], reaches: str, tree: int | None) -> list[int]:
+        """The ranks of a row's edges that a tree may draw."""
         pairs = self.entrants.excluded.get(edge, [])
         if tree is None:
-            return [e for e in row if not _is_pair(e.edge, pairs)]
+            return [rank for rank, e in enumerate(row) if not _is_pair(e.edge, pairs)]
         assert self.entrants.times is not None
         assert self.options.inclusive is not None
         bounds = bounds_of(self.entrants.times[tree], self.options.inclusive, self.options.within)
         born = self.graph.born.get(reaches)
         own = [pair for pair in pairs if pair[2] == tree]
         return [
-            e
-            for e in row
+            rank
+            for rank, e in enumerate(row)
             if may_see(e.edge, bounds)
             and (born is None or born[e.neighbour] < bounds.high)
             and not ((e.edge.since >= bounds.time or e.edge.since == ALWAYS) and _is_pair(e.edge, own))
@@ -250,20 +257,46 @@ class _Batch:
     def hop(self, ordered: list[Fanout], hop: int, low: dict[str, int], high: dict[str, int]) -> Iterator[Block]:
         """The blocks of one hop in sampling order; new nodes are numbered as they appear ("Batch")."""
         for edge, direction, counts in ordered:
-            fanout = counts[hop] if hop < len(counts) else 0
             for walked, expands, reaches in walks(edge, direction):
-                et = type_hash(edge, walked)
                 block = Block(edge, walked)
                 for near in range(low[expands], high[expands]):
                     tree, node = self.numbering[expands].nodes[near]
-                    eligible = self.eligible(edge, walked, reaches, tree, node)
+                    row = logical_row(self.graph, edge, walked, node)
+                    seen = self.eligible(edge, row, reaches, tree)
                     ordinal = 0 if tree is None else self.entrants.ordinals[tree]
+                    et = type_hash(edge, walked)
                     place = Place.of(self.options, self.seed, self.number, hop, et, node, ordinal)
-                    for rank, weight in choose(eligible, fanout, self.options, place):
-                        far, stored, outward = eligible[rank]
+                    for rank, weight in self.picks((edge, walked), hop, counts, row, seen, place):
+                        far, stored, outward = row[seen[rank]]
                         neighbour = self.numbering[reaches].local(tree, far)
                         block.edges.append(SampledEdge(neighbour, near, stored.edge_id, outward, weight))
                 yield block
+
+    def picks(
+        self,
+        walk: tuple[EdgeKey, Direction],
+        hop: int,
+        counts: list[int],
+        row: list[Entry],
+        seen: list[int],
+        place: Place,
+    ) -> list[Pick]:
+        """What a node gets of the edges `seen`, which are ranks in its row."""
+        options, refresh = self.options, self.options.refresh
+        fanout = counts[hop] if hop < len(counts) else 0
+        if refresh is None or fanout in (0, FULL):
+            return choose([row[rank] for rank in seen], fanout, options, place)
+        slot = Slot.of(refresh, options.reuse_hops, self.seed, hop, place.et)
+        if refresh.visited:
+            now = 0 if self.rounds is None else self.rounds[*walk, slot.hop][place.node]
+        else:
+            now = refresh.round(self.number, phase(slot, place.node))
+        size = refresh.size(max(counts) if refresh.shared else fanout)
+        weighted = options.method == "PRIORITY"
+        held = hold(row, size, refresh.above, slot.key(refresh.generation, now, place.node), weighted=weighted)
+        keys = place.pick, place.fresh
+        found = serve(row, seen, fanout, refresh.kept(fanout), held, keys, weighted=weighted)
+        return [Pick(*each) for each in found]
 
 
 def _is_pair(edge: Edge, pairs: list[tuple[int, int, int]]) -> bool:
@@ -271,16 +304,22 @@ def _is_pair(edge: Edge, pairs: list[tuple[int, int, int]]) -> bool:
 
 
 def sample_entrants(
-    graph: Graph, entrants: Entrants, fanouts: list[Fanout], seed: int, batch: int, options: Options | None = None
+    graph: Graph,
+    entrants: Entrants,
+    fanouts: list[Fanout],
+    seed: int,
+    batch: int,
+    options: Options | None = None,
+    rounds: Rounds | None = None,
 ) -> Result:
     """The neighbourhood of those who enter a batch ("Batch").
 
     `batch` is the global batch number. Edge types of a hop go in byte order of the text that ET hashes, each over its
     frontier in local order: the nodes that are new in the last hop, or under LAYOUT BLOCKS all that were met before.
+    `rounds` are those of rows under VISITED; 0 where there are none.
     """
-    growing = _Batch(
-        graph, entrants, options or Options(), seed, batch, {name: _Numbering() for name in graph.vertex_counts}
-    )
+    numbering = {name: _Numbering() for name in graph.vertex_counts}
+    growing = _Batch(graph, entrants, options or Options(), seed, batch, numbering, rounds)
     low, groups = growing.counts(), growing.enter()
     met = [growing.counts()]
     ordered = sorted(fanouts, key=lambda f: type_text(f[0], f[1]))

@@ -10,7 +10,22 @@ from math import inf
 from typing import Literal, NamedTuple
 
 from tests.oracle_graph import Entry
-from tests.oracle_numbers import HASH, MASK, NO_HOP, PHASE, below, draw, floyd, fold, key, pick_key, race_length, u32
+from tests.oracle_numbers import (
+    FRESH,
+    HASH,
+    MASK,
+    NO_HOP,
+    PHASE,
+    below,
+    draw,
+    floyd,
+    fold,
+    key,
+    pick_key,
+    race_length,
+    u32,
+)
+from tests.oracle_rows import Refresh
 
 __all__ = ["FULL", "Method", "Options", "Pick", "Place", "choose", "staggered"]
 
@@ -34,6 +49,8 @@ class Options:
     within: int | None = None
     layout: Literal["NODES", "BLOCKS"] = "NODES"
     reuse_hops: bool = False
+    refresh: Refresh | None = None
+    """None: FBL."""
 
     @property
     def temporal(self) -> bool:
@@ -56,6 +73,12 @@ class Place(NamedTuple):
     def pick(self) -> int:
         """The key of draws by rank ("Keys": pick)."""
         return pick_key(*self)
+
+    @property
+    def fresh(self) -> int:
+        """The key of draws beside a row ("Keys": fresh)."""
+        ordinal = [] if self.ordinal is None else [self.ordinal]
+        return key(self.seed, FRESH, self.batch, self.hop, self.et, self.node, *ordinal)
 
     def hash(self, edge_id: int) -> int:
         """The key of an edge, whatever the tree ("Weighted, hashed, ordered": BOTTOMK)."""

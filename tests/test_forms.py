@@ -21,6 +21,7 @@ from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels.admit import STATIC, Admission, admitted, full_bitmap, prefix_degrees, take_admitted
 from snapdb.kernels.bits import live_before, rank_blocks, select_live
+from snapdb.kernels.forms import plain_array
 from snapdb.kernels.rows import live_arrays, neighbours_of, patch_arrays, row_arrays
 from snapdb.kernels.sample import count_edges
 from snapdb.kernels.spans import FIELDS
@@ -85,7 +86,7 @@ class Changing:
         admission = self.admission(whole, form)
         if form == "ends":
             assert admission.prefix
-            return replace(whole, rows=whole.rows._replace(degrees=admission.degrees))
+            return replace(whole, rows=whole.rows._replace(degrees=plain_array(admission.degrees, np.uint32)))
         live = replace(whole, rows=whole.rows._replace(live=live_arrays(admission.words)))
         return live if form == "bitmap" else rows_adjacency(live.flat())
 

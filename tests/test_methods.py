@@ -5,10 +5,12 @@ Rows of every length and form are here, ids past 2^31, and what each part of a k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -18,7 +20,7 @@ from snapdb.sampling import node_entry
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.subgraph import Entry
 from snapdb.storage.topology import EdgeArrays
-from snapdb.types import FULL, Backend, Direction, EdgeType, Fanout
+from snapdb.types import FULL, Backend, Direction, EdgeType, Fanout, Relation
 from snapdb.types.sampling import Drawing, Temporal
 from tests import oracle
 from tests.graphs import EdgeList, MemoryGraph, agreed, compared, expected, sample_spec
@@ -239,6 +241,9 @@ class Draw:
     time: int = 50
     further: tuple[Fanout, ...] = ()
     seeds: tuple[int, ...] = ()
+    rounds: Mapping[tuple[Relation, int], npt.NDArray[np.int32]] | None = None
+    clauses: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the statement."""
 
     def ranks(self) -> list[int]:
         """The ranks that were drawn."""
@@ -254,14 +259,15 @@ class Draw:
         fanout = Fanout(edge, self.direction, (*[0] * self.hop, 40))
         spec = sample_spec(
             "hub", fanout, *self.further, seed=self.seed, drawing=self.drawing, layout="BLOCKS",
-            temporal=Temporal(True, None) if self.temporal else None, allow_duplicates=True,
+            temporal=Temporal(True, None) if self.temporal else None, allow_duplicates=True, **self.clauses,
         )  # fmt: skip
         sampler = open_sampler(graph.view(), spec)
         seeds = np.array([*self.seeds, self.node])
         ordinals = np.arange(seeds.size) + 100
         ordinals[-1] = self.ordinal
         times = np.full(seeds.size, self.time) if self.temporal else None
-        found = sampler.sample(node_entry("hub", seeds, ordinals, times), self.batch, sampler.scratch())
+        entry = node_entry("hub", seeds, ordinals, times)
+        found = sampler.sample(entry, self.batch, sampler.scratch(), self.rounds)
         walk = next(walk for walk in sampler.walks if walk.relation.edge == edge)
         (block,) = (block for block in found.hops[self.hop] if block.relation == walk.relation)
         mine = block.position[block.seed_side == seeds.size - 1]

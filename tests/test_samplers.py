@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from dataclasses import asdict, fields, replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.errors import Span
-from snapdb.plan.logical import CreateSamplerPlan, DropPlan, ExpirePlan
+from snapdb.plan.logical import CreateSamplerPlan, DropPlan, ExpirePlan, SamplePlan
 from snapdb.plan.using import resolve
 from snapdb.sql import parse
 from snapdb.sql.ast import Clauses, RefreshClause, Sample, SampleUsing
 from snapdb.storage.locks import TablesLock
+from snapdb.types import Refresh
 from tests.test_care import problems
 from tests.test_crash import crash_everywhere, script
 from tests.test_keeping import planned
@@ -104,7 +106,7 @@ REPLACED = {
     "batch": ("train", "BATCH 7"),
     "repeatable": ("train", "REPEATABLE (42)"),
     "epochs": ("train", "EPOCHS 2"),
-    "refresh": ("train", "REFRESH FBL"),
+    "refresh": ("train", "REFRESH FCR EVERY 2 BATCHES"),
     "device": ("train", "ON 'cpu'"),
     "backend": ("train", "WITH numba"),
     "memory": ("train", "WITH (memory = '1GB')"),
@@ -163,14 +165,14 @@ def test_the_samplers_own_layout_and_comments_stay(own: Database) -> None:
 
 def test_whichever_clauses_are_replaced_the_rest_is_kept(own: Database) -> None:
     chance = random.Random(6)
-    context = own._engine(None, TablesLock(own._home)).context
+    train = own._committed().sampler("train")
     known = {field: clauses for field, (sampler, clauses) in REPLACED.items() if sampler == "train"}
     said = [*(known | {"allow_duplicates": "ALLOW DUPLICATES"}).values(), "KEEP SEEDS", "WITHIN 3"]
     for _ in range(60):
         mine = chance.sample(said, 4)
         (using,) = parse("/* é */ SAMPLE USING train " + " -- and\n".join(mine))
         assert isinstance(using, SampleUsing)
-        whole, _ = resolve(using, context)
+        whole, _ = resolve(using, train)
         (base,) = parse(TRAIN)
         assert isinstance(base, Sample)
         named = {f.name: getattr(using.clauses, f.name) for f in fields(Clauses)}
@@ -200,7 +202,7 @@ def test_whichever_clauses_are_replaced_the_rest_is_kept(own: Database) -> None:
         ("KEEP SEEDS", "KEEP SEEDS", "needs-seed-edges"),
         ("ON 'gpu'", "ON 'gpu'", "unknown-device"),
         ("FANOUT (knows => [5000]) WITH torch", "FANOUT (knows => [5000])", "out-of-range"),
-        ("BATCH 7 REFRESH FCR", "REFRESH FCR", "later"),
+        ("BATCH 7 REFRESH FCR AMPLIFY 0.5", "REFRESH FCR AMPLIFY 0.5", "out-of-range"),
     ],
 )
 def test_a_wrong_clause_is_shown_in_the_statement(shop: Database, clause: str, place: str, code: str) -> None:
@@ -262,7 +264,7 @@ def test_what_is_found_when_batches_are_made_is_shown_where_it_was_written(own: 
     assert raised.value.span is None
 
 
-def test_a_refresh_clause_is_read_in_any_order_and_refused_at_its_place(shop: Database) -> None:
+def test_a_refresh_clause_is_read_in_any_order_and_bound_exactly(shop: Database) -> None:
     (fcr,) = parse(f"{TRAIN} REFRESH FCR DEGREE ABOVE 100 SHARED AMPLIFY 2 EVERY 50 BATCHES BATCH 3")
     assert isinstance(fcr, Sample)
     assert fcr.clauses.refresh == RefreshClause(
@@ -273,10 +275,15 @@ def test_a_refresh_clause_is_read_in_any_order_and_refused_at_its_place(shop: Da
     assert otf.clauses.refresh == RefreshClause(
         "OTF", Decimal("12.5"), "AUTO", None, Decimal(60), "VISITED", False, None, Span(0, 0)
     )
-    for clause in ("REFRESH FCR", "REFRESH OTF 15 PERCENT EVERY 50 BATCHES FETCH 60 PERCENT"):
-        with pytest.raises(snapdb.BindError, match="leave it out: every batch draws afresh") as raised:
-            shop.execute(f"{TRAIN} {clause} BATCH 3")
-        assert (shown(raised.value), raised.value.code) == (clause, "later")
+    bound = []
+    for statement in (fcr, otf):
+        plan = shop.plan(statement)
+        assert isinstance(plan, SamplePlan)
+        bound.append(plan.spec.refresh)
+    assert bound == [
+        Refresh("FCR", 50, shared=True, above=100),
+        Refresh("OTF", None, share=Fraction(1, 8), fetch=Fraction(3, 5), visited=True),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -483,8 +490,10 @@ def test_what_happens_meanwhile_is_a_conflict(db: Database) -> None:
     drop_sampler = planned(db, lambda e: DropPlan(train, 0))
     drop_snapshot = planned(db, lambda e: DropPlan(s, 0, (train,)))
     drop_alone = planned(db, lambda e: DropPlan(s, 0))
-    again = planned(db, lambda e: CreateSamplerPlan(train, None))
-    instead = planned(db, lambda e: CreateSamplerPlan(train, train))
+    sample = db.plan(parse("SAMPLE USING train")[0])
+    assert isinstance(sample, SamplePlan)
+    again = planned(db, lambda e: CreateSamplerPlan(train, None, sample))
+    instead = planned(db, lambda e: CreateSamplerPlan(train, train, sample))
     expire = planned(db, lambda e: ExpirePlan(((s, None),), False))
     with snapdb.connect(db.path) as other:
         with pytest.raises(snapdb.CommitConflict, match="s moved: sampler train of it was made meanwhile"):
@@ -520,10 +529,10 @@ def test_a_database_without_samplers_is_upgraded(own: Database) -> None:
     path = own.path
     own.close()
     with closing(sqlite3.connect(path / "catalog.sqlite", isolation_level=None)) as connection:
-        connection.executescript("DROP TABLE samplers; PRAGMA user_version = 3;")
+        connection.executescript("DROP TABLE samplers; DROP TABLE caches; PRAGMA user_version = 3;")
     with pytest.raises(snapdb.FormatError, match="has format 3 of an older snapdb"):
         snapdb.connect(path)
-    assert snapdb.upgrade(path) == f"{path}: format 3 → 4; the old catalog is kept as catalog.sqlite.format-3"
+    assert snapdb.upgrade(path) == f"{path}: format 3 → 5; the old catalog is kept as catalog.sqlite.format-3"
     with snapdb.connect(path) as db:
         assert db.execute("SHOW SAMPLERS").fetchall() == db.execute("CHECK DATABASE").fetchall() == []
         db.execute(f"CREATE SAMPLER train AS {TRAIN}")

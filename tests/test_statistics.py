@@ -53,14 +53,18 @@ def test_every_edge_is_taken_equally_often(degree: int, k: int) -> None:
     assert STRICT < inclusion(drawn, degree) < 1 - STRICT
 
 
-def test_every_pair_is_taken_equally_often() -> None:
-    degree, k = 12, 4
-    drawn = positions(degree, k)
-    taken = np.zeros((BATCHES, degree), np.int64)
+def pairs_are_even(drawn: npt.NDArray[np.int64], degree: int) -> None:
+    """Compares how often each pair of edges is taken together with its chance."""
+    batches, k = drawn.shape
+    taken = np.zeros((batches, degree), np.int64)
     np.put_along_axis(taken, drawn, 1, axis=1)
     pairs = (taken.T @ taken)[np.triu_indices(degree, 1)]
     chance = k * (k - 1) / (degree * (degree - 1))
-    assert np.all(np.abs(pairs - BATCHES * chance) < 5 * math.sqrt(BATCHES * chance * (1 - chance)))
+    assert np.all(np.abs(pairs - batches * chance) < 5 * math.sqrt(batches * chance * (1 - chance)))
+
+
+def test_every_pair_is_taken_equally_often() -> None:
+    pairs_are_even(positions(12, 4), 12)
 
 
 def test_the_measure_sees_a_prefix_of_a_draw_which_is_no_sample() -> None:

@@ -131,7 +131,7 @@ def test_something_that_cannot_be_called_is_no_transform() -> None:
 def travelling(transform: Callable[[Batch], Any] | None) -> BatchStream:
     """A stream that can be sent to another process, as far as it depends on the graph."""
     graph = ties()
-    view = replace(graph.view(), adjacency=Shelf(graph.view()))
+    view = replace(graph.view(), adjacency=Shelf(graph))
     return BatchStream(view, all_seeds(graph, "customer"), SPEC, threads=0, transform=transform)
 
 

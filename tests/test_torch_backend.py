@@ -26,7 +26,7 @@ from snapdb.sampling.torch_sampler import TorchSampler
 from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Relation, SampleSpec, Temporal
 from tests import oracle
 from tests.conftest import FreshProcess
-from tests.graphs import EdgeList, MemoryGraph, sample_spec, ties
+from tests.graphs import EdgeList, MemoryGraph, Rounds, sample_spec, ties
 from tests.test_forms import FORMS, changing, view_of
 from tests.worlds import DRAWINGS, SETTINGS, case
 
@@ -171,12 +171,14 @@ def seen(sampler: Any, found: Subgraph) -> dict[str, Any]:
     return columns
 
 
-def same_batches(view: GraphView, spec: SampleSpec, entry: Entry, device: str, *batches: int) -> None:
+def same_batches(
+    view: GraphView, spec: SampleSpec, entry: Entry, device: str, *batches: int, rounds: Rounds | None = None
+) -> None:
     """Compares what a user sees of these batches of both back ends."""
     one, other = Sampler(view, spec), TorchSampler(view, spec, device)
     assert (one.node_types, one.relations) == (other.node_types, other.relations)
     for batch in batches:
-        wanted, found = (seen(s, s.sample(entry, batch, s.scratch())) for s in (one, other))
+        wanted, found = (seen(s, s.sample(entry, batch, s.scratch(), rounds)) for s in (one, other))
         for name, values in wanted.items():
             assert found[name] == values, name
 

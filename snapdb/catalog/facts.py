@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from snapdb.catalog.facts_caches import CACHES, cache_rows
 from snapdb.catalog.facts_graphs import ELEMENTS, FEATURES, GRAPHS, element_rows, feature_rows, graph_rows
 from snapdb.catalog.history import tags, versions
 from snapdb.catalog.listing import MOMENT, Fields, listing
@@ -119,6 +120,7 @@ FACTS: Mapping[str, Facts] = {
     "features": Facts("a feature of an element", FEATURES, lambda catalog, ledger: feature_rows(catalog)),
     "snapshots": Facts("a snapshot", _SNAPSHOTS, _snapshots),
     "samplers": Facts("a sampler", _SAMPLERS, _samplers),
+    "caches": Facts("a cache of a sampler's rows", CACHES, lambda catalog, ledger: cache_rows(catalog, ledger.home)),
     "versions": Facts("a version and a table that it changed", _VERSIONS, _versions),
     "tags": Facts("a name for a version", _TAGS, _tags),
     "errors": Facts("a code of an error", _ERRORS, _errors),

@@ -12,18 +12,18 @@ from snapdb.errors import BindError
 from snapdb.storage.codec import decode
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
-from snapdb.types import PropertyGraph, Sampler, Snapshot, Table
+from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
 T = TypeVar("T")
-S = TypeVar("S", Snapshot, Sampler)
+S = TypeVar("S", Snapshot, Sampler, Cache)
 
 __all__ = ["Catalog", "load"]
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Tables, graphs, snapshots and samplers at the head. Names are looked up whatever their case."""
+    """Tables, graphs, snapshots, samplers and caches at the head. Names are looked up whatever their case."""
 
     version: int
     """The head; 0 before the first commit."""
@@ -35,6 +35,8 @@ class Catalog:
     """How often the catalog was written, and how often files were put in the place of others."""
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
     """Their names are their own: a table may be called the same."""
+    caches: Mapping[str, Cache] = field(default_factory=dict)
+    """As are these."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
     """The tables of versions that were asked for, as they were committed; only the last few asked for are kept."""
 
@@ -62,6 +64,15 @@ class Catalog:
         if name.lower() in self.snapshots:
             hint = f"; {name} is a snapshot: SAMPLE FROM {name} samples it"
         raise BindError(f'no sampler "{name}"{hint}', code="unknown-sampler")
+
+    def cache(self, name: str) -> Cache:
+        """The cache of that name, or BindError."""
+        if (found := self.caches.get(name.lower())) is not None:
+            return found
+        hint = _near(name, [cache.name for cache in self.caches.values()])
+        if name.lower() in self.samplers:
+            hint = f"; {name} is a sampler: CREATE CACHE {name} ON SAMPLER {name} keeps its rows"
+        raise BindError(f'no cache "{name}"{hint}', code="unknown-cache")
 
     def kind_of(self, name: str) -> str | None:
         """'table', 'graph' or 'snapshot'; None when the name is free."""
@@ -104,13 +115,14 @@ def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
             graphs={row["folded"]: decode(PropertyGraph, row["definition"]) for row in graphs},
             snapshots=_kept(connection, "snapshots", Snapshot, () if known is None else known.snapshots.values()),
             samplers=_kept(connection, "samplers", Sampler, () if known is None else known.samplers.values()),
+            caches=_kept(connection, "caches", Cache, () if known is None else known.caches.values()),
             stamp=stamp,
             past={head: tables},
         )
 
 
 def _kept(connection: sqlite3.Connection, table: str, kind: type[S], known: Iterable[S]) -> dict[str, S]:
-    """Snapshots or samplers; one keeps its id as long as it says the same, so that only new ones are read."""
+    """Snapshots, samplers or caches; one keeps its id as long as it says the same, so that only new ones are read."""
     read = {one.id: one for one in known}
     rows = connection.execute(f"SELECT id, folded FROM {table} ORDER BY id").fetchall()
     found = {}

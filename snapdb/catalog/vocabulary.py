@@ -24,6 +24,7 @@ class Vocabulary(TypedDict):
     graphs: list[str]
     snapshots: list[str]
     samplers: list[str]
+    caches: list[str]
     tags: list[str]
     columns: list[str]
     """Of all tables."""
@@ -61,6 +62,7 @@ def vocabulary(catalog: Catalog, ledger: Ledger, sources: Mapping[str, Any], fun
         "graphs": [g.name for g in graphs],
         "snapshots": [s.name for s in catalog.snapshots.values()],
         "samplers": [s.name for s in catalog.samplers.values()],
+        "caches": [c.name for c in catalog.caches.values()],
         "tags": [t.name for t in tags(ledger)],
         "columns": _distinct(column for columns in tables.values() for column in columns),
         "types": _distinct(e.name for g in graphs for e in g.elements),

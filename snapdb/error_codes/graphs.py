@@ -86,7 +86,7 @@ GRAPHS = (
         _KIND,
         "The statement is part of the language, and not done by this version yet.",
         "Go the way round that the message names.",
-        "CREATE CACHE c ON SAMPLER r",
+        "SHOW TASKS",
     ),
     Code("bad-path", _KIND, "COPY is given no path.", "Name a file.", "COPY person FROM ''"),
     Code(

@@ -27,6 +27,7 @@ NAMES = (
     Code("unknown-graph", _KIND, "No property graph has this name.", _LOOK, "CREATE SNAPSHOT q OF h"),
     Code("unknown-snapshot", _KIND, "No snapshot has this name.", _LOOK, "DROP SNAPSHOT t"),
     Code("unknown-sampler", _KIND, "No sampler has this name.", _LOOK, "SAMPLE USING nearby"),
+    Code("unknown-cache", _KIND, "No cache has this name.", _LOOK, "DESCRIBE CACHE near"),
     Code("unknown-tag", _KIND, "No tag has this name.", _LOOK, "DROP TAG jun"),
     Code(
         "unknown-version",
@@ -156,7 +157,7 @@ NAMES = (
     Code(
         "in-use",
         _KIND,
-        "A graph or snapshot stands on what is to go.",
+        "A graph, snapshot, sampler or cache stands on what is to go.",
         "Drop those first, or write CASCADE.",
         "DROP TABLE person",
     ),

@@ -213,6 +213,13 @@ OUTSIDE = (
         "Let it return the states of the batch's nodes, the seeds first.",
         unshown=_PYTHON,
     ),
+    Code(
+        "batches-in-order",
+        _KIND,
+        "Batches are asked for out of their order; under REFRESH OTF SCOPE VISITED each depends on those before.",
+        "Iterate over the stream, or say SCOPE ALL.",
+        unshown=_PYTHON,
+    ),
     Code("stream-closed", "SnapdbError", "A stream is read after it was closed.", "Open another one.", unshown=_PYTHON),
     Code(
         "package-missing",

@@ -186,4 +186,5 @@ STORAGE = (
     Code("locked", _LOCKED, "A lock was not free in time.", _AGAIN, unshown=_RACE),
     Code("catalog-busy", _LOCKED, "Another process held the catalog for too long.", _AGAIN, unshown=_RACE),
     Code("sampler-moved", _MOVED, "A sampler was made, replaced or dropped meanwhile.", _AGAIN, unshown=_RACE),
+    Code("cache-moved", _MOVED, "A cache was made, replaced or dropped meanwhile.", _AGAIN, unshown=_RACE),
 )

@@ -53,7 +53,7 @@ class Audit:
             with (
                 sample.places.under(),
                 loading.BatchStream(
-                    opened.view, opened.seeds, sample.spec, most=engine.threads, way=sample.way
+                    opened.view, opened.seeds, opened.spec, most=engine.threads, way=sample.way
                 ) as stream,
             ):
                 batches = _batches(engine, stream, sample.epochs)

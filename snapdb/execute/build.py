@@ -11,6 +11,7 @@ from snapdb.execute.check import Check
 from snapdb.execute.copy_sample import CopySample
 from snapdb.execute.copy_snapshot import CopySnapshot
 from snapdb.execute.copy_to import CopyTo
+from snapdb.execute.create_cache import CreateCache
 from snapdb.execute.create_graph import CreateGraph
 from snapdb.execute.create_sampler import CreateSampler
 from snapdb.execute.create_snapshot import CreateSnapshot
@@ -29,6 +30,7 @@ from snapdb.execute.nothing import Nothing
 from snapdb.execute.operator import Operator
 from snapdb.execute.query import Query
 from snapdb.execute.refresh import Refresh
+from snapdb.execute.refresh_cache import RefreshCache
 from snapdb.execute.sample import Sample
 from snapdb.execute.show import Show
 from snapdb.execute.summarize import Summarize
@@ -52,6 +54,8 @@ _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.CreateGraphPlan: CreateGraph,
     logical.CreateSnapshotPlan: CreateSnapshot,
     logical.CreateSamplerPlan: CreateSampler,
+    logical.CreateCachePlan: CreateCache,
+    logical.RefreshCachePlan: RefreshCache,
     logical.SamplePlan: Sample,
     logical.AuditPlan: Audit,
     logical.ShowPlan: Show,

@@ -45,10 +45,11 @@ class CopySample:
             loading.BatchStream(
                 opened.view,
                 opened.seeds,
-                sample.spec,
+                opened.spec,
                 device="cpu",
                 most=engine.threads,
                 way=sample.way,
+                cache=opened.cache,
                 transform=writer,
             ) as stream,
         ):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from snapdb.errors import CommitConflict
+from snapdb.execute.opening import open_sample
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import CreateSamplerPlan
-from snapdb.storage.codec import encode
+from snapdb.storage.names import put_name
+from snapdb.types import Sampler
+from snapdb.types.words import counted
 
 __all__ = ["CreateSampler"]
 
@@ -20,35 +22,22 @@ class CreateSampler:
 
     def run(self, engine: Engine) -> Rows:
         yield from ()
-        sampler, before = self.plan.sampler, self.plan.replaces
-        folded = sampler.snapshot.lower()
+        sampler = replace(self.plan.sampler, text=_text(engine, self.plan))
         with engine.ledger.writing() as connection:
-            if (
-                before is not None
-                and not connection.execute("DELETE FROM samplers WHERE id = ?", (before.id,)).rowcount
-            ):
-                raise _moved(sampler.name, "replaced or dropped")
-            if not connection.execute("SELECT 1 FROM snapshots WHERE folded = ?", (folded,)).fetchone():
-                raise CommitConflict(f"snapshot {sampler.snapshot} was dropped meanwhile; nothing was changed",
-                                     code="snapshot-moved")  # fmt: skip
-            row = (sampler.name, sampler.name.lower(), folded)
-            sql = (
-                "INSERT INTO samplers (name, folded, snapshot, definition) VALUES (?, ?, ?, '') ON CONFLICT DO NOTHING"
-            )
-            added = connection.execute(sql, row)
-            if not added.rowcount or added.lastrowid is None:
-                raise _moved(sampler.name, "created")
-            definition = encode(replace(sampler, id=added.lastrowid))
-            connection.execute("UPDATE samplers SET definition = ? WHERE id = ?", (definition, added.lastrowid))
-        return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {_said(sampler.seeds, self.plan)}")
+            put_name(connection, sampler, self.plan.replaces)
+        return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {_said(sampler)}")
 
 
-def _said(seeds: str, plan: CreateSamplerPlan) -> str:
-    edges = " edges" if plan.sampler.edges else ""
-    hops = f"{plan.sampler.hops} hop{'' if plan.sampler.hops == 1 else 's'}"
-    return f"batches of {plan.sampler.batch:,} {seeds}{edges}, {hops}"
+def _text(engine: Engine, plan: CreateSamplerPlan) -> str:
+    """What is kept; where rows serve EVERY AUTO batches, how many that are now."""
+    refresh = plan.sample.spec.refresh
+    if refresh is None or refresh.every is not None:
+        return plan.sampler.text
+    opened = open_sample(engine, plan.sample)
+    opened.lease.release()
+    return opened.spec.text
 
 
-def _moved(name: str, what: str) -> CommitConflict:
-    return CommitConflict(f"sampler {name} moved: it was {what} meanwhile; run the statement again",
-                          code="sampler-moved")  # fmt: skip
+def _said(sampler: Sampler) -> str:
+    edges = " edges" if sampler.edges else ""
+    return f"batches of {sampler.batch:,} {sampler.seeds}{edges}, {counted(sampler.hops, 'hop')}"

@@ -1,4 +1,4 @@
-"""DESCRIBE: what a table, graph, snapshot or sampler is made of."""
+"""DESCRIBE: what a table, graph, snapshot, sampler or cache is made of."""
 
 from __future__ import annotations
 
@@ -10,12 +10,23 @@ import pyarrow as pa
 
 from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import window_text
+from snapdb.execute.describe_cache import describe_cache
 from snapdb.execute.describe_sampler import describe_sampler
 from snapdb.execute.operator import Engine, Rows
 from snapdb.graph.open import unless_moved
 from snapdb.plan.logical import DescribePlan
 from snapdb.storage.disk import read_manifest
-from snapdb.types import EdgeElement, FeatureSpec, Properties, PropertyGraph, Sampler, Snapshot, Table, VertexElement
+from snapdb.types import (
+    Cache,
+    EdgeElement,
+    FeatureSpec,
+    Properties,
+    PropertyGraph,
+    Sampler,
+    Snapshot,
+    Table,
+    VertexElement,
+)
 
 __all__ = ["Describe"]
 
@@ -41,6 +52,8 @@ class Describe:
                 yield _snapshot(engine, snapshot)
             case Sampler() as sampler:
                 yield describe_sampler(sampler)
+            case Cache() as cache:
+                yield describe_cache(engine, cache)
         return None
 
 

@@ -12,17 +12,17 @@ from snapdb.plan.logical import DropPlan
 from snapdb.storage.changes import Change, DropNames, DropTable
 from snapdb.storage.locks import remove_unless_held
 from snapdb.storage.names import drop_names
-from snapdb.types import PropertyGraph, Sampler, Snapshot, Table, Tag
+from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag
 
 __all__ = ["Drop"]
 
 
-_KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler"}
+_KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Removes a table (as a version), a graph, snapshot, sampler or tag; binding has found all that depends on it."""
+    """Removes a table (as a version), a graph, snapshot, sampler, cache or tag, and what binding found to go too."""
 
     plan: DropPlan
 
@@ -31,7 +31,7 @@ class Drop:
         match self.plan.target:
             case Table() as table:
                 return _drop_table(engine, table, self.plan)
-            case PropertyGraph() | Snapshot() | Sampler() as target:
+            case PropertyGraph() | Snapshot() | Sampler() | Cache() as target:
                 return _drop_names(engine, target, self.plan)
             case Tag() as tag:
                 return _drop_tag(engine, tag)
@@ -42,15 +42,15 @@ def _drop_table(engine: Engine, table: Table, plan: DropPlan) -> Outcome:
     drop = DropTable(table.id, plan.base)
     changes: list[Change] = [names, drop] if plan.dependants else [drop]
     outcome = publish(engine, changes, None, f"table {table.name} dropped{_with(plan)}", 0)
-    _remove(engine, names.snapshots)
+    _remove(engine, names)
     return outcome
 
 
-def _drop_names(engine: Engine, target: PropertyGraph | Snapshot | Sampler, plan: DropPlan) -> Outcome:
+def _drop_names(engine: Engine, target: PropertyGraph | Snapshot | Sampler | Cache, plan: DropPlan) -> Outcome:
     names = _names((*plan.dependants, target))
     with engine.ledger.writing() as connection:
         drop_names(connection, names)
-    _remove(engine, names.snapshots)
+    _remove(engine, names)
     return Outcome(f"{_KINDS[type(target)]} {target.name} dropped{_with(plan)}")
 
 
@@ -64,10 +64,11 @@ def _drop_tag(engine: Engine, tag: Tag) -> Outcome:
     return Outcome(f"tag {tag.name} dropped; version {tag.version} stays")
 
 
-def _names(things: Sequence[PropertyGraph | Snapshot | Sampler]) -> DropNames:
+def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> DropNames:
     graphs = tuple(thing.name for thing in things if isinstance(thing, PropertyGraph))
     snapshots = tuple(thing for thing in things if isinstance(thing, Snapshot))
-    return DropNames(graphs, snapshots, tuple(thing for thing in things if isinstance(thing, Sampler)))
+    samplers = tuple(thing for thing in things if isinstance(thing, Sampler))
+    return DropNames(graphs, snapshots, samplers, tuple(thing for thing in things if isinstance(thing, Cache)))
 
 
 def _with(plan: DropPlan) -> str:
@@ -76,7 +77,9 @@ def _with(plan: DropPlan) -> str:
     return f", and with it {', '.join(named)}" if named else ""
 
 
-def _remove(engine: Engine, snapshots: Sequence[Snapshot]) -> None:
-    """The files go once the catalog names them no more, unless somebody reads them."""
-    for snapshot in snapshots:
+def _remove(engine: Engine, names: DropNames) -> None:
+    """Files go once the catalog names them no more, unless somebody reads them; so does what caches hold."""
+    for snapshot in names.snapshots:
         remove_unless_held(engine.home, engine.home.inside(snapshot.path))
+    for cache in names.caches:
+        engine.caches.drop(cache)

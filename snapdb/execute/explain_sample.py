@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 from snapdb import loading
 from snapdb.execute import explain_words as words
 from snapdb.execute.element_columns import read_tables
+from snapdb.execute.explain_refresh import row_steps
+from snapdb.execute.explain_refresh_caches import CacheWatch
 from snapdb.execute.explain_tree import Step
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine
@@ -27,12 +29,15 @@ from snapdb.types.words import counted
 
 if TYPE_CHECKING:
     from snapdb.loading.metered import MeteredStream
+    from snapdb.loading.shelf import CacheSource
 
 __all__ = ["explain_sample"]
 
 _PROBES = 4
 _PATIENCE = 1.0
 """Seconds after which no further batch is looked at."""
+_FORETOLD = ("Refresh", "Cache")
+"""Steps whose numbers do not come from batches."""
 _EDGE = 24
 """Bytes of an edge: two local ids and a position."""
 
@@ -64,30 +69,35 @@ def explain_sample(engine: Engine, plan: SamplePlan, *, analyze: bool) -> Step:
             expected, looked = _probed(engine, stream)
             root = _root(engine, plan, opened, stream, looked)
             _fill(root, expected, stream.options.threads_of(1), reading)
-            if analyze:
+            if analyze and opened.cache is None:
+                _analyze(engine, root, stream, expected.shares)
+        if analyze and opened.cache is not None:  # what it keeps is not for the batches that are looked at
+            with plan.places.under(), _metered(engine, plan, opened, opened.cache) as stream:
                 _analyze(engine, root, stream, expected.shares)
     finally:
         opened.lease.release()
     return root
 
 
-def _metered(engine: Engine, plan: SamplePlan, opened: Opened) -> MeteredStream:
-    return loading.MeteredStream(opened.view, opened.seeds, plan.spec, most=engine.threads, way=plan.way)
+def _metered(engine: Engine, plan: SamplePlan, opened: Opened, cache: CacheSource | None = None) -> MeteredStream:
+    view, seeds, spec = opened.view, opened.seeds, opened.spec
+    return loading.MeteredStream(view, seeds, spec, most=engine.threads, way=plan.way, cache=cache)
 
 
 def _probed(engine: Engine, stream: MeteredStream) -> tuple[_Work, int]:
     """An epoch as a few of its batches foretell it, and how many these were."""
     batches, seeds = len(stream), _epoch_seeds(stream)
-    tally = Tally()
-    places = sorted({place * batches // _PROBES for place in range(_PROBES)}) if batches else []
+    tally, places = Tally(), _places(stream)
     if places:
         engine.step(f"sampling a few batches of {stream.spec.snapshot}", None)
-        stream[places[-1]]  # what is done once, such as loading kernels and touching memory, is not measured
+        stream.replayed(
+            0, places[-1]
+        )  # what is done once, such as loading kernels and touching memory, is not measured
         stream.start()
     started = time.perf_counter()
     for place in places:
         engine.check_stopped()
-        tally.add(stream[place])
+        tally.add(stream.replayed(0, place))
         if time.perf_counter() - started > _PATIENCE:
             break
     engine.check_stopped()
@@ -101,6 +111,14 @@ def _probed(engine: Engine, stream: MeteredStream) -> tuple[_Work, int]:
     return _Work(tally.scaled(seeds, batches), meter.making * scale, meter.sampling * scale, shares), tally.batches
 
 
+def _places(stream: MeteredStream) -> list[int]:
+    """The batches that are looked at: spread over the epoch, or its first ones where each depends on those before."""
+    batches, refresh = len(stream), stream.spec.refresh
+    if refresh is not None and refresh.visited:
+        return list(range(min(_PROBES, batches)))
+    return sorted({place * batches // _PROBES for place in range(_PROBES)}) if batches else []
+
+
 def _epoch_seeds(stream: MeteredStream) -> int:
     """How many seeds the first epoch takes."""
     seeds, subset = stream.seeds.ids.size, stream.spec.subset
@@ -109,7 +127,7 @@ def _epoch_seeds(stream: MeteredStream) -> int:
 
 def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> Step:
     """The operators without numbers."""
-    spec, (backend, why) = plan.spec, words.back_end(plan.spec, plan.way)
+    spec, (backend, why) = opened.spec, words.back_end(opened.spec, plan.way)
     unit = event_unit(plan.snapshot.graph, read_tables(engine, plan.snapshot), None)
     threads = stream.options.threads_of(1)
     memory = "memory as they need" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
@@ -117,7 +135,7 @@ def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStrea
         f"{_batches(len(stream))} of {spec.batch_size} from {spec.snapshot}: {counted(threads, 'thread')}, {memory}, "
         f"on {stream.device} WITH {backend}, {why}; estimated from {_batches(looked)}"
     )
-    steps = _expands(engine, plan, stream, backend)
+    steps = [*_expands(engine, plan, stream, backend), *row_steps(engine, plan, opened, stream)]
     if spec.link is not None and spec.link.negatives is not None:
         steps.append(Step("Negatives", words.negatives(spec), {}))
     steps.append(Step("Seeds", words.seed_order(spec), {}))
@@ -157,7 +175,8 @@ def _fill(root: Step, work: _Work, threads: int, reading: float) -> None:
     """Puts the estimates into every step: seconds of work, of Stream those that pass."""
     seconds = work.making / max(1, threads)
     for step in root.every():
-        step.estimates = _numbers(step, work, seconds, reading)
+        if step.operator not in _FORETOLD:
+            step.estimates = _numbers(step, work, seconds, reading)
 
 
 def _numbers(step: Step, work: _Work, seconds: float, reading: float) -> dict[str, Any]:
@@ -191,16 +210,20 @@ def _numbered(rows: int, size: int, seconds: float) -> dict[str, Any]:
 
 def _analyze(engine: Engine, root: Step, stream: MeteredStream, shares: dict[Expanded, float]) -> None:
     """Runs the epoch, and puts what happened beside what was expected."""
-    tally, what = Tally(), f"sampling {stream.spec.snapshot}"
+    tally, watch, what = Tally(), CacheWatch(stream), f"sampling {stream.spec.snapshot}"
     stream.start()
     stream.set_epoch(0)
     batches, started = len(stream), time.perf_counter()
     for batch in stream:
         tally.add(batch)
+        watch.batch()
         engine.step(what, tally.batches / batches)
-    seconds, meter = time.perf_counter() - started, stream.meter
+    seconds, meter, kept = time.perf_counter() - started, stream.meter, watch.numbers()
     work = _Work(tally, meter.making, meter.sampling, shares)
     for step in root.every():
-        step.measured(_numbers(step, work, seconds, float(step.estimates["seconds"])))
+        if step.operator not in _FORETOLD:
+            step.measured(_numbers(step, work, seconds, float(step.estimates["seconds"])))
+        elif step.key and kept is not None:  # the cache that served
+            step.measured(kept)
     threads = max(1, len(meter.threads))
     root.actual |= {"threads": threads, "busy": round(meter.cpu / (threads * seconds), 3) if seconds else 0.0}

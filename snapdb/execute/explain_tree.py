@@ -90,6 +90,17 @@ def _numbers(numbers: Mapping[str, Any]) -> str:
     for name, value in numbers.items():
         if name == "ratio":
             continue
-        said = f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}"
+        said = f"{name} {_said(value)}"
         shown.append(f"{said} ({ratio[name]} of expected)" if name in ratio else said)
     return ", ".join(shown)
+
+
+def _said(value: Any) -> str:
+    """
+    >>> _said(1200), _said(0.000076), _said(1.0)
+    ('1,200', '0.000076', '1.0')
+    """
+    if isinstance(value, float):
+        digits = f"{value:,f}".rstrip("0")
+        return digits + "0" if digits.endswith(".") else digits
+    return f"{value:,}" if isinstance(value, int) else str(value)

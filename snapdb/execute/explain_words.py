@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from snapdb.execute.operator import Engine
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature
+from snapdb.sampling.keys import EVERY_HOP
+from snapdb.sampling.rounds import RowTable
 from snapdb.storage.artefacts import find
-from snapdb.types import FULL, Drawing, Relation, SampleSpec, TimeUnit, Way
+from snapdb.types import FULL, Cache, Drawing, Refresh, Relation, SampleSpec, TimeUnit, Way
 
 __all__ = [
     "back_end",
+    "cache",
     "count_words",
     "eligible",
     "feature_words",
     "gathered",
     "method",
     "negatives",
+    "refresh",
     "row_form",
+    "rows",
     "seed_order",
 ]
 
@@ -61,6 +68,24 @@ def method(drawing: Drawing) -> str:
     again = " WITH REPLACEMENT" if drawing.replace else ""
     shared = f" DEPENDENT BATCHES {drawing.dependent}" if drawing.dependent > 1 else ""
     return f"METHOD {drawing.method}{shared}{weight}{again}: {how}"
+
+
+def refresh(policy: Refresh, *, auto: bool) -> str:
+    """REFRESH as it was understood; `auto` where the period is AUTO's.
+
+    >>> from fractions import Fraction
+    >>> refresh(Refresh("OTF", 50, Fraction("0.15"), fetch=Fraction("0.6"), above=30), auto=True)
+    'OTF 15 PERCENT EVERY 50 BATCHES, by AUTO, AMPLIFY 2, FETCH 60 PERCENT, DEGREE ABOVE 30'
+    """
+    share = f" {float(100 * policy.share):g} PERCENT" if policy.strategy == "OTF" else ""
+    words = [f"{policy.strategy}{share} EVERY {policy.every:,} BATCHES", *(["by AUTO"] if auto else [])]
+    words.append(f"AMPLIFY {float(policy.amplify):g}")
+    if policy.fetch is not None:
+        words.append(f"FETCH {float(100 * policy.fetch):g} PERCENT")
+    words += ["SCOPE VISITED"] * policy.visited + ["SHARED"] * policy.shared
+    if policy.above:
+        words.append(f"DEGREE ABOVE {policy.above:,}")
+    return ", ".join(words)
 
 
 def eligible(spec: SampleSpec, unit: TimeUnit | None) -> str:
@@ -152,3 +177,21 @@ def seed_order(spec: SampleSpec) -> str:
     what = spec.seed_type if spec.link is None else f"{spec.link.edge.edge} edges"
     share = "" if spec.subset is None else f", {float(100 * spec.subset):g} percent of them an epoch"
     return f"{what}, {spec.order}{share}"
+
+
+def rows(tables: Sequence[RowTable]) -> str:
+    """Which rows there are: one a node, of so many edges, over each relation at each hop, or at all of them."""
+    if not tables:
+        return "no hop draws from rows"
+    told = [
+        f"{table.size:,} edges of {table.walk.relation.edge.edge} {table.walk.relation.direction} at "
+        + ("all hops" if table.slot == EVERY_HOP else f"hop {table.slot}")
+        for table in tables
+    ]
+    return f"rows of {', of '.join(told)}"
+
+
+def cache(kept: Cache, *, serves: bool) -> str:
+    """Where a cache keeps rows, and whether batches look there."""
+    room = "room for all rows" if kept.room is None else f"room for {kept.room:,} bytes"
+    return f"{kept.name} IN {kept.place}, {room}{'' if serves else '; batches are made without it'}"

@@ -18,14 +18,18 @@ from snapdb.graph.idle import WithoutIdle
 from snapdb.graph.open import read_layout, unless_moved
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
 from snapdb.kernels.warm import warming
+from snapdb.loading.shelf import CacheSource
 from snapdb.plan import bind, optimize
+from snapdb.plan.bind_refresh_clause import with_every
 from snapdb.plan.bind_sample import with_seeds
 from snapdb.plan.logical import SamplePlan
 from snapdb.plan.rules import Rule
-from snapdb.sampling import Seeds
+from snapdb.sampling import Seeds, batches_in
+from snapdb.sampling.periods import auto_every
 from snapdb.sql.ast import Sample, SampleUsing
 from snapdb.storage.artefacts import find_or_build
 from snapdb.storage.locks import Lease
+from snapdb.types import Sampler, SampleSpec
 
 __all__ = ["Opened", "open_asked", "open_sample"]
 
@@ -39,7 +43,11 @@ class Opened:
 
     view: GraphView
     seeds: Seeds
+    spec: SampleSpec
+    """The plan's; EVERY AUTO has become a number of batches, in its text too."""
     lease: Lease
+    cache: CacheSource | None = None
+    """The caches of the sampler that was named; None: there is none, or the statement stands by itself."""
 
 
 def open_asked(
@@ -48,11 +56,13 @@ def open_asked(
     seeds: Any,
     rules: Sequence[Rule],
     delivers: Literal["rows", "batches"],
+    generation: int | None = None,
 ) -> tuple[SamplePlan, Opened]:
     """The plan of a sampler, which is opened.
 
     Args:
         seeds: Another seed set than the statement's, a SELECT or ids; None: the statement's.
+        generation: Of the rows that serve several batches; None: the named sampler's.
 
     Raises:
         BindError: a name in it leads nowhere.
@@ -66,6 +76,8 @@ def open_asked(
             plan = with_seeds(engine.context, plan, seeds)
         plan = optimize(replace(plan, delivers=delivers), rules)
         assert isinstance(plan, SamplePlan)
+        if generation is not None:
+            plan = replace(plan, spec=replace(plan.spec, generation=generation))
         return plan, open_sample(engine, plan)
     except SnapdbError as error:
         raise error.located(statement.source) from error.__cause__
@@ -94,12 +106,29 @@ def _open(engine: Engine, plan: SamplePlan) -> Opened:
         engine.check_stopped()
         view = with_columns(engine, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
         check_born(plan, view, seeds)
+        lineage = {**view.lineage, **sample_lineage(engine, plan)}
+        reader = WithoutIdle(view.adjacency, plan.way.idle, plan.snapshot.graph, view.node_counts)
+        view = replace(view, adjacency=reader, lineage=lineage)
+        return Opened(view, seeds, _timed(plan.spec, view, seeds), opened.lease, _cached(engine, plan.sampler))
     except BaseException:
         opened.lease.release()
         raise
-    lineage = {**view.lineage, **sample_lineage(engine, plan)}
-    reader = WithoutIdle(view.adjacency, plan.way.idle, plan.snapshot.graph, view.node_counts)
-    return Opened(replace(view, adjacency=reader, lineage=lineage), seeds, opened.lease)
+
+
+def _cached(engine: Engine, sampler: Sampler | None) -> CacheSource | None:
+    """The caches of a named sampler."""
+    if sampler is None:
+        return None
+    named = sampler.name.lower()
+    caches = tuple(cache for cache in engine.context.catalog.caches.values() if cache.sampler.lower() == named)
+    return CacheSource(caches, engine.home, engine.caches) if caches else None
+
+
+def _timed(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
+    """The same sampler; EVERY AUTO follows from what there is to sample."""
+    if spec.refresh is None or spec.refresh.every is not None:
+        return spec
+    return with_every(spec, auto_every(view, spec, batches_in(seeds.ids.size, spec, 0)))
 
 
 def _reverse(engine: Engine, plan: SamplePlan) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from snapdb.errors import QueryError
 from snapdb.execute.work import Work
+from snapdb.loading.shelf import CacheShelf
 from snapdb.plan.scope import Context
 from snapdb.relational import Relational, Session
 from snapdb.storage.home import Home
@@ -50,6 +51,8 @@ class Engine:
     """Where changes go: to a version each, or to the open transaction."""
     tables: TablesLock
     """Held shared since before the catalog was read."""
+    caches: CacheShelf
+    """What streams of this process leave of their caches."""
     progress: Progress | None = None
     """Called with what is being done, and how much of it is done (0 to 1) where that is known."""
     stopped: threading.Event = field(default_factory=threading.Event)

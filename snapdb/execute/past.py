@@ -36,6 +36,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "sampler": (str,),
     "seeds": (str,),
     "seed": (int,),
+    "generation": (int,),
 }
 """What every lineage of a batch says, and as what."""
 _MORE: dict[str, tuple[type, ...]] = {"epoch": (int,), "seed_query": (str,), "parameters": (Mapping, list)}
@@ -63,6 +64,8 @@ class Past:
     seeds: str
     """`seeds_digest` of the seed set."""
     parameters: Parameters
+    generation: int
+    """Of the rows that serve several batches."""
     epoch: int | None
     """None: of every epoch."""
 
@@ -98,6 +101,7 @@ def read_lineage(lineage: Any) -> Past:
         seed_query=lineage.get("seed_query"),
         seeds=lineage["seeds"],
         parameters=_parameters(lineage.get("parameters")),
+        generation=lineage["generation"],
         epoch=lineage.get("epoch"),
     )
 
@@ -129,6 +133,8 @@ def _check_fields(lineage: Mapping[Any, Any]) -> None:
             raise _damaged(f"its {name} is {value!r:.60}")
     if lineage.get("seed_query") is not None and not lineage["given_seeds"]:
         raise _damaged("it has a seed_query though no seeds were given")
+    if not 0 <= lineage["generation"] < 2**31:
+        raise _damaged(f"its generation is {lineage['generation']}")
     bounds = lineage["window"]
     if len(bounds) != 2 or not all(one is None or (type(one) is int and -(2**63) <= one < 2**63) for one in bounds):
         raise _damaged(f"its window is {bounds!r:.60}")

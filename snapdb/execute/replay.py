@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -80,17 +81,24 @@ class Replay:
         """The batch, on the CPU; nothing of it is read later."""
         with (
             self._opened(engine, rules, "batches") as (plan, opened),
-            loading.BatchStream(opened.view, opened.seeds, plan.spec, threads=0, way=plan.way) as stream,
+            loading.BatchStream(
+                opened.view, opened.seeds, opened.spec, threads=0, way=plan.way, report=engine.step
+            ) as stream,
         ):
-            stream.set_epoch(self.epoch)
-            return _whole(stream[self.number])
+            return _whole(stream.replayed(self.epoch, self.number))
 
     def rows(self, engine: Engine, rules: Sequence[Rule]) -> pa.Table:
         """The rows that SAMPLE gives of the batch."""
         with self._opened(engine, rules, "rows") as (plan, opened):
-            maker = RowMaker(opened, plan.spec, plan.way)
-            task = list(epoch_tasks(opened.seeds, plan.spec, self.epoch))[self.number]
-            return pa.Table.from_batches(maker.rows(task), maker.schema)
+            maker = RowMaker(opened, plan.way)
+            tasks = list(epoch_tasks(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
+            if maker.in_order:  # those of earlier epochs too, for the rows that they come by
+                epochs = (epoch_tasks(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
+                tasks = [*chain.from_iterable(epochs), *tasks]
+                for task in tasks[:-1]:
+                    engine.check_stopped()
+                    maker.rows(task)
+            return pa.Table.from_batches(maker.rows(tasks[-1]), maker.schema)
 
     @contextmanager
     def _opened(
@@ -104,7 +112,7 @@ class Replay:
         statement = replace(past.sampler, clauses=clauses)
         with _standing(engine, rules, past) as snapshot:
             then = replace(engine, context=_then(engine.context, past, snapshot, self.parameters))
-            plan, opened = open_asked(then, statement, self.seeds, rules, delivers)
+            plan, opened = open_asked(then, statement, self.seeds, rules, delivers, past.generation)
             try:
                 self._check(plan, opened)
                 yield plan, opened
@@ -116,7 +124,7 @@ class Replay:
         if seeds_digest(opened.seeds) != self.past.seeds:
             why = _CHANGED if plan.outside is None else _OTHERS
             raise DataError(f"the seeds are not those of this lineage: {why}", code="other-seeds")
-        batches = batches_in(opened.seeds.ids.size, plan.spec, self.epoch)
+        batches = batches_in(opened.seeds.ids.size, opened.spec, self.epoch)
         if self.number >= batches:
             raise InputError(f"batch {self.number} was asked, but epoch {self.epoch} of this lineage has {batches} "
                              "batches (they count from 0)", code="no-such-batch")  # fmt: skip

@@ -30,7 +30,7 @@ class Sample:
         try:
             engine.check_stopped()
             with self.plan.places.under():
-                maker = RowMaker(opened, self.plan.spec, self.plan.way)
+                maker = RowMaker(opened, self.plan.way)
             yield pa.RecordBatch.from_pylist([], schema=maker.schema)
             yield from self._made(engine, opened, maker)
         finally:
@@ -44,9 +44,9 @@ class Sample:
             engine.check_stopped()
             return maker.rows(task)
 
-        total = batches_before(opened.seeds.ids.size, self.plan.spec, self.plan.epochs)
+        total = batches_before(opened.seeds.ids.size, opened.spec, self.plan.epochs)
         asked = Options(self.plan.way.threads, most=engine.threads)
-        threads = min(asked.threads_of(1, on_gpu=maker.on_gpu), total)
+        threads = 1 if maker.in_order else min(asked.threads_of(1, on_gpu=maker.on_gpu), total)
         tasks = self._tasks(opened) if total else iter(())
         if threads <= 1:
             yield from _read(engine, self.plan, map(made, tasks), total)
@@ -59,7 +59,7 @@ class Sample:
 
     def _tasks(self, opened: Opened) -> Iterator[Task]:
         for epoch in range(self.plan.epochs):
-            yield from epoch_tasks(opened.seeds, self.plan.spec, epoch)
+            yield from epoch_tasks(opened.seeds, opened.spec, epoch)
 
 
 def epoch_tasks(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[Task]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.view import Adjacency
 from snapdb.loading.budget import scratch_bytes
+from snapdb.loading.visits import Visits
 from snapdb.sampling import Block, Entrance, Ints, Subgraph
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.memory import enough_memory
-from snapdb.types import Relation, SampleSpec, Way
+from snapdb.types import Relation, Way
 
 __all__ = ["RowMaker", "Task"]
 
@@ -40,13 +42,15 @@ class Task:
 class RowMaker:
     """Makes the rows of batches. Threads share it; each borrows a scratch for the time of a batch."""
 
-    def __init__(self, opened: Opened, spec: SampleSpec, way: Way) -> None:
+    def __init__(self, opened: Opened, way: Way) -> None:
         """Opens the sampler, and reads the keys that rows need."""
+        spec = opened.spec
         self._view, self._spec, self._way = opened.view, spec, way
         self._sampler: Any = open_sampler(opened.view, way.applied(spec))
         self._entrance = Entrance(opened.view, spec, opened.seeds)
         self._idle: deque[Any] = deque()
         self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}
+        self._visits = Visits(spec, self._sampler.walks) if self.in_order else None
         self._largest = 0
         self.schema = _schema(opened.view, list(self._adjacency))
 
@@ -54,6 +58,11 @@ class RowMaker:
     def on_gpu(self) -> bool:
         """Whether a GPU samples."""
         return getattr(getattr(self._sampler, "device", None), "type", "cpu") == "cuda"
+
+    @property
+    def in_order(self) -> bool:
+        """Whether rows depend on which batches came by them before, so that batches are made one after another."""
+        return self._spec.in_order
 
     def rows(self, task: Task) -> list[pa.RecordBatch]:
         """The batch's edges, hop after hop, in emission order; runs on any thread."""
@@ -63,8 +72,11 @@ class RowMaker:
             scratch = self._sampler.scratch()
         with enough_memory(task.epoch, task.index):
             entry = self._entrance.entry(task.ordinals, task.epoch)
-            subgraph = self._sampler.sample(entry, task.number, scratch)
+            sample = partial(self._sampler.sample, entry, task.number, scratch)
+            subgraph = sample() if self._visits is None else self._visits.sampled(task.number, sample)
             self._idle.append(scratch)
+            if self._visits is not None:
+                self._visits.forget(task.number)
             self._gather(subgraph)
             found = list(self._blocks(task.number, subgraph))
         if self._spec.memory is not None:

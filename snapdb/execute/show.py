@@ -32,6 +32,7 @@ _LISTS: Mapping[str, _List] = {
     "GRAPHS": _List("graphs"),
     "SNAPSHOTS": _List("snapshots", of="graph"),
     "SAMPLERS": _List("samplers"),
+    "CACHES": _List("caches"),
     "TAGS": _List("tags"),
     "VERSIONS": _List("versions", "table", "table"),  # versions have no name; LIKE looks at their table
 }

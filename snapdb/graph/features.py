@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from snapdb.graph.view import Feature, KeyReader
 from snapdb.kernels.gather import gather
+from snapdb.kernels.gather_mapped import gather_mapped
 from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import NOTHING, Csr, Overlay, gather_csr, gather_over, overlay
 from snapdb.storage.feature_types import filling
@@ -41,6 +42,8 @@ class ArrayFeature:
     """Rows of one array, often memory-mapped."""
 
     array: npt.NDArray[Any]
+    scarce: bool = False
+    """It is mapped, and memory cannot hold it beside what else is read."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -52,7 +55,7 @@ class ArrayFeature:
 
     def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """A fresh array of the rows of these ids."""
-        return gather(self.array, ids)
+        return gather_mapped(self.array, ids) if self.scarce else gather(self.array, ids)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ class DraftArrays(NamedTuple):
     """By edge: physical."""
     sides: Int64s
     """By edge: which of the frontier it was drawn for."""
+    neighbours: Int64s
+    """By edge, where rows are kept: ids, or -1 before they are read; else empty."""
     weights: Floats
     """By edge, under PRIORITY: Horvitz-Thompson weights; else empty."""
     places: Int64s

@@ -12,7 +12,7 @@ from snapdb.kernels.floyd import floyd_mask, floyd_scan, floyd_table, table_for
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import LAST, REPLACE
 
-__all__ = ["draw_ranked", "draw_ranks"]
+__all__ = ["draw_ranked", "draw_ranks", "place_ranks"]
 
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -61,7 +61,7 @@ def draw_ranked(
             key = fold(key, np.uint64(ordinals[trees[i]]))
         draw_ranks(method, key, start, total, k, indices, positions, begin)
         if not whole:
-            _place_ranks(words, before, windows, span, positions, begin, edges)
+            place_ranks(words, before, windows, span, positions, begin, edges)
         if weights.size > 0:
             for e in range(begin, edges):
                 weights[e] = 1.0
@@ -97,7 +97,7 @@ def draw_ranks(
 
 
 @kernel
-def _place_ranks(
+def place_ranks(
     words: Words, before: Int64s, windows: Int64s, span: int, positions: Int64s, begin: int, end: int
 ) -> None:
     """Turns ranks among the edges of a row's stretches into positions."""

@@ -17,7 +17,7 @@ from snapdb.kernels import buffers
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.intrinsics import copy_line, fence_streams, prefetch, stream_line
 
-__all__ = ["STREAMED", "as_words", "gather"]
+__all__ = ["STREAMED", "as_words", "gather", "gather_rows"]
 
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
@@ -49,13 +49,18 @@ def gather(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if rows.dtype.hasobject or not rows.flags.c_contiguous or 0 in rows.shape or rows.dtype.itemsize == 0:
         return np.take(rows, numbers, axis=0)
     out = buffers.empty((numbers.size, *rows.shape[1:]), rows.dtype)
+    gather_rows(rows, numbers, out)
+    return out
+
+
+def gather_rows(rows: npt.NDArray[Any], numbers: Int64s, out: npt.NDArray[Any]) -> None:
+    """The same into an array that is there, all of them contiguous; `numbers` are read-only, as `as_words` gives."""
     if rows.ndim == 1 and rows.dtype.itemsize in _WORDS and rows.flags.aligned:
         bad = _gather_values(as_words(rows), numbers, out.view(_WORDS[rows.dtype.itemsize]))
     else:
         bad = _gather_bytes(as_words(_as_bytes(rows)), rows.shape[0], numbers, _as_bytes(out))
     if bad >= 0:
         raise IndexError(f"row {numbers[bad]} was asked, but there are {rows.shape[0]} rows (ids count from 0)")
-    return out
 
 
 def as_words(array: npt.NDArray[Any]) -> npt.NDArray[Any]:

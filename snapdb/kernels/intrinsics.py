@@ -1,4 +1,5 @@
-"""Machine instructions that numba has no name for: prefetch, stores past the caches, the high half of a product."""
+"""Machine instructions that numba has no name for: prefetch, stores past the caches, the high half of a product, and
+loads, stores and fences in an order that other threads see."""
 
 from __future__ import annotations
 
@@ -8,7 +9,17 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["copy_line", "fence_streams", "multiply_high", "prefetch", "stream_line"]
+__all__ = [
+    "copy_line",
+    "fence_loads",
+    "fence_stores",
+    "fence_streams",
+    "load_first",
+    "multiply_high",
+    "prefetch",
+    "store_last",
+    "stream_line",
+]
 
 
 @intrinsic
@@ -59,6 +70,49 @@ def fence_streams(typing: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), emit
+
+
+@intrinsic
+def load_first(typing: Any, array: Any, index: Any) -> Any:
+    """A contiguous array's element, read whole and before all that is read after it (an acquire)."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        return builder.load_atomic(address, "acquire", array.dtype.bitwidth // 8)
+
+    return array.dtype(array, types.int64), emit
+
+
+@intrinsic
+def store_last(typing: Any, array: Any, index: Any, value: Any) -> Any:
+    """Writes a contiguous array's element whole, and after all that was written before it (a release)."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address = _address(context, builder, signature.args[0], args[0], args[1])
+        builder.store_atomic(args[2], address, "release", array.dtype.bitwidth // 8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64, array.dtype), emit
+
+
+@intrinsic
+def fence_loads(typing: Any) -> Any:
+    """What is read before is read before all that comes after."""
+    return types.void(), _fence("acquire")
+
+
+@intrinsic
+def fence_stores(typing: Any) -> Any:
+    """What is written before is seen before all that is written after."""
+    return types.void(), _fence("release")
+
+
+def _fence(order: str) -> Any:
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.fence(order)
+        return context.get_dummy_value()
+
+    return emit
 
 
 def _move_line(past_caches: bool) -> Any:

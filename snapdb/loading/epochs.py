@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.loading.maker import Task
+from snapdb.loading.position import Position
 from snapdb.loading.shares import Share, Sharing
+from snapdb.loading.worker import place_among_workers
 from snapdb.sampling import Seeds, batches_before, batches_in, epoch_order, full_batches_in
 from snapdb.types import SampleSpec
 
@@ -27,9 +30,18 @@ class Epochs:
         """How many batches an epoch has, over all ranks."""
         return batches_in(self.seeds.ids.size, self.spec, epoch)
 
+    def before(self, epoch: int) -> int:
+        """How many batches all earlier epochs have: the global number of an epoch's first batch."""
+        return batches_before(self.seeds.ids.size, self.spec, epoch)
+
     def share(self, epoch: int, start: int = 0) -> Share:
         """The batches that are this rank's, where `start` were consumed over all ranks."""
         return self.sharing.share(self.batches(epoch), full_batches_in(self.seeds.ids.size, self.spec, epoch), start)
+
+    def taken_last(self, at: Position) -> int:
+        """The global number of a batch that readers who are there took last, or of the first that they will take."""
+        number, workers = place_among_workers()
+        return self.before(at.epoch) + self.share(at.epoch, at.start).consumed(number + workers * max(0, at.taken - 1))
 
     def task(self, epoch: int, index: int) -> Task:
         """This rank's batch of the epoch at an index, from the end where that is negative.
@@ -50,11 +62,22 @@ class Epochs:
     def tasks(self, epoch: int, places: Iterable[int]) -> Iterator[Task]:
         """The batches at places of the epoch, whose end is followed by its start again."""
         order, size = self._ordinals(epoch), self.spec.batch_size
-        batches, before = self.batches(epoch), batches_before(self.seeds.ids.size, self.spec, epoch)
+        batches, before = self.batches(epoch), self.before(epoch)
         for place in places:
             again, index = divmod(place, batches)
             ordinals = order[index * size : (index + 1) * size]
             yield Task((epoch, index), before + index, ordinals, padding=again > 0)
+
+    def numbers(self, epoch: int, places: range) -> list[int]:
+        """The global numbers of the batches at places of the epoch, whose end is followed by its start again."""
+        batches, before = self.batches(epoch), self.before(epoch)
+        return [before + place % batches for place in places]
+
+    def numbered(self, numbers: Iterable[int]) -> Iterator[Task]:
+        """The batches of these global numbers."""
+        for number in numbers:
+            epoch = bisect_right(range(1, number + 2), number, key=self.before)
+            yield from self.tasks(epoch, [number - self.before(epoch)])
 
     def _ordinals(self, epoch: int) -> npt.NDArray[np.int64]:
         """The epoch's seed order, kept for the epoch."""

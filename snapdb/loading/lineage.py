@@ -31,7 +31,7 @@ def stream_lineage(
         "seeds": seeds,
         "rng": RNG_SCHEME,
         "seed": spec.seed,
-        "generation": 0,
+        "generation": spec.generation,
         "epoch": epoch,
         "rules": dict(rules),
         "snapdb": __version__,

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -14,16 +15,21 @@ import numpy.typing as npt
 import torch
 
 from snapdb.errors import InputError
+from snapdb.graph.random_reads import for_random_reads
 from snapdb.graph.view import GraphView
 from snapdb.loading.assemble import assemble
 from snapdb.loading.batch import Batch
 from snapdb.loading.budget import Budget, scratch_bytes
 from snapdb.loading.device import Delivery, Sent, usable
+from snapdb.loading.keeping import Keeping
 from snapdb.loading.rows import parts
+from snapdb.loading.shelf import CacheSource
+from snapdb.loading.visits import Visits
 from snapdb.sampling import Entry, Seeds, Subgraph
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.entrance import Entrance
 from snapdb.sampling.memory import enough_memory
+from snapdb.sampling.rounds import Rounds
 from snapdb.types import SampleSpec, Way
 
 __all__ = ["Drawn", "Maker", "Ready", "Task"]
@@ -41,6 +47,8 @@ class Task:
     """The seeds."""
     padding: bool = False
     """Whether the batch is one of the epoch's first again."""
+    between: tuple[Task, ...] = ()
+    """Where rows depend on the batches before: those since the last of this reader's, which he does not get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +58,9 @@ class Drawn:
     task: Task
     entry: Entry
     subgraph: Subgraph
-    lineage: Mapping[str, Any]
     scratch: int
     """Bytes of the memory that it was made with, where these count."""
+    lineage: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,7 @@ class Maker:
         memory: int | None,
         way: Way,
         transform: Callable[[Batch], Any] | None = None,
+        cache: CacheSource | None = None,
     ) -> None:
         """Opens the sampler.
 
@@ -82,6 +91,7 @@ class Maker:
             memory: bytes that may be taken; None: any.
             way: how batches are made, which changes none.
             transform: makes of a batch what the reader gets: on the thread that made it, where it goes to the CPU.
+            cache: where rows may be kept between batches; no batch depends on it.
 
         Raises:
             InputError: a device is not there, or the scratch of one thread alone takes more memory.
@@ -95,6 +105,7 @@ class Maker:
         self.device = usable(device or spec.device or "cpu")
         self.transform = transform
         self.budget = Budget(memory)
+        self._caches = cache
         self._open()
         if memory is not None:
             self._idle.append(self.sampler.scratch())
@@ -102,6 +113,8 @@ class Maker:
 
     def _open(self) -> None:
         """What does not travel to other processes."""
+        self.cache = Keeping(self._caches, self.sampler, self.view.node_counts, self.seeds)
+        self.view = for_random_reads(self.view, self.sampler.relations)
         self._entrance = Entrance(self.view, self.spec, self.seeds)
         self._delivery = Delivery(self.device, self.view, self.sampler.node_types)
         self._idle: deque[Any] = deque()
@@ -112,16 +125,30 @@ class Maker:
         device: torch.device | None = getattr(self.sampler, "device", None)
         return device is not None and device.type == "cuda"
 
-    def make(self, lineage: Mapping[str, Any], task: Task) -> Batch | Drawn | Ready:
-        """The batch, ready to go to the device, or only sampled, or at its end; runs on any thread."""
-        with self._about(task):
-            drawn = self._drawn(lineage, task)
+    def visits(self, saved: Any = None) -> Visits:
+        """The rows as they are before batch 0, or before the batches of a window that was saved."""
+        return Visits(self.spec, self.sampler.walks, saved)
+
+    def make(self, lineage: Mapping[str, Any], visits: Visits | None, task: Task) -> Batch | Drawn | Ready:
+        """The batch, ready to go to the device, or only sampled, or at its end; runs on any thread.
+
+        `visits` tell its rows, where these depend on the batches before.
+        """
+        for other in task.between:
+            self.visit(visits, other)
+        with self._about(task, visits):
+            drawn = self._drawn(lineage, visits, task)
             if not self.fused:
                 return drawn
             batch = self._gathered(drawn)
         if self.transform is None or self.device.type != "cpu":
             return batch
         return Ready(self.received(self.sent(batch)))
+
+    def visit(self, visits: Visits | None, task: Task) -> None:
+        """Samples a batch that is not wanted, for the rows that it comes by."""
+        with self._about(task, visits):
+            self._sampled(visits, task)
 
     def sent(self, made: Batch | Drawn | Ready) -> Sent | Ready:
         """The batch on its way to the device, its features read."""
@@ -152,13 +179,15 @@ class Maker:
                 self._idle.pop()
 
     @contextmanager
-    def _about(self, task: Task) -> Iterator[None]:
+    def _about(self, task: Task, visits: Visits | None = None) -> Iterator[None]:
         """The block works on a batch: beside the reader's work on the device, and an error of it tells which."""
         try:
             with enough_memory(*task.index), self._delivery.working():
                 yield
         except Exception as error:
             error.add_note(f"while making batch {task.index[1]} of epoch {task.index[0]}")
+            if visits is not None:
+                visits.fail()
             raise
 
     def _transformed(self, transform: Callable[[Batch], Any], batch: Batch) -> Any:
@@ -170,14 +199,24 @@ class Maker:
                 error.add_note("a transform takes a snapdb.Batch; for one of PyG's say lambda batch: T(batch.to_pyg())")
             raise
 
-    def _drawn(self, lineage: Mapping[str, Any], task: Task) -> Drawn:
+    def _drawn(self, lineage: Mapping[str, Any], visits: Visits | None, task: Task) -> Drawn:
+        return Drawn(task, *self._sampled(visits, task), lineage)
+
+    def _sampled(self, visits: Visits | None, task: Task) -> tuple[Entry, Subgraph, int]:
+        """Who enters a batch, their neighbourhood, and the bytes of scratch that it took, where these count."""
         entry = self._entrance.entry(task.ordinals, task.index[0])
         scratch = self._scratch()
-        subgraph = self.sampler.sample(entry, task.number, scratch)
+        sample = partial(self._neighbourhood, entry, task.number, scratch)
+        subgraph = sample() if visits is None else visits.sampled(task.number, sample)
         # After a failure it may be half-written, and is dropped. Whoever measures it must have it for himself.
         taken = 0 if self.budget.limit is None else scratch_bytes(scratch)
         self._idle.append(scratch)
-        return Drawn(task, entry, subgraph, lineage, taken)
+        return entry, subgraph, taken
+
+    def _neighbourhood(self, entry: Entry, number: int, scratch: Any, rounds: Rounds | None = None) -> Subgraph:
+        self.cache.begin(number, rounds)
+        found: Subgraph = self.sampler.sample(entry, number, scratch, rounds)
+        return found
 
     def _gathered(self, drawn: Drawn) -> Batch:
         batch = assemble(
@@ -203,11 +242,13 @@ class Maker:
 
     def __getstate__(self) -> dict[str, Any]:
         _check_travels(self.transform)
-        left = {"_entrance", "_delivery", "_idle"}
+        # The sampler holds a snapshot's edges, which the other process maps for itself.
+        left = {"sampler", "cache", "_entrance", "_delivery", "_idle"}
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self.sampler = open_sampler(self.view, self.spec)
         self._open()
 
 

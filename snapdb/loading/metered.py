@@ -5,20 +5,38 @@ from __future__ import annotations
 import copy
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import torch
 
 from snapdb.loading.stream import BatchStream
-from snapdb.types import EdgeType
+from snapdb.sampling import Ints
+from snapdb.sampling.kept import CacheReader
+from snapdb.sampling.rounds import Rounds
+from snapdb.types import EdgeType, SampleSpec
 
-__all__ = ["Meter", "MeteredStream"]
+__all__ = ["Meter", "MeteredStream", "Recent"]
 
 _REPEATS = 5
 """Of which the shortest counts: the others were held up."""
+_RECENT = 4
+"""Batches that are sampled again to compare ways: one alone would be found in the processor's caches."""
+_ENOUGH = 0.25
+"""Seconds after which they are not sampled once more."""
+
+
+class Recent(NamedTuple):
+    """The seeds of the last few batches, as they are sampled in the last one's place."""
+
+    number: int
+    rounds: Rounds | None
+    nodes: tuple[Mapping[str, Ints], ...]
+    """Of each, vertex type → the dense ids that it comes by."""
 
 
 class Meter:
@@ -29,6 +47,8 @@ class Meter:
         """Of whole batches."""
         self.sampling = 0.0
         """Of their neighbourhoods alone."""
+        self.sampled = 0
+        """Of how many batches."""
         self.cpu = 0.0
         """Of processor time, for whole batches."""
         self.threads: set[int] = set()
@@ -54,6 +74,7 @@ class Meter:
         spent = time.perf_counter() - started
         with self._guard:
             self.sampling += spent
+            self.sampled += 1
 
 
 class MeteredStream(BatchStream):
@@ -62,17 +83,19 @@ class MeteredStream(BatchStream):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.start()
-        self._plain = self._maker.sampler
-        self._last: tuple[Any, int] | None = None
+        sampler = self._maker.sampler
+        self._plain, self._sampling = copy.copy(sampler), sampler.sample
+        self._recent: deque[tuple[Any, int, Rounds | None]] = deque(maxlen=_RECENT)
         self._repeats = 1
-        self._maker.sampler = _Proxy(self._plain, sample=self._sample)
+        sampler.sample = self._sample
         maker = self._maker
         sent = maker.sent if maker.fused else self._make(maker.sent)  # who is handed a batch may make the rest of it
-        self._maker = cast(Any, _Proxy(maker, make=self._make(maker.make), sent=sent))
+        self._threads.maker = cast(Any, _Proxy(maker, make=self._make(maker.make), sent=sent))
 
     def start(self) -> None:
         """Measures anew."""
         self.meter = Meter()
+        self._from_disk = _read_from_disk()
 
     def steps(self, patience: float) -> dict[tuple[EdgeType, int], float]:
         """(key of a batch, hop) → seconds that it takes to draw the edges of the last batch that was sampled.
@@ -80,7 +103,7 @@ class MeteredStream(BatchStream):
         Batches are pure, so that a step takes what sampling up to it takes longer than sampling up to the one before.
         Nothing when that would take more seconds than `patience`.
         """
-        if self._last is None:
+        if not self._recent:
             return {}
         scratch, found = self._plain.scratch(), {}
         whole = self._timed(self._plain, scratch) * self.spec.hops * len(self._plain.walks)
@@ -96,6 +119,39 @@ class MeteredStream(BatchStream):
                     before = until
         return found
 
+    def recent(self) -> Recent | None:
+        """The last few batches that were sampled; None: there was none."""
+        if not self._recent:
+            return None
+        (_, number, rounds), scratch = self._recent[-1], self._plain.scratch()
+        again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self._recent)
+        return Recent(number, rounds, tuple(found.nodes for found in again))
+
+    def seconds(self, *, spec: SampleSpec | None = None, cache: CacheReader | None = None) -> float:
+        """How long it takes to sample one of `recent`, by another statement or with a cache, when it is in memory."""
+        other = copy.copy(self._plain)
+        other.spec, other.cache = spec or other.spec, cache
+        scratch, spent = other.scratch(), list[float]()
+        self._each(other, scratch)  # what is done once is not measured
+        while len(spent) < _REPEATS and sum(spent) * len(self._recent) < _ENOUGH:
+            spent.append(self._each(other, scratch))
+        return min(spent)
+
+    def waited(self) -> float:
+        """How much longer than now it took to sample a batch since `start`, where something was read from a disk."""
+        if not self.meter.sampled or _read_from_disk() == self._from_disk:
+            return 0.0
+        return max(0.0, self.meter.sampling / self.meter.sampled - self.seconds())
+
+    def _each(self, sampler: Any, scratch: Any) -> float:
+        """How long one of the last few batches takes, on average."""
+        started = time.perf_counter()
+        _, number, rounds = self._recent[-1]
+        for entry, _, _ in self._recent:
+            sampler.sample(entry, number, scratch, rounds)
+        self._settle()
+        return (time.perf_counter() - started) / len(self._recent)
+
     def _seconds(self, hop: int, places: int, scratch: Any) -> float:
         """How long the last batch takes up to a hop, and of that only over the first so many relations."""
         short = copy.copy(self._plain)
@@ -103,16 +159,16 @@ class MeteredStream(BatchStream):
         return min(self._timed(short, scratch) for _ in range(self._repeats))
 
     def _timed(self, sampler: Any, scratch: Any) -> float:
-        assert self._last is not None
         started = time.perf_counter()
-        sampler.sample(*self._last, scratch)
+        entry, number, rounds = self._recent[-1]
+        sampler.sample(entry, number, scratch, rounds)
         self._settle()
         return time.perf_counter() - started
 
-    def _sample(self, entry: Any, number: int, scratch: Any) -> Any:
-        self._last = entry, number
+    def _sample(self, entry: Any, number: int, scratch: Any, rounds: Any = None) -> Any:
+        self._recent.append((entry, number, rounds))
         with self.meter.sample():
-            found = self._plain.sample(entry, number, scratch)
+            found = self._sampling(entry, number, scratch, rounds)
             self._settle()
         return found
 
@@ -146,3 +202,12 @@ def _short(walk: Any, hops: int) -> Any:
         return replace(walk, walk=_short(walk.walk, hops))
     counts = tuple(count if hop < hops else 0 for hop, count in enumerate(walk.fanout.counts))
     return replace(walk, fanout=replace(walk.fanout, counts=counts))
+
+
+def _read_from_disk() -> int:
+    """Bytes that this process ever had to wait for; 0 where the system does not tell."""
+    with suppress(OSError):
+        for line in Path("/proc/self/io").read_text().splitlines():
+            if line.startswith("read_bytes:"):
+                return int(line.split()[1])
+    return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from typing import Any, TypeGuard
 
 from snapdb.errors import InputError
@@ -12,10 +13,12 @@ from snapdb.graph.view import GraphView
 from snapdb.loading.lineage import seeds_digest
 from snapdb.loading.shares import Share
 from snapdb.sampling import Seeds
-from snapdb.types import RNG_SCHEME, SampleSpec
+from snapdb.types import RNG_SCHEME, Refresh, SampleSpec
 
 __all__ = ["Position", "checked_count", "checked_epoch", "identity", "loaded", "saved"]
 
+LATER = {"refresh": None, "generation": 0}
+"""What states of before refresh policies do not say of themselves."""
 PINNED = ("snapshot", "graph", "version", "window", "definition")
 
 
@@ -55,9 +58,17 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec) -> dict[str, Any]:
         "subset": None if spec.subset is None else str(spec.subset),
         "layout": spec.layout,
         "reuse_hops": spec.reuse_hops,
+        "refresh": None if spec.refresh is None else _plain(spec.refresh),
+        "generation": 0 if spec.refresh is None else spec.generation,
     }
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
+
+
+def _plain(refresh: Refresh) -> dict[str, Any]:
+    """A policy as plain values for JSON; parts are fractions."""
+    values = asdict(refresh).items()
+    return {name: str(value) if isinstance(value, Fraction) else value for name, value in values}
 
 
 def saved(at: Position, share: Share, worker: Mapping[str, int] | None) -> dict[str, Any]:
@@ -86,12 +97,13 @@ def loaded(
     """
     if not isinstance(state, Mapping):
         raise _refused(f"this is not a stream's state, but {state!r:.60}; give what state_dict() returned")
+    said = {**LATER, **state}
     for name, here in expected.items():
-        if name not in state:
+        if name not in said:
             raise _refused(f"this is not a stream's state: it has no {name!r}; give what state_dict() returned")
-        if state[name] != here:
+        if said[name] != here:
             raise _refused(
-                f"this state is of another stream: its {name} is {state[name]!r}, here it is {here!r}; "
+                f"this state is of another stream: its {name} is {said[name]!r}, here it is {here!r}; "
                 "open the stream as it was opened then, or start anew"
             )
     # Formerly each rank counted its own batches.

@@ -7,11 +7,10 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Self
 
 import torch
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset
 from typing_extensions import TypeVar
 
 from snapdb.errors import SnapdbError
@@ -20,15 +19,19 @@ from snapdb.kernels import buffers
 from snapdb.loading import position
 from snapdb.loading.audit import rules
 from snapdb.loading.batch import Batch
+from snapdb.loading.batch_threads import BatchThreads, Report
 from snapdb.loading.device import one_ahead
 from snapdb.loading.epochs import Epochs
 from snapdb.loading.lineage import stream_lineage
-from snapdb.loading.maker import Maker, Task
+from snapdb.loading.maker import Maker
 from snapdb.loading.map_style import MapStyle
 from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
 from snapdb.loading.position import Position
 from snapdb.loading.shares import Sharing
+from snapdb.loading.shelf import CacheSource
+from snapdb.loading.visits import check_any_order
+from snapdb.loading.worker import place_among_workers, worker_of
 from snapdb.sampling import Seeds
 from snapdb.types import SampleSpec, Way
 
@@ -65,6 +68,8 @@ class BatchStream(IterableDataset[Given]):
         memory: int | None = None,
         most: int | None = None,
         way: Way = Way(),  # noqa: B008  # frozen
+        cache: CacheSource | None = None,
+        report: Report | None = None,
         release: Callable[[], None] | None = None,
     ) -> None:
         """Opens a stream at the start of epoch 0.
@@ -83,6 +88,8 @@ class BatchStream(IterableDataset[Given]):
             memory: bytes for scratch and for batches that are ready or under way; None: as the statement says.
             most: how many threads may be taken where `threads` does not say; None: all cores.
             way: how batches are made, which changes none; `threads` is said before its own.
+            cache: where rows may be kept between batches, which changes none.
+            report: told of long work before a batch, and how much of it is done.
             release: called once, when the stream is closed or dropped.
 
         Raises:
@@ -95,10 +102,10 @@ class BatchStream(IterableDataset[Given]):
         self.sharing = Sharing(rank, world_size, drop_last, pad)
         self.view, self.seeds, self.spec = view, seeds, spec
         self._epochs = Epochs(seeds, spec, self.sharing)
-        self._maker = Maker(view, seeds, spec, device, self.options.memory, way, transform)
+        maker = Maker(view, seeds, spec, device, self.options.memory, way, transform, cache)
+        self._threads = BatchThreads(maker, self._epochs, self.options, report)
         self._identity = position.identity(view, seeds, spec)
         self._position = Position()
-        self._running: weakref.WeakSet[Ordered[Task, Any]] = weakref.WeakSet()
         self._closed = False
         self._release = weakref.finalize(self, _in_process, os.getpid(), release)
 
@@ -108,6 +115,10 @@ class BatchStream(IterableDataset[Given]):
         return self._maker.sampler
 
     @property
+    def _maker(self) -> Maker:
+        return self._threads.maker
+
+    @property
     def device(self) -> torch.device:
         """Where the batches' tensors are."""
         return self._maker.device
@@ -115,8 +126,7 @@ class BatchStream(IterableDataset[Given]):
     @property
     def threads(self) -> int:
         """How many make batches; DataLoader workers share the cores."""
-        worker = get_worker_info()
-        return self.options.threads_of(worker.num_workers if worker else 1, on_gpu=self._maker.on_gpu)
+        return self._threads.threads
 
     @property
     def batches(self) -> int:
@@ -130,26 +140,43 @@ class BatchStream(IterableDataset[Given]):
 
     def __len__(self) -> int:
         """Batches of the current epoch for this rank; others may have one more, and so may other epochs of a SUBSET."""
-        return len(self._epochs.share(self._position.epoch).places)
+        return self.length()
+
+    def length(self, epoch: int | None = None) -> int:
+        """Batches of an epoch for this rank; None: of the current one."""
+        epoch = self._position.epoch if epoch is None else position.checked_epoch(epoch)
+        return len(self._epochs.share(epoch).places)
 
     def __getitem__(self, index: int) -> Given:
-        """The batch that an iteration of the whole current epoch gives at this place."""
-        return self._by_index(self._position.epoch, index)
+        """The batch that an iteration of the whole current epoch gives at this place; refused under SCOPE VISITED."""
+        check_any_order(self.spec, "stream[i]")
+        return self.replayed(self._position.epoch, index)
+
+    def replayed(self, epoch: int, index: int) -> Given:
+        """This rank's batch of an epoch; under SCOPE VISITED all batches before it are sampled first."""
+        task = self._epochs.task(epoch, index)
+        self._check_open()
+        made = self._threads.result(self._lineage(epoch), task)
+        given: Given = self._maker.received(self._maker.sent(made))
+        return given
 
     def map_style(self, epoch: int | None = None) -> MapStyle[Given]:
-        """An epoch's batches as a torch Dataset for samplers and shuffling DataLoaders; None: the current epoch's."""
+        """An epoch's batches as a torch Dataset for samplers and shuffling DataLoaders; None: the current epoch's.
+
+        Under SCOPE VISITED, where a batch depends on those before it, that is refused.
+        """
+        check_any_order(self.spec, "map_style")
         epoch = self._position.epoch if epoch is None else position.checked_epoch(epoch)
-        return MapStyle(len(self._epochs.share(epoch).places), partial(self._by_index, epoch))
+        return MapStyle(self.length(epoch), partial(self.replayed, epoch))
 
     def __iter__(self) -> Iterator[Given]:
         """One epoch, or after `load_state_dict` the rest of one; where a transform was given, what it returns."""
         self._check_open()
         at = self._position = self._position.following()
-        worker = get_worker_info()
-        number, workers = (worker.id, worker.num_workers) if worker else (0, 1)
+        number, workers = place_among_workers()
         share = self._epochs.share(at.epoch, at.start)
         places = share.places[number::workers]
-        results = self._results(at.epoch, places[at.taken :], workers)
+        results = self._threads.results(self._lineage(at.epoch), at.epoch, places[at.taken :])
         sent = map(self._maker.sent, results)
         # A copy to a GPU goes on while the reader works with the batch before.
         handed = one_ahead(sent) if self.device.type == "cuda" else sent
@@ -180,22 +207,28 @@ class BatchStream(IterableDataset[Given]):
         share = self._epochs.share(at.epoch, at.start)
         if consumed is not None:
             at = replace(at, taken=position.checked_count(consumed, share), ended=False)
-        return {**position.saved(at, share, self._worker()), **self._identity}
+        rows = self._threads.saved(self._epochs.taken_last(at))
+        return {**position.saved(at, share, worker_of(self.sharing)), **rows, **self._identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes to where streams were: the next iteration gives this rank's share of what was left of that epoch.
 
         Raises:
-            InputError: the state is of another seed set, sampler, snapshot or rng scheme, or of a DataLoader worker
-                that this one is not.
+            InputError: the state is of another seed set, sampler, snapshot, rng scheme or DataLoader worker.
         """
-        self._position = position.loaded(state, self._identity, self._epochs.batches, self._worker())
+        at = position.loaded(state, self._identity, self._epochs.batches, worker_of(self.sharing))
+        self._threads.load(state)
+        self._position = at
+
+    def cache_stats(self) -> Mapping[str, Any] | None:
+        """What the rows that this process keeps take, and what they are good for; None: it keeps none, or not yet."""
+        return self._maker.cache.stats()
 
     def close(self) -> None:
         """Stops the threads and lets go of the snapshot's files. Batches that were given stay good."""
         self._closed = True
-        for running in list(self._running):
-            running.close()
+        self._threads.close()
+        self._maker.cache.close()
         self._maker.rest(0)
         buffers.release_free()
         self._release()
@@ -203,9 +236,7 @@ class BatchStream(IterableDataset[Given]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -216,21 +247,11 @@ class BatchStream(IterableDataset[Given]):
 
     def __getstate__(self) -> dict[str, Any]:
         """For DataLoader workers that are spawned: threads, scratch and the duty to release stay behind."""
-        left = {"_running", "_release"}
-        return {name: value for name, value in self.__dict__.items() if name not in left}
+        return {name: value for name, value in self.__dict__.items() if name != "_release"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._running = weakref.WeakSet()
         self._release = weakref.finalize(self, _in_process, os.getpid(), None)
-
-    def _worker(self) -> dict[str, int] | None:
-        """Which DataLoader worker this process is."""
-        worker = get_worker_info()
-        if worker is None:
-            return None
-        ranks = {"rank": self.sharing.rank, "world_size": self.sharing.world_size}
-        return {"id": worker.id, "num_workers": worker.num_workers, **ranks}
 
     def _handed(self, at: Position, sent: Any) -> Given:
         """What the reader gets, who is then there."""
@@ -243,25 +264,7 @@ class BatchStream(IterableDataset[Given]):
         """Goes there, unless another iteration has overtaken the one that says so."""
         if at.epoch == self._position.epoch:
             self._position = at
-
-    def _by_index(self, epoch: int, index: int) -> Given:
-        """This rank's batch of an epoch by its number, sampled on its own."""
-        task = self._epochs.task(epoch, index)
-        self._check_open()
-        given: Given = self._maker.received(self._maker.sent(self._maker.make(self._lineage(epoch), task)))
-        return given
-
-    def _results(self, epoch: int, places: range, workers: int) -> Iterator[Any]:
-        """The batches in order, where so many processes share the machine."""
-        tasks = self._epochs.tasks(epoch, places)
-        work = partial(self._maker.make, self._lineage(epoch))
-        threads = self.threads
-        if threads == 0:
-            return map(work, tasks)
-        room = partial(self._maker.room, threads, self.options.ahead(threads), workers)
-        results = Ordered(work, tasks, threads=threads, room=room)
-        self._running.add(results)
-        return results
+            self._threads.forget(self._epochs.taken_last(at))
 
     def _lineage(self, epoch: int) -> dict[str, Any]:
         return stream_lineage(self.view, self.spec, self._identity["seeds"], rules(self.sampler), epoch)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from snapdb.errors import BindError, SnapdbError
+from snapdb.plan.bind_cache import bind_create_cache, bind_refresh_cache
 from snapdb.plan.bind_change import bind_alter, bind_delete, bind_update
 from snapdb.plan.bind_copy import bind_copy
 from snapdb.plan.bind_copy_sample import bind_copy_sample
@@ -75,6 +76,8 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.Sample: bind_sample,
     ast.SampleUsing: bind_sample,
     ast.CreateSampler: bind_create_sampler,
+    ast.CreateCache: bind_create_cache,
+    ast.RefreshCache: bind_refresh_cache,
     ast.Audit: bind_audit,
     ast.Show: bind_show,
     ast.Describe: bind_describe,
@@ -89,8 +92,6 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.Rollback: lambda statement, context: RollbackPlan(),
     ast.CheckDatabase: lambda statement, context: CheckPlan(),
     ast.Vacuum: bind_vacuum,
-    ast.CreateCache: bind_later,
-    ast.RefreshCache: bind_later,
     ast.CreateTask: bind_later,
     ast.AlterTask: bind_later,
     ast.ExecuteTask: bind_later,

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from snapdb.errors import BindError
 from snapdb.plan.bind_version import find_tag
 from snapdb.plan.logical import DropPlan, NothingPlan, Plan
-from snapdb.plan.names import find_graph, find_sampler, find_snapshot, find_table, tables_of
+from snapdb.plan.names import find_cache, find_graph, find_sampler, find_snapshot, find_table, tables_of
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
-from snapdb.types import PropertyGraph, Sampler, Snapshot, Table, Tag
+from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag
 
 __all__ = ["bind_drop"]
 
 _NAMED = 8
 """How many dependants a refusal names."""
-_KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler"}
+_KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
 """What each dependant is called, in the order in which they are named."""
 
 
@@ -39,9 +39,9 @@ def bind_drop(statement: ast.Drop, context: Context) -> Plan:
 
 
 def _dependants(
-    context: Context, target: Table | PropertyGraph | Snapshot | Sampler | Tag
-) -> tuple[PropertyGraph | Snapshot | Sampler, ...]:
-    """What depends on a thing: samplers, then the snapshots that they are of, then the graphs that those are of."""
+    context: Context, target: Table | PropertyGraph | Snapshot | Sampler | Cache | Tag
+) -> tuple[PropertyGraph | Snapshot | Sampler | Cache, ...]:
+    """What depends on a thing: caches, then the samplers, snapshots and graphs, each of the next, that they are of."""
     match target:
         case Table():
             graphs = [g for g in context.catalog.graphs.values() if target.name.lower() in tables_of(g)]
@@ -50,30 +50,38 @@ def _dependants(
             return _snapshots_of(context, [target])
         case Snapshot():
             return _samplers_of(context, [target])
-        case Sampler() | Tag():
+        case Sampler():
+            return _caches_of(context, [target])
+        case Cache() | Tag():
             return ()
 
 
-def _snapshots_of(context: Context, graphs: Sequence[PropertyGraph]) -> tuple[Snapshot | Sampler, ...]:
+def _snapshots_of(context: Context, graphs: Sequence[PropertyGraph]) -> tuple[Snapshot | Sampler | Cache, ...]:
     names = {graph.name.lower() for graph in graphs}
     snapshots = [s for s in context.catalog.snapshots.values() if s.graph.name.lower() in names]
     return (*_samplers_of(context, snapshots), *snapshots)
 
 
-def _samplers_of(context: Context, snapshots: Sequence[Snapshot]) -> tuple[Sampler, ...]:
+def _samplers_of(context: Context, snapshots: Sequence[Snapshot]) -> tuple[Sampler | Cache, ...]:
     names = {snapshot.name.lower() for snapshot in snapshots}
-    return tuple(s for s in context.catalog.samplers.values() if s.snapshot.lower() in names)
+    samplers = [s for s in context.catalog.samplers.values() if s.snapshot.lower() in names]
+    return (*_caches_of(context, samplers), *samplers)
 
 
-def _listed(dependants: Sequence[PropertyGraph | Snapshot | Sampler]) -> str:
-    """The first of them by kind and name, graphs before snapshots before samplers, and how many more there are."""
+def _caches_of(context: Context, samplers: Sequence[Sampler]) -> tuple[Cache, ...]:
+    names = {sampler.name.lower() for sampler in samplers}
+    return tuple(c for c in context.catalog.caches.values() if c.sampler.lower() in names)
+
+
+def _listed(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> str:
+    """The first of them by kind and name, graphs first and caches last, and how many more there are."""
     order = list(_KINDS)
     named = [f"{_KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
     more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
     return ", ".join([*named[:_NAMED], *more])
 
 
-def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyGraph | Snapshot | Sampler | Tag:
+def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Tag:
     match kind:
         case "TABLE":
             return find_table(context, name)
@@ -85,7 +93,8 @@ def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyG
             return find_sampler(context, name)
         case "TAG":
             return find_tag(context, name)
-        case "CACHE" | "TASK":
-            word = kind.lower()
-            raise BindError(f'no {word} "{name}": there are no {word}s in this version', span=name.span,
-                            code=f"unknown-{word}")  # fmt: skip
+        case "CACHE":
+            return find_cache(context, name)
+        case "TASK":
+            raise BindError(f'no task "{name}": there are no tasks in this version', span=name.span,
+                            code=f"unknown-{kind.lower()}")  # fmt: skip

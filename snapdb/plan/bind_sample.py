@@ -15,11 +15,11 @@ from snapdb.plan.bind_fanouts import bind_fanouts
 from snapdb.plan.bind_link import bind_link
 from snapdb.plan.bind_methods import bind_drawing
 from snapdb.plan.bind_order import bind_order
+from snapdb.plan.bind_refresh_clause import LEAST_PLACE, bind_refresh_clause
 from snapdb.plan.bind_seeds import seed_columns
 from snapdb.plan.bind_temporal import bind_temporal
-from snapdb.plan.later import refuse_strategy
 from snapdb.plan.logical import AuditPlan, SamplePlan, SeedColumns
-from snapdb.plan.names import find_snapshot, find_vertex_type
+from snapdb.plan.names import find_sampler, find_snapshot, find_vertex_type
 from snapdb.plan.places import Places, about_seeds
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
@@ -28,7 +28,7 @@ from snapdb.relational import Names, quote
 from snapdb.relational.sources import as_arrow
 from snapdb.sql import parse
 from snapdb.sql.ast import Audit, Clauses, Query, Said, Sample, SampleUsing
-from snapdb.types import Column, Drawing, Fanout, SampleSpec, SeedOrder, Snapshot
+from snapdb.types import Column, Drawing, Fanout, Refresh, SampleSpec, SeedOrder, Snapshot
 
 __all__ = ["BATCH", "EPOCHS", "LAYOUT", "ORDER", "REPEATABLE", "bind_audit", "bind_sample", "with_seeds"]
 
@@ -45,23 +45,22 @@ LAYOUT: Literal["NODES", "BLOCKS"] = "NODES"
 _WHY = "a sampler's seeds must be repeatable"
 _TORCH_CAP = 1024
 """The torch back end compares all picks of a node with one another."""
-_LEAST_PLACE = -40
-"""Decimal places of SUBSET's percentage; more would make numbers of any length."""
 
 
 def bind_sample(statement: Sample | SampleUsing, context: Context) -> SamplePlan:
     """A sampler whose names are those of its snapshot."""
     if isinstance(statement, Sample):
         return _bound(statement, context)
-    whole, origin = resolve(statement, context)
+    sampler = find_sampler(context, statement.sampler)
+    whole, origin = resolve(statement, sampler)
     with origin.shown():
         plan = _bound(whole, context)
-    return replace(plan, places=replace(plan.places, origin=origin))
+    spec = replace(plan.spec, generation=sampler.generation)
+    return replace(plan, spec=spec, sampler=sampler, places=replace(plan.places, origin=origin))
 
 
 def _bound(statement: Sample, context: Context) -> SamplePlan:
     _check_numbers(statement.clauses)
-    refuse_strategy(statement.clauses.refresh)
     snapshot = find_snapshot(context, statement.snapshot)
     spec = _spec(statement, snapshot, context)
     query, clauses = statement.seeds.query, statement.clauses
@@ -178,8 +177,9 @@ def _spec(statement: Sample, snapshot: Snapshot, context: Context) -> SampleSpec
     drawing = bind_drawing(statement, snapshot, fanouts, context, tables)
     device = None if clauses.device is None else _device(clauses.device)
     backend = _or(clauses.backend, None)
+    refresh = bind_refresh_clause(statement, fanouts, drawing)
     if backend == "torch":  # without WITH, a GPU leaves such a sampler to numba
-        _check_cap(statement, fanouts, drawing)
+        _check_cap(statement, fanouts, drawing, refresh)
     return SampleSpec(
         snapshot=snapshot.name,
         seed_type=seed_type,
@@ -199,6 +199,7 @@ def _spec(statement: Sample, snapshot: Snapshot, context: Context) -> SampleSpec
         device=device,
         backend=backend,
         memory=_or(clauses.memory, None),
+        refresh=refresh,
     )
 
 
@@ -225,9 +226,9 @@ def _share(subset: Said[Decimal]) -> Fraction:
         raise BindError(
             f"SUBSET takes more than 0 and at most 100 PERCENT, found {percent}", span=subset.span, code="out-of-range"
         )
-    if not isinstance(exponent, int) or exponent < _LEAST_PLACE:
+    if not isinstance(exponent, int) or exponent < LEAST_PLACE:
         raise BindError(
-            f"SUBSET takes a percentage of at most {-_LEAST_PLACE} decimals", span=subset.span, code="out-of-range"
+            f"SUBSET takes a percentage of at most {-LEAST_PLACE} decimals", span=subset.span, code="out-of-range"
         )
     return Fraction(percent) / 100
 
@@ -243,11 +244,15 @@ def _device(said: Said[str]) -> str | None:
     return name
 
 
-def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing) -> None:
+def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, refresh: Refresh | None) -> None:
     """Refuse what the torch back end cannot draw."""
-    if drawing.method != "UNIFORM" or drawing.weighted or drawing.replace:
+    if refresh is None and (drawing.method != "UNIFORM" or drawing.weighted or drawing.replace):
         return
     most = max((count for fanout in fanouts for count in fanout.counts), default=0)
-    if most > _TORCH_CAP:
-        raise BindError(f"a fanout of {most} is above {_TORCH_CAP}, the most that torch draws uniformly; say WITH "
-                        "numba, METHOD BOTTOMK, or FULL", span=statement.fanouts.span, code="out-of-range")  # fmt: skip
+    size = most if refresh is None else refresh.size(most)
+    if size > _TORCH_CAP:
+        what, way = f"a row of {size} edges", "a smaller AMPLIFY"
+        if refresh is None:
+            what, way = f"a fanout of {most}", "METHOD BOTTOMK"
+        raise BindError(f"{what} is above {_TORCH_CAP}, the most that torch draws uniformly; say WITH numba, {way}, "
+                        "or FULL", span=statement.fanouts.span, code="out-of-range")  # fmt: skip

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from snapdb.errors import BindError
 from snapdb.plan.bind_sample import bind_sample
 from snapdb.plan.logical import CreateSamplerPlan, NothingPlan, Plan
-from snapdb.plan.names import check_name
+from snapdb.plan.names import check_own
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CreateSampler
 from snapdb.storage.commit import author, now
@@ -17,14 +16,11 @@ __all__ = ["bind_create_sampler"]
 def bind_create_sampler(statement: CreateSampler, context: Context) -> Plan:
     """The sampler with its statement whole: of SAMPLE USING, what that came to."""
     name = statement.name
-    check_name(name)
     found = context.catalog.samplers.get(name.text.lower())
-    if found is not None and statement.if_not_exists:
-        return NothingPlan(f'there is a sampler "{found.name}" already')
-    if found is not None and not statement.or_replace:
-        raise BindError(f'there is a sampler "{found.name}" already; choose another name, or write CREATE OR REPLACE '
-                        "SAMPLER", span=name.span, code="exists")  # fmt: skip
-    spec = bind_sample(statement.sample, context).spec
+    if (there := check_own(statement, "sampler", found)) is not None:
+        return NothingPlan(there)
+    sample = bind_sample(statement.sample, context)
+    spec = sample.spec
     sampler = Sampler(
         id=0,
         name=name.text,
@@ -38,4 +34,4 @@ def bind_create_sampler(statement: CreateSampler, context: Context) -> Plan:
         created=now(),
         author=author(),
     )
-    return CreateSamplerPlan(sampler, found)
+    return CreateSamplerPlan(sampler, found, sample)

@@ -6,7 +6,7 @@ from snapdb.errors import SnapdbError
 from snapdb.plan.later import refuse_later
 from snapdb.plan.logical import DescribePlan, Plan, QueryPlan, ShowPlan, SummarizePlan
 from snapdb.plan.moments import resolve_version
-from snapdb.plan.names import find_graph, find_sampler, find_snapshot, find_table
+from snapdb.plan.names import find_cache, find_graph, find_sampler, find_snapshot, find_table
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
 from snapdb.types import Table
@@ -52,6 +52,8 @@ def bind_describe(statement: ast.Describe, context: Context) -> Plan:
             return DescribePlan(find_snapshot(context, name))
         case "SAMPLER":
             return DescribePlan(find_sampler(context, name))
+        case "CACHE":
+            return DescribePlan(find_cache(context, name))
         case "TABLE" if statement.kind is None:  # as DuckDB does it, which also knows data that was registered
             return QueryPlan(context.asked(ast.Island(statement.text, statement.span)))
         case _:
@@ -59,11 +61,13 @@ def bind_describe(statement: ast.Describe, context: Context) -> Plan:
 
 
 def _kind(context: Context, name: str) -> str:
-    """The kind of what has the name; samplers, whose names are their own, come last."""
+    """The kind of what has the name; samplers and caches, whose names are their own, come last."""
     if (kind := context.catalog.kind_of(name)) is not None:
         return kind.upper()
     registered = name.lower() in {source.lower() for source in context.sources}
-    return "SAMPLER" if name.lower() in context.catalog.samplers and not registered else "TABLE"
+    if registered or name.lower() not in {*context.catalog.samplers, *context.catalog.caches}:
+        return "TABLE"
+    return "SAMPLER" if name.lower() in context.catalog.samplers else "CACHE"
 
 
 def bind_summarize(statement: ast.Summarize, context: Context) -> SummarizePlan:

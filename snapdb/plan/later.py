@@ -8,22 +8,17 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
 
-__all__ = ["bind_later", "refuse_later", "refuse_strategy"]
+__all__ = ["bind_later", "refuse_later"]
 
-_CACHES = "leave it out: a cache never changes a batch, and what is read often stays in memory by itself"
 _TASKS = "run the statement with the command line from cron: snapdb DATABASE -c '…'"
-_LISTED = {"CACHES": _CACHES, "TASKS": _TASKS, "TASK RUNS": _TASKS, "CACHE": _CACHES, "TASK": _TASKS}
+_LISTED = {"TASKS": _TASKS, "TASK RUNS": _TASKS, "TASK": _TASKS}
 
-Later = ast.AlterTask | ast.CreateCache | ast.CreateTask | ast.ExecuteTask | ast.RefreshCache | ast.SetRetention
+Later = ast.AlterTask | ast.CreateTask | ast.ExecuteTask | ast.SetRetention
 
 
 def bind_later(statement: Later, context: Context) -> NoReturn:
     """Raise BindError at what is not in this version, whose code is 'later'."""
     match statement:
-        case ast.CreateCache():
-            _refuse("CREATE CACHE", _CACHES, statement.name.span)
-        case ast.RefreshCache():
-            _refuse("REFRESH CACHE", _CACHES, statement.name.span)
         case ast.CreateTask():
             _refuse("CREATE TASK", _TASKS, statement.name.span)
         case ast.AlterTask():
@@ -39,12 +34,6 @@ def refuse_later(verb: str, kind: str, span: Span) -> None:
     """Raise BindError where SHOW or DESCRIBE is asked for a kind of thing that is not in this version."""
     if kind in _LISTED:
         _refuse(f"{verb} {kind}", _LISTED[kind], span)
-
-
-def refuse_strategy(clause: ast.RefreshClause | None) -> None:
-    """Raise BindError where draws are to serve several batches; FBL is what is done."""
-    if clause is not None and clause.strategy != "FBL":
-        _refuse(f"REFRESH {clause.strategy}", "leave it out: every batch draws afresh", clause.span)
 
 
 def _refuse(what: str, way: str, span: Span) -> NoReturn:

@@ -12,13 +12,16 @@ from snapdb.plan.logical_samples import (
     AuditPlan,
     BatchFormat,
     CopySamplePlan,
+    CreateCachePlan,
     CreateSamplerPlan,
+    RefreshCachePlan,
     SamplePlan,
     SeedColumns,
 )
 from snapdb.sql.ast_versions import Shown
 from snapdb.types import (
     PINNED,
+    Cache,
     Column,
     Filter,
     Form,
@@ -44,6 +47,7 @@ __all__ = [
     "CopySamplePlan",
     "CopySnapshotPlan",
     "CopyToPlan",
+    "CreateCachePlan",
     "CreateGraphPlan",
     "CreateSamplerPlan",
     "CreateSnapshotPlan",
@@ -63,6 +67,7 @@ __all__ = [
     "Plan",
     "Pushed",
     "QueryPlan",
+    "RefreshCachePlan",
     "RefreshPlan",
     "RollbackPlan",
     "SamplePlan",
@@ -307,7 +312,7 @@ class ShowPlan:
 class DescribePlan:
     """What one thing is made of."""
 
-    target: Table | PropertyGraph | Snapshot | Sampler
+    target: Table | PropertyGraph | Snapshot | Sampler | Cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,11 +324,11 @@ class SummarizePlan:
 
 @dataclass(frozen=True, slots=True)
 class DropPlan:
-    """A table, graph, snapshot, sampler or tag goes."""
+    """A table, graph, snapshot, sampler, cache or tag goes."""
 
-    target: Table | PropertyGraph | Snapshot | Sampler | Tag
+    target: Table | PropertyGraph | Snapshot | Sampler | Cache | Tag
     base: int
-    dependants: tuple[PropertyGraph | Snapshot | Sampler, ...] = ()
+    dependants: tuple[PropertyGraph | Snapshot | Sampler | Cache, ...] = ()
     """What goes with it (CASCADE), what depends on others first."""
 
 
@@ -410,6 +415,8 @@ Plan = (
     | CreateGraphPlan
     | CreateSnapshotPlan
     | CreateSamplerPlan
+    | CreateCachePlan
+    | RefreshCachePlan
     | SamplePlan
     | AuditPlan
     | ShowPlan

@@ -8,9 +8,18 @@ from typing import Literal, NamedTuple
 from snapdb.errors import Span
 from snapdb.plan.asked import Asked
 from snapdb.plan.places import Places
-from snapdb.types import PLAIN, Sampler, SampleSpec, Snapshot, Way
+from snapdb.types import PLAIN, Cache, Sampler, SampleSpec, Snapshot, Way
 
-__all__ = ["AuditPlan", "BatchFormat", "CopySamplePlan", "CreateSamplerPlan", "SamplePlan", "SeedColumns"]
+__all__ = [
+    "AuditPlan",
+    "BatchFormat",
+    "CopySamplePlan",
+    "CreateCachePlan",
+    "CreateSamplerPlan",
+    "RefreshCachePlan",
+    "SamplePlan",
+    "SeedColumns",
+]
 
 
 class SeedColumns(NamedTuple):
@@ -43,6 +52,8 @@ class SamplePlan:
     delivers: Literal["rows", "batches"] = "rows"
     """Rows of edges, as SQL, or batches with their features."""
     way: Way = PLAIN
+    sampler: Sampler | None = None
+    """Of SAMPLE USING, whose generation and caches serve; None: the statement stands by itself."""
 
 
 BatchFormat = Literal["arrow", "parquet", "npz", "safetensors", "pt"]
@@ -68,6 +79,28 @@ class CreateSamplerPlan:
     sampler: Sampler
     """Without an id."""
     replaces: Sampler | None
+    sample: SamplePlan
+    """What it keeps; EVERY AUTO becomes a number once its seeds are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCachePlan:
+    """The rows of a named sampler get a place where they are kept."""
+
+    cache: Cache
+    """Without an id."""
+    replaces: Cache | None
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshCachePlan:
+    """A sampler's rows, which a cache keeps, are to be others: the next generation."""
+
+    cache: Cache
+    sampler: Sampler
+    """As it is."""
+    concurrently: bool
+    """The statement does not wait until they are drawn."""
 
 
 @dataclass(frozen=True, slots=True)

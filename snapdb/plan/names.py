@@ -10,13 +10,15 @@ from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.fits import is_event_time
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
-from snapdb.sql.ast import Name
-from snapdb.types import Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, VertexElement
+from snapdb.sql.ast import CreateCache, CreateSampler, Name
+from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, VertexElement
 from snapdb.types.suggest import did_you_mean
 
 __all__ = [
     "check_name",
     "check_new",
+    "check_own",
+    "find_cache",
     "find_column",
     "find_edge_type",
     "find_event_time",
@@ -52,6 +54,11 @@ def find_snapshot(context: Context, name: Name) -> Snapshot:
 def find_sampler(context: Context, name: Name) -> Sampler:
     """The sampler of that name, or BindError at its place."""
     return _placed(context.catalog.sampler, name)
+
+
+def find_cache(context: Context, name: Name) -> Cache:
+    """The cache of that name, or BindError at its place."""
+    return _placed(context.catalog.cache, name)
 
 
 def _placed(find: Callable[[str], T], name: Name) -> T:
@@ -147,6 +154,24 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
             f'there is a {kind} "{name}" already; choose another name or drop it', span=name.span, code="exists"
         )
     return kind
+
+
+def check_own(statement: CreateSampler | CreateCache, kind: str, found: Sampler | Cache | None) -> str | None:
+    """Why there is nothing to do: IF NOT EXISTS, and there is one of this kind, whose names are their own; else None.
+
+    Raises:
+        BindError: the name is not fit for printing, or there is one already that is not to be replaced.
+    """
+    name = statement.name
+    check_name(name)
+    if found is None or (statement.or_replace and not statement.if_not_exists):
+        return None
+    there = f'there is a {kind} "{found.name}" already'
+    if statement.if_not_exists:
+        return there
+    raise BindError(
+        f"{there}; choose another name, or write CREATE OR REPLACE {kind.upper()}", span=name.span, code="exists"
+    )
 
 
 def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from snapdb.plan.logical import AuditPlan, CopySamplePlan, CreateSnapshotPlan, Plan, RefreshPlan, SamplePlan
+from snapdb.plan.logical import (
+    AuditPlan,
+    CopySamplePlan,
+    CreateSamplerPlan,
+    CreateSnapshotPlan,
+    Plan,
+    RefreshPlan,
+    SamplePlan,
+)
 
 __all__ = ["on_sample", "on_snapshot"]
 
 
 def on_sample(plan: Plan, change: Callable[[SamplePlan], SamplePlan]) -> Plan:
     """The plan with its sampler changed, if it has one."""
-    if isinstance(plan, AuditPlan | CopySamplePlan):
+    if isinstance(plan, AuditPlan | CopySamplePlan | CreateSamplerPlan):
         return replace(plan, sample=change(plan.sample))
     return change(plan) if isinstance(plan, SamplePlan) else plan
 

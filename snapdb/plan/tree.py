@@ -101,6 +101,10 @@ def _refresh(plan: logical.RefreshPlan) -> Words:
     return Words("Refresh", f"{plan.before.name} {how}", (_create_snapshot(plan.create),))
 
 
+def _refresh_cache(plan: logical.RefreshCachePlan) -> Words:
+    return Words("RefreshCache", f"{plan.cache.name}: generation {plan.sampler.generation + 1} of {plan.sampler.name}")
+
+
 def _sample(plan: logical.SamplePlan) -> Words:
     spec, way = plan.spec, plan.way
     drawing = way.drawing or spec.drawing
@@ -198,7 +202,9 @@ WORDS: dict[type, Callable[[Any], Words]] = {
     logical.RefreshPlan: _refresh,
     logical.ExpirePlan: _expire,
     logical.SamplePlan: _sample,
-    logical.CreateSamplerPlan: lambda plan: Words("CreateSampler", plan.sampler.name),
+    logical.CreateSamplerPlan: lambda plan: Words("CreateSampler", plan.sampler.name, (_sample(plan.sample),)),
+    logical.CreateCachePlan: lambda plan: Words("CreateCache", f"{plan.cache.name} on sampler {plan.cache.sampler}"),
+    logical.RefreshCachePlan: _refresh_cache,
     logical.AuditPlan: lambda plan: Words("Audit", "every batch against the tables", (_sample(plan.sample),)),
     logical.ShowPlan: _show,
     logical.DescribePlan: lambda plan: Words("Describe", plan.target.name),

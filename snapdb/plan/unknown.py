@@ -98,6 +98,8 @@ def _unknown_table(message: str, said: str, catalog: Catalog, query: str) -> str
         return f'"{name}" is the schema of what there is: read one of its tables, {_facts_named()}'
     if (sampler := catalog.samplers.get(name.lower())) is not None:
         return f'"{name}" is a sampler: write SAMPLE USING {sampler.name}'
+    if (cache := catalog.caches.get(name.lower())) is not None:
+        return f'"{name}" is a cache: write DESCRIBE CACHE {cache.name}'
     names = catalog.names()
     return message + (did_you_mean(name, names) or _there_are(names))
 

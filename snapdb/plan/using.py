@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from snapdb.errors import CorruptError, ParseError, Span
-from snapdb.plan.names import find_sampler
 from snapdb.plan.origin import Origin
-from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
 from snapdb.sql import parse
 from snapdb.sql.ast import Clauses, Sample, SampleUsing
@@ -36,9 +34,8 @@ def statement_of(sampler: Sampler) -> Sample:
     )
 
 
-def resolve(statement: SampleUsing, context: Context) -> tuple[Sample, Origin]:
-    """The whole statement, and where its parts were written; BindError when there is no such sampler."""
-    sampler = find_sampler(context, statement.sampler)
+def resolve(statement: SampleUsing, sampler: Sampler) -> tuple[Sample, Origin]:
+    """The whole statement of the sampler that is named, and where its parts were written."""
     base = statement_of(sampler)
     own, end = _spans(base.clauses), len(sampler.text)
     said = _spans(statement.clauses)

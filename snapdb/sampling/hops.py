@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from snapdb.kernels import buffers
 from snapdb.kernels.choose import draw_rows
+from snapdb.kernels.choose_kept import draw_kept
 from snapdb.kernels.eligible import Moments, Pairs
+from snapdb.kernels.kept_rule import KeptRule
 from snapdb.kernels.pairs import load_neighbours
-from snapdb.kernels.sample import count_edges, sample_uniform
+from snapdb.kernels.row_cache import BaseRows, load_kept
+from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
 from snapdb.kernels.scores import LABOR, DrawKeys
 from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
-from snapdb.sampling.keys import EVERY_HOP, hash_prefix, labor_keys, pick_prefix
+from snapdb.sampling.kept import NO_RECORDS, CacheReader, no_copies
+from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
+from snapdb.sampling.limits import NO_PAIRS
+from snapdb.sampling.rounds import Rounds, row_keys, row_size, slot_of
 from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges
 from snapdb.sampling.walks import Walk, damaged
@@ -36,16 +42,42 @@ class Hop:
     high: int
     moments: Moments
     pairs: Pairs
+    rounds: Rounds | None = None
+    cache: CacheReader | None = None
 
     @property
     def fanout(self) -> int:
         return self.walk.count(self.number)
 
+    @property
+    def kept(self) -> bool:
+        """Whether nodes have rows that serve many batches."""
+        return self.spec.refresh is not None and self.fanout != EVERY
+
+    @property
+    def parts(self) -> tuple[int, int, int, int]:
+        """What draw keys of the whole hop are made of."""
+        number = EVERY_HOP if self.spec.reuse_hops else self.number
+        return self.spec.seed, self.batch, number, self.walk.relation.hash
+
+    def copies(self) -> BaseRows:
+        """Whole rows that a cache holds."""
+        found = None if self.cache is None else self.cache.base(self.walk.relation)
+        return no_copies(self.walk.arrays.rows.indices.dtype) if found is None else found
+
+    def rule(self) -> KeptRule:
+        """How edges are drawn from rows that serve many batches."""
+        refresh, fanout = self.spec.refresh, self.fanout
+        assert refresh is not None
+        size = row_size(refresh, self.walk.fanout, fanout)
+        whole = refresh.amplify == 1 and size == fanout and refresh.fetch is None
+        keys = pick_prefix(*self.parts), fresh_prefix(*self.parts)
+        return KeptRule(self.walk.method, fanout, refresh.kept(fanout), size, refresh.above, whole, *keys)
+
     def keys(self) -> DrawKeys:
         """The keys of all its draws."""
-        seed, kind, batch = self.spec.seed, self.walk.relation.hash, self.batch
-        number = EVERY_HOP if self.spec.reuse_hops else self.number
-        pick, none = pick_prefix(seed, batch, number, kind), np.uint64(0)
+        seed, batch, number, kind = self.parts
+        pick, none = pick_prefix(*self.parts), np.uint64(0)
         if self.walk.method == LABOR:
             return DrawKeys(pick, *labor_keys(seed, batch, number, kind, self.spec.drawing.dependent))
         return DrawKeys(pick, hash_prefix(seed, batch, number, kind), none, none, none)
@@ -59,16 +91,14 @@ def no_edges(weighted: bool) -> Edges:
 
 def expand(hop: Hop, scratch: Scratch, before: Edges) -> Edges:
     """The edges of the hops before, and those of this one."""
-    relation = hop.walk.relation
+    relation, copies = hop.walk.relation, hop.copies()
     frontier, near = scratch.nodes[relation.expands], scratch.nodes[relation.reaches]
-    if (
-        isinstance(frontier, NodeMap)
-        and isinstance(near, NodeMap)
-        and hop.walk.is_direct(hop.fanout)
-        and not _touches(hop, frontier)
-    ):
-        return _expand_directly(hop, frontier, near, before)
-    edges = _draw(hop, scratch)
+    if isinstance(frontier, NodeMap) and not _touches(hop, frontier):
+        hop = replace(hop, pairs=NO_PAIRS)
+        if hop.walk.is_direct(hop.fanout) and not hop.kept and copies.places.size == 0:
+            assert isinstance(near, NodeMap)
+            return _expand_directly(hop, frontier, near, before)
+    edges = (_draw_kept if hop.kept else _draw)(hop, scratch)
     drawn = scratch.draft.arrays
     found = _longer(before, edges)
     old = found.position.size - edges
@@ -76,11 +106,59 @@ def expand(hop: Hop, scratch: Scratch, before: Edges) -> Edges:
     found.index[1, old:] = drawn.sides[:edges]
     if found.weight is not None:
         found.weight[old:] = drawn.weights[:edges]
-    rows, far = hop.walk.arrays.rows, found.index[0, old:]
-    if not load_neighbours(rows.indices, rows.patch.indices, found.position[old:], near.node_count, far):
-        raise damaged(relation)
+    far = found.index[0, old:]
+    if hop.kept:
+        far[:] = drawn.neighbours[:edges]
+    else:
+        _load(hop, scratch, found, old)
     near.renumber(far, frontier.trees, found.index[1, old:])
     return found
+
+
+def _load(hop: Hop, scratch: Scratch, found: Edges, old: int) -> None:
+    """Writes the ids of the neighbours from edge number `old` on."""
+    rows, relation, copies = hop.walk.arrays.rows, hop.walk.relation, hop.copies()
+    indices, tail, nodes = rows.indices, rows.patch.indices, scratch.nodes[relation.reaches].node_count
+    position, far, sides = found.position[old:], found.index[0, old:], found.index[1, old:]
+    if copies.places.size == 0:
+        sound = load_neighbours(indices, tail, position, nodes, far)
+    else:
+        far[:] = -1
+        who, edges = scratch.nodes[relation.expands].nodes, position.size
+        sound = load_kept(indices, tail, copies, who, sides, position, 0, edges, nodes, far, scratch.reads)
+    if not sound:
+        raise damaged(relation)
+
+
+def _draw_kept(hop: Hop, scratch: Scratch) -> int:
+    """Draws from rows that serve many batches into the scratch's draft; returns how many edges."""
+    walk, frontier, rule = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.rule()
+    relation, slot = walk.relation, slot_of(hop.spec, hop.number)
+    keys = row_keys(hop.spec, relation, hop.number, hop.batch, hop.rounds)
+    records = None if hop.cache is None else hop.cache.rows(relation, slot, rule.size)
+    at, edges = hop.low, 0
+    while at < hop.high:
+        at, edges, room, longest = draw_kept(
+            walk.arrays,
+            hop.moments,
+            hop.pairs,
+            keys,
+            rule,
+            NO_RECORDS if records is None else records,
+            hop.copies(),
+            frontier.nodes,
+            frontier.trees,
+            at,
+            hop.high,
+            scratch.nodes[relation.reaches].node_count,
+            scratch.draft.arrays,
+            edges,
+            scratch.reads,
+        )
+        if at < 0:
+            raise damaged(relation)
+        scratch.draft.reserve(int(room), int(longest))
+    return edges
 
 
 def _draw(hop: Hop, scratch: Scratch) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 
 from snapdb.kernels.rng import fold_parts
 
-__all__ = ["EVERY_HOP", "Domain", "hash_prefix", "labor_keys", "pick_prefix", "seed_order_key"]
+__all__ = ["EVERY_HOP", "Domain", "fresh_prefix", "hash_prefix", "labor_keys", "pick_prefix", "seed_order_key"]
 
 EVERY_HOP = 2**32 - 1
 """Stands for the hop where draws do not depend on it."""
@@ -36,6 +36,11 @@ def pick_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
     '0xf0a625c1c1ab29d8'
     """
     return fold_parts(seed, Domain.PICK, batch, hop, edge_type)
+
+
+def fresh_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:
+    """The same for what a batch draws besides a node's row."""
+    return fold_parts(seed, Domain.FRESH, batch, hop, edge_type)
 
 
 def hash_prefix(seed: int, batch: int, hop: int, edge_type: int) -> np.uint64:

@@ -10,12 +10,13 @@ from snapdb.sampling.subgraph import Entry, Excluded
 from snapdb.sampling.walks import Walk
 from snapdb.types import Temporal
 
-__all__ = ["moments_of", "pairs_of"]
+__all__ = ["NO_PAIRS", "moments_of", "pairs_of"]
 
 Int64s = npt.NDArray[np.int64]
 
 FIRST, LAST = -(2**63), 2**63 - 1
 NONE: Int64s = np.empty(0, np.int64)
+NO_PAIRS = Pairs(0, NONE, NONE, NONE)
 
 
 def moments_of(entry: Entry, temporal: Temporal | None) -> Moments:
@@ -51,7 +52,7 @@ def pairs_of(excluded: Excluded | None, walk: Walk, temporal: Temporal | None) -
     relation = walk.relation
     seen = temporal is None or temporal.inclusive or walk.undated
     if excluded is None or excluded.edge != relation.edge or not seen:
-        return Pairs(0, NONE, NONE, NONE)
+        return NO_PAIRS
     trees = np.zeros_like(excluded.trees) if temporal is None else excluded.trees
     inward = _sorted(trees, excluded.destination, excluded.source)
     outward = _sorted(trees, excluded.source, excluded.destination)

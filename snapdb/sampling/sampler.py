@@ -11,7 +11,9 @@ import numpy.typing as npt
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.sampling.hops import Hop, expand, no_edges
+from snapdb.sampling.kept import CacheReader
 from snapdb.sampling.limits import moments_of, pairs_of
+from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges, Entry, Subgraph
 from snapdb.sampling.walks import Walk, open_walks
@@ -46,21 +48,26 @@ class Sampler:
         self.relations = tuple(walk.relation for walk in self.walks)
         self._node_counts = {name: view.node_counts[name] for name in self.node_types}
         self._weighted = spec.drawing.method == "PRIORITY"
+        self.cache: CacheReader | None = None
+        """Where rows are looked for first. No batch depends on it."""
 
     def scratch(self) -> Scratch:
         """Working memory for one thread: at most 12 bytes a node of the snapshot, touched only where batches reach.
 
         That of disjoint trees goes with the greatest batch instead.
         """
-        return Scratch(self._node_counts, disjoint=self.spec.disjoint, weighted=self._weighted)
+        kept = self.spec.refresh is not None
+        return Scratch(self._node_counts, disjoint=self.spec.disjoint, weighted=self._weighted, kept=kept)
 
-    def sample(self, entry: Entry, batch: int, scratch: Scratch) -> Subgraph:
+    def sample(self, entry: Entry, batch: int, scratch: Scratch, rounds: Rounds | None = None) -> Subgraph:
         """The neighbourhood of those who enter, in global batch number `batch`.
+
+        `rounds` of rows are given under REFRESH OTF SCOPE VISITED; without them all rows are of round 0.
 
         The same arguments give the same arrays, bit for bit, whatever the scratch did before. Raises IndexError when
         an id is not of the snapshot.
         """
-        spec = self.spec
+        spec, cache = self.spec, self.cache
         _check(entry, self._node_counts)
         scratch.start()
         entered = self._enter(entry, scratch)
@@ -81,11 +88,15 @@ class Sampler:
                     high,
                     moments,
                     pairs[walk.relation],
+                    rounds,
+                    cache,
                 )
                 if hop.low < high and hop.fanout:
                     edges[walk.relation] = expand(hop, scratch, edges[walk.relation])
             met.append(scratch.counts())
             drawn.append({relation: found.position.size for relation, found in edges.items()})
+        if cache is not None:
+            cache.count(scratch.reads)
         return _subgraph(scratch, edges, met, drawn, entered, spec.disjoint)
 
     def _enter(self, entry: Entry, scratch: Scratch) -> tuple[Int64s, ...]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from snapdb.kernels.choose import DraftArrays
 from snapdb.kernels.eligible import WINDOW_FIELDS
 from snapdb.kernels.pairs import enter_again, number_pairs
-from snapdb.kernels.sample import number
+from snapdb.kernels.sample import number, number_all
 from snapdb.kernels.spans import BLOCK, FIELDS
 
 __all__ = ["Draft", "NodeMap", "PairMap", "Scratch"]
@@ -68,7 +68,7 @@ class NodeMap:
     def renumber(self, neighbours: Int64s, trees: Int64s, sides: Int64s) -> None:
         """Replaces ids by local ids."""
         self.reserve(neighbours.size)
-        self.count = number(neighbours, 0, neighbours.size, self.nodes, self.count, self.stamps, self.base)
+        self.count = number_all(neighbours, self.nodes, self.count, self.stamps, self.base)
 
     def _stamp(self, first: int) -> None:
         """Enters nodes[first:] again; of those that occur twice numpy keeps the last assignment."""
@@ -120,25 +120,27 @@ class PairMap:
 class Draft:
     """Where hops are drawn before it is known how many edges they have."""
 
-    def __init__(self, weighted: bool) -> None:
-        self._weighted = weighted
-        self.arrays = _draft(0, 0, weighted)
+    def __init__(self, *, weighted: bool = False, kept: bool = False) -> None:
+        """`weighted`: edges are drawn with Horvitz-Thompson weights; `kept`: with their neighbours."""
+        self._columns = (kept, weighted)
+        self.arrays = _draft(0, 0, *self._columns)
 
     def reserve(self, edges: int, row: int) -> None:
         """Makes room for so many edges, keeping those that are there, and for rows of that length."""
         old = self.arrays
         if edges <= old.sides.size and row <= old.places.size:
             return
-        self.arrays = _draft(_grown(old.sides.size, edges), _grown(old.places.size, row), self._weighted)
-        for new, drawn in zip(self.arrays[:3], old[:3], strict=True):
+        self.arrays = _draft(_grown(old.sides.size, edges), _grown(old.places.size, row), *self._columns)
+        for new, drawn in zip(self.arrays[:4], old[:4], strict=True):
             new[: drawn.size] = drawn
 
 
-def _draft(edges: int, row: int, weighted: bool) -> DraftArrays:
+def _draft(edges: int, row: int, kept: bool, weighted: bool) -> DraftArrays:
     scores = np.empty(row, np.uint64)
     return DraftArrays(
         positions=np.empty(edges, np.int64),
         sides=np.empty(edges, np.int64),
+        neighbours=np.empty(edges if kept else 0, np.int64),
         weights=np.empty(edges if weighted else 0, np.float64),
         places=np.empty(row, np.int64),
         scores=scores,
@@ -157,18 +159,23 @@ def _grown(size: int, needed: int) -> int:
 class Scratch:
     """What one thread needs to sample batch after batch. Never share it between threads at work."""
 
-    def __init__(self, node_counts: Mapping[str, int], *, disjoint: bool = False, weighted: bool = False) -> None:
+    def __init__(
+        self, node_counts: Mapping[str, int], *, disjoint: bool = False, weighted: bool = False, kept: bool = False
+    ) -> None:
         """`disjoint`: nodes are of trees, and memory goes with the batches, not with the snapshot.
 
-        `weighted`: edges are drawn with Horvitz-Thompson weights.
+        `weighted`: edges are drawn with Horvitz-Thompson weights; `kept`: from rows that serve many batches.
         """
         self.nodes: Mapping[str, NodeMap | PairMap] = {
             name: PairMap(count) if disjoint else NodeMap(count) for name, count in node_counts.items()
         }
-        self.draft = Draft(weighted)
+        self.draft = Draft(weighted=weighted, kept=kept)
+        self.reads: Int64s = np.zeros(4, np.int64)
+        """What the batch read: rows hit, rows missed, edges from a cache, edges from the adjacency. See `load_kept`."""
 
     def start(self) -> None:
         """Forgets the last batch."""
+        self.reads[:] = 0
         for nodes in self.nodes.values():
             nodes.start()
 

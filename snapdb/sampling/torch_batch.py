@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from snapdb.kernels.torch_numbering import number
+from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.torch_eligible import Hidden, Limits
 from snapdb.types import Relation
 
@@ -62,6 +63,8 @@ class Growing:
     """One batch while it grows."""
 
     number: int
+    rounds: Rounds | None
+    """Under SCOPE VISITED."""
     numbered: dict[str, Numbered]
     limits: Limits | None
     hidden: dict[Relation, Hidden]

@@ -5,51 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from snapdb.kernels.torch_floyd import floyd
-from snapdb.kernels.torch_rng import below, draw, fold, high_half, shifted, signed, unsigned_order
-from snapdb.kernels.torch_rows import counts_of, order_in_rows, spread
+from snapdb.kernels.torch_rng import below, draw, high_half, unsigned_order
+from snapdb.kernels.torch_rows import order_in_rows, spread
 from snapdb.kernels.torch_scores import heavy, priority, race
-from snapdb.sampling.keys import hash_prefix, labor_keys, pick_prefix
-from snapdb.sampling.torch_eligible import Eligible, Frontier
+from snapdb.sampling.torch_candidates import Candidates, candidates
+from snapdb.sampling.torch_eligible import Eligible, Frontier, eligible_by_weight
+from snapdb.sampling.torch_kept import Kept, draw_from_rows
+from snapdb.sampling.torch_keys import HopKeys
 from snapdb.sampling.torch_walks import TorchWalk
 from snapdb.types import Drawing
 
-__all__ = ["Drawn", "HopKeys", "draw_edges", "is_scored"]
-
-
-@dataclass(frozen=True, slots=True)
-class HopKeys:
-    """The keys of one hop over one edge type."""
-
-    seed: int
-    batch: int
-    hop: int
-    edge_type: int
-    ordinals: Tensor | None
-    """Of the seeds, by tree, where trees are disjoint."""
-
-    def picks(self, frontier: Frontier) -> Tensor:
-        """The pick key of each node."""
-        keys = fold(_word(pick_prefix(self.seed, self.batch, self.hop, self.edge_type)), frontier.nodes)
-        return keys if self.ordinals is None else fold(keys, self.ordinals[frontier.trees])
-
-    def edges(self, nodes: Tensor, edge_ids: Tensor) -> Tensor:
-        """The hash key of each edge, whatever the tree."""
-        return fold(fold(_word(hash_prefix(self.seed, self.batch, self.hop, self.edge_type)), nodes), edge_ids)
-
-    def neighbours(self, nodes: Tensor, dependent: int) -> Tensor:
-        """The hash key of each neighbour, whoever asks."""
-        now, later, turns, share = labor_keys(self.seed, self.batch, self.hop, self.edge_type, dependent)
-        turned = shifted(fold(_word(turns), nodes), 32) + int(share) >= 1 << 32
-        return fold(torch.where(turned, _word(later), _word(now)), nodes)
-
-
-def _word(key: np.uint64) -> int:
-    return signed(int(key))
+__all__ = ["Drawn", "HopDraws", "draw_edges", "is_scored"]
 
 
 class Drawn(NamedTuple):
@@ -72,20 +42,18 @@ class _Picks(NamedTuple):
     weights: Tensor | None = None
 
 
-class _Candidates(NamedTuple):
-    """All eligible edges of some rows, one after another."""
+@dataclass(frozen=True, slots=True)
+class HopDraws:
+    """How one hop draws over one relation."""
 
-    counts: Tensor
-    """[rows]"""
-    rows: Tensor
-    ranks: Tensor
-    positions: Tensor
-    weights: Tensor
-
-    def of_weight(self) -> _Candidates:
-        """Those that weigh something."""
-        kept = self.weights > 0
-        return _Candidates(counts_of(kept, self.counts), *(column[kept] for column in self[1:]))
+    walk: TorchWalk
+    drawing: Drawing
+    fanout: int
+    keys: HopKeys
+    table: Tensor
+    """`LOG_TABLE` on the device."""
+    kept: Kept | None = None
+    """None: all batches draw afresh."""
 
 
 def is_scored(drawing: Drawing, walk: TorchWalk) -> bool:
@@ -95,16 +63,14 @@ def is_scored(drawing: Drawing, walk: TorchWalk) -> bool:
     return drawing.weighted or drawing.method not in ("UNIFORM", "FULL")
 
 
-def draw_edges(
-    walk: TorchWalk, drawing: Drawing, fanout: int, frontier: Frontier, eligible: Eligible, keys: HopKeys, table: Tensor
-) -> Drawn:
-    """Up to `fanout` edges of each node; all of them, ascending, where there are no more.
-
-    `table` is `LOG_TABLE` on the device.
-    """
+def draw_edges(hop: HopDraws, frontier: Frontier, eligible: Eligible) -> Drawn:
+    """Up to `fanout` edges of each node; all of them, ascending, where there are no more."""
+    many = eligible.degrees > hop.fanout
+    if hop.kept is not None and hop.drawing.weighted:
+        eligible = eligible_by_weight(hop.walk, eligible, many)
+        many = eligible.degrees > hop.fanout
     counts = eligible.degrees
-    many = counts > fanout
-    picks = _picks(walk, drawing, fanout, frontier, many.nonzero().squeeze(1), eligible, keys, table)
+    picks = _picks(hop, frontier, many.nonzero().squeeze(1), eligible)
     counts = counts.masked_scatter(many, picks.counts)
     sides, ranks = spread(counts)
     drawn = many[sides]
@@ -116,29 +82,19 @@ def draw_edges(
     return Drawn(sides, eligible.positions(sides, ranks), weights)
 
 
-def _picks(
-    walk: TorchWalk,
-    drawing: Drawing,
-    k: int,
-    frontier: Frontier,
-    rows: Tensor,
-    eligible: Eligible,
-    keys: HopKeys,
-    table: Tensor,
-) -> _Picks:
-    """What is drawn of the rows that have more than k eligible edges."""
+def _picks(hop: HopDraws, frontier: Frontier, rows: Tensor, eligible: Eligible) -> _Picks:
+    """What is drawn of the rows that have more eligible edges than the fanout."""
     some = Frontier(frontier.nodes[rows], frontier.trees[rows] if frontier.trees.numel() else frontier.trees)
-    degrees = eligible.degrees[rows]
+    k, drawing, weigh = hop.fanout, hop.drawing, hop.drawing.method == "PRIORITY"
     if rows.numel() == 0:
-        return _Picks(rows, rows, rows.to(torch.float64) if drawing.method == "PRIORITY" else None)
-    if not is_scored(drawing, walk):
-        return _by_rank(drawing, k, some, degrees, keys)
-    local, ranks = spread(degrees)
-    positions = eligible.positions(rows[local], ranks)
-    weights = torch.ones(ranks.shape, dtype=torch.float64, device=ranks.device)
-    if drawing.weighted and walk.weight is not None:
-        weights = walk.weight[positions]
-    return _by_score(walk, drawing, k, some, _Candidates(degrees, local, ranks, positions, weights), keys, table)
+        return _Picks(rows, rows, rows.to(torch.float64) if weigh else None)
+    eligible = eligible.of(rows)
+    if hop.kept is not None:
+        ranks, weights = draw_from_rows(hop.walk, k, hop.kept, some, eligible, hop.keys, weigh=weigh)
+        return _Picks(torch.full_like(rows, k), ranks.reshape(-1), None if weights is None else weights.reshape(-1))
+    if not is_scored(drawing, hop.walk):
+        return _by_rank(drawing, k, some, eligible.degrees, hop.keys)
+    return _by_score(hop, some, candidates(hop.walk, eligible))
 
 
 def _by_rank(drawing: Drawing, k: int, frontier: Frontier, degrees: Tensor, keys: HopKeys) -> _Picks:
@@ -153,22 +109,18 @@ def _by_rank(drawing: Drawing, k: int, frontier: Frontier, degrees: Tensor, keys
     return _Picks(torch.full_like(degrees, k), ranks.reshape(-1))
 
 
-def _by_score(
-    walk: TorchWalk, drawing: Drawing, k: int, frontier: Frontier, found: _Candidates, keys: HopKeys, table: Tensor
-) -> _Picks:
+def _by_score(hop: HopDraws, frontier: Frontier, found: Candidates) -> _Picks:
     """Draws that look at every eligible edge."""
-    if drawing.replace:
-        return _with_replacement(found, k, keys.picks(frontier))
-    if drawing.method in ("UNIFORM", "PRIORITY"):
+    if hop.drawing.replace:
+        return _with_replacement(found, hop.fanout, hop.keys.picks(frontier))
+    if hop.drawing.method in ("UNIFORM", "PRIORITY"):
         found = found.of_weight()
-    scores = _scores(walk, drawing, frontier, found, keys, table)
-    return _least(found, k, scores, weigh=drawing.method == "PRIORITY")
+    return _least(found, hop.fanout, _scores(hop, frontier, found), weigh=hop.drawing.method == "PRIORITY")
 
 
-def _scores(
-    walk: TorchWalk, drawing: Drawing, frontier: Frontier, found: _Candidates, keys: HopKeys, table: Tensor
-) -> tuple[Tensor, ...]:
+def _scores(hop: HopDraws, frontier: Frontier, found: Candidates) -> tuple[Tensor, ...]:
     """What the candidates of a row are sorted by: the least are drawn."""
+    walk, drawing, keys = hop.walk, hop.drawing, hop.keys
     assert walk.edge_id is not None
     ids = walk.edge_id[found.positions].to(torch.int64)
     nodes = frontier.nodes[found.rows]
@@ -185,10 +137,10 @@ def _scores(
         case "PRIORITY":
             return priority(high_half(keys.edges(nodes, ids)), found.weights), ids
         case _:
-            return race(high_half(keys.edges(nodes, ids)), found.weights, table), ids
+            return race(high_half(keys.edges(nodes, ids)), found.weights, hop.table), ids
 
 
-def _least(found: _Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool) -> _Picks:
+def _least(found: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool) -> _Picks:
     """The k least of each row, by ascending rank; weighed by one over the chance to be less than the next."""
     order = order_in_rows(found.rows, *scores)
     _, places = spread(found.counts)
@@ -204,7 +156,7 @@ def _least(found: _Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: boo
     return _Picks(found.counts.clamp(max=k), found.ranks[chosen], weights)
 
 
-def _with_replacement(found: _Candidates, k: int, keys: Tensor) -> _Picks:
+def _with_replacement(found: Candidates, k: int, keys: Tensor) -> _Picks:
     """k draws of each row, each edge as often as its weight says; none of a row that weighs nothing."""
     most = torch.zeros(found.counts.shape, dtype=torch.float64, device=keys.device)
     most = most.scatter_reduce(0, found.rows, found.weights, "amax")

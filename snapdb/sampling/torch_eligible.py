@@ -14,7 +14,7 @@ from snapdb.sampling.subgraph import Entry, Excluded
 from snapdb.sampling.torch_walks import TorchWalk, tensor_on
 from snapdb.types import Temporal
 
-__all__ = ["Eligible", "Frontier", "Hidden", "Limits", "eligible_edges", "stretches"]
+__all__ = ["Eligible", "Frontier", "Hidden", "Limits", "eligible_by_weight", "eligible_edges", "stretches"]
 
 ALWAYS = -(2**63)
 
@@ -98,13 +98,14 @@ class Hidden(NamedTuple):
 class Eligible(NamedTuple):
     """The edges of some rows that may be drawn, in the order of the rows."""
 
+    held: int
+    """How many positions there are."""
     starts: Tensor
-    """[pieces, rows] positions; those that no row has go on in `listed`."""
+    """[pieces, rows] positions; those from `held` on count in `listed`."""
     counts: Tensor
     """[pieces, rows]"""
     listed: Tensor | None = None
-    held: int = 0
-    """How many positions there are."""
+    """Ascending in each row that is listed."""
 
     @property
     def degrees(self) -> Tensor:
@@ -114,6 +115,40 @@ class Eligible(NamedTuple):
     def part(self, low: int, high: int) -> Eligible:
         """Those of the rows from low up to high."""
         return self._replace(starts=self.starts[:, low:high], counts=self.counts[:, low:high])
+
+    def of(self, rows: Tensor) -> Eligible:
+        """Those of these rows."""
+        return self._replace(starts=self.starts[:, rows], counts=self.counts[:, rows])
+
+    def only(self, which: Tensor, positions: Tensor, kept: Tensor) -> Eligible:
+        """The same, but of the rows of `which` only those that are kept of all their positions, which are listed."""
+        left = counts_of(kept, torch.where(which, self.degrees, 0))
+        listed = positions[kept] if self.listed is None else torch.cat((self.listed, positions[kept]))
+        starts, counts = self.starts.clone(), torch.where(which, 0, self.counts)
+        starts[0] = torch.where(which, self.held + listed.numel() - left.sum() + left.cumsum(0) - left, starts[0])
+        counts[0] += left
+        return self._replace(starts=starts, counts=counts, listed=listed)
+
+    def ranks(self, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """The ranks of positions among the eligible edges of their rows, and which of them are eligible.
+
+        `positions` are [rows, …], so many in each of `rows`.
+        """
+        before = torch.zeros_like(rows)[:, None]
+        found, ranks = torch.zeros_like(positions, dtype=torch.bool), torch.zeros_like(positions)
+        for start, count in zip(self.starts[:, rows, None], self.counts[:, rows, None], strict=True):
+            inside = (positions >= start) & (positions < start + count)
+            ranks = torch.where(inside, before + positions - start, ranks)
+            found |= inside
+            before = before + count
+        if self.listed is None or self.listed.numel() == 0:
+            return ranks, found
+        start, count = self.starts[0][rows, None] - self.held, self.counts[0][rows, None]
+        low, count = start.clamp(min=0), torch.where(start < 0, 0, count)
+        steps = int(count.max()).bit_length() if count.numel() else 0
+        at = lower_bound(self.listed, low, low + count, positions, steps)
+        inside = (at < low + count) & (self.listed[at.clamp(max=self.listed.numel() - 1)] == positions)
+        return torch.where(inside, at - low, ranks), found | inside
 
     def positions(self, rows: Tensor, ranks: Tensor) -> Tensor:
         """Where ranks among the eligible edges of rows stand."""
@@ -127,7 +162,7 @@ def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eli
     """What is in the time of each node's tree, apart from ends and births."""
     start, end = walk.indptr[frontier.nodes], walk.indptr[frontier.nodes + 1]
     if limits is None or walk.time is None:
-        return Eligible(start[None], (end - start)[None])
+        return Eligible(walk.held, start[None], (end - start)[None])
     turn = None if walk.turn is None else walk.turn[frontier.nodes]
     halves = [(start, end)] if turn is None else [(start, turn), (turn, end)]
     low, high = limits.low[frontier.trees], limits.high[frontier.trees]
@@ -142,7 +177,7 @@ def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eli
             starts.append(first)
             ends.append(stop)
     begin = torch.stack(starts)
-    return Eligible(begin, torch.stack(ends) - begin)
+    return Eligible(walk.held, begin, torch.stack(ends) - begin)
 
 
 def eligible_edges(
@@ -152,18 +187,22 @@ def eligible_edges(
 
     Only rows of `which` are looked through; they are listed.
     """
-    sizes = torch.where(which, found.degrees, 0)
-    rows, slots = spread(sizes)
+    rows, slots = spread(torch.where(which, found.degrees, 0))
     positions = found.positions(rows, slots)
     trees = frontier.trees[rows] if limits is not None else None
     kept = _visible(walk, positions, limits, trees)
     if hidden is not None:
         kept &= ~_hidden(walk, hidden, frontier.nodes[rows], positions, limits, trees)
-    left = counts_of(kept, sizes)
-    starts, counts = found.starts.clone(), torch.where(which, 0, found.counts)
-    starts[0] = torch.where(which, walk.held + left.cumsum(0) - left, starts[0])
-    counts[0] += left
-    return Eligible(starts, counts, positions[kept], walk.held)
+    return found.only(which, positions, kept)
+
+
+def eligible_by_weight(walk: TorchWalk, found: Eligible, which: Tensor) -> Eligible:
+    """The edges `found` without those of weight 0 in the rows of `which`."""
+    if walk.weight is None:
+        return found
+    rows, slots = spread(torch.where(which, found.degrees, 0))
+    positions = found.positions(rows, slots)
+    return found.only(which, positions, walk.weight[positions] > 0)
 
 
 def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: Tensor | None) -> Tensor:

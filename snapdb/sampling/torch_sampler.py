@@ -17,14 +17,18 @@ from torch import Tensor
 from snapdb.errors import InputError
 from snapdb.graph.view import GraphView
 from snapdb.kernels.logtable import LOG_TABLE
+from snapdb.kernels.sample import EVERY
 from snapdb.kernels.torch_floyd import MOST
 from snapdb.kernels.torch_rows import chunks
 from snapdb.sampling.keys import EVERY_HOP
+from snapdb.sampling.rounds import Rounds, row_keys, row_size
 from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, Entry, Group, Ints, Subgraph
 from snapdb.sampling.torch_batch import Growing, Hop, Numbered
-from snapdb.sampling.torch_draws import Drawn, HopKeys, draw_edges, is_scored
+from snapdb.sampling.torch_draws import Drawn, HopDraws, draw_edges, is_scored
 from snapdb.sampling.torch_eligible import Frontier, Hidden, Limits, eligible_edges, stretches
+from snapdb.sampling.torch_kept import Kept
+from snapdb.sampling.torch_keys import HopKeys
 from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
 from snapdb.types import Relation, SampleSpec
 
@@ -48,7 +52,8 @@ class TorchSampler:
             BindError: two fanouts lead to the same key of a batch, or an edge type has no weights.
             CorruptError: a relation's rows or columns are not those of its nodes.
             DataError: weights are not finite or negative, or a node has only zeros.
-            InputError: a uniform draw without replacement is larger than 1,024, or the rows have no room.
+            InputError: a uniform draw without replacement or a row that serves many batches is larger than 1,024,
+                or the rows have no room.
             ValueError: a fanout is negative and not FULL, or the seed type is not in the snapshot.
         """
         _check(view, spec)
@@ -67,12 +72,14 @@ class TorchSampler:
         """No working memory: torch allocates what a batch needs."""
         return Scratch({})
 
-    def sample(self, entry: Entry, batch: int, scratch: Scratch) -> Subgraph:
+    def sample(self, entry: Entry, batch: int, scratch: Scratch, rounds: Rounds | None = None) -> Subgraph:
         """The neighbourhood of those who enter, in global batch number `batch`: arrays, or tensors on a GPU.
+
+        `rounds` of rows are given under REFRESH OTF SCOPE VISITED; without them all rows are of round 0.
 
         The same arguments give the same bits on every device. Raises IndexError when an id is not of the snapshot.
         """
-        growing = self._start(entry, batch)
+        growing = self._start(entry, batch, rounds)
         each = not self.spec.disjoint and self.spec.link is None and len(entry.groups) == 1
         entered = tuple(self._enter(growing, group, each) for group in entry.groups)
         met = [dict.fromkeys(self.node_types, 0), growing.counts()]
@@ -85,13 +92,13 @@ class TorchSampler:
             met.append(growing.counts())
         return self._subgraph(growing, entered, met)
 
-    def _start(self, entry: Entry, batch: int) -> Growing:
+    def _start(self, entry: Entry, batch: int, rounds: Rounds | None) -> Growing:
         """A batch that nobody has entered."""
         none = torch.empty(0, dtype=torch.int64, device=self.device)
         numbered = {name: Numbered(count, none, none) for name, count in self._node_counts.items()}
         limits = Limits.of(entry, self.spec.temporal, self.device)
         drawn = {relation: [self._nothing()] for relation in self.relations}
-        return Growing(batch, numbered, limits, self._hidden(entry), drawn)
+        return Growing(batch, rounds, numbered, limits, self._hidden(entry), drawn)
 
     def _hidden(self, entry: Entry) -> dict[Relation, Hidden]:
         """What a batch must not see, by relation. Of edges with times before a seed's nothing is kept from its tree."""
@@ -123,39 +130,38 @@ class TorchSampler:
             return self._nothing()
         near, far = (growing.numbered[name] for name in (walk.relation.expands, walk.relation.reaches))
         frontier = Frontier(near.nodes[low:high], near.trees[low:high])
-        keys = HopKeys(
-            self.spec.seed,
-            growing.number,
-            EVERY_HOP if self.spec.reuse_hops else hop,
-            walk.relation.hash,
-            None if growing.limits is None else growing.limits.ordinals,
-        )
-        drawn = self._edges(walk, fanout, frontier, growing.limits, growing.hidden.get(walk.relation), keys)
+        drawn = self._edges(self._how(growing, walk, hop), frontier, growing.limits, growing.hidden.get(walk.relation))
         neighbours = walk.indices[drawn.positions].to(torch.int64)
         trees = frontier.trees[drawn.sides] if self.spec.disjoint else frontier.trees[:0]
         return Hop(far.meet(neighbours, trees), drawn.sides + low, drawn.positions, drawn.weights)
 
-    def _edges(
-        self,
-        walk: TorchWalk,
-        fanout: int,
-        frontier: Frontier,
-        limits: Limits | None,
-        hidden: Hidden | None,
-        keys: HopKeys,
-    ) -> Drawn:
+    def _how(self, growing: Growing, walk: TorchWalk, hop: int) -> HopDraws:
+        """How one hop draws over one relation."""
+        spec, fanout, kept = self.spec, walk.walk.count(hop), None
+        number = EVERY_HOP if spec.reuse_hops else hop
+        ordinals = None if growing.limits is None else growing.limits.ordinals
+        keys = HopKeys(spec.seed, growing.number, number, walk.relation.hash, ordinals)
+        if spec.refresh is not None and fanout != EVERY:
+            of_rows = row_keys(spec, walk.relation, hop, growing.number, growing.rounds)
+            size = row_size(spec.refresh, walk.fanout, fanout)
+            kept = Kept(of_rows, size, spec.refresh.above, spec.refresh.kept(fanout))
+        return HopDraws(walk, spec.drawing, fanout, keys, self._table, kept)
+
+    def _edges(self, how: HopDraws, frontier: Frontier, limits: Limits | None, hidden: Hidden | None) -> Drawn:
         """The edges drawn of a frontier; rows that must be looked through are taken in chunks."""
+        walk = how.walk
         found = stretches(walk, frontier, limits)
         listed = _listed(walk, frontier, limits, hidden)
-        sizes = found.degrees
-        if not is_scored(self.spec.drawing, walk):
-            sizes = torch.zeros_like(sizes) if listed is None else torch.where(listed, sizes, 0)
+        if is_scored(how.drawing, walk):
+            sizes = (found if how.kept is None else stretches(walk, frontier, None)).degrees
+        else:
+            sizes = torch.zeros_like(frontier.nodes) if listed is None else torch.where(listed, found.degrees, 0)
         parts = []
         for low, high in chunks(sizes, LOOKED_THROUGH):
             part, some = frontier.part(low, high), found.part(low, high)
             if listed is not None:
                 some = eligible_edges(walk, part, limits, hidden, some, listed[low:high])
-            drawn = draw_edges(walk, self.spec.drawing, fanout, part, some, keys, self._table)
+            drawn = draw_edges(how, part, some)
             parts.append(drawn._replace(sides=drawn.sides + low))
         if len(parts) == 1:
             return parts[0]
@@ -221,6 +227,12 @@ def _check(view: GraphView, spec: SampleSpec) -> None:
         found = ", ".join(view.node_counts)
         raise ValueError(f"seeds of type {spec.seed_type!r} were asked, but the snapshot has: {found}")
     most = max((count for fanout in spec.fanouts for count in fanout.counts), default=0)
+    if spec.refresh is not None and (size := spec.refresh.size(most)) > MOST:
+        raise InputError(
+            f"REFRESH with a FANOUT of {most} keeps rows of {size:,} edges, but WITH torch rows hold at most {MOST}; "
+            "ask for a smaller FANOUT or AMPLIFY, or WITH numba",
+            code="device",
+        )
     if spec.drawing.method == "UNIFORM" and not spec.drawing.replace and not spec.drawing.weighted and most > MOST:
         raise InputError(
             f"a FANOUT of {most} was asked, but WITH torch draws at most {MOST} edges a node uniformly without "

@@ -21,7 +21,7 @@ from snapdb.sql.ast import (
 from snapdb.sql.print_parts import creation, name, number, size, statement, string
 from snapdb.types import FULL
 
-__all__ = ["print_create_sampler", "print_sample", "print_sample_using"]
+__all__ = ["print_create_sampler", "print_refresh_clause", "print_sample", "print_sample_using"]
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ def _clauses(said: Clauses) -> Iterator[object]:
     yield said.batch and f"BATCH {said.batch.value}"
     yield said.repeatable and f"REPEATABLE ({said.repeatable.value})"
     yield said.epochs and f"EPOCHS {said.epochs.value}"
-    yield said.refresh and _refresh(said.refresh)
+    yield said.refresh and print_refresh_clause(said.refresh)
     yield said.device and f"ON {string(said.device.value)}"
     yield said.backend and f"WITH {said.backend.value.upper()}"
     yield said.memory and f"WITH (memory = {string(size(said.memory.value))})"
@@ -114,7 +114,8 @@ def _negatives(negatives: NegativesClause) -> str:
     return f"NEGATIVES {negatives.count} PER POSITIVE{weighted}"
 
 
-def _refresh(refresh: RefreshClause) -> str:
+def print_refresh_clause(refresh: RefreshClause) -> str:
+    """REFRESH."""
     words = [f"REFRESH {refresh.strategy}"]
     if refresh.percent is not None:
         words.append(f"{number(refresh.percent)} PERCENT")

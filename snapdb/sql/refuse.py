@@ -27,7 +27,7 @@ _ENGINE = "it would change the engine under every statement"
 _SAVEPOINT = ("the whole transaction is the unit", "write ROLLBACK and begin again")
 _NOT_YET = "it is not in this version"
 _UPSERT = "write UPDATE t SET … FROM u WHERE …, then INSERT INTO t SELECT … FROM u WHERE NOT EXISTS (…)"
-_PLAIN_TABLES = "a database holds tables, property graphs, snapshots, samplers and tags only"
+_PLAIN_TABLES = "a database holds tables, property graphs, snapshots, samplers, caches and tags only"
 
 _LEADING: Mapping[str, tuple[str, str]] = {
     "ANALYZE": ("statistics are kept by themselves", "leave it out"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.types import Column, Sampler, Snapshot
+from snapdb.types import Cache, Column, Sampler, Snapshot
 
 __all__ = [
     "AddTable",
@@ -89,15 +89,16 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class DropNames:
-    """Graphs, snapshots and samplers go, with the files that are the snapshots' own. They belong to no version.
+    """Graphs, snapshots, samplers and caches go, with the files that are the snapshots' own. They are of no version.
 
-    Requires that they are as they were found, and that no other snapshot of the graphs and no other sampler of the
-    snapshots was made meanwhile.
+    Requires that they are as they were found, and that no other snapshot of the graphs, sampler of the snapshots or
+    cache of the samplers was made meanwhile.
     """
 
     graphs: tuple[str, ...]
     snapshots: tuple[Snapshot, ...]
     samplers: tuple[Sampler, ...] = ()
+    caches: tuple[Cache, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

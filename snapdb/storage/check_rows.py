@@ -12,7 +12,7 @@ from snapdb.storage.contents import Contents, in_catalog
 from snapdb.storage.home import Home
 from snapdb.storage.problem import Problem
 from snapdb.storage.shapes import decode_columns
-from snapdb.types import PropertyGraph, Sampler, Snapshot
+from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot
 
 __all__ = ["check_rows"]
 
@@ -21,7 +21,7 @@ _MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, Asserti
 
 def check_rows(home: Home, contents: Contents) -> Iterator[Problem]:
     """What is wrong with rows that are no table's, version's or file's; call it when every table could be read."""
-    for look in (_names, _tags, _id_maps, _ids, _artefacts, _graphs, _snapshots, _samplers):
+    for look in (_names, _tags, _id_maps, _ids, _artefacts, _graphs, _snapshots, _samplers, _caches):
         yield from map(in_catalog, look(contents))
     yield from map(in_catalog, _garbage(home, contents))
 
@@ -30,7 +30,7 @@ def _names(contents: Contents) -> Iterator[str]:
     facts = {r["name"]: r["value"] for r in contents["facts"]}
     if not str(facts.get("changes")).isdecimal():
         yield f"it counts its changes as {facts.get('changes')!r}"
-    for table in ("tables", "tags", "graphs", "snapshots", "samplers"):
+    for table in ("tables", "tags", "graphs", "snapshots", "samplers", "caches"):
         kind = table.removesuffix("s")
         for row in contents[table]:
             if row["folded"] != str(row["name"]).lower():
@@ -98,15 +98,24 @@ def _snapshots(contents: Contents) -> Iterator[str]:
 
 
 def _samplers(contents: Contents) -> Iterator[str]:
-    snapshots = {row["folded"] for row in contents["snapshots"]}
-    for row in contents["samplers"]:
-        sampler = _read(lambda text: decode(Sampler, text), row["definition"])
-        if sampler is None:
-            yield f"the definition of sampler {row['name']!r} cannot be read"
-        elif (sampler.name, sampler.id, str(sampler.snapshot).lower()) != (row["name"], row["id"], row["snapshot"]):
-            yield f"sampler {row['name']!r} is defined as another one"
-        elif row["snapshot"] not in snapshots:
-            yield f"sampler {row['name']!r} is of snapshot {sampler.snapshot!r}, which is not there"
+    yield from _named_after(contents, Sampler, "sampler", "snapshot")
+
+
+def _caches(contents: Contents) -> Iterator[str]:
+    yield from _named_after(contents, Cache, "cache", "sampler")
+
+
+def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> Iterator[str]:
+    """What is wrong with a kind of rows that are each of something else, by its name."""
+    owners = {row["folded"] for row in contents[f"{of}s"]}
+    for row in contents[f"{kind}s"]:
+        found = _read(lambda text: decode(type_, text), row["definition"])
+        if found is None:
+            yield f"the definition of {kind} {row['name']!r} cannot be read"
+        elif (found.name, found.id, str(getattr(found, of)).lower()) != (row["name"], row["id"], row[of]):
+            yield f"{kind} {row['name']!r} is defined as another one"
+        elif row[of] not in owners:
+            yield f"{kind} {row['name']!r} is of {of} {getattr(found, of)!r}, which is not there"
 
 
 def _garbage(home: Home, contents: Contents) -> Iterator[str]:

@@ -27,6 +27,7 @@ _TABLES = {
     "artefacts": "path",
     "snapshots": "id",
     "samplers": "id",
+    "caches": "id",
     "garbage": "path",
 }
 """Table of the catalog → its order."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import os
 import shutil
 import sqlite3
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.errors import CorruptError, DatabaseError
+from snapdb.storage.map_advice import prefer_huge_pages
 
 __all__ = [
     "MANIFEST",
@@ -29,7 +28,6 @@ __all__ = [
     "hash_file",
     "hidden_beside",
     "map_array",
-    "prefer_huge_pages",
     "publishing",
     "read_manifest",
     "seal",
@@ -41,7 +39,6 @@ MANIFEST = "manifest.json"
 _THREADS = 2
 _KEPT = 50
 """Characters of a name that stand in that of what is hidden beside it, as names may not be of any length."""
-_HUGE_PAGE = 1 << 21
 
 
 class Disk:
@@ -192,23 +189,6 @@ def map_array(path: Path) -> npt.NDArray[Any]:
         raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-file") from error
     prefer_huge_pages(array)
     return array
-
-
-def prefer_huge_pages(array: npt.NDArray[Any]) -> None:
-    """Lets a fresh memory map use big pages, where the system has them for files: random reads then find pages faster.
-
-    A file of a large share of memory is left alone: what it needs must come in small pieces, and go.
-    """
-    with suppress(AttributeError, OSError, ValueError):  # not this system's, or not this kernel's
-        base: object = array.base
-        if isinstance(base, mmap.mmap) and _HUGE_PAGE <= array.nbytes <= _memory() // 4:
-            base.madvise(mmap.MADV_HUGEPAGE)
-
-
-@cache
-def _memory() -> int:
-    """Bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def directory_bytes(directory: Path) -> int:

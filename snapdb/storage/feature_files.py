@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapdb.relational import ROW_ID, Session, quote
-from snapdb.storage.disk import prefer_huge_pages
 from snapdb.storage.feature_types import FeatureSource, Part, Slots, filling, is_feature_type, numbers_of, parts_of
+from snapdb.storage.map_advice import prefer_huge_pages
 from snapdb.storage.sparse import write_sparse
 from snapdb.types import FeatureSpec
 

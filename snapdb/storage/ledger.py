@@ -35,6 +35,11 @@ class Ledger:
         except sqlite3.DatabaseError as error:
             raise plain(error, f"cannot open {home.catalog}") from error
 
+    @property
+    def home(self) -> Home:
+        """The database directory."""
+        return self._home
+
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
         """What a SELECT gives, now."""
         with self.reading() as connection:

@@ -174,11 +174,22 @@ _SAMPLED = """
     );
 """
 
+_CACHED = """
+    CREATE TABLE caches (
+        id         INTEGER PRIMARY KEY AUTOINCREMENT,
+        name       TEXT NOT NULL,
+        folded     TEXT NOT NULL UNIQUE,
+        sampler    TEXT NOT NULL,                 -- its sampler's name, case-folded
+        definition TEXT NOT NULL                  -- JSON of types.Cache
+    );
+"""
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(_FIRST),
     Migration(_VERSIONED, (add_fields, rechain)),
     Migration(_PATCHED),
     Migration(_SAMPLED),
+    Migration(_CACHED),
 )
 
 FORMAT = len(MIGRATIONS)

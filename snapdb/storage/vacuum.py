@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from snapdb.errors import CorruptError, DatabaseError
 from snapdb.relational import Relational
+from snapdb.storage.cache_reports import clear_reports
 from snapdb.storage.commit import now
 from snapdb.storage.compact import compact
 from snapdb.storage.home import Home
@@ -76,6 +77,8 @@ class Vacuuming(NamedTuple):
                     yield Done("keep", litter.path, litter.bytes, f"{litter.why}, but a reader holds it")
                 else:
                     yield Done("remove", litter.path, litter.bytes, litter.why)
+            if not self.dry_run:  # what streams that are gone told of their caches: small, and in nobody's way
+                clear_reports(self.home)
         finally:
             if alone:
                 self.lock.share()

@@ -6,9 +6,6 @@ all their neighbours, whose feature `x` is the states of the layer before.
 
 from __future__ import annotations
 
-import errno
-import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +16,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from snapdb.errors import DatabaseError, InputError
+from snapdb.errors import InputError
 from snapdb.graph.features import ArrayFeature
 from snapdb.graph.view import Feature, GraphView
 from snapdb.loading.batch import Batch
 from snapdb.loading.stream import BatchStream
 from snapdb.sampling import Seeds
+from snapdb.storage.temporary import temporary_bytes
 from snapdb.train.layers import Layers
 from snapdb.types import SampleSpec
 
@@ -188,19 +186,6 @@ def _kept(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Numbers
     Raises:
         DatabaseError: the disk has no room for them.
     """
-    size = int(np.prod(shape)) * dtype.itemsize
-    if size == 0:
-        return np.zeros(shape, dtype)
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            if hasattr(os, "posix_fallocate"):  # a full disk is told here, and not by the end of the process
-                os.posix_fallocate(file.fileno(), 0, size)
-            return np.memmap(file, dtype, "r+", shape=shape).view(np.ndarray)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise
-        raise DatabaseError(
-            f"{folder} has no room for the states of {shape[0]:,} nodes ({size:,} bytes); make room there, or let "
-            "layers give narrower states",
-            code="disk-full",
-        ) from error
+    what = f"the states of {shape[0]:,} nodes"
+    values = temporary_bytes(folder, int(np.prod(shape)) * dtype.itemsize, what, "let layers give narrower states")
+    return values.view(dtype).reshape(shape)

@@ -29,3 +29,5 @@ class Sampler:
     created: int
     """Microseconds since 1970 UTC."""
     author: str
+    generation: int = 0
+    """Of its rows that serve several batches: REFRESH CACHE begins the next, in which all of them are drawn anew."""

@@ -222,3 +222,8 @@ class SampleSpec:
     def disjoint(self) -> bool:
         """Whether each seed has a tree of its own, which shares no node with others."""
         return self.temporal is not None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether a batch depends on those before it, by which rows these visited."""
+        return self.refresh is not None and self.refresh.visited

@@ -1,0 +1,103 @@
+"""What refreshing does to a model: tolokers and cora, trained under every strategy with several seeds.
+
+    python -m benchmarks.refresh_accuracy '{"graph": "cora", …}'
+
+prints one JSON line: the test score of each strategy and seed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import snapdb
+from benchmarks.refresh_strategies import STRATEGIES, asked, run_apart
+from examples import cora, tolokers
+from snapdb.train import GraphSAGE, accuracy, evaluate, fit, roc_auc, torch_threads
+
+__all__ = ["accuracy_rows"]
+
+SHARED = Path(os.environ.get("SNAPDB_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A graph, what is learned on it, and how."""
+
+    load: str
+    vertex: str
+    features: int
+    classes: int
+    metric: str
+    sample: str
+    """FROM, FANOUT and BATCH of training."""
+    epochs: int
+    lr: float
+    decay: float
+
+
+TASKS = {
+    "tolokers": Task(tolokers.LOAD, "worker", 10, 2, "auc",
+                     "SAMPLE FROM everyone {seeds} FANOUT (worked_with BOTH => [10, 10]) BATCH 512", 12, 0.003, 0.0),
+    "cora": Task(cora.LOAD, "paper", 1433, 7, "accuracy",
+                 "SAMPLE FROM corpus {seeds} FANOUT (cites BOTH => [3, 3]) BATCH 32", 30, 0.01, 5e-4),
+}  # fmt: skip
+
+
+def accuracy_rows(*, quick: bool) -> list[dict[str, Any]]:
+    """A row for each graph, strategy and seed; none for a graph that is not there."""
+    rows = []
+    for graph in TASKS:
+        if not (SHARED / graph).exists():
+            print(f"skipped: no data set at {SHARED / graph}", flush=True)
+            continue
+        found, _ = run_apart("refresh_accuracy", {"graph": graph, "seeds": 1 if quick else 5, "quick": quick})
+        rows += found
+    return rows
+
+
+def main() -> None:
+    """Trains what is asked."""
+    wish = asked()
+    task = TASKS[wish["graph"]]
+    rows = []
+    with snapdb.connect() as database, torch_threads(1):
+        database.script(task.load.format(folder=SHARED / wish["graph"]))
+        for seed in range(wish["seeds"]):
+            for strategy in STRATEGIES:
+                if strategy.name != "FBL, cached":  # its batches are those of FBL
+                    score = _score(database, task, strategy.clause.format(every="AUTO"), seed, quick=wish["quick"])
+                    rows.append({"graph": wish["graph"], "metric": task.metric, "strategy": strategy.name,
+                                 "seed": seed, "score": score})  # fmt: skip
+    print(json.dumps(rows))
+
+
+def _score(database: snapdb.Database, task: Task, clause: str, seed: int, *, quick: bool) -> float:
+    """The test score of the epoch that is best on the validation set; both are sampled afresh, without a row."""
+
+    def stream(split: str, refresh: str) -> snapdb.BatchStream:
+        seeds = f"SEEDS (SELECT id FROM {task.vertex} WHERE split = '{split}') AS {task.vertex}"
+        return database.stream(f"{task.sample.format(seeds=seeds)} REPEATABLE ({seed}) REFRESH {refresh}")
+
+    metrics = {"auc": roc_auc, "accuracy": accuracy}
+    test = partial(evaluate, metrics={task.metric: metrics[task.metric]})
+    model = GraphSAGE(features=task.features, classes=task.classes, hidden=64, layers=2, dropout=0.2, seed=seed)
+    with stream("train", clause) as train, stream("val", "FBL") as valid, stream("test", "FBL") as last:
+        fit(
+            model,
+            train,
+            epochs=2 if quick else task.epochs,
+            lr=task.lr,
+            weight_decay=task.decay,
+            validate=lambda: test(model, valid)[task.metric],
+            seed=seed,
+        )
+        return test(model, last)[task.metric]
+
+
+if __name__ == "__main__":
+    main()

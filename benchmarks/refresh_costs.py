@@ -1,0 +1,141 @@
+"""What refreshing itself takes: statements 19, 22, 24 and 26 of GraphSnapShot's acceptance, measured.
+
+    python -m benchmarks.refresh_costs '{"what": "visited"}'
+
+prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import snapdb
+from benchmarks.graphs import DATA, SIZES
+from benchmarks.refresh_loader import endless, refilled, samples
+from benchmarks.refresh_strategies import FBL, STRATEGIES, asked, define, full, linked, run_apart, stats_of
+
+__all__ = ["cost_rows"]
+
+PERIOD = 50
+FANOUTS = ((5, 5, 5), (10, 10, 10))
+TURNS = 9
+GROWN = 10
+"""So many times the nodes, all of them without an edge, and the batches stay the same."""
+
+LOAD = """
+CREATE TABLE node AS
+  SELECT id, train FROM '{folder}/node.parquet' UNION ALL SELECT range, false FROM range({low}, {high});
+CREATE TABLE edge AS SELECT src, dst FROM '{folder}/edge.parquet';
+CREATE PROPERTY GRAPH bench VERTEX TABLES (node KEY (id))
+  EDGE TABLES (edge SOURCE KEY (src) REFERENCES node (id) DESTINATION KEY (dst) REFERENCES node (id));
+CREATE SNAPSHOT whole OF bench
+"""
+
+
+def cost_rows(*, quick: bool) -> list[dict[str, Any]]:
+    """A row for each measurement."""
+    rows = [run_apart("refresh_costs", {"what": "visited"})[0]]
+    size = "arxiv" if quick else "products"
+    with linked(size) as path:
+        for fanouts in FANOUTS:
+            wish = {"what": "refills", "path": str(path), "fanouts": fanouts}
+            rows.append({"size": size, **run_apart("refresh_costs", wish)[0]})
+            print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measures what is asked."""
+    wish = asked()
+    found = _visited() if wish["what"] == "visited" else _refills(Path(wish["path"]), wish["fanouts"])
+    print(json.dumps({"what": wish["what"], "fanouts": wish.get("fanouts"), **found}))
+
+
+def _visited() -> dict[str, Any]:
+    """Seconds of processor time a batch under SCOPE VISITED: on a graph, on one of many more nodes, and of FBL."""
+    load_of, nodes = DATA / "arxiv-1", SIZES["arxiv"].nodes
+    visited = next(strategy for strategy in STRATEGIES if strategy.name == "OTF visited")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="snapdb-bench-", dir=DATA)))
+        sources: dict[str, Iterator[int]] = {}
+        for name, high in (("as it is", nodes), ("grown", GROWN * nodes)):
+            database = stack.enter_context(snapdb.connect(folder / f"{name}.snapdb"))
+            database.script(LOAD.format(folder=load_of, low=nodes, high=high))
+            for strategy in (visited, FBL):
+                sampler = define(database, strategy, (10, 10), every=5)
+                stream = stack.enter_context(database.stream(sampler, threads=0))
+                sources[f"{strategy.name}, {name}"] = batches = endless(stream)
+                next(batches)
+                full(stream)
+        return {"seconds": _alternately(sources, 10)}
+
+
+def _refills(path: Path, fanouts: list[int]) -> dict[str, Any]:
+    """Processor time of sampling a batch and of drawing rows, bytes of a cache, and what EXPLAIN foretells."""
+    with snapdb.connect(path) as database, ExitStack() as stack:
+        chosen = {s.name: s for s in STRATEGIES if s.name in ("FBL", "FCR", "OTF 15 %", "OTF 15 %, fetch 60 %")}
+        names = {name: define(database, strategy, fanouts, every=PERIOD) for name, strategy in chosen.items()}
+        streams = {}
+        held = {}
+        for name, sampler in names.items():
+            streams[name] = stream = stack.enter_context(database.stream(sampler, threads=0))
+            before = _anonymous()
+            next(endless(stream))
+            full(stream)
+            held[name] = {"counted": stats_of(stream).bytes, "grown": _anonymous() - before}
+        sampled = _alternately({name: samples(stream) for name, stream in streams.items()}, 2)
+        refilled = {name: _busy(partial(refilled, stream, PERIOD)) for name, stream in streams.items() if name != "FBL"}
+        plan = database.execute(f"EXPLAIN (FORMAT json) SAMPLE USING {names['FCR']}").arrow()
+        return {"sampled": sampled, "refilled": refilled, "held": held, "foretold": _break_even(plan)}
+
+
+def _alternately(sources: dict[str, Iterator[int]], batches: int) -> dict[str, float]:
+    """Name → processor time of the whole process a batch: the median of turns that all sources take."""
+    spent: dict[str, list[float]] = {name: [] for name in sources}
+    for _ in range(TURNS):
+        for name, source in sources.items():
+            spent[name].append(_busy(partial(_drain, source, batches)) / batches)
+    return {name: median(each) for name, each in spent.items()}
+
+
+def _drain(batches: Iterator[int], count: int) -> None:
+    for _ in range(count):
+        next(batches)
+
+
+def _busy(work: Callable[[], object]) -> float:
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def _anonymous() -> int:
+    """Bytes of memory that no file is behind."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
+
+
+def _break_even(plan: Any) -> float | None:
+    """The period, in batches, from which rows are worth what drawing them takes; None: EXPLAIN tells none."""
+    found = [plan.column(name).to_pylist()[0] for name in plan.column_names]
+    period: float | None = _first(json.loads(next(text for text in found if isinstance(text, str))), "break_even")
+    return period
+
+
+def _first(tree: Any, key: str) -> Any:
+    """The first value under a key, however deep."""
+    if isinstance(tree, dict):
+        return tree[key] if key in tree else next((v for each in tree.values() if (v := _first(each, key))), None)
+    return next((v for each in tree if (v := _first(each, key))), None) if isinstance(tree, list) else None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""Batches under a memory limit that the graph does not fit into: topology and features are on the disk, pages cold.
+
+    python -m benchmarks.refresh_disk '{"path": …}'
+
+prints one JSON line. Each strategy runs in a process and a control group of its own, in which pages of files count.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import snapdb
+from benchmarks.memory_group import forget, memory_group
+from benchmarks.refresh_strategies import STRATEGIES, asked, define, full, linked, run_apart, stats_of
+from snapdb.loading import Batch, BatchStream
+from snapdb.types.sampling import Refresh
+
+__all__ = ["disk_rows"]
+
+ALL = ("FBL", "FBL, cached", "FCR", "FCR shared", "OTF 15 %", "OTF 15 % shared", "OTF 15 %, fetch 60 %", "OTF visited")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A sampler, and how much memory its batches may take."""
+
+    fanouts: tuple[int, ...]
+    limit: int
+    """MiB of the whole group."""
+    room: str
+    """Of them for a cache."""
+    batches: int
+    strategies: tuple[str, ...]
+
+
+CASES = (
+    Case((10, 10), 1500, "300MB", 24, ALL),
+    Case((15, 10, 5), 2000, "400MB", 6, ("FBL", "FBL, cached", "FCR shared", "OTF 15 % shared")),
+)
+QUICK = (Case((10, 10), 1500, "300MB", 3, ("FBL", "FCR shared")),)
+THREADS = 2
+
+
+def disk_rows(*, quick: bool) -> list[dict[str, Any]]:
+    """A row for each case and strategy."""
+    rows = []
+    with linked("products") as path:
+        for case in QUICK if quick else CASES:
+            for strategy in STRATEGIES:
+                if strategy.name in case.strategies:
+                    row = {"fanouts": case.fanouts, "limit": case.limit, "strategy": strategy.name}
+                    with snapdb.connect(path) as database:
+                        sampler = define(database, strategy, case.fanouts, room=case.room)
+                    rows.append(row | _apart(path, sampler, case))
+                    print(rows[-1], flush=True)
+    return rows
+
+
+def _apart(path: Path, sampler: str, case: Case) -> dict[str, Any]:
+    wish = {"path": str(path), "sampler": sampler, "batches": case.batches}
+    run_apart("refresh_disk", wish | {"batches": 1})  # compiles kernels, which takes memory too
+    forget(path)
+    with memory_group(case.limit << 20) as group:
+        found, _ = run_apart("refresh_disk", wish, group.prefix)
+        return {**found, "peak": group.peak}
+
+
+def main() -> None:
+    """Measures what is asked: batches that begin cold and fill the cache, then those that count."""
+    wish = asked()
+    path = Path(wish["path"])
+    with (
+        snapdb.connect(path, read_only=True) as database,
+        database.stream(wish["sampler"], threads=THREADS, prefetch=THREADS) as stream,
+    ):
+        batches = iter(stream)
+        began = time.perf_counter()
+        for _ in range(THREADS):
+            next(batches)
+        filling = full(stream)
+        cold = time.perf_counter() - began
+        row = _measured(stream, batches, wish["batches"])
+        refresh = stream.spec.refresh
+        facts = {
+            "filling": filling,
+            "cold": cold,
+            "every": None if refresh is None else refresh.every,
+            "refreshing": _at_once(refresh) * filling,
+            "epoch": stream.batches,
+            "files": sum(file.stat().st_size for file in path.rglob("*.npy") if "edge_id" not in file.name),
+        }
+    print(json.dumps({**row, **facts}))
+
+
+def _measured(stream: BatchStream, batches: Iterator[Batch], count: int) -> dict[str, Any]:
+    """Seconds a batch, bytes of the disk and of the topology, and what the cache takes and holds."""
+    next(batches)  # those that were ready while the cache was filled
+    next(batches)
+    before, stats, began, anonymous, edges = _read_bytes(), stats_of(stream), time.perf_counter(), 0, 0
+    for _ in range(count):
+        batch = next(batches)
+        edges += sum(index.shape[1] for index in batch.edge_index.values())
+        anonymous = max(anonymous, _anonymous())
+    after = stats_of(stream)
+    filled = after.bytes_filled - stats.bytes_filled
+    return {
+        "seconds": (time.perf_counter() - began) / count,
+        "read": (_read_bytes() - before) / count,
+        "edges": edges / count,
+        "missed": (after.bytes_read - stats.bytes_read - filled) / count,
+        "filled": filled / count,
+        "refilled": after.bytes_filled / max(1, after.refills),
+        "cache": after.bytes,
+        "anonymous": anonymous,
+    }
+
+
+def _at_once(refresh: Refresh | None) -> float:
+    """How many times all rows are drawn anew for each batch, beside what is measured: OTF draws some all the time."""
+    if refresh is None or refresh.every is None or (refresh.strategy == "OTF" and not refresh.visited):
+        return 0.0
+    return 1 / refresh.every
+
+
+def _read_bytes() -> int:
+    """What this process has read from disks, as the kernel counts it."""
+    return _number(Path("/proc/self/io"), "read_bytes:")
+
+
+def _anonymous() -> int:
+    """Bytes of memory that no file is behind."""
+    return 1024 * _number(Path("/proc/self/status"), "RssAnon:")
+
+
+def _number(path: Path, label: str) -> int:
+    return next(int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith(label))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""Epochs of training in memory under every strategy: a GraphSAGE of two layers, features gathered, caches on.
+
+    python -m benchmarks.refresh_epoch '{"graph": …}'
+
+prints one JSON line, measured as the epochs of EPOCHS.md are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import snapdb
+from benchmarks.epoch_loop import Ready, Wish, measure, wished
+from benchmarks.graphs import DATA, SIZES
+from benchmarks.refresh_strategies import BATCH, STRATEGIES, define, linked, run_apart
+
+__all__ = ["epoch_rows"]
+
+FANOUTS = (10, 10)
+SHARES = {"arxiv": 1, "products": 8}
+"""Graph → one of how many nodes to train on is a seed."""
+
+
+def epoch_rows(*, quick: bool) -> list[dict[str, Any]]:
+    """A row for each graph, strategy and round; rounds go through all strategies."""
+    rows = []
+    for size, share in {"arxiv": 8}.items() if quick else SHARES.items():
+        with linked(size) as path:
+            with snapdb.connect(path) as database:
+                seeds = f"train AND id % {share} = 0"
+                names = {s.name: define(database, s, FANOUTS, seeds=seeds) for s in STRATEGIES}
+            for turn in range(1 if quick else 2):
+                for strategy, sampler in names.items():
+                    wish = Wish(str(DATA), f"{path}:{sampler}", FANOUTS, BATCH, SIZES[size].classes, 1, 2, 2)
+                    epoch, pss = run_apart("refresh_epoch", asdict(wish))
+                    rows.append({"size": size, "strategy": strategy, "turn": turn, "pss": pss, **epoch})
+                    print(f"{size} {strategy}: {epoch['seconds']:.2f} s an epoch", flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measures what is wished for."""
+    wish = wished()
+    path, _, sampler = wish.database.rpartition(":")
+    with (
+        snapdb.connect(path, read_only=True) as database,
+        database.stream(sampler, threads=wish.workers) as stream,
+    ):
+
+        def epoch() -> Iterator[Ready]:
+            for batch in stream:
+                assert batch.y is not None
+                yield Ready(batch.only.x, batch.only.edge_index, batch.y)
+
+        measure(epoch, wish, f"snapdb {snapdb.__version__}")
+
+
+if __name__ == "__main__":
+    main()

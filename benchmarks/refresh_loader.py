@@ -1,0 +1,151 @@
+"""Batches without a model, in memory: every strategy in turns in one process, on one thread, caches full.
+
+    python -m benchmarks.refresh_loader '{"path": …}'
+
+prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import snapdb
+from benchmarks.refresh_strategies import STRATEGIES, asked, cache_of, define, full, linked, run_apart, stats_of
+from snapdb.loading import BatchStream
+from snapdb.sampling import epoch_order, node_entry
+
+__all__ = ["CASES", "endless", "loader_rows", "refilled", "samples"]
+
+CASES = (("arxiv", (15, 10, 5)), ("products", (15, 10, 5)), ("products", (10, 10)), ("products", (10, 10, 10)),
+         ("products", (5, 5, 5)))  # fmt: skip
+QUICK = (("arxiv", (10, 10)),)
+SEED = 7
+
+
+def loader_rows(*, quick: bool) -> list[dict[str, Any]]:
+    """A row for each graph, fanouts and strategy."""
+    rows = []
+    for size, fanouts in QUICK if quick else CASES:
+        with linked(size) as path:
+            wish = {"path": str(path), "fanouts": fanouts, "rounds": 3 if quick else 9, "batches": 3}
+            found, _ = run_apart("refresh_loader", wish)
+            for row in found:
+                rows.append({"size": size, "fanouts": fanouts, **row})
+                print(f"{size} {fanouts} {row['strategy']}: {row['ratio']:.2f} of FBL's time", flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measures what is asked."""
+    wish = asked()
+    with snapdb.connect(wish["path"]) as database:
+        streams = {}
+        for strategy in STRATEGIES:
+            began = time.perf_counter()
+            streams[strategy.name] = stream = database.stream(define(database, strategy, wish["fanouts"]), threads=0)
+            opened = time.perf_counter() - began
+            _take(endless(stream), 2)
+            print(strategy.name, f"opened in {opened:.2f} s, filled in {full(stream):.2f} s", flush=True)
+        found = _turns({name: endless(stream) for name, stream in streams.items()}, wish, _take)
+        sampled = _turns({name: samples(stream) for name, stream in streams.items()}, wish, _take)
+        rows = [_row(name, stream, found, sampled, _refreshing(stream)) for name, stream in streams.items()]
+    print(json.dumps(rows))
+
+
+Spent = dict[str, list[tuple[float, float]]]
+"""Strategy → (seconds a batch by the clock, seconds of this thread's processor time) of each round."""
+
+
+def _turns(sources: dict[str, Any], wish: dict[str, Any], take: Callable[[Any, int], Any]) -> Spent:
+    """Round after round, each takes its batches; who begins changes, so that all meet the same weather."""
+    spent: Spent = {name: [] for name in sources}
+    order = list(sources)
+    for turn in range(wish["rounds"]):
+        for name in order[turn % len(order) :] + order[: turn % len(order)]:
+            clock, busy = time.perf_counter(), time.thread_time()
+            take(sources[name], wish["batches"])
+            each = (time.perf_counter() - clock, time.thread_time() - busy)
+            spent[name].append((each[0] / wish["batches"], each[1] / wish["batches"]))
+    return spent
+
+
+def endless(stream: BatchStream) -> Iterator[int]:
+    """Edges of ready batches, epoch after epoch."""
+    while True:
+        for batch in stream:
+            yield sum(index.shape[1] for index in batch.edge_index.values())
+
+
+def samples(stream: BatchStream) -> Iterator[int]:
+    """Edges of neighbourhoods alone, of the batches that the cache is at."""
+    scratch, size = stream.sampler.scratch(), stream.sampler.spec.batch_size
+    number = stats_of(stream).batch or 0
+    order = epoch_order(stream.seeds, SEED, 0, "SHUFFLE")
+    while True:
+        for low in range(0, order.size, size):
+            entry = node_entry("node", stream.seeds.ids[order[low : low + size]])
+            found = stream.sampler.sample(entry, number, scratch)
+            yield sum(edges.position.size for edges in found.edges.values())
+
+
+def _take(batches: Iterator[int], count: int) -> int:
+    return sum(next(batches) for _ in range(count))
+
+
+def refilled(stream: BatchStream, batches: int) -> None:
+    """Draws the rows anew that so many batches leave behind; none is under way, and the keeper waits for one."""
+    number = (stats_of(stream).batch or 0) + batches
+    cache_of(stream).reader.fill(lambda: number, lambda: None, lambda: None)
+
+
+def _refreshing(stream: BatchStream) -> float:
+    """Processor time of a period's refresh, for each of its batches; under SCOPE VISITED batches bring it about."""
+    refresh = stream.spec.refresh
+    if refresh is None or refresh.visited or refresh.every is None:
+        return 0.0
+    began = time.thread_time()
+    refilled(stream, refresh.every)
+    return (time.thread_time() - began) / refresh.every
+
+
+def _row(name: str, stream: BatchStream, ready: Spent, sampled: Spent, refreshing: float) -> dict[str, Any]:
+    """Medians; a ratio is that of a round to the same round of FBL."""
+    stats = stats_of(stream)
+    return {
+        "strategy": name,
+        "refreshing": refreshing,
+        "refreshed_ratio": _ratio(ready, name, 1) + refreshing / median(busy for _, busy in ready["FBL"]),
+        "seconds": median(clock for clock, _ in ready[name]),
+        "ratio": _ratio(ready, name, 0),
+        "cpu_ratio": _ratio(ready, name, 1),
+        "sample_seconds": median(busy for _, busy in sampled[name]),
+        "sample_ratio": _ratio(sampled, name, 1),
+        "bytes": stats.bytes,
+        "edges": stats.edges,
+        "hit_rate": stats.hit_rate,
+        "every": None if stream.spec.refresh is None else stream.spec.refresh.every,
+        "topology": _topology(stream),
+    }
+
+
+def _ratio(spent: Spent, name: str, kind: int) -> float:
+    pairs = zip(spent[name], spent["FBL"], strict=True)
+    return median(mine[kind] / theirs[kind] for mine, theirs in pairs)
+
+
+def _topology(stream: BatchStream) -> dict[str, int]:
+    """Edges and bytes of what the sampler walks: bounds of rows and neighbours, and edge ids beside them."""
+    adjacency = stream.view.adjacency(stream.sampler.relations[0])
+    rows, ids = adjacency.rows, adjacency.edge_id.root
+    entries = int(np.asarray(rows.indices.size))
+    return {"edges": entries, "bytes": int(rows.indptr.nbytes + rows.indices.nbytes), "ids": int(ids.nbytes)}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""REFRESH.md from what was measured: strategies, goals, statements, and the original's figures beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median, stdev
+from typing import Any
+
+from benchmarks.refresh_published import CLAIMS, EPOCHS, LOADER
+from benchmarks.refresh_statements import epoch_seconds, scores_of
+from benchmarks.refresh_strategies import STRATEGIES
+from benchmarks.report import table
+from benchmarks.welch import welch
+
+__all__ = ["accuracy_part", "disk_part", "epoch_part", "loader_part", "published_part", "summary_part"]
+
+Rows = Sequence[dict[str, Any]]
+Found = dict[str, Rows]
+"""Part → what it measured, of the parts that were."""
+
+ORDER = {strategy.name: i for i, strategy in enumerate(STRATEGIES)}
+GOALS = {strategy.name: 1.3 if strategy.partial_fetch else 1.15 for strategy in STRATEGIES}
+MIB = 2**20
+
+LOADER_SAID = """## Batches without a model, in memory
+
+Ready batches (sampled, features and labels gathered) on one thread, all strategies in turns in one process, caches
+full. Ratios are medians over the turns of a strategy's time to FBL's in the same turn. *Refreshes too* adds to a
+batch's processor time its share of drawing a period's rows. *Sampling* is the neighbourhood alone. *Held* counts
+every edge that the cache holds, rows that alias the base included: *of edges* against the edges of the topology,
+*of bytes* against its bounds, neighbours and edge ids, for a drawn row holds positions beside neighbours.
+
+"""
+
+EPOCH_SAID = """## Epochs with a model, in memory
+
+GraphSAGE of two layers, 64 hidden, fanouts 10, 10, features gathered, one thread that makes batches; after an epoch
+that is not timed. Peak memory counts all that the process holds: files that are mapped, caches, buffers, the model.
+
+"""
+
+DISK_SAID = """## Batches out of memory
+
+The `products` graph, {files:,.0f} MiB of topology, features and labels on the disk, in a control group (cgroup v1,
+memory.limit_in_bytes) in which the interpreter, caches, buffers and pages of files count; the files' pages were
+dropped before. Two threads make ready batches, without a model. *An epoch* is that of all training seeds, told from
+the batches that were timed, and under REFRESH the share of a refresh that falls to it, as if no batch were made
+meanwhile. *Topology beside the cache* is as the engine counts it, *disk* is /proc/self/io, features included.
+
+"""
+
+ACCURACY_SAID = """## Accuracy
+
+Test scores in points over {seeds} seeds, each of the model and of the draws, of the epoch that is best on the
+validation set; validation and test are sampled under FBL. Periods are AUTO.
+
+"""
+
+PUBLISHED_SAID = """## What GraphSnapShot published
+
+Time of loading over FBL's, ogbn-products and our graph of its size. Theirs is the time between two yields over 579
+batches, in which its caches are drawn once, before the clock runs, and never refreshed; ours too has full caches,
+refreshed in the background as the period asks.
+
+"""
+
+
+def summary_part(found: Found) -> str:
+    """The strategies by time of loading, time of an epoch, memory, bytes read and accuracy."""
+    loader = {row["strategy"]: row for row in _of(found, "loader", size="products", fanouts=[10, 10])}
+    disk = {row["strategy"]: row for row in _of(found, "disk", fanouts=[10, 10])}
+    lines = []
+    for name in ORDER:
+        epochs = _of(found, "epoch", size="products", strategy=name)
+        lines.append(
+            (
+                name,
+                _said(loader.get(name), lambda row: f"{1e3 * row['seconds']:.0f} ms, {row['ratio']:.2f}x"),
+                _said(epochs, lambda rows: f"{median(r['seconds'] for r in rows):.1f} s"),
+                _said(epochs, lambda rows: f"{max(r['pss'] for r in rows) / MIB:,.0f} MiB"),
+                _said(disk.get(name), lambda row: f"{epoch_seconds(row):.0f} s"),
+                _said(disk.get(name), lambda row: f"{row['read'] / 1e6:.0f} MB a batch"),
+                *(_score(found, graph, name) for graph in ("tolokers", "cora")),
+            )
+        )
+    heads = ("strategy", "batch, memory", "epoch, memory", "peak memory", "epoch, disk", "read of the disk",
+             "tolokers, AUC", "cora, accuracy")  # fmt: skip
+    return "## Strategies\n\nThe `products` graph, fanouts 10, 10; models are trained on real graphs.\n\n" + table(
+        heads, lines
+    )
+
+
+def loader_part(rows: Rows) -> str:
+    """Batches without a model."""
+    parts = [LOADER_SAID]
+    heads = ("strategy", "ms a batch", "of FBL", "refreshes too", "goal", "sampling of FBL", "cache, MB",
+             "held, of edges", "of bytes", "of bytes without ids", "period")  # fmt: skip
+    for size, fanouts in dict.fromkeys((row["size"], tuple(row["fanouts"])) for row in rows):
+        here = [row for row in rows if (row["size"], tuple(row["fanouts"])) == (size, fanouts)]
+        parts += [f"### {size}, fanouts {', '.join(map(str, fanouts))}\n", table(heads, [_loader(r) for r in here])]
+    return "\n".join(parts)
+
+
+def _loader(row: dict[str, Any]) -> tuple[str, ...]:
+    whole, goal = row["topology"], GOALS[row["strategy"]]
+    held = (
+        f"{row['bytes'] / 1e6:,.0f}",
+        f"{row['edges'] / whole['edges']:.1%}",
+        f"{row['bytes'] / (whole['bytes'] + whole['ids']):.1%}",
+        f"{row['bytes'] / whole['bytes']:.1%}",
+    )
+    return (
+        row["strategy"],
+        f"{1e3 * row['seconds']:.1f}",
+        f"{row['ratio']:.2f}x",
+        f"{row['refreshed_ratio']:.2f}x",
+        "" if row["strategy"] == "FBL" else f"≤ {goal:.2f}x: {'met' if row['refreshed_ratio'] <= goal else 'missed'}",
+        f"{row['sample_ratio']:.2f}x",
+        *(held if row["bytes"] else ("",) * 4),
+        str(row["every"] or ""),
+    )
+
+
+def epoch_part(rows: Rows) -> str:
+    """Epochs with a model, in memory."""
+    heads = ("graph", "strategy", "epoch, s", "of FBL", "model alone, s", "waiting, s", "peak PSS, MiB", "loss")
+    lines = []
+    for size in dict.fromkeys(row["size"] for row in rows):
+        first = median(row["seconds"] for row in rows if row["size"] == size and row["strategy"] == "FBL")
+        for name in ORDER:
+            if here := [row for row in rows if (row["size"], row["strategy"]) == (size, name)]:
+                seconds, alone, waiting = (median(r[k] for r in here) for k in ("seconds", "alone", "waiting"))
+                peak = f"{max(r['pss'] for r in here) / MIB:,.0f}"
+                lines.append((size, name, f"{seconds:.2f}", f"{seconds / first:.2f}x", f"{alone:.2f}",
+                              f"{waiting:.2f}", peak, f"{here[-1]['loss']:.3f}"))  # fmt: skip
+    return EPOCH_SAID + table(heads, lines)
+
+
+def disk_part(rows: Rows) -> str:
+    """Batches out of memory."""
+    parts = [DISK_SAID.format(files=rows[0]["files"] / MIB)]
+    heads = ("strategy", "s a batch", "an epoch, s", "FBL over it", "disk, MB a batch", "topology beside the cache",
+             "filling, MB a batch", "cache, MB", "anonymous, MiB", "group's peak, MiB")  # fmt: skip
+    for fanouts, limit in dict.fromkeys((tuple(row["fanouts"]), row["limit"]) for row in rows):
+        here = [row for row in rows if (tuple(row["fanouts"]), row["limit"]) == (fanouts, limit)]
+        first = next(epoch_seconds(row) for row in here if row["strategy"] == "FBL")
+        lines = [_disk(row, first) for row in here]
+        parts += [f"### Fanouts {', '.join(map(str, fanouts))}, {limit:,} MiB\n", table(heads, lines)]
+    return "\n".join(parts)
+
+
+def _disk(row: dict[str, Any], first: float) -> tuple[str, ...]:
+    return (
+        row["strategy"],
+        f"{row['seconds']:.2f}",
+        f"{epoch_seconds(row):.0f}",
+        f"{first / epoch_seconds(row):.2f}x",
+        f"{row['read'] / 1e6:.0f}",
+        f"{row['missed'] / 1e6:.2f} MB a batch" if row["cache"] else "all",
+        f"{row['filled'] / 1e6:.2f}",
+        f"{row['cache'] / 1e6:,.0f}",
+        f"{row['anonymous'] / MIB:,.0f}",
+        f"{row['peak'] / MIB:,.0f}",
+    )
+
+
+def accuracy_part(rows: Rows) -> str:
+    """Test scores against FBL's."""
+    heads = ("graph", "score", "strategy", "mean", "sd", "points to FBL", "Welch p")
+    lines = []
+    for graph in dict.fromkeys(row["graph"] for row in rows):
+        scores = {name: scores_of(rows, graph, name) for name in ORDER if scores_of(rows, graph, name)}
+        metric = next(row["metric"] for row in rows if row["graph"] == graph)
+        for name, found in scores.items():
+            apart = 100 * (fmean(found) - fmean(scores["FBL"]))
+            p = "" if name == "FBL" or len(found) < 2 else f"{welch(found, scores['FBL']):.2f}"
+            spread = f"{100 * stdev(found):.2f}" if len(found) > 1 else ""
+            lines.append((graph, metric, name, f"{100 * fmean(found):.2f}", spread, f"{apart:+.2f}", p))
+    return ACCURACY_SAID.format(seeds=len({row["seed"] for row in rows})) + table(heads, lines)
+
+
+def published_part(found: Found) -> str:
+    """What GraphSnapShot published beside ours."""
+    ours = {(row["strategy"], tuple(row["fanouts"])): row for row in _of(found, "loader", size="products")}
+    lines = []
+    for strategy in STRATEGIES:
+        if strategy.original in LOADER:
+            theirs = LOADER[strategy.original]
+            mine = (ours.get((strategy.name, fanouts)) for fanouts in ((10, 10, 10), (5, 5, 5)))
+            shown = (_said(row, lambda row: f"{row['ratio']:.2f}x") for row in mine)
+            seconds, score = EPOCHS.get(strategy.original, (0.0, 0.0))
+            epoch = f"{seconds / EPOCHS['FBL'][0]:.2f}x, accuracy {score:.3f}" if seconds else ""
+            lines.append((strategy.original, f"{theirs.ten:.2f}x", f"{theirs.five:.2f}x", epoch, strategy.name, *shown))
+    heads = ("published", "10, 10, 10", "5, 5, 5", "epoch of FBL's (0.767)", "ours", "10, 10, 10", "5, 5, 5")
+    claims = table(("claim", "figure", "what was measured"), [tuple(claim) for claim in CLAIMS])
+    return PUBLISHED_SAID + table(heads, lines) + "\n" + claims
+
+
+def _of(found: Found, part: str, **wanted: Any) -> list[dict[str, Any]]:
+    return [row for row in found.get(part, ()) if all(row[key] == value for key, value in wanted.items())]
+
+
+def _said(value: Any, words: Any) -> str:
+    return str(words(value)) if value else ""
+
+
+def _score(found: Found, graph: str, name: str) -> str:
+    scores = scores_of(found.get("accuracy", ()), graph, name)
+    return f"{100 * fmean(scores):.1f}" if scores else ""

@@ -1,0 +1,31 @@
+"""REFRESH CACHE: a sampler's next generation, in which all rows that serve several batches are drawn anew."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.plan.logical import RefreshCachePlan
+from snapdb.storage.names import put_name
+from snapdb.types.words import counted
+
+__all__ = ["RefreshCache"]
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshCache:
+    """Writes the sampler's row anew; streams that are open keep the rows that they began with."""
+
+    plan: RefreshCachePlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        cache, before = self.plan.cache, self.plan.sampler
+        with engine.ledger.writing() as connection:
+            sampler = put_name(connection, replace(before, generation=before.generation + 1), before)
+        done = f"cache {cache.name}: generation {sampler.generation} of sampler {sampler.name}"
+        if self.plan.concurrently:
+            return Outcome(done)
+        engine.report(f"drawing the rows of {cache.name}", None)
+        drawn = engine.caches.refill(cache, sampler.generation, engine.check_stopped)
+        return Outcome(f"{done}, {counted(drawn, 'row')} drawn" if drawn else done)

@@ -1,0 +1,252 @@
+"""A node's row of so many of its edges: by which key it is drawn, and at which positions its edges stand."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.bits import live_before, select_live
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.eligible import WalkArrays, value_at
+from snapdb.kernels.rng import below, draw, fold
+from snapdb.kernels.scores import PRIORITY, score_edges
+from snapdb.kernels.select import comes_first, nth_smallest
+from snapdb.kernels.spans import ALIVE, DEGREE, FIRST, KEPT, REST, SECOND, list_spans
+
+__all__ = [
+    "RowKeys",
+    "draw_best",
+    "draw_ranks_sorted",
+    "draw_row",
+    "row_key",
+    "row_parts",
+    "row_round",
+    "sort_ranks",
+    "table_size",
+    "weight_at",
+]
+
+Number = int | np.int64
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+
+FREE = 2**63 - 1
+"""Stands in a table's slots that hold no rank."""
+
+
+class RowKeys(NamedTuple):
+    """The keys of all rows of one edge type at one hop, for one batch, before a node is folded into them."""
+
+    now: np.uint64
+    """Of the round `round`."""
+    later: np.uint64
+    """Of the round after it, for nodes whose turn has come."""
+    phase: np.uint64
+    """Of turns: the upper half of fold(phase, node) plus share reaches 2^32 when a node's has come."""
+    share: np.uint64
+    """How much of the round is over, in 2^-32; 0: all nodes are in the same round."""
+    round: int
+    stem: np.uint64
+    """What comes before the round in a key: fold(fold(fold(stem, a node's round), hop), kind) is the node's `now`."""
+    hop: np.uint64
+    kind: np.uint64
+    rounds: Int32s
+    """[nodes] of each node a round of its own; empty: as above."""
+
+
+class RowParts(NamedTuple):
+    """The same without the array: numba counts references to that wherever it is handed on."""
+
+    now: np.uint64
+    later: np.uint64
+    phase: np.uint64
+    share: np.uint64
+    round: int
+    stem: np.uint64
+    hop: np.uint64
+    kind: np.uint64
+    own: bool
+    """Each node has a round of its own."""
+
+
+@kernel
+def row_parts(keys: RowKeys) -> RowParts:
+    """What kernels hand on from row to row."""
+    own = keys.rounds.size > 0
+    return RowParts(keys.now, keys.later, keys.phase, keys.share, keys.round, keys.stem, keys.hop, keys.kind, own)
+
+
+@kernel
+def row_round(keys: RowParts, rounds: Int32s, node: Number) -> Number:
+    """The round that a node's row is of."""
+    if keys.own:
+        return np.int64(rounds[node])
+    if keys.share == np.uint64(0):
+        return np.int64(keys.round)
+    turn = (fold(keys.phase, np.uint64(node)) >> np.uint64(32)) + keys.share
+    return np.int64(keys.round) + np.int64(turn >> np.uint64(32))
+
+
+@kernel
+def row_key(keys: RowParts, round_: Number, node: Number) -> np.uint64:
+    """The key that a node's row of a round is drawn by."""
+    if keys.own:
+        prefix = fold(fold(fold(keys.stem, np.uint64(round_)), keys.hop), keys.kind)
+    else:
+        prefix = keys.now if round_ == keys.round else keys.later
+    key: np.uint64 = fold(prefix, np.uint64(node))
+    return key
+
+
+@kernel
+def table_size(count: int) -> int:
+    """How many slots a table needs in which so many ranks are sorted."""
+    return 3 * count + 1
+
+
+@kernel
+def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks: Int64s) -> None:
+    """Floyd's k of more than k ranks, ascending.
+
+    A table holds those that are chosen: a rank's first slot grows with it, and slots ascend, so that a look from there
+    on tells whether it is in, where it goes, and in the end the order of all.
+    """
+    scale = _clear(table, k, degree)
+    for j in range(k):
+        top = np.int64(degree - k + j + 1)
+        rank = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
+        slot = np.int64(np.float64(rank) * scale)
+        while table[slot] < rank:
+            slot += 1
+        if table[slot] == rank:
+            rank = top - 1  # greater than all before it
+            slot = np.int64(np.float64(rank) * scale)
+            while table[slot] < rank:
+                slot += 1
+        _insert(table, slot, rank)
+    _list(table, k, ranks)
+
+
+@kernel
+def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
+    """Writes given[begin : begin + count], ranks below a degree no two of which are equal, to `ranks` in order."""
+    scale = _clear(table, count, degree)
+    for j in range(begin, begin + count):
+        rank = given[j]
+        slot = np.int64(np.float64(rank) * scale)
+        while table[slot] < rank:
+            slot += 1
+        _insert(table, slot, rank)
+    _list(table, count, ranks)
+
+
+@kernel
+def _clear(table: Int64s, count: int, degree: int) -> float:
+    """Frees the slots that so many ranks may need; returns how many slots a rank is wide."""
+    for slot in range(3 * count + 1):
+        table[slot] = FREE
+    return np.float64(2 * count) / np.float64(degree)
+
+
+@kernel
+def _insert(table: Int64s, slot: Number, rank: Number) -> None:
+    """Puts a rank into a slot, and moves the greater ones that follow."""
+    while rank != FREE:
+        other = table[slot]
+        table[slot] = rank
+        rank = other
+        slot += 1
+
+
+@kernel
+def _list(table: Int64s, count: int, ranks: Int64s) -> None:
+    """The ranks of a table in order."""
+    at, slot = 0, 0
+    while at < count:
+        ranks[at] = table[slot]
+        at += int(table[slot] != FREE)
+        slot += 1
+
+
+@kernel
+def draw_row(
+    key: np.uint64,
+    size: int,
+    words: Words,
+    before: Int64s,
+    spans: Int64s,
+    span: int,
+    table: Int64s,
+    positions: Int64s,
+) -> None:
+    """Draws `size` of a located row's edges, of which it has more; their positions ascend."""
+    draw_ranks_sorted(key, spans[span, DEGREE], size, table, positions)
+    first, kept, alive = spans[span, FIRST], spans[span, KEPT], spans[span, ALIVE]
+    second, rest = spans[span, SECOND], spans[span, REST]
+    if words.size == 0:
+        for j in range(size):
+            rank = positions[j]
+            positions[j] = first + rank if rank < alive else second + rank - alive
+        return
+    dead = live_before(words, before, first)
+    dead_second = live_before(words, before, second) if rest > 0 else np.int64(0)
+    for j in range(size):
+        rank = positions[j]
+        if rank < alive:
+            positions[j] = select_live(words, before, first, first + kept, dead + rank, first + rank)
+        else:
+            rank -= alive
+            positions[j] = select_live(words, before, second, second + rest, dead_second + rank, second + rank)
+
+
+@kernel
+def draw_best(
+    walk: WalkArrays,
+    key: np.uint64,
+    size: int,
+    spans: Int64s,
+    span: int,
+    places: Int64s,
+    scores: Words,
+    floats: Floats,
+    ties: Int64s,
+    heap: Int64s,
+    positions: Int64s,
+    bounds: Floats,
+) -> tuple[int, Number]:
+    """Draws the `size` edges of a located row that have the least scores under PRIORITY; their positions ascend.
+
+    Returns which of them has the greatest score, and the position of the edge that comes next; their scores go to
+    `bounds` [2]. -1 where no more edges than these have a weight.
+    """
+    count = int(list_spans(walk.rows.live.words, spans[span : span + 1], 1, places, np.int64(0)))
+    root, patch = walk.weight_root, walk.weight_patch
+    count = score_edges(PRIORITY, key, walk.id_root, walk.id_patch, root, patch, count, places, scores, floats, ties)
+    if count <= size:
+        return -1, np.int64(-1)
+    next_ = nth_smallest(scores, ties, count, size + 1, heap)
+    at = 0
+    last = -1
+    best = -1
+    for i in range(count):
+        if comes_first(scores, ties, i, next_):
+            positions[at] = places[i]
+            if best < 0 or comes_first(scores, ties, best, i):
+                best, last = i, at
+            at += 1
+    bounds[0] = floats[best]
+    bounds[1] = floats[next_]
+    return last, places[next_]
+
+
+@kernel
+def weight_at(root: Floats, patch: Floats, position: Number) -> float:
+    """The weight of the edge at a position, 1 where edges have none."""
+    if root.size + patch.size == 0:
+        return 1.0
+    weight: float = value_at(root, patch, position)
+    return weight

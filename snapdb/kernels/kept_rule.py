@@ -1,0 +1,101 @@
+"""How the edges of rows that serve many batches are drawn, and how likely each of them was under PRIORITY."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.drawn_rows import weight_at
+
+__all__ = ["KeptRule", "first_from", "weigh"]
+
+Number = int | np.int64
+Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+class KeptRule(NamedTuple):
+    """How the edges of one hop over one edge type are drawn."""
+
+    method: int
+    """FLOYD or PRIORITY."""
+    fanout: int
+    kept: int
+    """So many of the fanout come from the row."""
+    size: int
+    """So many edges has a row, fanout ≤ size; nodes that have no more of them have no row."""
+    above: int
+    """Nor have nodes that have no more than so many."""
+    whole: bool
+    """The row itself is delivered, no draw from it."""
+    pick: np.uint64
+    """The key of draws from rows, before a node is folded into it."""
+    fresh: np.uint64
+    """That of the draws besides."""
+
+
+@kernel
+def weigh(
+    rule: KeptRule,
+    root: Floats,
+    patch: Floats,
+    places: Int64s,
+    total: Number,
+    row: Int64s,
+    held: Number,
+    last: Number,
+    next_: Number,
+    bounds: Floats,
+    positions: Int64s,
+    begin: Number,
+    end: Number,
+    weights: Floats,
+) -> None:
+    """Horvitz-Thompson weights under PRIORITY: one over the chance of each edge, given the scores of the others.
+
+    `held` edges of the row are eligible, places[:total] are all that are. With that
+    chance an edge is in the row, and drawn from it or besides, or it is not, and drawn besides.
+    """
+    fanout, kept = rule.fanout, rule.kept
+    picks = min(np.int64(kept), held)
+    others = held - 1 + np.int64(_is_in(places, total, next_))
+    besides = _chance_besides(min(np.int64(kept), others), fanout, total)
+    joined = held + 1 - np.int64(_is_in(places, total, last))
+    now = _chance_besides(picks, fanout, total)
+    for e in range(begin, end):
+        p = positions[e]
+        inside = _is_in(row, held, p)
+        bound, some, all_ = (bounds[1], picks, held) if inside else (bounds[0], min(np.int64(kept), joined), joined)
+        chance = min(1.0, (weight_at(root, patch, p) * bound) * 2.0**-32)
+        share = some / all_
+        drawn = share + (1.0 - share) * _chance_besides(some, fanout, total)
+        weights[e] = 1.0 / (chance * drawn + (1.0 - chance) * (besides if inside else now))
+
+
+@kernel
+def _chance_besides(picks: Number, fanout: int, total: Number) -> float:
+    """How likely an edge that is not among the picks is drawn besides."""
+    return float((fanout - picks) / (total - picks)) if picks < fanout else 0.0
+
+
+@kernel
+def first_from(values: Int64s, count: Number, value: Number) -> Number:
+    """The place of the first of `count` ascending values that is not less."""
+    low, high = np.int64(0), np.int64(count)
+    while low < high:
+        middle = (low + high) >> 1
+        if values[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _is_in(values: Int64s, count: Number, value: Number) -> bool:
+    """Whether one of the first `count` ascending values is this one."""
+    place = first_from(values, count, value)
+    return bool(place < count and values[place] == value)

@@ -1,0 +1,181 @@
+"""Copies of rows that batches find by node: drawn rows, each of some round, and whole rows of the adjacency.
+
+They are read while a thread of the cache writes them. What is delivered is the same with them and without: whoever
+finds no row, a row of another round, or one that is being written, draws it anew or reads the adjacency.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.drawn_rows import RowKeys, row_parts, row_round
+from snapdb.kernels.intrinsics import fence_loads, load_first, prefetch
+from snapdb.kernels.spans import AHEAD, BLOCK
+
+__all__ = ["HEAD", "SEQUENCE", "TAG", "BaseRows", "CachedRows", "find_records", "is_torn", "load_kept", "record_width"]
+
+Number = int | np.int64
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+
+SEQUENCE, TAG, HEAD = 0, 1, 2
+"""Of a record: a number that is odd while the rest is written and that every writing makes greater; its round + 1, 0
+where it was never written; the first position."""
+TORN = -2
+"""Stands for a number of edges where a record was written to while it was read."""
+LINE = 64
+"""Bytes that come into the cache together."""
+HITS, MISSES, KEPT_EDGES, BASE_EDGES = range(4)
+"""What is counted: rows of which some edge came from the cache, other rows, edges from the cache, and from the base."""
+
+
+class CachedRows(NamedTuple):
+    """Drawn rows of one relation, one slot and one size."""
+
+    places: Int32s
+    """[nodes] the number of a node's record, -1: it has none. Set before batches see the rows; empty: no records."""
+    records: npt.NDArray[Any]
+    """[rows, width] int32, or int64 where positions or nodes do not fit: SEQUENCE, TAG, then `size` positions that
+    ascend, `size` neighbours, and under PRIORITY which of the row has the greatest score (-1: the row is everything)
+    and the position of the edge that came next."""
+    scores: npt.NDArray[np.float64]
+    """[rows, 2] under PRIORITY: the greatest score in the row, and that of the edge that came next; else [0, 2]."""
+
+
+class BaseRows(NamedTuple):
+    """Neighbours of whole physical rows, dead positions included."""
+
+    places: Int32s
+    """[nodes] the number of a node's row, -1: it has none (yet). Set last of all; empty: no rows."""
+    shifts: Int64s
+    """[rows, 2] what is taken from a physical position of the root, or of the patch, to find it in `neighbours`."""
+    neighbours: npt.NDArray[Any]
+    """Of the type of the adjacency's indices."""
+
+
+def record_width(size: int, weighted: bool) -> int:
+    """How many numbers the record of a row of `size` edges has, under PRIORITY where `weighted`."""
+    return HEAD + 2 * size + (2 if weighted else 0)
+
+
+@kernel
+def find_records(
+    keys: RowKeys, cached: CachedRows, frontier: Int64s, first: int, last: int, ahead: int, found: Int64s
+) -> None:
+    """Writes to found[i] the record of frontier[first + i], or -1 where none is of the wanted round, and its SEQUENCE.
+
+    Nodes up to frontier[ahead - 1] are asked for ahead of their time.
+    """
+    places, records = cached.places, cached.records
+    parts, rounds = row_parts(keys), keys.rounds
+    width, line = records.shape[1], LINE // records.itemsize
+    for i in range(first, last):
+        prefetch(places, frontier[min(i + AHEAD, ahead - 1)])
+        record = np.int64(places[frontier[i]]) if frontier[i] < places.size else np.int64(-1)
+        found[i - first, 0] = record
+        if record >= 0:
+            for part in range(record * width, (record + 1) * width, line):
+                prefetch(records, part)
+    for i in range(first, last):
+        record = found[i - first, 0]
+        if record < 0:
+            continue
+        sequence = np.int64(load_first(records, record * width + SEQUENCE))
+        tag = np.int64(records[record, TAG])
+        found[i - first, 1] = sequence
+        if sequence & 1 or tag != row_round(parts, rounds, frontier[i]) + 1:
+            found[i - first, 0] = -1
+
+
+@kernel
+def is_torn(records: npt.NDArray[Any], record: Number, sequence: Number) -> bool:
+    """Whether a record may have been written to since its SEQUENCE was this, so that what was read of it is void."""
+    fence_loads()
+    return bool(load_first(records, record * records.shape[1] + SEQUENCE) != sequence)
+
+
+@kernel
+def load_kept(
+    indices: npt.NDArray[Any],
+    tail: npt.NDArray[Any],
+    base: BaseRows,
+    frontier: Int64s,
+    sides: Int64s,
+    positions: Int64s,
+    begin: int,
+    end: int,
+    nodes: int,
+    neighbours: Int64s,
+    counts: Int64s,
+) -> bool:
+    """Writes the ids at physical positions to neighbours[begin:end] where it is negative; returns whether all are
+    0 ≤ id < nodes. They come from the base's copies, or from the adjacency. Edge e is of frontier[sides[e]].
+    """
+    places, shifts, copies = base.places, base.shifts, base.neighbours
+    held, copied = indices.size, np.empty(BLOCK, np.int64)
+    outside: bool | np.bool_ = False
+    read = np.int64(0)
+    side = sides[begin] if begin < end else np.int64(0)
+    hit: bool | np.bool_ = False
+    for first in range(begin, end, BLOCK):
+        last = min(first + BLOCK, end)
+        if places.size > 0:
+            _find_copies(places, shifts, held, frontier, sides, positions, neighbours, first, last, copied)
+        for e in range(first, last):
+            p = positions[e]
+            if neighbours[e] >= 0:
+                continue
+            if places.size > 0 and copied[e - first] >= 0:
+                prefetch(copies, copied[e - first])
+            elif p < held:
+                prefetch(indices, p)
+            else:
+                prefetch(tail, p - held)
+        for e in range(first, last):
+            p, node = positions[e], neighbours[e]
+            if sides[e] != side:
+                counts[HITS if hit else MISSES] += 1
+                side, hit = sides[e], False
+            if node < 0 and (places.size == 0 or copied[e - first] < 0):
+                node = np.int64(indices[p]) if p < held else np.int64(tail[p - held])
+                read += 1
+            else:
+                node = node if node >= 0 else np.int64(copies[copied[e - first]])
+                hit = True
+            outside |= (node < 0) | (node >= nodes)
+            neighbours[e] = node
+    if begin < end:
+        counts[HITS if hit else MISSES] += 1
+    counts[KEPT_EDGES] += end - begin - read
+    counts[BASE_EDGES] += read
+    return not outside
+
+
+@kernel
+def _find_copies(
+    places: Int32s,
+    shifts: Int64s,
+    held: int,
+    frontier: Int64s,
+    sides: Int64s,
+    positions: Int64s,
+    neighbours: Int64s,
+    first: int,
+    last: int,
+    copied: Int64s,
+) -> None:
+    """Writes where the base copies what stands at positions[first:last] to `copied`, -1 where it does not."""
+    for e in range(first, last):
+        prefetch(places, frontier[sides[e]])
+    for e in range(first, last):
+        row = np.int64(load_first(places, frontier[sides[e]])) if neighbours[e] < 0 else np.int64(-1)
+        copied[e - first] = row
+        prefetch(shifts, 2 * max(row, np.int64(0)))
+    for e in range(first, last):
+        row = copied[e - first]
+        if row >= 0:
+            copied[e - first] = positions[e] - shifts[row, 1 if positions[e] >= held else 0]

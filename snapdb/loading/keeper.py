@@ -1,0 +1,207 @@
+"""Keeping a stream's cache: one thread that draws ahead what batches will ask for, and tells how it goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import threading
+import warnings
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.forks import await_compiling
+from snapdb.loading.shelf import CacheSource, Loan
+from snapdb.sampling import Sampler, Seeds
+from snapdb.sampling.cache_plan import ALIGNMENT, choose_rows
+from snapdb.sampling.expected_visits import expected_visits
+from snapdb.sampling.kept import CacheReader
+from snapdb.sampling.rounds import Rounds
+from snapdb.sampling.row_cache import RowCache
+from snapdb.sampling.turns import next_pass
+from snapdb.storage.cache_reports import CacheReport, CacheStats, clear_reports, this_process, write_report
+from snapdb.storage.temporary import temporary_bytes
+
+__all__ = ["Keeper", "open_keeper"]
+
+_BACK = 128
+"""Batches begin side by side, and so a little out of order; one that is this far back begins another epoch."""
+_SECONDS = 1.0
+"""Between two reports."""
+
+
+class Keeper:
+    """The cache of a stream in one process. Threads share it."""
+
+    def __init__(
+        self, source: CacheSource, sampler: Sampler, node_counts: Mapping[str, int], seeds: Seeds, sharers: int
+    ) -> None:
+        self._owner = os.getpid()
+        self._filler = _Filler(source, source.shelf.lend(source.first, sharers), sampler, node_counts, seeds)
+        self._end = weakref.finalize(self, _end, self._filler, self._owner)
+        self._filler.start()
+
+    @property
+    def here(self) -> bool:
+        """Whether it is of this process; one that came here by a fork is filled by nobody."""
+        return os.getpid() == self._owner
+
+    @property
+    def reader(self) -> CacheReader:
+        """Where the sampler looks for rows."""
+        return self._filler.rows
+
+    def begin(self, batch: int, rounds: Rounds | None = None) -> None:
+        """Told when a batch is begun, by any thread; under SCOPE VISITED with the rounds of its rows."""
+        self._filler.begin(batch, rounds)
+
+    def stats(self) -> CacheStats:
+        """How far the cache is filled, and what it was good for since it was opened."""
+        return self._filler.stats()
+
+    def close(self) -> None:
+        """Ends the thread, and leaves the rows to the next stream: no batch may be under way. Does nothing twice."""
+        self._end()
+
+
+def open_keeper(
+    source: CacheSource, sampler: Any, node_counts: Mapping[str, int], seeds: Seeds, sharers: int = 1
+) -> Keeper | None:
+    """What keeps the cache of a sampler in this process; None: it has none, or draws by torch, which reads none.
+
+    Args:
+        node_counts: those of the view.
+        seeds: the stream's, from which it follows where batches come by.
+        sharers: how many processes share the cache's room.
+    """
+    if not source.caches or not isinstance(sampler, Sampler):
+        return None
+    await_compiling()  # DataLoader workers may be forked at any moment
+    return Keeper(source, sampler, node_counts, seeds, sharers)
+
+
+def _end(filler: _Filler, owner: int) -> None:
+    if os.getpid() == owner:
+        filler.end()
+
+
+class _ClosedError(Exception):
+    """The stream is closed, and nobody needs what the thread is doing."""
+
+
+class _Filler(threading.Thread):
+    """Makes the cache, and draws what is to be drawn until it is told to end."""
+
+    def __init__(
+        self, source: CacheSource, loan: Loan, sampler: Sampler, node_counts: Mapping[str, int], seeds: Seeds
+    ) -> None:
+        super().__init__(name="snapdb-cache", daemon=True)
+        self.rows = RowCache(sampler.spec, sampler.walks)
+        self._source, self._loan = source, loan
+        self._visits = partial(expected_visits, sampler.spec, sampler.walks, seeds, node_counts, self._check)
+        self._report_name = f"{loan.cache.id}-{source.shelf.stream()}"
+        self._reported: CacheStats | None = None
+        self._batch: int | None = None
+        self._rounds: Rounds | None = None
+        self._due = 0
+        self._woken = threading.Event()
+        self._ended = False
+        self._error: str | None = None
+
+    def begin(self, batch: int, rounds: Rounds | None) -> None:
+        now = self._batch
+        back = now is not None and batch < now - _BACK
+        if now is None or back or batch > now:
+            self._rounds, self._batch = rounds, batch
+            if back or batch >= self._due:
+                self._woken.set()
+
+    def stats(self) -> CacheStats:
+        return replace(self.rows.stats(self._batch), error=self._error)
+
+    def end(self) -> None:
+        """Once: ends the thread, tells the last of it, and leaves the rows."""
+        self._ended = True
+        self._woken.set()
+        if threading.current_thread() is not self:  # where garbage is collected on this very thread
+            self.join()
+        self._report(last=True)
+        self._source.shelf.take_back(self._loan, self.rows)
+
+    def run(self) -> None:
+        try:
+            self._open()
+            while True:
+                self._wait()
+                self._due = _or_never(next_pass(self.rows.spec.refresh, self._now()))
+                self.rows.fill(self._now, lambda: self._rounds, self._check)
+        except _ClosedError:
+            pass
+        except Exception as error:  # whatever it is, batches do not depend on it
+            self._fail(error)
+
+    def _open(self) -> None:
+        """Finds rows to hold: those of the last stream, where they serve, or those of most worth."""
+        shelf, spec, walks = self._source.shelf, self.rows.spec, self.rows.walks
+        before, self._loan = self._loan.rows, replace(self._loan, rows=None)
+        if before is None or not self.rows.inherit(before):
+            if before is not None:
+                before, self._loan = None, shelf.renew(self._loan)  # its bytes are needed
+            self.rows.build(choose_rows(spec, walks, self._loan.room, self._visits), self._allocate)
+        self._loan = shelf.settle(self._loan, self.rows.bytes)
+        if not self._source.home.read_only:
+            clear_reports(self._source.home, self._loan.cache.id)
+
+    def _allocate(self, size: int) -> npt.NDArray[np.uint8]:
+        cache, home = self._loan.cache, self._source.home
+        if cache.place == "FILE":
+            folder = Path(tempfile.gettempdir()) if home.read_only else home.path
+            return temporary_bytes(folder, size, f"cache {cache.name}", "create a smaller one")
+        memory = np.zeros(size + ALIGNMENT, np.uint8)
+        first = -memory.ctypes.data % ALIGNMENT
+        return memory[first : first + size]
+
+    def _wait(self) -> None:
+        """Until rows are to be drawn; tells meanwhile how it goes."""
+        self._report()
+        while not self._woken.wait(_SECONDS):
+            self._report()
+        self._woken.clear()
+        self._check()
+
+    def _now(self) -> int:
+        return self._batch or 0
+
+    def _check(self) -> None:
+        if self._ended:
+            raise _ClosedError
+
+    def _report(self, *, last: bool = False) -> None:
+        stats, home = self.stats(), self._source.home
+        if home.read_only or (stats == self._reported and not last):
+            return
+        cache, generation = self._loan.cache.id, self.rows.spec.generation
+        write_report(home, self._report_name, CacheReport(cache, this_process(), not last, generation, stats))
+        self._reported = stats
+
+    def _fail(self, error: Exception) -> None:
+        """Batches do without what is not there; that is told once."""
+        with suppress(Warning):  # where warnings are errors, this thread could only lose it
+            warnings.warn(
+                f"cache {self._loan.cache.name} is filled no further, and batches are made without: {error}",
+                RuntimeWarning,
+                stacklevel=1,
+            )
+        self._error = str(error)
+
+
+def _or_never(batch: int | None) -> int:
+    return sys.maxsize if batch is None else batch

@@ -1,0 +1,60 @@
+"""A stream's cache, kept in whichever process makes its batches."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from snapdb.loading.keeper import Keeper, open_keeper
+from snapdb.loading.shelf import CacheSource
+from snapdb.loading.worker import place_among_workers
+from snapdb.sampling import Seeds
+from snapdb.sampling.rounds import Rounds
+
+__all__ = ["Keeping"]
+
+
+class Keeping:
+    """Opens the cache with the first batch that a process makes; DataLoader workers share its room evenly."""
+
+    def __init__(self, source: CacheSource | None, sampler: Any, node_counts: Mapping[str, int], seeds: Seeds) -> None:
+        """`sampler` is one that was just opened, of either back end; None: nothing is kept."""
+        self._source, self._sampler, self._node_counts, self._seeds = source, sampler, node_counts, seeds
+        self._keeper: Keeper | None = None
+        self._guard = threading.Lock()
+
+    def begin(self, batch: int, rounds: Rounds | None = None) -> None:
+        """Told before a batch is sampled, by any thread; under SCOPE VISITED with the rounds of its rows."""
+        if self._source is None:
+            return
+        keeper = self._keeper
+        if keeper is None or not keeper.here:
+            keeper = self._opened(self._source)
+        if keeper is not None:
+            keeper.begin(batch, rounds)
+
+    def stats(self) -> dict[str, Any] | None:
+        """How far the cache is filled, and what it was good for; None: no batch of this process came by one."""
+        keeper = self._keeper
+        return None if keeper is None or not keeper.here else asdict(keeper.stats())
+
+    def close(self) -> None:
+        """Leaves the rows to the next stream; no batch may be under way."""
+        with self._guard:
+            keeper, self._keeper = self._keeper, None
+            if keeper is not None:
+                self._sampler.cache = None
+                keeper.close()
+
+    def _opened(self, source: CacheSource) -> Keeper | None:
+        with self._guard:
+            if self._keeper is None or not self._keeper.here:
+                _, workers = place_among_workers()
+                self._keeper = open_keeper(source, self._sampler, self._node_counts, self._seeds, workers)
+                if self._keeper is None:
+                    self._source = None  # its sampler reads none
+                else:
+                    self._sampler.cache = self._keeper.reader
+            return self._keeper

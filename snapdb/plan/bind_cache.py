@@ -1,0 +1,36 @@
+"""CREATE CACHE and REFRESH CACHE: where a named sampler's rows are kept, and which rows they are."""
+
+from __future__ import annotations
+
+from snapdb.plan.logical import CreateCachePlan, NothingPlan, Plan, RefreshCachePlan
+from snapdb.plan.names import check_own, find_cache, find_sampler
+from snapdb.plan.scope import Context
+from snapdb.sql.ast import CreateCache, RefreshCache
+from snapdb.storage.commit import author, now
+from snapdb.types import Cache
+
+__all__ = ["bind_create_cache", "bind_refresh_cache"]
+
+
+def bind_create_cache(statement: CreateCache, context: Context) -> Plan:
+    """The cache of a sampler; in memory, and as large as all rows, where nothing else is said."""
+    name, room = statement.name, statement.room
+    found = context.catalog.caches.get(name.text.lower())
+    if (there := check_own(statement, "cache", found)) is not None:
+        return NothingPlan(there)
+    cache = Cache(
+        id=0,
+        name=name.text,
+        sampler=find_sampler(context, statement.sampler).name,
+        place="MEMORY" if room is None else room.where,
+        room=None if room is None else room.bytes,
+        created=now(),
+        author=author(),
+    )
+    return CreateCachePlan(cache, found)
+
+
+def bind_refresh_cache(statement: RefreshCache, context: Context) -> RefreshCachePlan:
+    """The cache, and its sampler with the next generation of rows."""
+    cache = find_cache(context, statement.name)
+    return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)

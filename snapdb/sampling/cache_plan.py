@@ -1,0 +1,213 @@
+"""Which rows a cache holds: all that a sampler reads, or those by which batches save most reads for each byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.fill_rows import physical_lengths
+from snapdb.kernels.row_cache import record_width
+from snapdb.kernels.sample import EVERY
+from snapdb.kernels.scores import PRIORITY
+from snapdb.sampling.expected_visits import Visits
+from snapdb.sampling.rounds import RowTable, row_size, row_tables, slot_of
+from snapdb.sampling.walks import Walk, damaged
+from snapdb.types import SampleSpec
+
+__all__ = [
+    "ALIGNMENT",
+    "Array",
+    "Choice",
+    "Layout",
+    "aliased",
+    "choose_rows",
+    "draws_from",
+    "edges_read",
+    "layout_of",
+    "lengths_of",
+]
+
+Int64s = npt.NDArray[np.int64]
+Float64s = npt.NDArray[np.float64]
+
+ALIGNMENT = 64
+"""Where arrays begin among the cache's bytes."""
+
+
+class Array(NamedTuple):
+    """An array that is to be made."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def bytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+class Layout(NamedTuple):
+    """The arrays of a choice, in the order in which they lie."""
+
+    nodes: Array
+    places: Array
+    """Some more than there are nodes: snapshots grow when they are refreshed."""
+    rows: Array
+    """Of drawn rows their records, of whole ones their neighbours."""
+    facts: Array
+    """Of drawn rows their scores, of whole ones their shifts."""
+    starts: Array
+    """Of whole rows: where each begins among the neighbours, and the last one ends; else none."""
+
+    @property
+    def bytes(self) -> int:
+        """With what aligning them may take."""
+        return sum(array.bytes + -array.bytes % ALIGNMENT for array in self)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Nodes whose rows a cache holds: those that are drawn from a table, or whole ones where there is no table."""
+
+    walk: Walk
+    table: RowTable | None
+    nodes: Int64s
+    """They ascend."""
+    lengths: Int64s
+    """How many edges each row holds."""
+
+    def only(self, places: slice | npt.NDArray[np.bool_]) -> Choice:
+        """The same with some of its nodes."""
+        return Choice(self.walk, self.table, self.nodes[places], self.lengths[places])
+
+
+def layout_of(choice: Choice) -> Layout:
+    """The arrays that a choice takes."""
+    rows, many, table = choice.walk.arrays.rows, choice.nodes.size, choice.table
+    whole, real = np.dtype(np.int64), np.dtype(np.float64)
+    nodes, places = Array((many,), whole), Array((rows.nodes + rows.nodes // 16,), np.dtype(np.int32))
+    if table is None:
+        neighbours = Array((int(choice.lengths.sum()),), rows.indices.dtype)
+        return Layout(nodes, places, neighbours, Array((many, 2), whole), Array((many + 1,), whole))
+    weighted = choice.walk.method == PRIORITY
+    wide = rows.indices.size + rows.patch.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
+    records = Array((many, record_width(table.size, weighted)), np.dtype(np.int64 if wide else np.int32))
+    return Layout(nodes, places, records, Array((many if weighted else 0, 2), real), Array((0,), whole))
+
+
+def choose_rows(
+    spec: SampleSpec, walks: Sequence[Walk], room: int | None, visits: Callable[[], Visits]
+) -> tuple[Choice, ...]:
+    """What a cache of so many bytes holds; None: of as many as it takes.
+
+    Where all does not fit, each row is worth the edges that batches read of it, and costs its bytes. `visits` is then
+    asked how often batches come by.
+    """
+    found = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
+    if room is None or sum(layout_of(choice).bytes for choice in found) <= room:
+        return tuple(found)
+    known = visits()
+    return _best([(choice, _worth(spec, choice, known)) for choice in found], room)
+
+
+def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
+    """The rows that are drawn, table by table."""
+    for table in row_tables(spec, walks):
+        nodes = np.flatnonzero(table.walk.adjacency.degrees() > aliased(spec, table.size))
+        yield Choice(table.walk, table, nodes, np.full(nodes.size, table.size, np.int64))
+
+
+def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
+    """Those that batches read as they are: all without a refresh, else those of few edges."""
+    for walk in walks:
+        degrees = walk.adjacency.degrees()
+        most = max((_read_whole(spec, walk, hop) for hop in range(spec.hops)), default=0)
+        nodes = np.flatnonzero((degrees > 0) & (degrees <= most))
+        yield Choice(walk, None, nodes, lengths_of(walk)[nodes])
+
+
+def lengths_of(walk: Walk) -> Int64s:
+    """[nodes] how many positions each whole row takes.
+
+    Raises:
+        CorruptError: one leads out of its arrays.
+    """
+    lengths = np.empty(walk.arrays.rows.nodes, np.int64)
+    if not physical_lengths(walk.arrays.rows, lengths):
+        raise damaged(walk.relation)
+    return lengths
+
+
+def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
+    """Up to how many edges a node has whose neighbours a hop reads from its whole row."""
+    count = walk.count(hop)
+    if count in (0, EVERY) or spec.refresh is None:
+        return EVERY if count else 0
+    return aliased(spec, row_size(spec.refresh, walk.fanout, count))
+
+
+def aliased(spec: SampleSpec, size: int) -> int:
+    """Up to how many edges a node has instead of a row of this size."""
+    assert spec.refresh is not None
+    return max(size, spec.refresh.above)
+
+
+def _worth(spec: SampleSpec, choice: Choice, visits: Visits) -> Float64s:
+    """How many edges a batch reads of each of the rows, on average."""
+    found = np.zeros(choice.nodes.size)
+    for hop in range(spec.hops):
+        if choice.walk.count(hop):
+            found += visits[choice.walk.relation, hop][choice.nodes] * edges_read(spec, choice, hop)
+    return found
+
+
+def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:
+    """How many edges a hop reads of each of the rows when it comes by."""
+    count = choice.walk.count(hop)
+    if choice.table is None:
+        degrees = choice.walk.adjacency.degrees()[choice.nodes]
+        return np.minimum(degrees, count) * (degrees <= _read_whole(spec, choice.walk, hop))
+    kept = spec.refresh.kept(count) if spec.refresh is not None and draws_from(spec, choice.table, hop) else 0
+    return np.full(choice.nodes.size, kept)
+
+
+def draws_from(spec: SampleSpec, table: RowTable, hop: int) -> bool:
+    """Whether a hop draws from the rows of a table."""
+    count = table.walk.count(hop)
+    if spec.refresh is None or count in (0, EVERY):
+        return False
+    return (slot_of(spec, hop), row_size(spec.refresh, table.walk.fanout, count)) == (table.slot, table.size)
+
+
+def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...]:
+    """The rows of most worth for each byte, as many as fit."""
+    kept, left = [], room
+    for choice, worth in sorted(valued, key=lambda each: -float(each[1].sum())):
+        fixed = layout_of(choice.only(slice(0, 0))).bytes + len(Layout._fields) * ALIGNMENT
+        if fixed <= left:  # which nodes have a row must be told of all nodes
+            left -= fixed
+            kept.append((choice, worth, _row_bytes(choice)))
+    if not kept:
+        return ()
+    costs = np.concatenate([cost for _, _, cost in kept])
+    order = np.argsort(-np.concatenate([worth for _, worth, _ in kept]) / costs, kind="stable")
+    taken = np.zeros(costs.size, np.bool_)
+    taken[order[: np.searchsorted(np.cumsum(costs[order]), left, side="right")]] = True
+    bounds = np.cumsum([choice.nodes.size for choice, _, _ in kept])[:-1]
+    parts = zip(kept, np.split(taken, bounds), strict=True)
+    chosen = [choice.only(part & (worth > 0)) for (choice, worth, _), part in parts]
+    return tuple(choice for choice in chosen if choice.nodes.size)
+
+
+def _row_bytes(choice: Choice) -> Int64s:
+    """What each of the rows takes."""
+    empty = layout_of(choice.only(slice(0, 0)))
+    one = layout_of(choice.only(slice(0, 1)))
+    if choice.table is not None:
+        return np.full(choice.nodes.size, sum(a.bytes - b.bytes for a, b in zip(one, empty, strict=True)), np.int64)
+    item = empty.rows.dtype.itemsize
+    alike = sum(a.bytes - b.bytes for a, b in zip(one, empty, strict=True)) - one.rows.bytes
+    return alike + item * choice.lengths

@@ -1,0 +1,181 @@
+"""The arrays of the rows that a cache holds of one relation, and what of them stays good when a snapshot moves on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.changed_rows import mark_changed
+from snapdb.kernels.row_cache import TAG, BaseRows, CachedRows
+from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, layout_of, lengths_of
+from snapdb.sampling.rounds import RowTable
+from snapdb.sampling.walks import Walk, damaged
+from snapdb.storage.maps import same_values
+from snapdb.types import SampleSpec
+
+__all__ = ["HeldRows", "Span", "hold", "moved"]
+
+Int64s = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
+
+Span = tuple[int, int]
+"""Rows low ≤ number < high."""
+
+_LOST = 8
+"""A cache that would lose one of so many rows is filled anew, with others."""
+
+
+@dataclass(slots=True)
+class HeldRows:
+    """Row i is of nodes[i]. Drawn rows have a table."""
+
+    walk: Walk
+    table: RowTable | None
+    nodes: Int64s
+    places: npt.NDArray[np.int32]
+    rows: npt.NDArray[Any]
+    facts: npt.NDArray[Any]
+    starts: Int64s
+    spans: tuple[Span, ...]
+    """Drawn rows that are in use; whole rows that are still to be copied."""
+    filled: int = 0
+    """How many are there,"""
+    edges: int = 0
+    """and how many edges these hold."""
+
+    @property
+    def drawn(self) -> CachedRows:
+        """As kernels read drawn rows."""
+        return CachedRows(self.places, self.rows, self.facts)
+
+    @property
+    def whole(self) -> BaseRows:
+        """As kernels read whole ones."""
+        return BaseRows(self.places, self.facts, self.rows)
+
+    @property
+    def bytes(self) -> int:
+        """Of all its arrays."""
+        return sum(array.nbytes for array in (self.nodes, self.places, self.rows, self.facts, self.starts))
+
+    @property
+    def weighed(self) -> bool:
+        """Whether they were drawn by weight, under PRIORITY."""
+        return self.table is not None and self.facts.size > 0
+
+    @property
+    def tags(self) -> npt.NDArray[Any]:
+        """Of drawn rows: [rows] the round of each + 1; 0: it is not there."""
+        tags: npt.NDArray[Any] = self.rows[:, TAG]
+        return tags
+
+
+def hold(choices: Iterable[Choice], allocate: Callable[[int], Bytes]) -> tuple[HeldRows, ...]:
+    """Arrays for what was chosen, still empty, in so many zeros as `allocate` is asked for."""
+    layouts = [(choice, layout_of(choice)) for choice in choices]
+    memory = allocate(sum(layout.bytes for _, layout in layouts))
+    found = []
+    for choice, layout in layouts:
+        found.append(_held(choice, layout, memory[: layout.bytes]))
+        memory = memory[layout.bytes :]
+    return tuple(found)
+
+
+def _held(choice: Choice, layout: Layout, memory: Bytes) -> HeldRows:
+    parts = []
+    for array in layout:
+        parts.append(memory[: array.bytes].view(array.dtype).reshape(array.shape))
+        memory = memory[array.bytes + -array.bytes % ALIGNMENT :]
+    nodes, places, rows, facts, starts = parts
+    nodes[:] = choice.nodes
+    places[:] = -1
+    if choice.table is None:
+        np.cumsum(choice.lengths, out=starts[1:])
+    else:
+        places[nodes] = np.arange(nodes.size)
+    return HeldRows(choice.walk, choice.table, nodes, places, rows, facts, starts, ((0, nodes.size),))
+
+
+def moved(held: HeldRows, walk: Walk, spec: SampleSpec) -> HeldRows | None:
+    """The same rows for the same relation of another snapshot; those that are others there are to be filled anew.
+
+    None: none of them can stay, or too few. Nobody may be reading them.
+
+    Raises:
+        CorruptError: a row leads out of its arrays.
+    """
+    before, after = held.walk.arrays.rows, walk.arrays.rows
+    if not _same_root(held, walk) or not before.nodes <= after.nodes <= held.places.size:
+        return None
+    changed = _changed(held, walk)
+    if held.table is None:
+        return _moved_whole(held, walk, changed)
+    return _moved_drawn(held, held.table, walk, aliased(spec, held.table.size), changed)
+
+
+def _changed(held: HeldRows, walk: Walk) -> Bools:
+    """Which of the nodes have other edges now, or edges at other places."""
+    before, after, same_patch = held.walk.arrays.rows, walk.arrays.rows, _same_patch(held, walk)
+    changed = np.zeros(held.nodes.size, np.bool_)
+    parts = ((before.degrees, after.degrees), (before.live.words, after.live.words))
+    if same_patch and before.nodes == after.nodes and all(same_values(*pair) for pair in parts):
+        return changed  # the same snapshot
+    if not mark_changed(before, after, same_patch, held.nodes, changed):
+        raise damaged(walk.relation)
+    return changed
+
+
+def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
+    """Whole rows that are as long as they were are copied again; others have no room."""
+    held.places[held.nodes[changed]] = -1
+    there, lengths = held.places[held.nodes] >= 0, np.diff(held.starts)
+    lost = ~there & (lengths_of(walk)[held.nodes] != lengths)
+    if lost.sum() * _LOST > lost.size:
+        return None
+    filled, edges = int(there.sum()), int(lengths[there].sum())
+    return replace(held, walk=walk, spans=_spans(~(there | lost)), filled=filled, edges=edges)
+
+
+def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed: Bools) -> HeldRows | None:
+    """Drawn rows are drawn again; nodes that have few edges now have none any more."""
+    lost = walk.adjacency.degrees()[held.nodes] <= few
+    if lost.sum() * _LOST > lost.size:
+        return None
+    held.tags[changed] = 0
+    held.places[held.nodes] = np.where(lost, -1, np.arange(lost.size))
+    filled = int(np.count_nonzero(held.tags[~lost]))
+    table = table._replace(walk=walk)
+    return replace(held, walk=walk, table=table, spans=_spans(~lost), filled=filled, edges=filled * table.size)
+
+
+def _same_root(held: HeldRows, walk: Walk) -> bool:
+    """Whether positions in the root mean the same edges; of rows that were drawn by weight, of the same weights."""
+    one, other = held.walk.arrays, walk.arrays
+    pairs = [(one.rows.indptr, other.rows.indptr), (one.rows.indices, other.rows.indices)]
+    if held.weighed:
+        pairs += [(one.id_root, other.id_root), (one.weight_root, other.weight_root)]
+    return all(same_values(*pair) for pair in pairs)
+
+
+def _same_patch(held: HeldRows, walk: Walk) -> bool:
+    """The same of positions in the patch."""
+    one, other = held.walk.arrays, walk.arrays
+    pairs = [(one.rows.patch.indptr, other.rows.patch.indptr), (one.rows.patch.indices, other.rows.patch.indices)]
+    if held.weighed:
+        pairs += [(one.id_patch, other.id_patch), (one.weight_patch, other.weight_patch)]
+    return all(same_values(*pair) for pair in pairs)
+
+
+def _spans(wanted: Bools) -> tuple[Span, ...]:
+    """The stretches of wanted rows.
+
+    >>> _spans(np.array([True, True, False, True]))
+    ((0, 2), (3, 4))
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], wanted, [False]])))
+    return tuple(zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True))

@@ -1,0 +1,18 @@
+"""A relation for someone who goes through it once, from the first node to the last."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from snapdb.sampling.walks import Walk
+from snapdb.storage.maps import in_order
+
+__all__ = ["for_one_pass"]
+
+
+def for_one_pass(walk: Walk) -> Walk:
+    """The same relation, whose large files are read ahead: batches read them at random places."""
+    arrays, rows = walk.arrays, walk.arrays.rows
+    rows = rows._replace(indptr=in_order(rows.indptr), indices=in_order(rows.indices))
+    arrays = arrays._replace(rows=rows, id_root=in_order(arrays.id_root), weight_root=in_order(arrays.weight_root))
+    return replace(walk, arrays=arrays)

@@ -1,0 +1,98 @@
+"""Which rows batches draw from: one a node and slot, drawn anew with every round, which batches come by as they go.
+
+A slot is what row keys name: the hop, or EVERY_HOP where a node has one row for all hops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from math import floor
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.drawn_rows import RowKeys
+from snapdb.kernels.rng import fold_parts
+from snapdb.sampling.keys import EVERY_HOP, Domain
+from snapdb.sampling.walks import Walk
+from snapdb.types import Fanout, Relation, SampleSpec
+from snapdb.types.sampling import Refresh
+
+__all__ = ["Rounds", "RowKeys", "RowTable", "round_at", "row_keys", "row_size", "row_tables", "slot_of"]
+
+Rounds = Mapping[tuple[Relation, int], npt.NDArray[np.int32]]
+"""Under OTF SCOPE VISITED: (relation, slot) → [nodes] the round of each node's row."""
+
+NONE: npt.NDArray[np.int32] = np.empty(0, np.int32)
+
+
+class RowTable(NamedTuple):
+    """The rows of one size that a sampler draws from over one relation, at the hops that share a slot."""
+
+    walk: Walk
+    slot: int
+    size: int
+    """How many edges each row holds. Where a node has more, and more than the refresh's `above`, that is."""
+
+
+def slot_of(spec: SampleSpec, hop: int) -> int:
+    """What the keys of rows and phases name in a hop's place."""
+    shared = spec.reuse_hops or (spec.refresh is not None and spec.refresh.shared)
+    return EVERY_HOP if shared else hop
+
+
+def row_size(refresh: Refresh, fanout: Fanout, count: int) -> int:
+    """How many edges a row holds that a hop with a finite count draws from."""
+    return refresh.size(max(fanout.counts) if refresh.shared else count)
+
+
+def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
+    """The rows that a sampler draws from, relation by relation; none under FBL."""
+    refresh = spec.refresh
+    if refresh is None:
+        return ()
+    found = [
+        RowTable(walk, slot_of(spec, hop), row_size(refresh, walk.fanout, count))
+        for walk in walks
+        for hop, count in enumerate(walk.fanout.counts)
+        if count > 0
+    ]
+    return tuple({(table.walk.relation, *table[1:]): table for table in found}.values())
+
+
+def round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
+    """The round that a batch is in, and how much of it is over in units of 2^-32, by when some nodes' turns have come.
+
+    Under SCOPE VISITED, where nodes have rounds of their own, that in which all nodes begin.
+
+    >>> from fractions import Fraction
+    >>> round_at(Refresh("FCR", 50), 120)
+    (2, 0)
+    >>> round_at(Refresh("OTF", 4, share=Fraction("0.5")), 9)
+    (1, 536870912)
+    """
+    if refresh.visited:
+        return 0, 0
+    if refresh.every is None:
+        raise ValueError("REFRESH EVERY AUTO stands for no number of batches until a sampler is opened")
+    if refresh.strategy == "FCR":
+        return batch // refresh.every, 0
+    turned = floor(refresh.share * 2**32 + Fraction(1, 2))
+    return divmod(batch * turned // refresh.every, 2**32)
+
+
+def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds: Rounds | None = None) -> RowKeys:
+    """The keys of the rows that a batch of a sampler with a refresh draws from at one hop.
+
+    Under SCOPE VISITED each node's round is in `rounds`, 0 where there are none.
+    """
+    assert spec.refresh is not None
+    slot, kind = slot_of(spec, hop), relation.hash
+    whole, part = round_at(spec.refresh, batch)
+    stem = fold_parts(spec.seed, Domain.ROW, spec.generation)
+    now, later = (fold_parts(spec.seed, Domain.ROW, spec.generation, turn, slot, kind) for turn in (whole, whole + 1))
+    phase = fold_parts(spec.seed, Domain.PHASE, slot, kind)
+    own = NONE if rounds is None else rounds.get((relation, slot), NONE)
+    return RowKeys(now, later, phase, np.uint64(part), whole, stem, np.uint64(slot), np.uint64(kind), own)

@@ -1,0 +1,217 @@
+"""The rows of one stream's sampler in a cache: drawn or copied ahead of the batches that will ask for them.
+
+It is filled by one thread while others read. What is not there yet, or is of another round, they draw themselves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.rng import fold_each
+from snapdb.kernels.row_cache import BaseRows, CachedRows
+from snapdb.sampling.cache_plan import Choice
+from snapdb.sampling.held_rows import HeldRows, Span, hold, moved
+from snapdb.sampling.kept import fill_base, fill_rows
+from snapdb.sampling.keys import EVERY_HOP
+from snapdb.sampling.passes import for_one_pass
+from snapdb.sampling.rounds import Rounds, RowTable, row_keys
+from snapdb.sampling.scratch import Draft
+from snapdb.sampling.turns import ahead, begun
+from snapdb.sampling.walks import Walk
+from snapdb.storage.cache_reports import CacheStats
+from snapdb.types import Relation, SampleSpec
+
+__all__ = ["RowCache"]
+
+Int64s = npt.NDArray[np.int64]
+
+_ROWS = 1 << 12
+"""Drawn rows between two looks at whether to go on,"""
+_EDGES = 1 << 18
+"""and edges of whole rows."""
+_LOOKED_AT = 2048
+"""Rows of a table whose age is told."""
+
+
+class RowCache:
+    """What a sampler finds in place of drawing and reading. Empty until `build` or `inherit`."""
+
+    def __init__(self, spec: SampleSpec, walks: Sequence[Walk]) -> None:
+        self.spec, self.walks = spec, tuple(walks)
+        self.bytes = 0
+        self._held: tuple[HeldRows, ...] = ()
+        self._rows: dict[tuple[Relation, int, int], CachedRows] = {}
+        self._base: dict[Relation, BaseRows] = {}
+        self._draft = Draft()
+        self._guard = threading.RLock()
+        self._counts = np.zeros(4, np.int64)
+        self._passes = self._drawn = self._read = 0
+        self._seconds = 0.0
+
+    def rows(self, relation: Relation, slot: int, size: int) -> CachedRows | None:
+        return self._rows.get((relation, slot, size))
+
+    def base(self, relation: Relation) -> BaseRows | None:
+        return self._base.get(relation)
+
+    def count(self, counts: Int64s) -> None:
+        with self._guard:
+            self._counts += counts
+
+    def build(self, choices: Iterable[Choice], allocate: Callable[[int], npt.NDArray[np.uint8]]) -> None:
+        """Makes room for these rows, which `fill` then draws."""
+        self._hold(hold(choices, allocate))
+
+    def inherit(self, before: RowCache) -> bool:
+        """Takes the rows of another cache, which nobody reads any more, but those that are others here.
+
+        False: none of them can serve this sampler, or too few; `before` is then good for nothing.
+
+        Raises:
+            CorruptError: a row leads out of its arrays.
+        """
+        walks = {walk.relation: walk for walk in self.walks}
+        held = []
+        if _keyed(self.spec) != _keyed(before.spec):
+            return False
+        for rows in before._held:
+            walk = walks.get(rows.walk.relation)
+            kept = None if walk is None else moved(rows, walk, self.spec)
+            if kept is None:
+                return False
+            held.append(kept)
+        self._hold(tuple(held))
+        return bool(held)
+
+    def of_generation(self, generation: int) -> RowCache:
+        """The same room for drawn rows of another generation. Nobody may be reading this one, which is then empty."""
+        other = RowCache(replace(self.spec, generation=generation), self.walks)
+        for rows in self._held:
+            if rows.table is not None:
+                rows.tags[:] = 0
+                rows.filled = rows.edges = 0
+        other._hold(self._held)
+        self._hold(())
+        return other
+
+    def fill(self, now: Callable[[], int], rounds: Callable[[], Rounds | None], check: Callable[[], None]) -> None:
+        """Draws the rows that are not those of batch `now()`, from the first node to the last, and copies whole ones.
+
+        Only one thread may, while others read. `check` is called now and then; what it raises ends the work.
+
+        Raises:
+            CorruptError: a row leads out of its arrays.
+        """
+        started = time.perf_counter()
+        try:
+            for rows in self._held:
+                if rows.table is None:
+                    self._copy(rows, check)
+                else:
+                    self._draw(rows, rows.table, now, rounds, check)
+            self._passes += 1
+        finally:
+            self._seconds += time.perf_counter() - started
+
+    def _draw(
+        self,
+        rows: HeldRows,
+        table: RowTable,
+        now: Callable[[], int],
+        rounds: Callable[[], Rounds | None],
+        check: Callable[[], None],
+    ) -> None:
+        refresh = self.spec.refresh
+        assert refresh is not None
+        if refresh.strategy == "FCR" or rows.filled == 0:  # all of them, and so the whole topology
+            table = table._replace(walk=for_one_pass(table.walk))
+        hop = 0 if table.slot == EVERY_HOP else table.slot
+        for low, high in _steps(rows.spans, _ROWS):
+            check()
+            keys = row_keys(self.spec, table.walk.relation, hop, ahead(refresh, now()), rounds())
+            before = int(np.count_nonzero(rows.tags[low:high]))
+            done = fill_rows(table, keys, rows.nodes, low, high, rows.drawn, self._draft)
+            rows.filled += high - low - before
+            rows.edges = rows.filled * table.size
+            self._drawn += done.rows
+            self._read += done.edges * table.walk.arrays.rows.indices.itemsize
+
+    def _copy(self, rows: HeldRows, check: Callable[[], None]) -> None:
+        walk, spans = for_one_pass(rows.walk) if rows.spans else rows.walk, rows.spans
+        for low, high in _steps(spans, max(1, _EDGES * rows.nodes.size // max(1, rows.rows.size))):
+            check()
+            read = fill_base(walk, rows.nodes, rows.starts, low, high, rows.whole)
+            rows.spans = tuple((max(high, first), last) for first, last in spans if last > high)
+            rows.filled += high - low
+            rows.edges += read
+            self._read += read * rows.rows.itemsize
+
+    def stats(self, batch: int | None) -> CacheStats:
+        """How far it is filled, and what it was good for so far, as of a batch."""
+        with self._guard:
+            hits, misses, kept, read = self._counts.tolist()
+        item = max((walk.arrays.rows.indices.itemsize for walk in self.walks), default=0)
+        return CacheStats(
+            bytes=self.bytes,
+            rows=sum(rows.nodes.size for rows in self._held),
+            filled=sum(rows.filled for rows in self._held),
+            edges=sum(rows.edges for rows in self._held),
+            hits=hits,
+            misses=misses,
+            bytes_read=read * item + self._read,
+            bytes_filled=self._read,
+            bytes_saved=kept * item,
+            refills=self._passes,
+            drawn=self._drawn,
+            seconds=self._seconds,
+            age=None if batch is None else self._age(batch),
+            batch=batch,
+        )
+
+    def _age(self, batch: int) -> float | None:
+        """For how many batches drawn rows have been the same, on average over some of them."""
+        total = many = 0.0
+        for rows in self._held:
+            if rows.table is None or not rows.filled:
+                continue
+            some = slice(None, None, -(-rows.nodes.size // _LOOKED_AT))
+            tags, nodes = rows.tags[some].astype(np.int64), rows.nodes[some]
+            there = (tags > 0) & (rows.places[nodes] >= 0)
+            total += rows.filled * self._mean_age(rows.table, nodes[there], tags[there] - 1, batch)
+            many += rows.filled
+        return total / many if many else None
+
+    def _mean_age(self, table: RowTable, nodes: Int64s, rounds: Int64s, batch: int) -> float:
+        refresh = self.spec.refresh
+        assert refresh is not None
+        hop = 0 if table.slot == EVERY_HOP else table.slot
+        phase = row_keys(self.spec, table.walk.relation, hop, 0).phase
+        since = begun(refresh, rounds, fold_each(phase, nodes) >> np.uint64(32))
+        return float(np.maximum(batch - since, 0.0).mean()) if since.size else 0.0
+
+    def _hold(self, held: tuple[HeldRows, ...]) -> None:
+        self._held = held
+        self.bytes = sum(rows.bytes for rows in held)
+        self._base = {rows.walk.relation: rows.whole for rows in held if rows.table is None}
+        tables = [(rows.table, rows.drawn) for rows in held if rows.table is not None]
+        self._rows = {(table.walk.relation, table.slot, table.size): drawn for table, drawn in tables}
+
+
+def _keyed(spec: SampleSpec) -> tuple[object, ...]:
+    """What the bits of drawn rows depend on besides the snapshot; nothing where all rows are whole."""
+    if spec.refresh is None:
+        return ()
+    return spec.seed, spec.generation, spec.refresh, spec.drawing, spec.reuse_hops
+
+
+def _steps(spans: Iterable[Span], size: int) -> Iterator[Span]:
+    """The spans in pieces of at most so many rows."""
+    for first, last in spans:
+        for low in range(first, last, size):
+            yield low, min(low + size, last)
