@@ -290,7 +290,7 @@ def link_batch(edges: EdgeList, chosen: Ints) -> tuple[Entry, npt.NDArray[np.boo
 @every_mode
 def test_statement_17_seed_edges_are_never_delivered(mode: Refresh | None) -> None:
     """Of 10,000 seed edges none, and none back, is delivered to its batch; of the others a node gets its fanout."""
-    graph, rng = society(PEOPLE, 12), np.random.default_rng(7)
+    graph, rng = society(PEOPLE, 30), np.random.default_rng(7)
     edges = graph.edges[KNOWS]
     knows = np.zeros((PEOPLE, PEOPLE), np.bool_)
     knows[edges.destination, edges.source] = True

@@ -482,9 +482,10 @@ def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Pat
         keeper = keep_until_it_fails(source_of(home_of(tmp_path)), sampler)
     keeper.begin(0)
     assert_equal(sampler.sample(entry, 0, sampler.scratch()), expected)
+    until(lambda: any("damaged" in str(report.stats.error) for report in read_reports(home_of(tmp_path))))
     keeper.close()
     (report,) = read_reports(home_of(tmp_path))
-    assert "damaged" in str(report.stats.error)
+    assert (report.open, "damaged" in str(report.stats.error)) == (False, True)
 
 
 def in_child(keeper: Keeper, source: CacheSource, sampler: Sampler, queue: multiprocessing.Queue[bool]) -> None:

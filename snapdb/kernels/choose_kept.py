@@ -1,4 +1,4 @@
-"""Draws from rows that serve many batches: some edges from a node's row, the rest from its other eligible edges.
+"""Draws from rows that serve many batches, where more than ranks decides: time, exclusions, or weights.
 
 A row comes from a cache, or is drawn on the spot: both give the same. Where nothing but the row decides, because the
 whole fanout comes from it and all of its edges are eligible, a row of the cache is all that is read.
@@ -12,25 +12,23 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.kernels.choose_listed import DraftArrays
-from snapdb.kernels.choose_ranks import draw_ranks, place_ranks
+from snapdb.kernels.choose_ranks import draw_ranks
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.drawn_rows import RowKeys, weight_at
 from snapdb.kernels.eligible import LISTED, TOTAL, Moments, Pairs, WalkArrays
 from snapdb.kernels.eligible_windows import find_windows
-from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.kept_rows import draw_apart
 from snapdb.kernels.kept_rule import KeptRule
 from snapdb.kernels.rng import fold
 from snapdb.kernels.row_cache import (
     HEAD,
-    HITS,
-    KEPT_EDGES,
     TORN,
     BaseRows,
     CachedRows,
     find_records,
     is_torn,
     load_kept,
+    take_recorded,
 )
 from snapdb.kernels.scores import FLOYD, PRIORITY
 from snapdb.kernels.spans import BLOCK, DEGREE
@@ -53,10 +51,10 @@ def draw_kept(
     cached: CachedRows,
     base: BaseRows,
     frontier: Int64s,
-    trees: Int64s,
     low: int,
     high: int,
     limit: int,
+    trees: Int64s,
     draft: DraftArrays,
     edges: int,
     counts: Int64s,
@@ -68,11 +66,9 @@ def draw_kept(
     """
     spans, windows, sides = draft.spans, draft.windows, draft.sides
     indices, tail, neighbours, positions = walk.rows.indices, walk.rows.patch.indices, draft.neighbours, draft.positions
-    found, runs = np.empty((BLOCK, 2), np.int64), np.empty((BLOCK, 2), np.int64)
-    apart, who = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    found, apart, who = np.empty((BLOCK, 2), np.int64), np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
     owners = np.empty(BLOCK if trees.size > 0 else 0, np.int64)
-    words, before = walk.rows.live.words, walk.rows.live.before
-    alone = rule.kept == rule.fanout and moments.high.size == 0 and pairs.far.size == 0
+    alone = rule.method == PRIORITY and rule.kept == rule.fanout and moments.high.size == 0 and pairs.far.size == 0
     first = low
     while first < high:
         last, begin = min(first + BLOCK, high), edges
@@ -84,66 +80,22 @@ def draw_kept(
         room += (last - first - count) * rule.fanout
         if edges + room > sides.size or longest > draft.places.size:
             return first, edges, edges + room, longest
-        i, parts = first, 0
-        while i < last:
-            i, edges, parts = _draw_alone(
-                rule,
-                alone and rule.method != PRIORITY,
-                cached.records,
-                cached.scores,
-                walk.weight_root,
-                walk.weight_patch,
-                indices,
-                words,
-                before,
-                spans,
-                windows,
-                runs,
-                parts,
-                frontier,
-                first,
-                i,
-                last,
-                found,
-                apart,
-                positions,
-                sides,
-                neighbours,
-                draft.weights,
-                limit,
-                edges,
-            )
-            if edges < 0 or i == last:
-                break
-            runs[parts, 0] = edges
-            i, edges = draw_apart(
-                walk, moments, pairs, keys, rule, cached, frontier, trees, first, i, last, found, apart, draft, edges
-            )
-            if edges < 0:
-                break
-            runs[parts, 1] = edges
-            parts += 1
+        i = first
+        while i < last and edges >= 0:
+            i, edges = _draw_alone(
+                rule, cached.records, cached.scores, walk.weight_root, walk.weight_patch, indices, frontier, first, i,
+                last, found, apart, positions, sides, neighbours, draft.weights, limit, edges,
+            )  # fmt: skip
+            if edges >= 0 and i < last:
+                i, edges = draw_apart(
+                    walk, moments, pairs, keys, rule, cached, frontier, trees, first, i, last, found, apart, draft, edges
+                )
         if edges == TORN:  # all over again
             edges = begin
             continue
-        counts[HITS] += last - first - count
-        counts[KEPT_EDGES] += (last - first - count) * rule.fanout
-        for part in range(parts if edges >= 0 else 0):
-            if not load_kept(
-                indices,
-                tail,
-                base,
-                frontier,
-                sides,
-                positions,
-                runs[part, 0],
-                runs[part, 1],
-                limit,
-                neighbours,
-                counts,
-            ):
-                edges = -1
-        if edges < 0:
+        if edges < 0 or not load_kept(
+            indices, tail, base, frontier, sides, positions, begin, edges, limit, neighbours, counts
+        ):
             return -1, edges, 0, 0
         first = last
     return high, edges, 0, 0
@@ -168,7 +120,7 @@ def _set_apart(
     count = 0
     for i in range(first, last):
         record = found[i - first, 0]
-        if alone and record >= 0 and not (rule.method == PRIORITY and records[record, everything] < 0):
+        if alone and record >= 0 and records[record, everything] >= 0:
             apart[i - first] = -1
             continue
         apart[i - first] = count
@@ -197,18 +149,11 @@ def _needed(windows: Int64s, spans: Int64s, count: int, rule: KeptRule) -> tuple
 @kernel
 def _draw_alone(
     rule: KeptRule,
-    ranked: bool,
     records: npt.NDArray[Any],
     scores: Floats,
     root: Floats,
     patch: Floats,
     indices: npt.NDArray[Any],
-    words: Words,
-    before: Int64s,
-    spans: Int64s,
-    windows: Int64s,
-    runs: Int64s,
-    parts: int,
     frontier: Int64s,
     first: int,
     i: int,
@@ -221,51 +166,26 @@ def _draw_alone(
     weights: Floats,
     limit: int,
     edges: int,
-) -> tuple[int, int, int]:
-    """Draws rows from number i on by their records alone or, where `ranked`, as ranks of rows that are everything.
-
-    It stops before the first that is neither, or with -1 edges, or TORN. What is drawn as ranks is written to `runs`,
-    for its neighbours are still to be read; the last number counts them.
+) -> tuple[int, int]:
+    """Draws rows from number i on by their records alone, up to the first that is apart; or -1 edges, or TORN.
 
     Arrays are handed over one by one, once for many rows: numba counts references to every array of a tuple.
     """
     size, picks = rule.size, rule.fanout
-    pick, whole, weighted = rule.pick, rule.whole, rule.method == PRIORITY
-    inside, everything = np.float64(picks) / np.float64(size), max(size, rule.above)
-    outside: bool | np.bool_ = False
-    while i < last:
-        span, record, sequence, begin = apart[i - first], found[i - first, 0], found[i - first, 1], edges
-        if span >= 0:
-            if not ranked or spans[span, DEGREE] > everything:
-                break
-            total = windows[span, TOTAL]
-            edges += min(total, np.int64(picks))
-            draw_ranks(FLOYD, fold(pick, np.uint64(frontier[i])), 0, total, picks, indices, positions, begin)
-            place_ranks(words, before, windows, span, positions, begin, edges)
-            for e in range(begin, edges):
-                prefetch(indices, positions[e])
-                sides[e], neighbours[e] = i, -1
-            runs[parts, 0], runs[parts, 1] = begin, edges
-            parts += 1
-            i += 1
-            continue
+    inside = np.float64(picks) / np.float64(size)
+    while i < last and apart[i - first] < 0:
+        record, begin = found[i - first, 0], edges
         edges += picks
-        if whole:
-            for j in range(size):
-                positions[begin + j] = j
-        else:
-            draw_ranks(FLOYD, fold(pick, np.uint64(frontier[i])), 0, size, picks, indices, positions, begin)
+        draw_ranks(FLOYD, fold(rule.pick, np.uint64(frontier[i])), 0, size, picks, indices, positions, begin)
+        sound = take_recorded(records, record, size, limit, positions, neighbours, begin, edges)
+        bound = scores[record, 1]
+        if is_torn(records, record, found[i - first, 1]):
+            return i, TORN
+        if not sound:
+            return i, -1
         for e in range(begin, edges):
-            place = HEAD + positions[e]
-            neighbour = np.int64(records[record, place + size])
-            outside |= (neighbour < 0) | (neighbour >= limit)
-            positions[e], neighbours[e], sides[e] = records[record, place], neighbour, i
-        bound = scores[record, 1] if weighted else 0.0
-        if is_torn(records, record, sequence):
-            return i, TORN, parts
-        if weighted:
-            for e in range(begin, edges):
-                chance = min(1.0, (weight_at(root, patch, positions[e]) * bound) * 2.0**-32)
-                weights[e] = 1.0 / (chance * inside)
+            sides[e] = i
+            chance = min(1.0, (weight_at(root, patch, positions[e]) * bound) * 2.0**-32)
+            weights[e] = 1.0 / (chance * inside)
         i += 1
-    return i, -1 if outside else edges, parts
+    return i, edges

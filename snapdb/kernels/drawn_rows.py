@@ -7,19 +7,22 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.bits import live_before, select_live
+from snapdb.kernels.bits import last_zeros, live_before, select_live
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import WalkArrays, value_at
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import PRIORITY, score_edges
 from snapdb.kernels.select import comes_first, nth_smallest
-from snapdb.kernels.spans import ALIVE, DEGREE, FIRST, KEPT, REST, SECOND, list_spans
+from snapdb.kernels.spans import ALIVE, FIRST, KEPT, REST, SECOND, list_spans
 
 __all__ = [
+    "FREE",
     "RowKeys",
+    "RowParts",
     "draw_best",
     "draw_ranks_sorted",
-    "draw_row",
+    "place_row",
+    "rank_in",
     "row_key",
     "row_parts",
     "row_round",
@@ -112,9 +115,19 @@ def table_size(count: int) -> int:
 def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks: Int64s) -> None:
     """Floyd's k of more than k ranks, ascending.
 
-    A table holds those that are chosen: a rank's first slot grows with it, and slots ascend, so that a look from there
-    on tells whether it is in, where it goes, and in the end the order of all.
+    A table holds those that are chosen: a bit for each rank where these are few. Else a rank's first slot grows with
+    it, and slots ascend, so that a look from there on tells whether it is in, where it goes, and in the end the order
+    of all.
     """
+    if degree <= 64 * k:
+        _clear_bits(table, degree)
+        for j in range(k):
+            top = np.int64(degree - k + j + 1)
+            rank = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
+            rank = top - 1 if (table[rank >> 6] >> (rank & 63)) & 1 else rank
+            table[rank >> 6] |= np.int64(1) << (rank & 63)
+        _list_bits(table, degree, ranks)
+        return
     scale = _clear(table, k, degree)
     for j in range(k):
         top = np.int64(degree - k + j + 1)
@@ -134,6 +147,12 @@ def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks:
 @kernel
 def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
     """Writes given[begin : begin + count], ranks below a degree no two of which are equal, to `ranks` in order."""
+    if degree <= 64 * count:
+        _clear_bits(table, degree)
+        for j in range(begin, begin + count):
+            table[given[j] >> 6] |= np.int64(1) << (given[j] & 63)
+        _list_bits(table, degree, ranks)
+        return
     scale = _clear(table, count, degree)
     for j in range(begin, begin + count):
         rank = given[j]
@@ -142,6 +161,25 @@ def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s
             slot += 1
         _insert(table, slot, rank)
     _list(table, count, ranks)
+
+
+@kernel
+def _clear_bits(table: Int64s, degree: int) -> None:
+    """Clears the bits of so many ranks."""
+    for word in range((degree + 63) >> 6):
+        table[word] = 0
+
+
+@kernel
+def _list_bits(table: Int64s, degree: int, ranks: Int64s) -> None:
+    """The ranks whose bits are set, in order."""
+    at = 0
+    for place in range((degree + 63) >> 6):
+        word = np.uint64(table[place])
+        while word != np.uint64(0):
+            ranks[at] = (place << 6) + last_zeros(word)
+            word &= word - np.uint64(1)
+            at += 1
 
 
 @kernel
@@ -173,34 +211,43 @@ def _list(table: Int64s, count: int, ranks: Int64s) -> None:
 
 
 @kernel
-def draw_row(
-    key: np.uint64,
-    size: int,
-    words: Words,
-    before: Int64s,
-    spans: Int64s,
-    span: int,
-    table: Int64s,
-    positions: Int64s,
-) -> None:
-    """Draws `size` of a located row's edges, of which it has more; their positions ascend."""
-    draw_ranks_sorted(key, spans[span, DEGREE], size, table, positions)
+def place_row(words: Words, before: Int64s, spans: Int64s, span: int, positions: Int64s, begin: int, end: int) -> None:
+    """Turns ranks in a located row into positions."""
     first, kept, alive = spans[span, FIRST], spans[span, KEPT], spans[span, ALIVE]
     second, rest = spans[span, SECOND], spans[span, REST]
+    if alive == kept and rest == 0:
+        for e in range(begin, end):
+            positions[e] += first
+        return
     if words.size == 0:
-        for j in range(size):
-            rank = positions[j]
-            positions[j] = first + rank if rank < alive else second + rank - alive
+        for e in range(begin, end):
+            positions[e] += first if positions[e] < alive else second - alive
         return
     dead = live_before(words, before, first)
     dead_second = live_before(words, before, second) if rest > 0 else np.int64(0)
-    for j in range(size):
-        rank = positions[j]
+    for e in range(begin, end):
+        rank = positions[e]
         if rank < alive:
-            positions[j] = select_live(words, before, first, first + kept, dead + rank, first + rank)
+            positions[e] = select_live(words, before, first, first + kept, dead + rank, first + rank)
         else:
             rank -= alive
-            positions[j] = select_live(words, before, second, second + rest, dead_second + rank, second + rank)
+            positions[e] = select_live(words, before, second, second + rest, dead_second + rank, second + rank)
+
+
+@kernel
+def rank_in(words: Words, before: Int64s, spans: Int64s, span: int, position: Number) -> Number:
+    """Which of a located row's edges stands at a position; -1: none."""
+    first, second, start = spans[span, FIRST], spans[span, SECOND], np.int64(-1)
+    rank: Number = np.int64(-1)
+    if position >= first and position - first < spans[span, KEPT]:
+        start, rank = first, np.int64(0)
+    elif position >= second and position - second < spans[span, REST]:
+        start, rank = second, spans[span, ALIVE]
+    if rank < 0:
+        return rank
+    if words.size == 0:
+        return rank + position - start
+    return rank + live_before(words, before, position) - live_before(words, before, start)
 
 
 @kernel

@@ -13,7 +13,16 @@ import numpy.typing as npt
 
 from snapdb.kernels.choose_listed import DraftArrays
 from snapdb.kernels.compiled import kernel
-from snapdb.kernels.drawn_rows import RowKeys, draw_best, draw_row, row_key, row_parts, row_round, table_size
+from snapdb.kernels.drawn_rows import (
+    RowKeys,
+    draw_best,
+    draw_ranks_sorted,
+    place_row,
+    row_key,
+    row_parts,
+    row_round,
+    table_size,
+)
 from snapdb.kernels.eligible import WalkArrays, value_at
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import fence_stores, prefetch, store_last
@@ -92,7 +101,8 @@ def fill_rows(
                 )
                 read += spans[span, DEGREE]
             else:
-                draw_row(key, size, words, before, spans, span, table, row)
+                draw_ranks_sorted(key, spans[span, DEGREE], size, table, row)
+                place_row(words, before, spans, span, row, 0, size)
                 read += size
             _write(indices, tail, row, size, method == PRIORITY, best, next_, bounds, records, scores, record, wanted)
             drawn += 1

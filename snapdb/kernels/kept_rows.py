@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -12,7 +14,8 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.drawn_rows import (
     RowKeys,
     draw_best,
-    draw_row,
+    draw_ranks_sorted,
+    place_row,
     row_key,
     row_parts,
     row_round,
@@ -34,7 +37,7 @@ from snapdb.kernels.eligible import (
     list_row,
 )
 from snapdb.kernels.intrinsics import prefetch
-from snapdb.kernels.kept_rule import KeptRule, first_from, weigh
+from snapdb.kernels.kept_rule import KeptRule, first_from, pass_over, weigh
 from snapdb.kernels.rng import fold
 from snapdb.kernels.row_cache import HEAD, TORN, CachedRows, is_torn
 from snapdb.kernels.scores import FLOYD, PRIORITY
@@ -49,7 +52,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @kernel
-def draw_apart(  # noqa: PLR0912, PLR0915 -- calls cost more than the cases, and tuples of arrays more than calls
+def draw_apart(
     walk: WalkArrays,
     moments: Moments,
     pairs: Pairs,
@@ -68,122 +71,202 @@ def draw_apart(  # noqa: PLR0912, PLR0915 -- calls cost more than the cases, and
 ) -> tuple[int, int]:
     """Draws rows from number i on, up to the first that is not apart; or -1 edges (damaged), or TORN."""
     spans, windows, places, ordinals = draft.spans, draft.windows, draft.places, moments.ordinals
-    positions, sides, neighbours, weights = draft.positions, draft.sides, draft.neighbours, draft.weights
-    scores, floats, ties, heap = draft.scores, draft.floats, draft.ties, draft.heap
+    positions, neighbours, weights, records = draft.positions, draft.neighbours, draft.weights, cached.records
     words, before, indices = walk.rows.live.words, walk.rows.live.before, walk.rows.indices
-    root, patch, records, bars = walk.weight_root, walk.weight_patch, cached.records, cached.scores
-    fanout, size, weighted = rule.fanout, rule.size, rule.method == PRIORITY
-    parts, rounds = row_parts(keys), keys.rounds
-    row, ids, chosen = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64)
-    table, bounds = np.empty(table_size(size), np.int64), np.zeros(2, np.float64)
+    root, patch, weighted, everything = walk.weight_root, walk.weight_patch, rule.method == PRIORITY, _most(rule)
+    parts, rounds, bounds = row_parts(keys), keys.rounds, np.zeros(2, np.float64)
+    row, ids, chosen = np.empty(rule.size, np.int64), np.empty(rule.size, np.int64), np.empty(rule.size, np.int64)
+    table = np.empty(table_size(rule.size), np.int64)
     while i < last and apart[i - first] >= 0:
-        span, node, tree = apart[i - first], frontier[i], trees[i] if trees.size > 0 else np.int64(0)
-        total, listed, begin = windows[span, TOTAL], windows[span, LISTED] != 0, edges
-        degree, record, all_ = spans[span, DEGREE], found[i - first, 0], True
+        span, node, tree, begin = apart[i - first], frontier[i], trees[i] if trees.size > 0 else np.int64(0), edges
+        total, listed = windows[span, TOTAL], windows[span, LISTED] != 0
         best: Number = np.int64(-1)
         next_: Number = np.int64(-1)
-        straight = False
         if listed:
             total = np.int64(list_row(walk, moments, pairs, tree, windows, span, places))
             if total < 0:
                 return i, -1
-        if total > fanout and degree > max(size, rule.above):
-            all_ = False
-            straight = record >= 0 and total == degree and not listed and not weighted
-            if record >= 0 and not straight:
-                for j in range(size):
-                    row[j], ids[j] = records[record, HEAD + j], records[record, HEAD + size + j]
-                if weighted:
-                    best = np.int64(records[record, HEAD + 2 * size])
-                    next_ = np.int64(records[record, HEAD + 2 * size + 1])
-                    bounds[0], bounds[1] = bars[record, 0], bars[record, 1]
-                if is_torn(records, record, found[i - first, 1]):
-                    return i, TORN
-            elif record < 0:
-                key = row_key(parts, row_round(parts, rounds, node), node)
-                if weighted:
-                    best, next_ = draw_best(
-                        walk, key, size, spans, span, places, scores, floats, ties, heap, row, bounds
-                    )
-                else:
-                    draw_row(key, size, words, before, spans, span, table, row)
-                for j in range(size):
-                    ids[j] = -1
-            if weighted:
-                all_ = bool(best < 0)
-                best = row[max(best, np.int64(0))]
-        if total > fanout and weighted:
-            if listed:
-                list_row(walk, moments, pairs, tree, windows, span, places)
-            else:
-                list_live(words, windows, span, places)
-            total, listed = _drop_weightless(root, patch, places, total), True
-        edges += min(total, fanout)
-        held, picks = total, min(total, np.int64(rule.kept))
-        if total <= fanout:
-            all_, picks = True, total
-            for j in range(total):
-                positions[begin + j] = j
-        elif all_:
-            draw_ranks(FLOYD, _key_of(rule.pick, node, ordinals, tree), 0, total, picks, indices, positions, begin)
-        else:
-            if listed:
-                held = _meet_listed(places, total, row, ids)
-            elif total < degree:
-                held = _meet_stretches(windows, span, row, ids)
-            else:
-                held = np.int64(size)
-            picks = held if rule.whole else min(np.int64(rule.kept), held)
-            if rule.whole:
-                for j in range(held):
-                    positions[begin + j] = j
-            else:
-                draw_ranks(FLOYD, _key_of(rule.pick, node, ordinals, tree), 0, held, picks, indices, positions, begin)
-        middle = begin + picks
-        if straight:
-            for e in range(begin, middle):
-                place = HEAD + positions[e]
-                positions[e], neighbours[e] = records[record, place], records[record, place + size]
+        every = bool(total <= rule.fanout or spans[span, DEGREE] <= everything)
+        if not every and found[i - first, 0] >= 0:
+            record = found[i - first, 0]
+            best, next_ = _read_record(records, cached.scores, record, weighted, row, ids, bounds)
             if is_torn(records, record, found[i - first, 1]):
                 return i, TORN
-        elif not all_:
-            for e in range(begin, middle):
-                positions[e], neighbours[e] = row[positions[e]], ids[positions[e]]
-        if middle < edges:
-            for j in range(picks):
-                pick = positions[begin + j]
-                if all_:
-                    chosen[j] = pick
-                elif listed:
-                    chosen[j] = first_from(places, total, pick)
-                else:
-                    chosen[j] = _rank_of(words, before, windows, span, pick)
-            if picks > 0:
-                sort_ranks(chosen, 0, picks, total, table, chosen)
-            fresh = _key_of(rule.fresh, node, ordinals, tree)
-            draw_ranks(FLOYD, fresh, 0, total - picks, fanout - picks, indices, positions, middle)
-            _pass_over(chosen, picks, positions, middle, edges)
-        if all_:
-            middle = begin
-        for e in range(middle, edges):
-            neighbours[e] = -1
-        if listed:
-            for e in range(middle, edges):
-                positions[e] = places[positions[e]]
-        else:
-            place_ranks(words, before, windows, span, positions, middle, edges)
-        for e in range(middle, edges):
-            prefetch(indices, positions[e])
-        if weighted and total <= fanout:
-            weights[begin:edges] = 1.0
-        elif weighted and all_:
-            weights[begin:edges] = 1.0 / (fanout / total)
-        elif weighted:
+        elif not every:
+            key = row_key(parts, row_round(parts, rounds, node), node)
+            best, next_ = _draw_row(walk, weighted, key, rule.size, spans, span, table, draft, row, ids, bounds)
+        if weighted:
+            every |= bool(best < 0)
+            best = row[best] if best >= 0 else best
+            if total > rule.fanout:
+                total = _list_weighted(walk, moments, pairs, tree, listed, windows, span, places)
+                listed = True
+        pick, fresh = _key_of(rule.pick, node, ordinals, tree), _key_of(rule.fresh, node, ordinals, tree)
+        edges += min(total, np.int64(rule.fanout))
+        held = _draw_twice(
+            rule.kept, pick, fresh, every, listed, total, spans[span, DEGREE], indices, words, before, windows, span,
+            places, row, ids, chosen, table, positions, neighbours, begin, edges,
+        )  # fmt: skip
+        if weighted:
             weigh(rule, root, patch, places, total, row, held, best, next_, bounds, positions, begin, edges, weights)
-        for e in range(begin, edges):
-            sides[e] = i
+        draft.sides[begin:edges] = i
         i += 1
     return i, edges
+
+
+@kernel
+def _most(rule: KeptRule) -> int:
+    """Nodes that have no more edges than this have no row."""
+    return max(rule.size, rule.above)
+
+
+@kernel
+def _read_record(
+    records: npt.NDArray[Any],
+    scores: Floats,
+    record: Number,
+    weighted: bool,
+    row: Int64s,
+    ids: Int64s,
+    bounds: Floats,
+) -> tuple[Number, Number]:
+    """Copies a row of the cache to `row` and `ids`; returns what `_draw_row` does."""
+    size = row.size
+    for j in range(size):
+        row[j], ids[j] = records[record, HEAD + j], records[record, HEAD + size + j]
+    if not weighted:
+        return np.int64(-1), np.int64(-1)
+    bounds[0], bounds[1] = scores[record, 0], scores[record, 1]
+    return np.int64(records[record, HEAD + 2 * size]), np.int64(records[record, HEAD + 2 * size + 1])
+
+
+@kernel
+def _draw_row(
+    walk: WalkArrays,
+    weighted: bool,
+    key: np.uint64,
+    size: int,
+    spans: Int64s,
+    span: int,
+    table: Int64s,
+    draft: DraftArrays,
+    row: Int64s,
+    ids: Int64s,
+    bounds: Floats,
+) -> tuple[Number, Number]:
+    """Draws a row on the spot. Returns which of it has the greatest score, and the position of the edge that comes
+    next, under PRIORITY where the row is not everything; else -1.
+    """
+    ids[:] = -1
+    if not weighted:
+        draw_ranks_sorted(key, spans[span, DEGREE], size, table, row)
+        place_row(walk.rows.live.words, walk.rows.live.before, spans, span, row, 0, size)
+        return np.int64(-1), np.int64(-1)
+    best, next_ = draw_best(
+        walk, key, size, spans, span, draft.places, draft.scores, draft.floats, draft.ties, draft.heap, row, bounds
+    )
+    return np.int64(best), next_
+
+
+@kernel
+def _list_weighted(
+    walk: WalkArrays,
+    moments: Moments,
+    pairs: Pairs,
+    tree: Number,
+    listed: bool,
+    windows: Int64s,
+    span: int,
+    places: Int64s,
+) -> Number:
+    """Lists the eligible edges of a row that weigh something; returns how many. `listed`: each is looked at."""
+    if listed:
+        total = np.int64(list_row(walk, moments, pairs, tree, windows, span, places))
+    else:
+        total = np.int64(list_live(walk.rows.live.words, windows, span, places))
+    root, patch = walk.weight_root, walk.weight_patch
+    at = np.int64(0)
+    for j in range(total):
+        places[at] = places[j]
+        at += np.int64(weight_at(root, patch, places[j]) > 0.0)
+    return at
+
+
+@kernel
+def _draw_twice(
+    kept: int,
+    pick: np.uint64,
+    fresh: np.uint64,
+    every: bool,
+    listed: bool,
+    total: Number,
+    degree: Number,
+    indices: npt.NDArray[Any],
+    words: Words,
+    before: Int64s,
+    windows: Int64s,
+    span: int,
+    places: Int64s,
+    row: Int64s,
+    ids: Int64s,
+    chosen: Int64s,
+    table: Int64s,
+    positions: Int64s,
+    neighbours: Int64s,
+    begin: int,
+    end: int,
+) -> Number:
+    """Draws from a row, or from every edge, and then besides; returns how many edges of the row are eligible.
+
+    Those are places[:total] where they are `listed`, else those of the windows; no more than asked for: all of them.
+    """
+    held, placed = total, begin
+    if not every:
+        held = _meet(listed, places, total, degree, windows, span, row, ids)
+    picks = total if end - begin == total else min(np.int64(kept), held)
+    draw_ranks(FLOYD, pick, 0, held, picks, indices, positions, begin)
+    middle = begin + picks
+    if middle < end:
+        sort_ranks(positions, begin, picks, held, table, chosen)
+        if not every:
+            _rank_all(listed, places, total, words, before, windows, span, row, picks, chosen)
+        draw_ranks(FLOYD, fresh, 0, total - picks, end - middle, indices, positions, middle)
+        pass_over(chosen, picks, positions, middle, end)
+    if not every:
+        placed = middle
+        for e in range(begin, middle):
+            positions[e], neighbours[e] = row[positions[e]], ids[positions[e]]
+    if listed:
+        for e in range(placed, end):
+            positions[e] = places[positions[e]]
+    else:
+        place_ranks(words, before, windows, span, positions, placed, end)
+    for e in range(placed, end):
+        prefetch(indices, positions[e])
+        neighbours[e] = -1
+    return held
+
+
+@kernel
+def _rank_all(
+    listed: bool,
+    places: Int64s,
+    total: Number,
+    words: Words,
+    before: Int64s,
+    windows: Int64s,
+    span: int,
+    row: Int64s,
+    count: Number,
+    chosen: Int64s,
+) -> None:
+    """Turns numbers of a row's edges into their ranks among all that are eligible."""
+    for j in range(count):
+        position = row[chosen[j]]
+        if listed:
+            chosen[j] = first_from(places, total, position)
+        else:
+            chosen[j] = _rank_of(words, before, windows, span, position)
 
 
 @kernel
@@ -196,13 +279,15 @@ def _key_of(prefix: np.uint64, node: Number, ordinals: Int64s, tree: Number) -> 
 
 
 @kernel
-def _drop_weightless(root: Floats, patch: Floats, places: Int64s, count: Number) -> Number:
-    """Leaves of places[:count] the edges that weigh something; returns how many."""
-    at = np.int64(0)
-    for j in range(count):
-        places[at] = places[j]
-        at += np.int64(weight_at(root, patch, places[j]) > 0.0)
-    return at
+def _meet(
+    listed: bool, places: Int64s, total: Number, degree: Number, windows: Int64s, span: int, row: Int64s, ids: Int64s
+) -> Number:
+    """Leaves of a row what is eligible; returns how many."""
+    if listed:
+        return _meet_listed(places, total, row, ids)
+    if total < degree:
+        return _meet_stretches(windows, span, row, ids)
+    return np.int64(row.size)
 
 
 @kernel
@@ -245,13 +330,3 @@ def _rank_of(words: Words, before: Int64s, windows: Int64s, span: Number, positi
             break
         rank += windows[span, COUNT + w]
     return rank
-
-
-@kernel
-def _pass_over(chosen: Int64s, count: Number, ranks: Int64s, begin: Number, end: Number) -> None:
-    """Turns ranks among the edges that are not chosen into ranks among all; `chosen` ascend."""
-    for e in range(begin, end):
-        passed = np.int64(0)
-        for j in range(count):  # one is passed when no more than the rank are left before it
-            passed += np.int64(chosen[j] - j <= ranks[e])
-        ranks[e] += passed

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.drawn_rows import weight_at
 
-__all__ = ["KeptRule", "first_from", "weigh"]
+__all__ = ["KeptRule", "first_from", "pass_over", "weigh"]
 
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
@@ -29,12 +29,20 @@ class KeptRule(NamedTuple):
     """So many edges has a row, fanout ≤ size; nodes that have no more of them have no row."""
     above: int
     """Nor have nodes that have no more than so many."""
-    whole: bool
-    """The row itself is delivered, no draw from it."""
     pick: np.uint64
     """The key of draws from rows, before a node is folded into it."""
     fresh: np.uint64
     """That of the draws besides."""
+
+
+@kernel
+def pass_over(chosen: Int64s, count: Number, ranks: Int64s, begin: Number, end: Number) -> None:
+    """Turns ranks among the edges that are not chosen into ranks among all; `chosen` ascend."""
+    for e in range(begin, end):
+        passed = np.int64(0)
+        for j in range(count):  # one is passed when no more than the rank are left before it
+            passed += np.int64(chosen[j] - j <= ranks[e])
+        ranks[e] += passed
 
 
 @kernel
@@ -56,10 +64,14 @@ def weigh(
 ) -> None:
     """Horvitz-Thompson weights under PRIORITY: one over the chance of each edge, given the scores of the others.
 
-    `held` edges of the row are eligible, places[:total] are all that are. With that
+    `held` edges of the row are eligible, places[:total] are all that are; no `last`: the row is all of those. With that
     chance an edge is in the row, and drawn from it or besides, or it is not, and drawn besides.
     """
     fanout, kept = rule.fanout, rule.kept
+    if total <= fanout or last < 0:
+        for e in range(begin, end):
+            weights[e] = 1.0 if total <= fanout else 1.0 / (fanout / total)
+        return
     picks = min(np.int64(kept), held)
     others = held - 1 + np.int64(_is_in(places, total, next_))
     besides = _chance_besides(min(np.int64(kept), others), fanout, total)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.bits import live_before
 from snapdb.kernels.choose_ranks import draw_ranks
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.drawn_rows import (
@@ -20,6 +19,7 @@ from snapdb.kernels.drawn_rows import (
     RowParts,
     draw_ranks_sorted,
     place_row,
+    rank_in,
     row_key,
     row_parts,
     row_round,
@@ -30,9 +30,18 @@ from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.kept_rule import KeptRule, pass_over
 from snapdb.kernels.rng import fold
-from snapdb.kernels.row_cache import HEAD, TORN, BaseRows, CachedRows, find_records, is_torn, load_kept
+from snapdb.kernels.row_cache import (
+    HEAD,
+    TORN,
+    BaseRows,
+    CachedRows,
+    find_records,
+    is_torn,
+    load_kept,
+    take_recorded,
+)
 from snapdb.kernels.scores import FLOYD
-from snapdb.kernels.spans import ALIVE, BLOCK, DEGREE, FIRST, KEPT, REST, SECOND, locate
+from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, locate
 
 __all__ = ["draw_unlimited"]
 
@@ -95,3 +104,107 @@ def draw_unlimited(
             return -1, edges, 0
         first = last
     return high, edges, 0
+
+
+@kernel
+def _set_apart(
+    alone: bool, frontier: Int64s, first: int, last: int, found: Int64s, apart: Int64s, who: Int64s
+) -> int:
+    """Lists in `who` the nodes for which no record is enough, and where each is there in `apart`; how many they are."""
+    count = 0
+    for i in range(first, last):
+        if alone and found[i - first, 0] >= 0:
+            apart[i - first] = -1
+        else:
+            apart[i - first] = count
+            who[count] = frontier[i]
+            count += 1
+    return count
+
+
+@kernel
+def _draw_rows(
+    rule: KeptRule,
+    parts: RowParts,
+    rounds: Int32s,
+    records: npt.NDArray[Any],
+    indices: npt.NDArray[Any],
+    words: Words,
+    before: Int64s,
+    spans: Int64s,
+    frontier: Int64s,
+    first: int,
+    last: int,
+    found: Int64s,
+    apart: Int64s,
+    positions: Int64s,
+    sides: Int64s,
+    neighbours: Int64s,
+    limit: int,
+    edges: int,
+    row: Int64s,
+    chosen: Int64s,
+    table: Int64s,
+) -> int:
+    """Draws rows first ≤ i < last, and returns how many edges there are then; -1: damaged, or TORN.
+
+    Arrays are handed over one by one: numba counts references to every array of a tuple.
+    """
+    fanout, kept, size, everything = rule.fanout, rule.kept, rule.size, max(rule.size, rule.above)
+    pick, fresh = rule.pick, rule.fresh
+    sound: bool | np.bool_ = True
+    for i in range(first, last):
+        span, record, node, begin = apart[i - first], found[i - first, 0], frontier[i], edges
+        degree = spans[span, DEGREE] if span >= 0 else np.int64(FREE)
+        edges += min(degree, np.int64(fanout))
+        for e in range(begin, edges):
+            sides[e], neighbours[e] = i, -1
+        every = degree <= everything
+        among, picks = (degree if every else np.int64(size)), (kept if degree > fanout else edges - begin)
+        draw_ranks(FLOYD, fold(pick, np.uint64(node)), 0, among, picks, indices, positions, begin)
+        if not every and record < 0:
+            draw_ranks_sorted(row_key(parts, row_round(parts, rounds, node), node), degree, size, table, row)
+        middle, placed = begin + picks, begin
+        if middle < edges:
+            sort_ranks(positions, begin, picks, among, table, chosen)
+            if not every and record < 0:
+                for j in range(picks):
+                    chosen[j] = row[chosen[j]]
+            elif not every:
+                sound &= _rank_recorded(words, before, spans, span, records, record, picks, chosen)
+            key = fold(fresh, np.uint64(node))
+            draw_ranks(FLOYD, key, 0, degree - picks, fanout - picks, indices, positions, middle)
+            pass_over(chosen, picks, positions, middle, edges)
+        if not every and record < 0:
+            for e in range(begin, middle):
+                positions[e] = row[positions[e]]
+        elif not every:
+            placed = middle
+            sound &= take_recorded(records, record, size, limit, positions, neighbours, begin, middle)
+            if is_torn(records, record, found[i - first, 1]):
+                return TORN
+        if placed < edges:
+            place_row(words, before, spans, span, positions, placed, edges)
+        for e in range(placed, edges):
+            prefetch(indices, positions[e])
+    return edges if sound else -1
+
+
+@kernel
+def _rank_recorded(
+    words: Words,
+    before: Int64s,
+    spans: Int64s,
+    span: int,
+    records: npt.NDArray[Any],
+    record: Number,
+    count: int,
+    chosen: Int64s,
+) -> bool:
+    """Turns numbers of a record's edges into ranks in the whole row; whether all of them are in it."""
+    inside: bool | np.bool_ = True
+    for j in range(count):
+        rank = rank_in(words, before, spans, span, np.int64(records[record, HEAD + chosen[j]]))
+        inside &= rank >= 0
+        chosen[j] = rank
+    return bool(inside)

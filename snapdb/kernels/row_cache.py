@@ -16,7 +16,19 @@ from snapdb.kernels.drawn_rows import RowKeys, row_parts, row_round
 from snapdb.kernels.intrinsics import fence_loads, load_first, prefetch
 from snapdb.kernels.spans import AHEAD, BLOCK
 
-__all__ = ["HEAD", "SEQUENCE", "TAG", "BaseRows", "CachedRows", "find_records", "is_torn", "load_kept", "record_width"]
+__all__ = [
+    "HEAD",
+    "SEQUENCE",
+    "TAG",
+    "TORN",
+    "BaseRows",
+    "CachedRows",
+    "find_records",
+    "is_torn",
+    "load_kept",
+    "record_width",
+    "take_recorded",
+]
 
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
@@ -99,6 +111,27 @@ def is_torn(records: npt.NDArray[Any], record: Number, sequence: Number) -> bool
 
 
 @kernel
+def take_recorded(
+    records: npt.NDArray[Any],
+    record: Number,
+    size: int,
+    limit: int,
+    positions: Int64s,
+    neighbours: Int64s,
+    begin: int,
+    end: int,
+) -> bool:
+    """Turns numbers of a record's edges into their positions and neighbours; whether those are 0 ≤ id < limit."""
+    outside: bool | np.bool_ = False
+    for e in range(begin, end):
+        place = HEAD + positions[e]
+        neighbour = np.int64(records[record, place + size])
+        outside |= (neighbour < 0) | (neighbour >= limit)
+        positions[e], neighbours[e] = records[record, place], neighbour
+    return not outside
+
+
+@kernel
 def load_kept(
     indices: npt.NDArray[Any],
     tail: npt.NDArray[Any],
@@ -113,43 +146,38 @@ def load_kept(
     counts: Int64s,
 ) -> bool:
     """Writes the ids at physical positions to neighbours[begin:end] where it is negative; returns whether all are
-    0 ≤ id < nodes. They come from the base's copies, or from the adjacency. Edge e is of frontier[sides[e]].
+    0 ≤ id < nodes. They come from the base's copies, or from the adjacency. Edge e is of frontier[sides[e]], and those
+    of a row stand together, the ones that are known first.
     """
     places, shifts, copies = base.places, base.shifts, base.neighbours
-    held, copied = indices.size, np.empty(BLOCK, np.int64)
+    held, copied = indices.size, np.full(BLOCK, np.int64(-1))
     outside: bool | np.bool_ = False
-    read = np.int64(0)
-    side = sides[begin] if begin < end else np.int64(0)
-    hit: bool | np.bool_ = False
+    read = rows = hits = np.int64(0)
+    side = np.int64(-1)
     for first in range(begin, end, BLOCK):
         last = min(first + BLOCK, end)
         if places.size > 0:
             _find_copies(places, shifts, held, frontier, sides, positions, neighbours, first, last, copied)
+            for e in range(first, last):
+                if copied[e - first] >= 0:
+                    prefetch(copies, copied[e - first])
+                else:
+                    prefetch(indices, positions[e])
         for e in range(first, last):
-            p = positions[e]
-            if neighbours[e] >= 0:
-                continue
-            if places.size > 0 and copied[e - first] >= 0:
-                prefetch(copies, copied[e - first])
-            elif p < held:
-                prefetch(indices, p)
-            else:
-                prefetch(tail, p - held)
-        for e in range(first, last):
-            p, node = positions[e], neighbours[e]
-            if sides[e] != side:
-                counts[HITS if hit else MISSES] += 1
-                side, hit = sides[e], False
-            if node < 0 and (places.size == 0 or copied[e - first] < 0):
+            p, node, copy = positions[e], neighbours[e], copied[e - first]
+            known = node >= 0 or copy >= 0
+            if node < 0 and copy >= 0:
+                node = np.int64(copies[copy])
+            elif node < 0:
                 node = np.int64(indices[p]) if p < held else np.int64(tail[p - held])
-                read += 1
-            else:
-                node = node if node >= 0 else np.int64(copies[copied[e - first]])
-                hit = True
+            read += np.int64(not known)
+            rows += np.int64(sides[e] != side)
+            hits += np.int64(sides[e] != side and known)
+            side = sides[e]
             outside |= (node < 0) | (node >= nodes)
             neighbours[e] = node
-    if begin < end:
-        counts[HITS if hit else MISSES] += 1
+    counts[HITS] += hits
+    counts[MISSES] += rows - hits
     counts[KEPT_EDGES] += end - begin - read
     counts[BASE_EDGES] += read
     return not outside
@@ -171,10 +199,13 @@ def _find_copies(
     """Writes where the base copies what stands at positions[first:last] to `copied`, -1 where it does not."""
     for e in range(first, last):
         prefetch(places, frontier[sides[e]])
+    side, row = np.int64(-1), np.int64(-1)
     for e in range(first, last):
-        row = np.int64(load_first(places, frontier[sides[e]])) if neighbours[e] < 0 else np.int64(-1)
-        copied[e - first] = row
-        prefetch(shifts, 2 * max(row, np.int64(0)))
+        if neighbours[e] < 0 and sides[e] != side:
+            side = sides[e]
+            row = np.int64(load_first(places, frontier[side]))
+            prefetch(shifts, 2 * max(row, np.int64(0)))
+        copied[e - first] = row if neighbours[e] < 0 else np.int64(-1)
     for e in range(first, last):
         row = copied[e - first]
         if row >= 0:

@@ -157,8 +157,7 @@ class _Filler(threading.Thread):
                 before, self._loan = None, shelf.renew(self._loan)  # its bytes are needed
             self.rows.build(choose_rows(spec, walks, self._loan.room, self._visits), self._allocate)
         self._loan = shelf.settle(self._loan, self.rows.bytes)
-        if not self._source.home.read_only:
-            clear_reports(self._source.home, self._loan.cache.id)
+        self._forget()
 
     def _allocate(self, size: int) -> npt.NDArray[np.uint8]:
         cache, home = self._loan.cache, self._source.home
@@ -192,8 +191,13 @@ class _Filler(threading.Thread):
         write_report(home, self._report_name, CacheReport(cache, this_process(), not last, generation, stats))
         self._reported = stats
 
+    def _forget(self) -> None:
+        """Removes what streams that are gone told of the cache: from now on this one tells."""
+        if not self._source.home.read_only:
+            clear_reports(self._source.home, self._loan.cache.id)
+
     def _fail(self, error: Exception) -> None:
-        """Batches do without what is not there; that is told once."""
+        """Batches do without what is not there; that is told once, and to whoever looks at the cache."""
         with suppress(Warning):  # where warnings are errors, this thread could only lose it
             warnings.warn(
                 f"cache {self._loan.cache.name} is filled no further, and batches are made without: {error}",
@@ -201,6 +205,8 @@ class _Filler(threading.Thread):
                 stacklevel=1,
             )
         self._error = str(error)
+        self._forget()
+        self._report()
 
 
 def _or_never(batch: int | None) -> int:

@@ -16,6 +16,10 @@ from snapdb.types import Cache
 __all__ = ["CacheShelf", "CacheSource", "Loan"]
 
 
+_STREAMS = count()
+"""A database may be open twice in one process, and streams travel without the shelf."""
+
+
 @dataclass(frozen=True, slots=True)
 class Loan:
     """A stream's part of a cache."""
@@ -36,14 +40,13 @@ class CacheShelf:
         self._begin()
 
     def _begin(self) -> None:
-        self._process = os.getpid()
         self._guard = threading.RLock()  # what is dropped is taken back on whichever thread collects it
         self._lent: dict[int, int] = {}
         """By cache: bytes of streams and of what they left."""
         self._left: dict[int, Loan] = {}
-        self._streams = count()
         self._dropped: set[int] = set()
         self._closed = False
+        self._process = os.getpid()
 
     def lend(self, cache: Cache, sharers: int = 1) -> Loan:
         """What the last stream of a cache left, or else what others leave of its room."""
@@ -101,8 +104,7 @@ class CacheShelf:
 
     def stream(self) -> str:
         """A name for a stream that no other one of this process has."""
-        with self._here():
-            return f"{self._process}-{next(self._streams)}"
+        return f"{os.getpid()}-{next(_STREAMS)}"
 
     def close(self) -> None:
         """Frees all that streams left."""

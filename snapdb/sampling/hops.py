@@ -11,10 +11,11 @@ from snapdb.kernels.choose import draw_rows
 from snapdb.kernels.choose_kept import draw_kept
 from snapdb.kernels.eligible import Moments, Pairs
 from snapdb.kernels.kept_rule import KeptRule
+from snapdb.kernels.kept_unlimited import draw_unlimited
 from snapdb.kernels.pairs import load_neighbours
 from snapdb.kernels.row_cache import BaseRows, load_kept
 from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
-from snapdb.kernels.scores import LABOR, DrawKeys
+from snapdb.kernels.scores import FLOYD, LABOR, DrawKeys
 from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
 from snapdb.sampling.kept import NO_RECORDS, CacheReader, no_copies
 from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
@@ -55,6 +56,11 @@ class Hop:
         return self.spec.refresh is not None and self.fanout != EVERY
 
     @property
+    def unlimited(self) -> bool:
+        """Whether all edges of a node are eligible, and equally likely."""
+        return self.walk.method == FLOYD and self.moments.high.size == 0 and self.pairs.far.size == 0
+
+    @property
     def parts(self) -> tuple[int, int, int, int]:
         """What draw keys of the whole hop are made of."""
         number = EVERY_HOP if self.spec.reuse_hops else self.number
@@ -70,9 +76,8 @@ class Hop:
         refresh, fanout = self.spec.refresh, self.fanout
         assert refresh is not None
         size = row_size(refresh, self.walk.fanout, fanout)
-        whole = refresh.amplify == 1 and size == fanout and refresh.fetch is None
         keys = pick_prefix(*self.parts), fresh_prefix(*self.parts)
-        return KeptRule(self.walk.method, fanout, refresh.kept(fanout), size, refresh.above, whole, *keys)
+        return KeptRule(self.walk.method, fanout, refresh.kept(fanout), size, refresh.above, *keys)
 
     def keys(self) -> DrawKeys:
         """The keys of all its draws."""
@@ -135,26 +140,23 @@ def _draw_kept(hop: Hop, scratch: Scratch) -> int:
     walk, frontier, rule = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.rule()
     relation, slot = walk.relation, slot_of(hop.spec, hop.number)
     keys = row_keys(hop.spec, relation, hop.number, hop.batch, hop.rounds)
-    records = None if hop.cache is None else hop.cache.rows(relation, slot, rule.size)
-    at, edges = hop.low, 0
+    found = None if hop.cache is None else hop.cache.rows(relation, slot, rule.size)
+    records, copies = NO_RECORDS if found is None else found, hop.copies()
+    limit = scratch.nodes[relation.reaches].node_count
+    at, edges, room, longest = hop.low, 0, 0, 0
     while at < hop.high:
-        at, edges, room, longest = draw_kept(
-            walk.arrays,
-            hop.moments,
-            hop.pairs,
-            keys,
-            rule,
-            NO_RECORDS if records is None else records,
-            hop.copies(),
-            frontier.nodes,
-            frontier.trees,
-            at,
-            hop.high,
-            scratch.nodes[relation.reaches].node_count,
-            scratch.draft.arrays,
-            edges,
-            scratch.reads,
-        )
+        draft = scratch.draft.arrays
+        where = frontier.nodes, at, hop.high, limit
+        if hop.unlimited:
+            at, edges, room = draw_unlimited(
+                walk.arrays.rows, keys, rule, records, copies, *where,
+                draft.positions, draft.sides, draft.neighbours, edges, scratch.reads,
+            )  # fmt: skip
+        else:
+            at, edges, room, longest = draw_kept(
+                walk.arrays, hop.moments, hop.pairs, keys, rule, records, copies, *where,
+                frontier.trees, draft, edges, scratch.reads,
+            )  # fmt: skip
         if at < 0:
             raise damaged(relation)
         scratch.draft.reserve(int(room), int(longest))

@@ -50,6 +50,8 @@ def begun(refresh: Refresh, rounds: Int64s, phases: npt.NDArray[np.uint64]) -> n
     if refresh.strategy == "FCR" or refresh.visited:
         return rounds.astype(np.float64) * every
     turned = math.floor(refresh.share * 2**32 + Fraction(1, 2))
+    if turned == 0:  # a share this small draws none of them anew
+        return np.zeros(rounds.size)
     first: npt.NDArray[np.float64] = np.ceil((rounds * 2.0**32 - phases) * (every / turned))
     return np.maximum(first, 0.0)
 

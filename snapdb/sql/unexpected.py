@@ -43,6 +43,12 @@ _GROUPS = (
 )
 """Terminals that together stand for one thing."""
 
+_REFRESHED_BY = {
+    **dict.fromkeys(("EVERY", "AMPLIFY", "SHARED", "DEGREE"), "REFRESH FCR or OTF"),
+    **dict.fromkeys(("FETCH", "SCOPE"), "REFRESH OTF"),
+}
+"""Parts of a clause that are easily taken for clauses, or for parts of another strategy."""
+
 
 def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
     """The error to show for a token that the grammar could not take; `tokens` are the statement's, unfolded."""
@@ -55,6 +61,8 @@ def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> Pa
         )
     index = next(index for index, token in enumerate(tokens) if token.span.start == error.token.start_pos)
     found = tokens[index]
+    if part := _refreshed(tokens, index):
+        return ParseError(f"{found.text} is not expected here; {part}", span=found.span, code="unexpected-word")
     hint = (
         _property(tokens, index)
         or _fanout(tokens[index - 1])
@@ -124,14 +132,23 @@ def _property(tokens: Sequence[Token], index: int) -> str:
     return "; a property is a column: add one to the table for an expression"
 
 
+def _refreshed(tokens: Sequence[Token], index: int) -> str:
+    """Where a part of REFRESH belongs, if it stands somewhere else in what is sampled."""
+    clause = _REFRESHED_BY.get(tokens[index].word) if tokens[index].kind == "word" else None
+    sampled = any(token.word == "SAMPLE" for token in tokens[:index])
+    return f"it is a part of {clause}, and stands right after it" if clause and sampled else ""
+
+
 def _fanout(before: Token) -> str:
     """That counts belong to edge types, if they stand right after FANOUT."""
     return "; write FANOUT (DEFAULT => [10, 5]), or edge types before their counts" if before.word == "FANOUT" else ""
 
 
 def _misread(before: Token, accepted: Iterable[str], parser: Lark) -> str:
-    """That the word before was read as an alias and may have been meant as a keyword."""
-    hint = did_you_mean(before.text, _keywords(accepted, parser)) if before.kind == "word" else ""
+    """That the word before was read as an alias and may have been meant as a keyword, if it is none already."""
+    known = _keywords((terminal.name for terminal in parser.terminals), parser)
+    misspelt = before.kind == "word" and before.word not in known
+    hint = did_you_mean(before.text, _keywords(accepted, parser)) if misspelt else ""
     return f"; {before.text[:40]} was read as a name{hint}" if hint else ""
 
 

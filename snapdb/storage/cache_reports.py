@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -15,6 +18,12 @@ from snapdb.storage.home import Home
 __all__ = ["CacheReport", "CacheStats", "clear_reports", "read_reports", "this_process", "write_report"]
 
 _FOLDER = "caches"
+_LONGEST = 1 << 16
+"""Bytes of a report."""
+_GREATEST = 1 << 56
+"""Numbers in reports are smaller, so that those of many can be added up."""
+_ABANDONED = 60.0
+"""Seconds after which nobody is writing a file any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +116,7 @@ def clear_reports(home: Home, cache: int | None = None) -> int:
         for path, report in _reports(home)
         if report is None or (cache in (None, report.cache) and not report.lives)
     ]
+    gone += _unfinished(home)
     for path in gone:
         with suppress(OSError):
             path.unlink()
@@ -114,16 +124,44 @@ def clear_reports(home: Home, cache: int | None = None) -> int:
 
 
 def _reports(home: Home) -> Iterator[tuple[Path, CacheReport | None]]:
-    """Each file with what it says; None: it is damaged, as a power cut leaves it."""
+    """Each file with what it says; None: it is damaged, as a power cut or an editor leaves it."""
     for path in sorted((home.path / _FOLDER).glob("*.json")):
-        report = None
-        with suppress(ValueError, TypeError, KeyError, AttributeError):
-            try:
-                report = decode(CacheReport, path.read_text())
-                report.lives  # noqa: B018  # reads what may be damaged
-            except OSError:
-                continue  # another process removed it
-        yield path, report
+        with suppress(OSError):  # another process removed it
+            if path.is_file():
+                yield path, _read(path)
+
+
+def _read(path: Path) -> CacheReport | None:
+    if path.stat().st_size > _LONGEST:
+        return None
+    with suppress(ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        report = decode(CacheReport, path.read_text())
+        return report if _is_sound(report) else None
+    return None
+
+
+def _is_sound(report: CacheReport) -> bool:
+    """Whether every value is of its kind: what reads them adds and formats them."""
+    process, stats = report.process, asdict(report.stats)
+    error, ages = stats.pop("error"), (stats.pop("seconds"), stats.pop("age") or 0.0)
+    counts = (report.cache, report.generation, stats.pop("batch") or 0, *stats.values())
+    return (
+        isinstance(report.open, bool)
+        and isinstance(process, str)
+        and re.fullmatch(r"[0-9]{1,10}\.[0-9]{0,20}", process) is not None
+        and isinstance(error, str | None)
+        and all(isinstance(age, int | float) and 0 <= age < math.inf for age in ages)
+        and all(isinstance(number, int) and 0 <= number < _GREATEST for number in counts)
+    )
+
+
+def _unfinished(home: Home) -> list[Path]:
+    """Files that a process began to write and did not live to name."""
+    found: list[Path] = []
+    for path in (home.path / _FOLDER).glob("*.new"):
+        with suppress(OSError):
+            found += [path] if path.stat().st_mtime < time.time() - _ABANDONED else []
+    return found
 
 
 def _process(number: int) -> str | None:
