@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,8 @@ from benchmarks.report import table
 __all__ = ["main"]
 
 RESULTS = Path(__file__).parent / "REFRESH.md"
+QUIET = 0.2
+"""Processors that others may take, on average, while seconds are measured."""
 PARTS = {"loader": loader_rows, "epoch": epoch_rows, "disk": disk_rows, "accuracy": accuracy_rows, "costs": cost_rows}
 
 HEAD = """# Refresh strategies and caches
@@ -44,12 +48,38 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args()
     for part in options.only:
-        kept = {"when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "machine": describe_machine()}
-        rows = PARTS[part](quick=options.quick)
+        kept: dict[str, Any] = {"when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "machine": describe_machine()}
+        with OtherWork() as other:
+            rows = PARTS[part](quick=options.quick)
+        print(f"{part}: {other.seconds / 60:.1f} minutes, {other.busy:.2f} processors busy with other work", flush=True)
+        kept |= {"quick": options.quick, "seconds": other.seconds, "busy": other.busy}
         _place(part).parent.mkdir(parents=True, exist_ok=True)
-        _place(part).write_text(json.dumps({**kept, "quick": options.quick, "rows": rows}))
+        _place(part).write_text(json.dumps({**kept, "rows": rows}))
     options.out.write_text(_text())
     print(f"wrote {options.out}")
+
+
+class OtherWork:
+    """How much of the machine others took while a block ran."""
+
+    seconds = 0.0
+    busy = 0.0
+    """Processors, on average."""
+
+    def __enter__(self) -> OtherWork:
+        self._began = time.perf_counter(), _spent()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        began, spent = self._began
+        self.seconds = time.perf_counter() - began
+        self.busy = max(0.0, (_spent() - spent) / self.seconds)
+
+
+def _spent() -> float:
+    """Seconds of processor time that the whole machine has spent, but for this process and those that it waited for."""
+    ticks = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:4])
+    return sum(ticks) / os.sysconf("SC_CLK_TCK") - sum(os.times()[:4])
 
 
 def _place(part: str) -> Path:
@@ -62,7 +92,7 @@ def _text() -> str:
     written = {"loader": report.loader_part, "epoch": report.epoch_part, "disk": report.disk_part,
                "accuracy": report.accuracy_part}  # fmt: skip
     parts = [
-        HEAD,
+        HEAD + _reading(kept),
         report.summary_part(found),
         *(write(found[part]) for part, write in written.items() if part in found),
         statements_part(found),
@@ -72,13 +102,30 @@ def _text() -> str:
     return "\n".join(parts)
 
 
+def _reading(kept: dict[str, Any]) -> str:
+    """Which parts are not there, and of which seconds mean little."""
+    loaded = [part for part, each in kept.items() if each["busy"] > QUIET]
+    said = {
+        "Not measured": [part for part in PARTS if part not in kept],
+        "Measured while other work took processors and disk, so that bytes and scores hold and seconds do not": loaded,
+        "Measured with --quick, which only shows that it works": [part for part in kept if kept[part]["quick"]],
+    }
+    return "".join(f"\n**{what}: {', '.join(parts)}.**\n" for what, parts in said.items() if parts)
+
+
 def _where(kept: dict[str, Any]) -> str:
     """When and where each part was measured."""
     lines = [
-        (part, each["when"], "quick" if each["quick"] else "", *(each["machine"][what] for what in _TOLD))
+        (
+            part,
+            each["when"],
+            f"{each['seconds'] / 60:.1f}",
+            f"{each['busy']:.2f}",
+            *(each["machine"][what] for what in _TOLD),
+        )
         for part, each in kept.items()
     ]
-    return "## Where and when\n\n" + table(("part", "when", "", *_TOLD), lines)
+    return "## Where and when\n\n" + table(("part", "when", "minutes", "processors others took", *_TOLD), lines)
 
 
 _TOLD = ("commit", "processor", "cores", "memory", "system", "python", "numba", "torch")

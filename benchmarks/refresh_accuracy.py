@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,9 +43,9 @@ class Task:
 
 TASKS = {
     "tolokers": Task(tolokers.LOAD, "worker", 10, 2, "auc",
-                     "SAMPLE FROM everyone {seeds} FANOUT (worked_with BOTH => [10, 10]) BATCH 512", 12, 0.003, 0.0),
+                     "SAMPLE FROM everyone {seeds} FANOUT (worked_with BOTH => [10, 10]) BATCH 512", 8, 0.003, 0.0),
     "cora": Task(cora.LOAD, "paper", 1433, 7, "accuracy",
-                 "SAMPLE FROM corpus {seeds} FANOUT (cites BOTH => [3, 3]) BATCH 32", 30, 0.01, 5e-4),
+                 "SAMPLE FROM corpus {seeds} FANOUT (cites BOTH => [3, 3]) BATCH 32", 20, 0.01, 5e-4),
 }  # fmt: skip
 
 
@@ -71,6 +72,7 @@ def main() -> None:
             for strategy in STRATEGIES:
                 if strategy.name != "FBL, cached":  # its batches are those of FBL
                     score = _score(database, task, strategy.clause.format(every="AUTO"), seed, quick=wish["quick"])
+                    print(f"{wish['graph']} {strategy.name}, seed {seed}: {score:.4f}", file=sys.stderr, flush=True)
                     rows.append({"graph": wish["graph"], "metric": task.metric, "strategy": strategy.name,
                                  "seed": seed, "score": score})  # fmt: skip
     print(json.dumps(rows))

@@ -26,7 +26,7 @@ __all__ = ["cost_rows"]
 
 PERIOD = 50
 FANOUTS = ((5, 5, 5), (10, 10, 10))
-TURNS = 9
+TURNS = 5
 GROWN = 10
 """So many times the nodes, all of them without an edge, and the batches stay the same."""
 

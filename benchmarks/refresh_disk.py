@@ -16,13 +16,17 @@ from typing import Any
 
 import snapdb
 from benchmarks.memory_group import forget, memory_group
+from benchmarks.refresh_loader import topology_of
 from benchmarks.refresh_strategies import STRATEGIES, asked, define, full, linked, run_apart, stats_of
 from snapdb.loading import Batch, BatchStream
 from snapdb.types.sampling import Refresh
 
 __all__ = ["disk_rows"]
 
-ALL = ("FBL", "FBL, cached", "FCR", "FCR shared", "OTF 15 %", "OTF 15 % shared", "OTF 15 %, fetch 60 %", "OTF visited")
+MOST = ("FBL", "FBL, cached", "FCR shared", "FCR shared, amplify 1", "OTF 15 % shared")
+TWO = ("FBL", "FCR shared, amplify 1")
+FRUGAL = ("env", "MALLOC_ARENA_MAX=2", "MALLOC_MMAP_THRESHOLD_=1048576", "MALLOC_TRIM_THRESHOLD_=1048576")
+"""The C library then gives back at once what is freed: else what building a cache took is lost to pages of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,41 +36,47 @@ class Case:
     fanouts: tuple[int, ...]
     limit: int
     """MiB of the whole group."""
-    room: str
-    """Of them for a cache."""
-    batches: int
     strategies: tuple[str, ...]
+    warm: int
+    """Batches in which the pages that are in memory become those that are there for good,"""
+    batches: int
+    """and those that are measured."""
 
 
 CASES = (
-    Case((10, 10), 1500, "300MB", 24, ALL),
-    Case((15, 10, 5), 2000, "400MB", 6, ("FBL", "FBL, cached", "FCR shared", "OTF 15 % shared")),
+    Case((10, 10), 1650, MOST, 32, 48),
+    Case((10, 10), 1450, TWO, 24, 24),
+    Case((10, 10), 1000, TWO, 24, 16),
+    Case((15, 10, 5), 2600, TWO, 8, 8),
 )
-QUICK = (Case((10, 10), 1500, "300MB", 3, ("FBL", "FCR shared")),)
+QUICK = (Case((10, 10), 1650, TWO, 2, 2),)
 THREADS = 2
 
 
 def disk_rows(*, quick: bool) -> list[dict[str, Any]]:
     """A row for each case and strategy."""
     rows = []
+    compiled = set()
     with linked("products") as path:
         for case in QUICK if quick else CASES:
             for strategy in STRATEGIES:
                 if strategy.name in case.strategies:
                     row = {"fanouts": case.fanouts, "limit": case.limit, "strategy": strategy.name}
                     with snapdb.connect(path) as database:
-                        sampler = define(database, strategy, case.fanouts, room=case.room)
-                    rows.append(row | _apart(path, sampler, case))
+                        sampler = define(database, strategy, case.fanouts)
+                    wish = {"path": str(path), "sampler": sampler, "warm": case.warm, "batches": case.batches}
+                    if (case.fanouts, strategy.name) not in compiled:  # which takes memory too
+                        run_apart("refresh_disk", wish | {"batches": 0})
+                        compiled.add((case.fanouts, strategy.name))
+                    rows.append(row | _limited(path, wish, case.limit))
                     print(rows[-1], flush=True)
     return rows
 
 
-def _apart(path: Path, sampler: str, case: Case) -> dict[str, Any]:
-    wish = {"path": str(path), "sampler": sampler, "batches": case.batches}
-    run_apart("refresh_disk", wish | {"batches": 1})  # compiles kernels, which takes memory too
+def _limited(path: Path, wish: dict[str, Any], limit: int) -> dict[str, Any]:
     forget(path)
-    with memory_group(case.limit << 20) as group:
-        found, _ = run_apart("refresh_disk", wish, group.prefix)
+    with memory_group(limit << 20) as group:
+        found, _ = run_apart("refresh_disk", wish, (*group.prefix, *FRUGAL))
         return {**found, "peak": group.peak}
 
 
@@ -79,28 +89,33 @@ def main() -> None:
         database.stream(wish["sampler"], threads=THREADS, prefetch=THREADS) as stream,
     ):
         batches = iter(stream)
-        began = time.perf_counter()
         for _ in range(THREADS):
             next(batches)
-        filling = full(stream)
-        cold = time.perf_counter() - began
-        row = _measured(stream, batches, wish["batches"])
-        refresh = stream.spec.refresh
-        facts = {
-            "filling": filling,
-            "cold": cold,
-            "every": None if refresh is None else refresh.every,
-            "refreshing": _at_once(refresh) * filling,
-            "epoch": stream.batches,
-            "files": sum(file.stat().st_size for file in path.rglob("*.npy") if "edge_id" not in file.name),
-        }
-    print(json.dumps({**row, **facts}))
+        row = _row(stream, batches, wish["warm"], wish["batches"]) if wish["batches"] else {}
+        row["files"] = sum(file.stat().st_size for file in path.rglob("*.npy") if "edge_id" not in file.name)
+    print(json.dumps(row))
+
+
+def _row(stream: BatchStream, batches: Iterator[Batch], warm: int, count: int) -> dict[str, Any]:
+    filling = full(stream)
+    for _ in range(warm):
+        next(batches)
+    refresh = stream.spec.refresh
+    measured = _measured(stream, batches, count)
+    return {
+        **measured,
+        "filling": filling,
+        "every": None if refresh is None else refresh.every,
+        "refreshing": _at_once(refresh) * filling,
+        "read_refreshing": _at_once(refresh) * measured["refilled"],
+        "epoch": stream.batches,
+        "batches": count,
+        "topology": topology_of(stream),
+    }
 
 
 def _measured(stream: BatchStream, batches: Iterator[Batch], count: int) -> dict[str, Any]:
     """Seconds a batch, bytes of the disk and of the topology, and what the cache takes and holds."""
-    next(batches)  # those that were ready while the cache was filled
-    next(batches)
     before, stats, began, anonymous, edges = _read_bytes(), stats_of(stream), time.perf_counter(), 0, 0
     for _ in range(count):
         batch = next(batches)
@@ -116,6 +131,7 @@ def _measured(stream: BatchStream, batches: Iterator[Batch], count: int) -> dict
         "filled": filled / count,
         "refilled": after.bytes_filled / max(1, after.refills),
         "cache": after.bytes,
+        "held": after.edges,
         "anonymous": anonymous,
     }
 

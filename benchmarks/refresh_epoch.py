@@ -19,7 +19,7 @@ from benchmarks.refresh_strategies import BATCH, STRATEGIES, define, linked, run
 __all__ = ["epoch_rows"]
 
 FANOUTS = (10, 10)
-SHARES = {"arxiv": 1, "products": 8}
+SHARES = {"arxiv": 3}
 """Graph → one of how many nodes to train on is a seed."""
 
 

@@ -7,7 +7,7 @@ from statistics import fmean, median, stdev
 from typing import Any
 
 from benchmarks.refresh_published import CLAIMS, EPOCHS, LOADER
-from benchmarks.refresh_statements import epoch_seconds, scores_of
+from benchmarks.refresh_statements import epoch_bytes, epoch_seconds, scores_of
 from benchmarks.refresh_strategies import STRATEGIES
 from benchmarks.report import table
 from benchmarks.welch import welch
@@ -21,6 +21,14 @@ Found = dict[str, Rows]
 ORDER = {strategy.name: i for i, strategy in enumerate(STRATEGIES)}
 GOALS = {strategy.name: 1.3 if strategy.partial_fetch else 1.15 for strategy in STRATEGIES}
 MIB = 2**20
+
+SUMMARY_SAID = """## Strategies
+
+Batches without a model: the `products` graph, fanouts 10, 10, in memory, and under a limit of {limit:,} MiB, of which
+each strategy's cache takes its part. Epochs in memory, and their peak: a model on the `arxiv` graph. Scores: models of
+real graphs. What is empty was not measured, or is the same as FBL's.
+
+"""
 
 LOADER_SAID = """## Batches without a model, in memory
 
@@ -42,10 +50,15 @@ that is not timed. Peak memory counts all that the process holds: files that are
 DISK_SAID = """## Batches out of memory
 
 The `products` graph, {files:,.0f} MiB of topology, features and labels on the disk, in a control group (cgroup v1,
-memory.limit_in_bytes) in which the interpreter, caches, buffers and pages of files count; the files' pages were
-dropped before. Two threads make ready batches, without a model. *An epoch* is that of all training seeds, told from
-the batches that were timed, and under REFRESH the share of a refresh that falls to it, as if no batch were made
-meanwhile. *Topology beside the cache* is as the engine counts it, *disk* is /proc/self/io, features included.
+memory.limit_in_bytes) in which the interpreter, caches, buffers and pages of files count. The files' pages were
+dropped before; batches were made, without being measured, until the pages in memory were those that stay there. Two
+threads make ready batches, without a model, under a malloc that gives back what is freed. *An epoch* is that of all
+training seeds, told from the batches that were measured; to it and to *disk* belongs, under FCR, the share of a period
+in which all rows are drawn anew, as if no batch were made meanwhile. *Topology beside the cache* is as the engine
+counts it, *disk* is /proc/self/io, features included.
+
+A cache takes memory from pages of features and gives back that of the topology: it pays where the features fit beside
+it, and the topology does not fit beside them. With less memory than that, features are what is read.
 
 """
 
@@ -68,10 +81,11 @@ refreshed in the background as the period asks.
 def summary_part(found: Found) -> str:
     """The strategies by time of loading, time of an epoch, memory, bytes read and accuracy."""
     loader = {row["strategy"]: row for row in _of(found, "loader", size="products", fanouts=[10, 10])}
-    disk = {row["strategy"]: row for row in _of(found, "disk", fanouts=[10, 10])}
+    limit = max((row["limit"] for row in _of(found, "disk", fanouts=[10, 10])), default=0)
+    disk = {row["strategy"]: row for row in _of(found, "disk", fanouts=[10, 10], limit=limit)}
     lines = []
     for name in ORDER:
-        epochs = _of(found, "epoch", size="products", strategy=name)
+        epochs = _of(found, "epoch", size="arxiv", strategy=name)
         lines.append(
             (
                 name,
@@ -79,15 +93,13 @@ def summary_part(found: Found) -> str:
                 _said(epochs, lambda rows: f"{median(r['seconds'] for r in rows):.1f} s"),
                 _said(epochs, lambda rows: f"{max(r['pss'] for r in rows) / MIB:,.0f} MiB"),
                 _said(disk.get(name), lambda row: f"{epoch_seconds(row):.0f} s"),
-                _said(disk.get(name), lambda row: f"{row['read'] / 1e6:.0f} MB a batch"),
+                _said(disk.get(name), lambda row: f"{epoch_bytes(row) / row['epoch'] / 1e6:.0f} MB a batch"),
                 *(_score(found, graph, name) for graph in ("tolokers", "cora")),
             )
         )
     heads = ("strategy", "batch, memory", "epoch, memory", "peak memory", "epoch, disk", "read of the disk",
              "tolokers, AUC", "cora, accuracy")  # fmt: skip
-    return "## Strategies\n\nThe `products` graph, fanouts 10, 10; models are trained on real graphs.\n\n" + table(
-        heads, lines
-    )
+    return SUMMARY_SAID.format(limit=limit) + table(heads, lines)
 
 
 def loader_part(rows: Rows) -> str:
@@ -139,28 +151,31 @@ def epoch_part(rows: Rows) -> str:
 def disk_part(rows: Rows) -> str:
     """Batches out of memory."""
     parts = [DISK_SAID.format(files=rows[0]["files"] / MIB)]
-    heads = ("strategy", "s a batch", "an epoch, s", "FBL over it", "disk, MB a batch", "topology beside the cache",
-             "filling, MB a batch", "cache, MB", "anonymous, MiB", "group's peak, MiB")  # fmt: skip
+    heads = ("strategy", "s a batch", "an epoch, s", "FBL over it", "disk, MB a batch", "FBL over it",
+             "topology beside the cache", "filling, MB a batch", "cache, MB", "anonymous, MiB", "group's peak, MiB",
+             "batches measured")  # fmt: skip
     for fanouts, limit in dict.fromkeys((tuple(row["fanouts"]), row["limit"]) for row in rows):
         here = [row for row in rows if (tuple(row["fanouts"]), row["limit"]) == (fanouts, limit)]
-        first = next(epoch_seconds(row) for row in here if row["strategy"] == "FBL")
+        first = next(row for row in here if row["strategy"] == "FBL")
         lines = [_disk(row, first) for row in here]
         parts += [f"### Fanouts {', '.join(map(str, fanouts))}, {limit:,} MiB\n", table(heads, lines)]
     return "\n".join(parts)
 
 
-def _disk(row: dict[str, Any], first: float) -> tuple[str, ...]:
+def _disk(row: dict[str, Any], first: dict[str, Any]) -> tuple[str, ...]:
     return (
         row["strategy"],
         f"{row['seconds']:.2f}",
         f"{epoch_seconds(row):.0f}",
-        f"{first / epoch_seconds(row):.2f}x",
-        f"{row['read'] / 1e6:.0f}",
+        f"{epoch_seconds(first) / epoch_seconds(row):.2f}x",
+        f"{epoch_bytes(row) / row['epoch'] / 1e6:.0f}",
+        f"{epoch_bytes(first) / epoch_bytes(row):.2f}x",
         f"{row['missed'] / 1e6:.2f} MB a batch" if row["cache"] else "all",
-        f"{row['filled'] / 1e6:.2f}",
+        f"{(row['filled'] + row['read_refreshing']) / 1e6:.2f}",
         f"{row['cache'] / 1e6:,.0f}",
         f"{row['anonymous'] / MIB:,.0f}",
         f"{row['peak'] / MIB:,.0f}",
+        str(row["batches"]),
     )
 
 

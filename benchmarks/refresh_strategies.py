@@ -17,9 +17,9 @@ from typing import Any, Literal
 import snapdb
 from benchmarks.loading import database_of
 from benchmarks.memory import TreeMemory
-from snapdb.storage.cache_reports import CacheStats
 from snapdb.storage.home import CATALOG
 from snapdb.storage.upgrade import upgrade
+from snapdb.types import CacheStats
 
 __all__ = [
     "BATCH",
@@ -69,6 +69,7 @@ STRATEGIES = (
     Strategy("FBL, cached", "FBL"),
     Strategy("FCR", "FCR EVERY {every}", original="FCR"),
     Strategy("FCR shared", "FCR EVERY {every} SHARED", original="FCR-SC"),
+    Strategy("FCR shared, amplify 1", "FCR EVERY {every} AMPLIFY 1 SHARED"),
     Strategy("OTF 15 %", "OTF 15 PERCENT EVERY {every}", original="OTF"),
     Strategy("OTF 15 % shared", "OTF 15 PERCENT EVERY {every} SHARED", original="OTF-SC"),
     Strategy("OTF full, fetch 60 %", "OTF 100 PERCENT EVERY {every} FETCH 60 PERCENT", partial_fetch=True,
@@ -163,6 +164,8 @@ def asked() -> dict[str, Any]:
 def run_apart(module: str, wish: dict[str, Any], prefix: Sequence[str] = ()) -> tuple[Any, int]:
     """What a module of the benchmarks answers in a process of its own, and the most memory that it took, in bytes.
 
+    The answer is the last line that it prints; how far it is it says on the error stream, which is this process's.
+
     Args:
         prefix: Words before the command, such as those of a shell that goes into a control group first.
 
@@ -170,9 +173,9 @@ def run_apart(module: str, wish: dict[str, Any], prefix: Sequence[str] = ()) -> 
         SystemExit: the process failed.
     """
     command = [*prefix, sys.executable, "-m", f"benchmarks.{module}", json.dumps(wish)]
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=HOME.parent)
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=HOME.parent)
     with TreeMemory(started.pid, every=LOOK) as memory:
-        out, errors = started.communicate()
+        out, _ = started.communicate()
     if started.returncode != 0:
-        raise SystemExit(f"benchmarks.{module} ended with {started.returncode}:\n{errors[-4000:]}")
+        raise SystemExit(f"benchmarks.{module} ended with {started.returncode}")
     return json.loads(out.splitlines()[-1]), memory.pss

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import TextIO
 
@@ -65,6 +68,13 @@ class Diagnostics:
         except UnicodeEncodeError:
             plain = text.encode("ascii", "backslashreplace").decode("ascii")
             print(plain, file=self.stream, flush=True)
+
+    @contextmanager
+    def hears_warnings(self) -> Iterator[None]:
+        """What warns within, on any thread, is a line without the place in the program."""
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: self.say(f"warning: {message}")
+            yield
 
     def report(self, error: BaseException, origin: str | None = None) -> ExitCode:
         """Say what went wrong, never with a traceback unless SNAPDB_TRACEBACK asks for it; the code to exit with.

@@ -79,7 +79,7 @@ class _Cli(click.Group):
         """Run, and turn whatever goes wrong into a line on stderr and an exit code."""
         _open_what_is_closed()
         try:
-            with terminable():
+            with terminable(), Diagnostics().hears_warnings():
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit):
             raise

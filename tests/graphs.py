@@ -116,7 +116,8 @@ class EdgeList:
             degrees = np.bincount(expanded[time < before], minlength=nodes)
         taken = places[order]
         values = (None if column is None else column[taken] for column in (self.time, self.weight, self.until))
-        rows = StoredRows(bounds, neighbour[order].astype(indices), self.edge_id[taken], *values)
+        ids = taken.astype(indices) if self.ids is None else self.ids[taken]  # as files hold them, for the same kernels
+        rows = StoredRows(bounds, neighbour[order].astype(indices), ids, *values)
         both = outward[order].astype(np.bool_) if direction == "BOTH" else None
         return rows_adjacency(rows, degrees=degrees, outward=both)
 

@@ -15,7 +15,8 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.plan.logical import CreateCachePlan, DropPlan, RefreshCachePlan
-from snapdb.storage.cache_reports import CacheReport, CacheStats, this_process, write_report
+from snapdb.storage.cache_reports import CacheReport, this_process, write_report
+from snapdb.types import CacheStats
 from tests.test_care import problems
 from tests.test_crash import crash_everywhere, script
 from tests.test_keeping import planned

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,16 @@ def test_a_large_result_streams_whole() -> None:
     shown = snapdb("--format", "csv", "-c", "SELECT i FROM range(100000) r(i)").stdout.split()
     assert len(shown) == 100_001
     assert len(set(shown)) == 100_001
+
+
+def test_a_warning_is_a_line_that_names_no_place_in_the_program() -> None:
+    stream = io.StringIO()
+    with Diagnostics(stream=stream).hears_warnings():
+        warnings.simplefilter("always")
+        thread = threading.Thread(target=warnings.warn, args=("cache c is filled no further", RuntimeWarning))
+        thread.start()
+        thread.join()
+    assert stream.getvalue() == "warning: cache c is filled no further\n"
 
 
 def test_the_formats_of_the_help_are_those_of_the_output() -> None:

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pytest
 
 from snapdb.errors import CorruptError
-from snapdb.kernels.drawn_rows import draw_ranks_sorted, table_size
 from snapdb.kernels.fill_rows import physical_lengths
 from snapdb.kernels.row_cache import HEAD, TAG, BaseRows, CachedRows, record_width
 from snapdb.kernels.rows import degrees_of
+from snapdb.kernels.sorted_ranks import draw_ranks_sorted, table_size
 from snapdb.sampling import Sampler, Subgraph, node_entry
 from snapdb.sampling.kept import Filled, fill_base, fill_rows
 from snapdb.sampling.rounds import RowTable, row_keys, row_tables

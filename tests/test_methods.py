@@ -339,9 +339,9 @@ def test_the_order_of_fanouts_changes_nothing(drawing: str) -> None:
 def test_the_columns_type_of_row_ends_and_ids_changes_nothing(drawing: str) -> None:
     graph, spec, entry, batch = case(drawing, "plain", "BOTH", 1)
     wide = replace(graph, indices=np.int64)
-    short = {edge: replace(listed, ids=listed.edge_id.astype(np.int32)) for edge, listed in graph.edges.items()}
+    long = {edge: replace(listed, ids=listed.edge_id.astype(np.int64)) for edge, listed in graph.edges.items()}
     agreed(wide.view(), graph.oracle(), spec, entry, batch)
-    agreed(replace(graph, edges=short).view(), graph.oracle(), spec, entry, batch)
+    agreed(replace(graph, edges=long).view(), graph.oracle(), spec, entry, batch)
 
 
 def test_every_domain_has_its_own_bits() -> None:

@@ -281,6 +281,7 @@ def test_layerwise_inference_of_pyg_runs_on_the_loader() -> None:
         ({"generator": torch.Generator()}, "fixed by seed=…; give that"),
         ({"worker_init_fn": print}, "threads of this process make the batches; leave it out"),
         ({"colour": 3}, "take no 'colour'; they take PyG's arguments"),
+        ({"refresh": "FCR"}, "take no 'refresh'; .*; db.stream knows clauses"),
         ({"bach_size": 3}, "take no 'bach_size'; did you mean \"batch_size\"?"),
         ({"shuffle": True, "sampler": range(3)}, "leave one of them out"),
         ({"batch_size": None}, "say how many seeds a batch has"),

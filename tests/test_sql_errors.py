@@ -136,7 +136,11 @@ def shown(error: ParseError) -> str:
         ("UPDATE t ST a = 1", "a", 'expected SET, found a; ST was read as a name; did you mean "SET"?'),
         ("UPDATE t SET a", "", 'expected "="'),
         ("CREATE CACHE ON SAMPLER t", "SAMPLER", "expected ON, found SAMPLER"),
-        ("SAMPLE USING t REFRESH FBL SHARED", "SHARED", "it is a part of REFRESH FCR or OTF, and stands right after it"),
+        (
+            "SAMPLE USING t REFRESH FBL SHARED",
+            "SHARED",
+            "it is a part of REFRESH FCR or OTF, and stands right after it",
+        ),
         ("SAMPLE USING t REFRESH FCR EVERY 5 BATCHES FETCH 9 PERCENT", "FETCH", "it is a part of REFRESH OTF"),
         ("UPDATE t SET a = WHERE b", "WHERE", "expected an expression, found WHERE"),
         ("UPDATE t SET a = , b = 2", ",", "expected an expression, found ,"),

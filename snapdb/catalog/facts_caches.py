@@ -10,9 +10,9 @@ import pyarrow as pa
 from snapdb.catalog.listing import MOMENT
 from snapdb.catalog.state import Catalog
 from snapdb.catalog.windows import moment
-from snapdb.storage.cache_reports import CacheReport, CacheStats, read_reports
+from snapdb.storage.cache_reports import CacheReport, read_reports
 from snapdb.storage.home import Home
-from snapdb.types import Cache
+from snapdb.types import Cache, CacheStats
 
 __all__ = ["CACHES", "Told", "cache_rows", "told"]
 

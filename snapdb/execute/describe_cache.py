@@ -13,8 +13,7 @@ from snapdb.execute.export_folder import size_words
 from snapdb.execute.operator import Engine
 from snapdb.plan.using import statement_of
 from snapdb.sql.print_samples import print_refresh_clause
-from snapdb.storage.cache_reports import CacheStats
-from snapdb.types import Cache, Sampler
+from snapdb.types import Cache, CacheStats, Sampler
 from snapdb.types.words import counted
 
 __all__ = ["describe_cache"]

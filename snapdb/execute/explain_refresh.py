@@ -13,7 +13,7 @@ import numpy as np
 
 from snapdb.execute import explain_words as words
 from snapdb.execute.explain_refresh_caches import cache_numbers
-from snapdb.execute.explain_refresh_rows import every, row_costs
+from snapdb.execute.explain_refresh_rows import row_costs
 from snapdb.execute.explain_tree import Step
 from snapdb.execute.opening import Opened
 from snapdb.execute.operator import Engine
@@ -66,7 +66,7 @@ class _Told:
         spec = self._spec
         assert spec.refresh is not None
         tables = row_tables(spec, self._walks)
-        costs, period = row_costs(spec, tables, self._visits), every(spec.refresh)
+        costs, period = row_costs(spec, tables, self._visits), spec.refresh.period
         drawn = [choice for choice in self._all if choice.table is not None]
         seconds = self._seconds(drawn) * costs.drawn / costs.rows if costs.rows else 0.0
         gain = self._gain()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from snapdb.execute.explain_refresh_rows import chances, every, life
+from snapdb.execute.explain_refresh_rows import chances, life
 from snapdb.sampling.cache_plan import Choice, draws_from, edges_read, layout_of
 from snapdb.sampling.expected_visits import Visits
 from snapdb.sampling.walks import Walk
@@ -113,7 +113,7 @@ def _filled(spec: SampleSpec, choice: Choice, visits: Visits, batches: int) -> t
         return 0.0, float(choice.lengths.sum())
     met = [visits[table.walk.relation, hop][choice.nodes] for hop in range(spec.hops) if draws_from(spec, table, hop)]
     later = (
-        max(0, batches - 1) / every(refresh) if refresh.strategy == "OTF" else math.ceil(batches / every(refresh)) - 1
+        max(0, batches - 1) / refresh.period if refresh.strategy == "OTF" else math.ceil(batches / refresh.period) - 1
     )
     times = 1 + later * chances(refresh, sum(met, np.zeros(choice.nodes.size)))
     weighed = spec.drawing.method == "PRIORITY"
@@ -127,7 +127,7 @@ def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> Nu
         return {}
     number = np.arange(batches, dtype=np.float64)
     if refresh.strategy == "FCR":
-        ages = number % every(refresh)
+        ages = number % refresh.period
     else:  # those that were not drawn anew yet are as old as the epoch
         since = np.minimum(number, life(refresh))
         ages = since - since**2 / (2 * life(refresh))

@@ -13,7 +13,7 @@ from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.variance import variance_factor
 from snapdb.types import Refresh, SampleSpec
 
-__all__ = ["RowCosts", "chances", "every", "life", "row_costs"]
+__all__ = ["RowCosts", "chances", "life", "row_costs"]
 
 Float64s = npt.NDArray[np.float64]
 
@@ -70,21 +70,15 @@ def row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Visits) ->
     return costs
 
 
-def every(refresh: Refresh) -> int:
-    """The batches of a period."""
-    assert refresh.every is not None, "AUTO is a number once a sampler is opened"
-    return refresh.every
-
-
 def life(refresh: Refresh) -> float:
     """For how many batches a row stays the same; under SCOPE VISITED, while batches come by in each period."""
-    return float(every(refresh) / (1 if refresh.visited else refresh.share))
+    return float(refresh.period / (1 if refresh.visited else refresh.share))
 
 
 def chances(refresh: Refresh, visited: Float64s) -> Float64s:
     """The chance of each row to be drawn anew in a period, where batches come by so often."""
     if refresh.visited:
-        found: Float64s = -np.expm1(-visited * every(refresh))
+        found: Float64s = -np.expm1(-visited * refresh.period)
         return found
     return np.full(visited.size, float(refresh.share))
 
@@ -94,4 +88,4 @@ def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
     if not refresh.visited:
         return np.full(drawn.size, (life(refresh) - 1) / 2)
     idle = np.divide(1 - drawn, drawn, out=np.zeros_like(drawn), where=drawn > 0)
-    return (every(refresh) - 1) / 2 + every(refresh) * idle
+    return (refresh.period - 1) / 2 + refresh.period * idle

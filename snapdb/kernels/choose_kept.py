@@ -58,7 +58,7 @@ def draw_kept(
     draft: DraftArrays,
     edges: int,
     counts: Int64s,
-) -> tuple[int, int, Number, Number]:
+) -> tuple[int, int, int, int]:
     """Draws as the rule says for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
     Neighbours are 0 ≤ id < limit. Returns where in the frontier it stopped (-1: damaged), how many edges there are
@@ -88,8 +88,9 @@ def draw_kept(
             )  # fmt: skip
             if edges >= 0 and i < last:
                 i, edges = draw_apart(
-                    walk, moments, pairs, keys, rule, cached, frontier, trees, first, i, last, found, apart, draft, edges
-                )
+                    walk, moments, pairs, keys, rule, cached, frontier, trees, first, i, last, found, apart, draft,
+                    edges,
+                )  # fmt: skip
         if edges == TORN:  # all over again
             edges = begin
             continue
@@ -132,7 +133,7 @@ def _set_apart(
 
 
 @kernel
-def _needed(windows: Int64s, spans: Int64s, count: int, rule: KeptRule) -> tuple[Number, Number]:
+def _needed(windows: Int64s, spans: Int64s, count: int, rule: KeptRule) -> tuple[int, int]:
     """How many edges a block of rows draws at most, and how long its longest row is that must be listed."""
     room: Number = np.int64(0)
     longest: Number = np.int64(0)
@@ -143,7 +144,7 @@ def _needed(windows: Int64s, spans: Int64s, count: int, rule: KeptRule) -> tuple
             longest = max(longest, spans[span, DEGREE])
         elif windows[span, LISTED] != 0:
             longest = max(longest, total)
-    return room, longest
+    return int(room), int(longest)
 
 
 @kernel

@@ -7,27 +7,23 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.bits import last_zeros, live_before, select_live
+from snapdb.kernels.bits import live_before, select_live
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import WalkArrays, value_at
-from snapdb.kernels.rng import below, draw, fold
+from snapdb.kernels.rng import fold
 from snapdb.kernels.scores import PRIORITY, score_edges
 from snapdb.kernels.select import comes_first, nth_smallest
 from snapdb.kernels.spans import ALIVE, FIRST, KEPT, REST, SECOND, list_spans
 
 __all__ = [
-    "FREE",
     "RowKeys",
     "RowParts",
     "draw_best",
-    "draw_ranks_sorted",
     "place_row",
     "rank_in",
     "row_key",
     "row_parts",
     "row_round",
-    "sort_ranks",
-    "table_size",
     "weight_at",
 ]
 
@@ -36,9 +32,6 @@ Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
-
-FREE = 2**63 - 1
-"""Stands in a table's slots that hold no rank."""
 
 
 class RowKeys(NamedTuple):
@@ -103,111 +96,6 @@ def row_key(keys: RowParts, round_: Number, node: Number) -> np.uint64:
         prefix = keys.now if round_ == keys.round else keys.later
     key: np.uint64 = fold(prefix, np.uint64(node))
     return key
-
-
-@kernel
-def table_size(count: int) -> int:
-    """How many slots a table needs in which so many ranks are sorted."""
-    return 3 * count + 1
-
-
-@kernel
-def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks: Int64s) -> None:
-    """Floyd's k of more than k ranks, ascending.
-
-    A table holds those that are chosen: a bit for each rank where these are few. Else a rank's first slot grows with
-    it, and slots ascend, so that a look from there on tells whether it is in, where it goes, and in the end the order
-    of all.
-    """
-    if degree <= 64 * k:
-        _clear_bits(table, degree)
-        for j in range(k):
-            top = np.int64(degree - k + j + 1)
-            rank = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
-            rank = top - 1 if (table[rank >> 6] >> (rank & 63)) & 1 else rank
-            table[rank >> 6] |= np.int64(1) << (rank & 63)
-        _list_bits(table, degree, ranks)
-        return
-    scale = _clear(table, k, degree)
-    for j in range(k):
-        top = np.int64(degree - k + j + 1)
-        rank = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
-        slot = np.int64(np.float64(rank) * scale)
-        while table[slot] < rank:
-            slot += 1
-        if table[slot] == rank:
-            rank = top - 1  # greater than all before it
-            slot = np.int64(np.float64(rank) * scale)
-            while table[slot] < rank:
-                slot += 1
-        _insert(table, slot, rank)
-    _list(table, k, ranks)
-
-
-@kernel
-def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
-    """Writes given[begin : begin + count], ranks below a degree no two of which are equal, to `ranks` in order."""
-    if degree <= 64 * count:
-        _clear_bits(table, degree)
-        for j in range(begin, begin + count):
-            table[given[j] >> 6] |= np.int64(1) << (given[j] & 63)
-        _list_bits(table, degree, ranks)
-        return
-    scale = _clear(table, count, degree)
-    for j in range(begin, begin + count):
-        rank = given[j]
-        slot = np.int64(np.float64(rank) * scale)
-        while table[slot] < rank:
-            slot += 1
-        _insert(table, slot, rank)
-    _list(table, count, ranks)
-
-
-@kernel
-def _clear_bits(table: Int64s, degree: int) -> None:
-    """Clears the bits of so many ranks."""
-    for word in range((degree + 63) >> 6):
-        table[word] = 0
-
-
-@kernel
-def _list_bits(table: Int64s, degree: int, ranks: Int64s) -> None:
-    """The ranks whose bits are set, in order."""
-    at = 0
-    for place in range((degree + 63) >> 6):
-        word = np.uint64(table[place])
-        while word != np.uint64(0):
-            ranks[at] = (place << 6) + last_zeros(word)
-            word &= word - np.uint64(1)
-            at += 1
-
-
-@kernel
-def _clear(table: Int64s, count: int, degree: int) -> float:
-    """Frees the slots that so many ranks may need; returns how many slots a rank is wide."""
-    for slot in range(3 * count + 1):
-        table[slot] = FREE
-    return np.float64(2 * count) / np.float64(degree)
-
-
-@kernel
-def _insert(table: Int64s, slot: Number, rank: Number) -> None:
-    """Puts a rank into a slot, and moves the greater ones that follow."""
-    while rank != FREE:
-        other = table[slot]
-        table[slot] = rank
-        rank = other
-        slot += 1
-
-
-@kernel
-def _list(table: Int64s, count: int, ranks: Int64s) -> None:
-    """The ranks of a table in order."""
-    at, slot = 0, 0
-    while at < count:
-        ranks[at] = table[slot]
-        at += int(table[slot] != FREE)
-        slot += 1
 
 
 @kernel

@@ -13,21 +13,13 @@ import numpy.typing as npt
 
 from snapdb.kernels.choose_listed import DraftArrays
 from snapdb.kernels.compiled import kernel
-from snapdb.kernels.drawn_rows import (
-    RowKeys,
-    draw_best,
-    draw_ranks_sorted,
-    place_row,
-    row_key,
-    row_parts,
-    row_round,
-    table_size,
-)
+from snapdb.kernels.drawn_rows import RowKeys, draw_best, place_row, row_key, row_parts, row_round
 from snapdb.kernels.eligible import WalkArrays, value_at
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import fence_stores, prefetch, store_last
 from snapdb.kernels.row_cache import HEAD, SEQUENCE, TAG, BaseRows, CachedRows
 from snapdb.kernels.scores import PRIORITY
+from snapdb.kernels.sorted_ranks import draw_ranks_sorted, table_size
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate, locate_range
 
 __all__ = ["fill_base", "fill_rows", "physical_lengths"]

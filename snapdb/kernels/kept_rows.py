@@ -7,40 +7,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.bits import live_before
 from snapdb.kernels.choose_listed import DraftArrays
 from snapdb.kernels.choose_ranks import draw_ranks, place_ranks
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.drawn_rows import (
     RowKeys,
     draw_best,
-    draw_ranks_sorted,
     place_row,
     row_key,
     row_parts,
     row_round,
-    sort_ranks,
-    table_size,
     weight_at,
 )
-from snapdb.kernels.eligible import (
-    COUNT,
-    LENGTH,
-    LISTED,
-    START,
-    STRETCHES,
-    TOTAL,
-    Moments,
-    Pairs,
-    WalkArrays,
-    list_live,
-    list_row,
-)
+from snapdb.kernels.eligible import LISTED, TOTAL, Moments, Pairs, WalkArrays, list_live, list_row
 from snapdb.kernels.intrinsics import prefetch
-from snapdb.kernels.kept_rule import KeptRule, first_from, pass_over, weigh
+from snapdb.kernels.kept_meet import meet, rank_all
+from snapdb.kernels.kept_rule import KeptRule, pass_over, weigh
 from snapdb.kernels.rng import fold
 from snapdb.kernels.row_cache import HEAD, TORN, CachedRows, is_torn
 from snapdb.kernels.scores import FLOYD, PRIORITY
+from snapdb.kernels.sorted_ranks import draw_ranks_sorted, sort_ranks, table_size
 from snapdb.kernels.spans import DEGREE
 
 __all__ = ["draw_apart"]
@@ -100,12 +86,12 @@ def draw_apart(
             best = row[best] if best >= 0 else best
             if total > rule.fanout:
                 total = _list_weighted(walk, moments, pairs, tree, listed, windows, span, places)
-                listed = True
+                listed, every = True, bool(every or total <= rule.fanout)
         pick, fresh = _key_of(rule.pick, node, ordinals, tree), _key_of(rule.fresh, node, ordinals, tree)
-        edges += min(total, np.int64(rule.fanout))
+        edges += min(int(total), rule.fanout)
         held = _draw_twice(
-            rule.kept, pick, fresh, every, listed, total, spans[span, DEGREE], indices, words, before, windows, span,
-            places, row, ids, chosen, table, positions, neighbours, begin, edges,
+            rule.kept, pick, fresh, every, listed, int(total), int(spans[span, DEGREE]), indices, words, before,
+            windows, span, places, row, ids, chosen, table, positions, neighbours, begin, edges,
         )  # fmt: skip
         if weighted:
             weigh(rule, root, patch, places, total, row, held, best, next_, bounds, positions, begin, edges, weights)
@@ -199,8 +185,8 @@ def _draw_twice(
     fresh: np.uint64,
     every: bool,
     listed: bool,
-    total: Number,
-    degree: Number,
+    total: int,
+    degree: int,
     indices: npt.NDArray[Any],
     words: Words,
     before: Int64s,
@@ -215,21 +201,21 @@ def _draw_twice(
     neighbours: Int64s,
     begin: int,
     end: int,
-) -> Number:
+) -> int:
     """Draws from a row, or from every edge, and then besides; returns how many edges of the row are eligible.
 
     Those are places[:total] where they are `listed`, else those of the windows; no more than asked for: all of them.
     """
     held, placed = total, begin
     if not every:
-        held = _meet(listed, places, total, degree, windows, span, row, ids)
-    picks = total if end - begin == total else min(np.int64(kept), held)
+        held = meet(listed, places, total, degree, windows, span, row, ids)
+    picks = total if end - begin == total else min(kept, held)
     draw_ranks(FLOYD, pick, 0, held, picks, indices, positions, begin)
     middle = begin + picks
     if middle < end:
         sort_ranks(positions, begin, picks, held, table, chosen)
         if not every:
-            _rank_all(listed, places, total, words, before, windows, span, row, picks, chosen)
+            rank_all(listed, places, total, words, before, windows, span, row, picks, chosen)
         draw_ranks(FLOYD, fresh, 0, total - picks, end - middle, indices, positions, middle)
         pass_over(chosen, picks, positions, middle, end)
     if not every:
@@ -248,85 +234,9 @@ def _draw_twice(
 
 
 @kernel
-def _rank_all(
-    listed: bool,
-    places: Int64s,
-    total: Number,
-    words: Words,
-    before: Int64s,
-    windows: Int64s,
-    span: int,
-    row: Int64s,
-    count: Number,
-    chosen: Int64s,
-) -> None:
-    """Turns numbers of a row's edges into their ranks among all that are eligible."""
-    for j in range(count):
-        position = row[chosen[j]]
-        if listed:
-            chosen[j] = first_from(places, total, position)
-        else:
-            chosen[j] = _rank_of(words, before, windows, span, position)
-
-
-@kernel
 def _key_of(prefix: np.uint64, node: Number, ordinals: Int64s, tree: Number) -> np.uint64:
     """The key of a node's draws, in its own tree where trees are disjoint."""
     key: np.uint64 = fold(prefix, np.uint64(node))
     if ordinals.size > 0:
         key = fold(key, np.uint64(ordinals[tree]))
     return key
-
-
-@kernel
-def _meet(
-    listed: bool, places: Int64s, total: Number, degree: Number, windows: Int64s, span: int, row: Int64s, ids: Int64s
-) -> Number:
-    """Leaves of a row what is eligible; returns how many."""
-    if listed:
-        return _meet_listed(places, total, row, ids)
-    if total < degree:
-        return _meet_stretches(windows, span, row, ids)
-    return np.int64(row.size)
-
-
-@kernel
-def _meet_listed(places: Int64s, total: Number, row: Int64s, ids: Int64s) -> Number:
-    """Leaves of a row what is among the ascending places[:total]; returns how many."""
-    held: Number = np.int64(0)
-    passed = np.int64(0)
-    for j in range(row.size):
-        while passed < total and places[passed] < row[j]:
-            passed += 1
-        row[held], ids[held] = row[j], ids[j]
-        held += np.int64(passed < total and places[passed] == row[j])
-    return held
-
-
-@kernel
-def _meet_stretches(windows: Int64s, span: Number, row: Int64s, ids: Int64s) -> Number:
-    """Leaves of a row what is in the stretches that are eligible; returns how many."""
-    held: Number = np.int64(0)
-    for j in range(row.size):
-        p, inside = row[j], False
-        for w in range(STRETCHES):
-            inside |= (p >= windows[span, START + w]) & (p - windows[span, START + w] < windows[span, LENGTH + w])
-        row[held], ids[held] = p, ids[j]
-        held += np.int64(inside)
-    return held
-
-
-@kernel
-def _rank_of(words: Words, before: Int64s, windows: Int64s, span: Number, position: Number) -> Number:
-    """Which of the edges in a row's stretches stands at a position in one of them."""
-    rank: Number = np.int64(0)
-    for w in range(STRETCHES):
-        start, length = windows[span, START + w], windows[span, LENGTH + w]
-        if position >= start and position - start < length:
-            if words.size > 0:
-                rank += live_before(words, before, position) - live_before(words, before, start)
-            else:
-                rank += position - start
-            break
-        rank += windows[span, COUNT + w]
-    return rank

@@ -13,35 +13,31 @@ import numpy.typing as npt
 
 from snapdb.kernels.choose_ranks import draw_ranks
 from snapdb.kernels.compiled import kernel
-from snapdb.kernels.drawn_rows import (
-    FREE,
-    RowKeys,
-    RowParts,
-    draw_ranks_sorted,
-    place_row,
-    rank_in,
-    row_key,
-    row_parts,
-    row_round,
-    sort_ranks,
-    table_size,
-)
+from snapdb.kernels.drawn_rows import RowKeys, RowParts, place_row, rank_in, row_key, row_parts, row_round
+from snapdb.kernels.floyd import floyd_mask
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
+from snapdb.kernels.kept_once import draw_recorded, draw_whole, drawn_once
 from snapdb.kernels.kept_rule import KeptRule, pass_over
 from snapdb.kernels.rng import fold
 from snapdb.kernels.row_cache import (
+    BASE_EDGES,
     HEAD,
+    HITS,
+    KEPT_EDGES,
+    MISSES,
     TORN,
     BaseRows,
     CachedRows,
     find_records,
     is_torn,
-    load_kept,
+    load_copies,
+    load_unknown,
     take_recorded,
 )
 from snapdb.kernels.scores import FLOYD
-from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, locate
+from snapdb.kernels.sorted_ranks import draw_ranks_sorted, sort_ranks, table_size
+from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, locate
 
 __all__ = ["draw_unlimited"]
 
@@ -67,7 +63,7 @@ def draw_unlimited(
     neighbours: Int64s,
     edges: int,
     counts: Int64s,
-) -> tuple[int, int, Number]:
+) -> tuple[int, int, int]:
     """Draws as the rule says for each of frontier[low:high], from edge number `edges` on.
 
     Neighbours are 0 ≤ id < limit. Returns where in the frontier it stopped (-1: damaged), how many edges there are
@@ -76,31 +72,40 @@ def draw_unlimited(
     indices, tail, words, before = rows.indices, rows.patch.indices, rows.live.words, rows.live.before
     records, parts, rounds, alone = cached.records, row_parts(keys), keys.rounds, rule.kept == rule.fanout
     found, spans = np.empty((BLOCK, 2), np.int64), np.empty((BLOCK, FIELDS), np.int64)
-    apart, who = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    apart, who, starts = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64), np.empty(BLOCK + 1, np.int64)
     row, chosen = np.empty(rule.size, np.int64), np.empty(rule.size, np.int64)
     table = np.empty(table_size(rule.size), np.int64)
     first = low
     while first < high:
         last, begin = min(first + BLOCK, high), edges
         find_records(keys, cached, frontier, first, last, high, found)
-        count = _set_apart(alone, frontier, first, last, found, apart, who)
-        if not locate(rows, who, 0, count, count, spans):
+        count = _set_apart(alone, rows.indptr, frontier, first, last, found, apart, who)
+        nodes, at, ahead = (frontier, first, high) if count == last - first else (who, 0, count)
+        if not locate(rows, nodes, at, at + count, ahead, spans):
             return -1, edges, 0
         room = edges + (last - first - count) * rule.fanout
         for span in range(count):
-            room += min(spans[span, DEGREE], np.int64(rule.fanout))
+            room += min(int(spans[span, DEGREE]), rule.fanout)
         if room > sides.size:
             return first, edges, room
-        edges = _draw_rows(
-            rule, parts, rounds, records, indices, words, before, spans, frontier, first, last, found, apart,
-            positions, sides, neighbours, limit, edges, row, chosen, table,
-        )  # fmt: skip
-        if edges == TORN:  # all over again
+        edges = _lay_out(rule.fanout, spans, first, last, apart, sides, neighbours, edges, starts)
+        draw_whole(rule, indices, words, before, spans, frontier, first, last, apart, starts, positions)
+        known = draw_recorded(rule, records, frontier, first, last, found, apart, starts, positions, neighbours, limit)
+        if known >= 0 and known < last - first:
+            more = _draw_kept(
+                rule, parts, rounds, records, indices, words, before, spans, frontier, first, last, found, apart,
+                starts, positions, neighbours, limit, row, chosen, table,
+            )  # fmt: skip
+            known = known + more if more >= 0 else more
+        if known == TORN:  # all over again
             edges = begin
             continue
-        if edges < 0 or not load_kept(
-            indices, tail, base, frontier, sides, positions, begin, edges, limit, neighbours, counts
-        ):
+        if known < 0:
+            return -1, edges, 0
+        _count(rule.kept, known, first, last, starts, counts)
+        if base.places.size > 0:
+            load_copies(indices.size, base, frontier, sides, positions, begin, edges, neighbours, counts)
+        if not load_unknown(indices, tail, positions, begin, edges, limit, neighbours):
             return -1, edges, 0
         first = last
     return high, edges, 0
@@ -108,7 +113,14 @@ def draw_unlimited(
 
 @kernel
 def _set_apart(
-    alone: bool, frontier: Int64s, first: int, last: int, found: Int64s, apart: Int64s, who: Int64s
+    alone: bool,
+    indptr: Int64s,
+    frontier: Int64s,
+    first: int,
+    last: int,
+    found: Int64s,
+    apart: Int64s,
+    who: Int64s,
 ) -> int:
     """Lists in `who` the nodes for which no record is enough, and where each is there in `apart`; how many they are."""
     count = 0
@@ -118,12 +130,39 @@ def _set_apart(
         else:
             apart[i - first] = count
             who[count] = frontier[i]
+            prefetch(indptr, frontier[i])
             count += 1
     return count
 
 
 @kernel
-def _draw_rows(
+def _lay_out(
+    fanout: int,
+    spans: Int64s,
+    first: int,
+    last: int,
+    apart: Int64s,
+    sides: Int64s,
+    neighbours: Int64s,
+    edges: int,
+    starts: Int64s,
+) -> int:
+    """Writes where the edges of each row begin to `starts`, and for whom they are to `sides`; returns where they end.
+
+    No neighbour is known yet. A row that is not set apart has more edges than are asked for.
+    """
+    for i in range(first, last):
+        span, begin = apart[i - first], edges
+        starts[i - first] = begin
+        edges += min(int(spans[span, DEGREE]), fanout) if span >= 0 else fanout
+        for e in range(begin, edges):
+            sides[e], neighbours[e] = i, -1
+    starts[last - first] = edges
+    return edges
+
+
+@kernel
+def _draw_kept(  # noqa: PLR0912 -- calls cost more than the cases
     rule: KeptRule,
     parts: RowParts,
     rounds: Int32s,
@@ -137,57 +176,77 @@ def _draw_rows(
     last: int,
     found: Int64s,
     apart: Int64s,
+    starts: Int64s,
     positions: Int64s,
-    sides: Int64s,
     neighbours: Int64s,
     limit: int,
-    edges: int,
     row: Int64s,
     chosen: Int64s,
     table: Int64s,
 ) -> int:
-    """Draws rows first ≤ i < last, and returns how many edges there are then; -1: damaged, or TORN.
-
-    Arrays are handed over one by one: numba counts references to every array of a tuple.
-    """
-    fanout, kept, size, everything = rule.fanout, rule.kept, rule.size, max(rule.size, rule.above)
-    pick, fresh = rule.pick, rule.fresh
+    """Draws for the others, from their rows and besides; returns how many rows were read; -1: damaged, or TORN."""
+    kept, size, most, everything, known = rule.kept, rule.size, drawn_once(rule), max(rule.size, rule.above), 0
     sound: bool | np.bool_ = True
     for i in range(first, last):
-        span, record, node, begin = apart[i - first], found[i - first, 0], frontier[i], edges
-        degree = spans[span, DEGREE] if span >= 0 else np.int64(FREE)
-        edges += min(degree, np.int64(fanout))
-        for e in range(begin, edges):
-            sides[e], neighbours[e] = i, -1
-        every = degree <= everything
-        among, picks = (degree if every else np.int64(size)), (kept if degree > fanout else edges - begin)
-        draw_ranks(FLOYD, fold(pick, np.uint64(node)), 0, among, picks, indices, positions, begin)
-        if not every and record < 0:
+        span, record, begin, end = apart[i - first], found[i - first, 0], starts[i - first], starts[i - first + 1]
+        if span < 0 or spans[span, DEGREE] <= most:
+            continue
+        degree = int(spans[span, DEGREE])
+        node, middle, every = frontier[i], begin + kept, degree <= everything
+        among, placed = degree if every else size, begin
+        recorded, whole = record >= 0 and not every, spans[span, KEPT] == degree and spans[span, REST] == 0
+        start = spans[span, FIRST] if whole else np.int64(0)
+        _draw_ranks(fold(rule.pick, np.uint64(node)), among, kept, indices, positions, begin)
+        if not (every or recorded):
             draw_ranks_sorted(row_key(parts, row_round(parts, rounds, node), node), degree, size, table, row)
-        middle, placed = begin + picks, begin
-        if middle < edges:
-            sort_ranks(positions, begin, picks, among, table, chosen)
-            if not every and record < 0:
-                for j in range(picks):
-                    chosen[j] = row[chosen[j]]
+        if middle < end:
+            sort_ranks(positions, begin, kept, among, table, chosen)
+            if recorded and whole:
+                for j in range(kept):
+                    chosen[j] = np.int64(records[record, HEAD + chosen[j]]) - start
+            elif recorded:
+                sound &= _rank_recorded(words, before, spans, span, records, record, kept, chosen)
             elif not every:
-                sound &= _rank_recorded(words, before, spans, span, records, record, picks, chosen)
-            key = fold(fresh, np.uint64(node))
-            draw_ranks(FLOYD, key, 0, degree - picks, fanout - picks, indices, positions, middle)
-            pass_over(chosen, picks, positions, middle, edges)
-        if not every and record < 0:
-            for e in range(begin, middle):
-                positions[e] = row[positions[e]]
-        elif not every:
+                for j in range(kept):
+                    chosen[j] = row[chosen[j]]
+            _draw_ranks(fold(rule.fresh, np.uint64(node)), degree - kept, end - middle, indices, positions, middle)
+            pass_over(chosen, kept, positions, middle, end)
+        if recorded:
             placed = middle
+            known += 1
             sound &= take_recorded(records, record, size, limit, positions, neighbours, begin, middle)
             if is_torn(records, record, found[i - first, 1]):
                 return TORN
-        if placed < edges:
-            place_row(words, before, spans, span, positions, placed, edges)
-        for e in range(placed, edges):
+        elif not every:
+            for e in range(begin, middle):
+                positions[e] = row[positions[e]]
+        if not whole and placed < end:
+            place_row(words, before, spans, span, positions, placed, end)
+        for e in range(placed, end):
+            positions[e] += start
             prefetch(indices, positions[e])
-    return edges if sound else -1
+    return known if sound else -1
+
+
+@kernel
+def _draw_ranks(key: np.uint64, total: int, k: int, indices: npt.NDArray[Any], positions: Int64s, begin: int) -> None:
+    """Floyd's k of `total` ranks."""
+    if k < total <= 64:
+        floyd_mask(key, 0, total, k, indices, positions, begin)
+    else:
+        draw_ranks(FLOYD, key, 0, total, k, indices, positions, begin)
+
+
+@kernel
+def _count(kept: int, known: int, first: int, last: int, starts: Int64s, counts: Int64s) -> None:
+    """Counts the rows and edges of a block, `known` of which came from records."""
+    rows = 0
+    for i in range(last - first):
+        rows += int(starts[i + 1] > starts[i])
+    counts[HITS] += known
+    counts[MISSES] += rows - known
+    counts[KEPT_EDGES] += known * kept
+    counts[BASE_EDGES] += starts[last - first] - starts[0] - known * kept
 
 
 @kernel

@@ -17,7 +17,11 @@ from snapdb.kernels.intrinsics import fence_loads, load_first, prefetch
 from snapdb.kernels.spans import AHEAD, BLOCK
 
 __all__ = [
+    "BASE_EDGES",
     "HEAD",
+    "HITS",
+    "KEPT_EDGES",
+    "MISSES",
     "SEQUENCE",
     "TAG",
     "TORN",
@@ -25,7 +29,9 @@ __all__ = [
     "CachedRows",
     "find_records",
     "is_torn",
+    "load_copies",
     "load_kept",
+    "load_unknown",
     "record_width",
     "take_recorded",
 ]
@@ -85,6 +91,9 @@ def find_records(
     places, records = cached.places, cached.records
     parts, rounds = row_parts(keys), keys.rounds
     width, line = records.shape[1], LINE // records.itemsize
+    if places.size == 0:
+        found[: last - first, 0] = -1
+        return
     for i in range(first, last):
         prefetch(places, frontier[min(i + AHEAD, ahead - 1)])
         record = np.int64(places[frontier[i]]) if frontier[i] < places.size else np.int64(-1)
@@ -149,37 +158,80 @@ def load_kept(
     0 ≤ id < nodes. They come from the base's copies, or from the adjacency. Edge e is of frontier[sides[e]], and those
     of a row stand together, the ones that are known first.
     """
-    places, shifts, copies = base.places, base.shifts, base.neighbours
-    held, copied = indices.size, np.full(BLOCK, np.int64(-1))
-    outside: bool | np.bool_ = False
-    read = rows = hits = np.int64(0)
-    side = np.int64(-1)
-    for first in range(begin, end, BLOCK):
-        last = min(first + BLOCK, end)
-        if places.size > 0:
-            _find_copies(places, shifts, held, frontier, sides, positions, neighbours, first, last, copied)
-            for e in range(first, last):
-                if copied[e - first] >= 0:
-                    prefetch(copies, copied[e - first])
-                else:
-                    prefetch(indices, positions[e])
-        for e in range(first, last):
-            p, node, copy = positions[e], neighbours[e], copied[e - first]
-            known = node >= 0 or copy >= 0
-            if node < 0 and copy >= 0:
-                node = np.int64(copies[copy])
-            elif node < 0:
-                node = np.int64(indices[p]) if p < held else np.int64(tail[p - held])
-            read += np.int64(not known)
-            rows += np.int64(sides[e] != side)
-            hits += np.int64(sides[e] != side and known)
-            side = sides[e]
-            outside |= (node < 0) | (node >= nodes)
-            neighbours[e] = node
+    known, rows, hits = _count_known(sides, neighbours, begin, end)
     counts[HITS] += hits
     counts[MISSES] += rows - hits
-    counts[KEPT_EDGES] += end - begin - read
-    counts[BASE_EDGES] += read
+    counts[KEPT_EDGES] += known
+    counts[BASE_EDGES] += end - begin - known
+    if base.places.size > 0:
+        load_copies(indices.size, base, frontier, sides, positions, begin, end, neighbours, counts)
+    return bool(load_unknown(indices, tail, positions, begin, end, nodes, neighbours))
+
+
+@kernel
+def load_copies(
+    held: int,
+    base: BaseRows,
+    frontier: Int64s,
+    sides: Int64s,
+    positions: Int64s,
+    begin: int,
+    end: int,
+    neighbours: Int64s,
+    counts: Int64s,
+) -> None:
+    """The part of `load_kept` that reads the base's copies; what it finds was counted as read from the adjacency."""
+    places, shifts, copies = base.places, base.shifts, base.neighbours
+    copied, side, known, hits = np.empty(BLOCK, np.int64), np.int64(-1), 0, 0
+    for first in range(begin, end, BLOCK):
+        last = min(first + BLOCK, end)
+        _find_copies(places, shifts, held, frontier, sides, positions, neighbours, first, last, copied)
+        for e in range(first, last):
+            prefetch(copies, copied[e - first])
+        for e in range(first, last):
+            if copied[e - first] >= 0:
+                neighbours[e] = copies[copied[e - first]]
+                known += 1
+                hits += int(sides[e] != side)
+                side = sides[e]
+    counts[HITS] += hits
+    counts[MISSES] -= hits
+    counts[KEPT_EDGES] += known
+    counts[BASE_EDGES] -= known
+
+
+@kernel
+def _count_known(sides: Int64s, neighbours: Int64s, begin: int, end: int) -> tuple[Number, Number, Number]:
+    """How many neighbours are known, and how many rows there are and how many of which the first one is."""
+    known = rows = hits = np.int64(0)
+    for e in range(begin, end):
+        new = np.int64(e == begin or sides[e] != sides[max(e - 1, begin)])
+        here = np.int64(neighbours[e] >= 0)
+        known += here
+        rows += new
+        hits += new & here
+    return known, rows, hits
+
+
+@kernel
+def load_unknown(
+    indices: npt.NDArray[Any],
+    tail: npt.NDArray[Any],
+    positions: Int64s,
+    begin: int,
+    end: int,
+    nodes: int,
+    neighbours: Int64s,
+) -> bool:
+    """Reads from the adjacency what is still negative; whether all ids are 0 ≤ id < nodes."""
+    held = indices.size
+    outside: bool | np.bool_ = False
+    for e in range(begin, end):
+        p, node = positions[e], neighbours[e]
+        if node < 0:
+            node = np.int64(indices[p]) if p < held else np.int64(tail[p - held])
+        outside |= (node < 0) | (node >= nodes)
+        neighbours[e] = node
     return not outside
 
 

@@ -27,8 +27,9 @@ from snapdb.sampling.kept import CacheReader
 from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.row_cache import RowCache
 from snapdb.sampling.turns import next_pass
-from snapdb.storage.cache_reports import CacheReport, CacheStats, clear_reports, this_process, write_report
+from snapdb.storage.cache_reports import CacheReport, clear_reports, this_process, write_report
 from snapdb.storage.temporary import temporary_bytes
+from snapdb.types import CacheStats
 
 __all__ = ["Keeper", "open_keeper"]
 

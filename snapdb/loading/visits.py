@@ -72,8 +72,7 @@ class Visits:
             InputError: what was saved is damaged, or of other rows.
         """
         assert spec.refresh is not None
-        assert spec.refresh.every is not None
-        self.every = spec.refresh.every
+        self.every = spec.refresh.period
         self._blocks = spec.layout == "BLOCKS"
         self._rows = tuple(_rows(spec, walks))
         number, rounds = unpacked(saved, {rows.name: rows.nodes for rows in self._rows})

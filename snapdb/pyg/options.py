@@ -113,7 +113,10 @@ def _check(given: Mapping[str, Any]) -> None:
             raise InputError(f"{name} was given to a loader of snapdb.pyg, but {why}", code="pyg-argument")
     known = DRAWING | RUNNING | PASSED | IDLE | REFUSED.keys()
     if unknown := given.keys() - known:
-        hint = did_you_mean(min(unknown), known) or "; they take PyG's arguments, DataLoader's, and seed"
+        hint = (
+            did_you_mean(min(unknown), known)
+            or "; they take PyG's arguments, DataLoader's, and seed; db.stream knows clauses"
+        )
         raise InputError(f"the loaders of snapdb.pyg take no {min(unknown)!r}{hint}", code="pyg-argument")
     if given.get("shuffle") and (given.get("sampler") is not None or given.get("batch_sampler") is not None):
         raise InputError(

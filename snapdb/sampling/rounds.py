@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import floor
 from typing import NamedTuple
 
@@ -26,6 +27,10 @@ Rounds = Mapping[tuple[Relation, int], npt.NDArray[np.int32]]
 """Under OTF SCOPE VISITED: (relation, slot) → [nodes] the round of each node's row."""
 
 NONE: npt.NDArray[np.int32] = np.empty(0, np.int32)
+
+
+_folded = lru_cache(1 << 10)(fold_parts)
+"""Batch after batch asks for the same."""
 
 
 class RowTable(NamedTuple):
@@ -91,8 +96,8 @@ def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds:
     assert spec.refresh is not None
     slot, kind = slot_of(spec, hop), relation.hash
     whole, part = round_at(spec.refresh, batch)
-    stem = fold_parts(spec.seed, Domain.ROW, spec.generation)
-    now, later = (fold_parts(spec.seed, Domain.ROW, spec.generation, turn, slot, kind) for turn in (whole, whole + 1))
-    phase = fold_parts(spec.seed, Domain.PHASE, slot, kind)
+    stem = _folded(spec.seed, Domain.ROW, spec.generation)
+    now, later = (_folded(spec.seed, Domain.ROW, spec.generation, turn, slot, kind) for turn in (whole, whole + 1))
+    phase = _folded(spec.seed, Domain.PHASE, slot, kind)
     own = NONE if rounds is None else rounds.get((relation, slot), NONE)
     return RowKeys(now, later, phase, np.uint64(part), whole, stem, np.uint64(slot), np.uint64(kind), own)

@@ -20,12 +20,11 @@ from snapdb.sampling.held_rows import HeldRows, Span, hold, moved
 from snapdb.sampling.kept import fill_base, fill_rows
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.passes import for_one_pass
-from snapdb.sampling.rounds import Rounds, RowTable, row_keys
+from snapdb.sampling.rounds import Rounds, RowKeys, RowTable, row_keys
 from snapdb.sampling.scratch import Draft
 from snapdb.sampling.turns import ahead, begun
 from snapdb.sampling.walks import Walk
-from snapdb.storage.cache_reports import CacheStats
-from snapdb.types import Relation, SampleSpec
+from snapdb.types import CacheStats, Relation, SampleSpec
 
 __all__ = ["RowCache"]
 
@@ -131,10 +130,9 @@ class RowCache:
         assert refresh is not None
         if refresh.strategy == "FCR" or rows.filled == 0:  # all of them, and so the whole topology
             table = table._replace(walk=for_one_pass(table.walk))
-        hop = 0 if table.slot == EVERY_HOP else table.slot
         for low, high in _steps(rows.spans, _ROWS):
             check()
-            keys = row_keys(self.spec, table.walk.relation, hop, ahead(refresh, now()), rounds())
+            keys = self._keys(table, ahead(refresh, now()), rounds())
             before = int(np.count_nonzero(rows.tags[low:high]))
             done = fill_rows(table, keys, rows.nodes, low, high, rows.drawn, self._draft)
             rows.filled += high - low - before
@@ -190,10 +188,13 @@ class RowCache:
     def _mean_age(self, table: RowTable, nodes: Int64s, rounds: Int64s, batch: int) -> float:
         refresh = self.spec.refresh
         assert refresh is not None
-        hop = 0 if table.slot == EVERY_HOP else table.slot
-        phase = row_keys(self.spec, table.walk.relation, hop, 0).phase
+        phase = self._keys(table, 0).phase
         since = begun(refresh, rounds, fold_each(phase, nodes) >> np.uint64(32))
         return float(np.maximum(batch - since, 0.0).mean()) if since.size else 0.0
+
+    def _keys(self, table: RowTable, batch: int, rounds: Rounds | None = None) -> RowKeys:
+        hop = 0 if table.slot == EVERY_HOP else table.slot
+        return row_keys(self.spec, table.walk.relation, hop, batch, rounds)
 
     def _hold(self, held: tuple[HeldRows, ...]) -> None:
         self._held = held

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -21,41 +20,35 @@ _TURN = 16
 def next_pass(refresh: Refresh | None, batch: int) -> int | None:
     """The batch after a given one at which rows are to be drawn that are of another round by then; None: no rows are.
 
+    >>> from fractions import Fraction
     >>> next_pass(Refresh("FCR", 50), 120), next_pass(Refresh("OTF", 80, share=Fraction(1, 2)), 120)
     (150, 130)
     """
     if refresh is None:
         return None
-    every = _every(refresh)
-    if refresh.strategy == "FCR" or refresh.visited:
-        return (batch // every + 1) * every
-    return batch + max(1, math.floor(every / refresh.share / _TURN))
+    if refresh.at_once:
+        return (batch // refresh.period + 1) * refresh.period
+    return batch + max(1, math.floor(refresh.period / refresh.share / _TURN))
 
 
 def ahead(refresh: Refresh, batch: int) -> int:
     """For which batch rows are drawn at a batch: halfway to the next time, where they turn one after another."""
     following = next_pass(refresh, batch)
     assert following is not None
-    return batch if refresh.strategy == "FCR" or refresh.visited else (batch + following) // 2
+    return batch if refresh.at_once else (batch + following) // 2
 
 
 def begun(refresh: Refresh, rounds: Int64s, phases: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     """The batches at which rows came to be of these rounds; their nodes' phases count under OTF.
 
+    >>> from fractions import Fraction
     >>> phases = np.array([0, 2**31], np.uint64)
     >>> begun(Refresh("OTF", 80, share=Fraction(1, 2)), np.array([1, 1]), phases).tolist()
     [160.0, 80.0]
     """
-    every = _every(refresh)
-    if refresh.strategy == "FCR" or refresh.visited:
-        return rounds.astype(np.float64) * every
-    turned = math.floor(refresh.share * 2**32 + Fraction(1, 2))
-    if turned == 0:  # a share this small draws none of them anew
+    if refresh.at_once:
+        return rounds.astype(np.float64) * refresh.period
+    if refresh.turned == 0:  # a share this small draws none of them anew
         return np.zeros(rounds.size)
-    first: npt.NDArray[np.float64] = np.ceil((rounds * 2.0**32 - phases) * (every / turned))
+    first: npt.NDArray[np.float64] = np.ceil((rounds * 2.0**32 - phases) * (refresh.period / refresh.turned))
     return np.maximum(first, 0.0)
-
-
-def _every(refresh: Refresh) -> int:
-    assert refresh.every is not None, "EVERY AUTO is a number once a sampler is opened"
-    return refresh.every

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import time
@@ -14,8 +13,9 @@ from pathlib import Path
 
 from snapdb.storage.codec import decode
 from snapdb.storage.home import Home
+from snapdb.types import CacheStats
 
-__all__ = ["CacheReport", "CacheStats", "clear_reports", "read_reports", "this_process", "write_report"]
+__all__ = ["CacheReport", "clear_reports", "read_reports", "this_process", "write_report"]
 
 _FOLDER = "caches"
 _LONGEST = 1 << 16
@@ -24,48 +24,6 @@ _GREATEST = 1 << 56
 """Numbers in reports are smaller, so that those of many can be added up."""
 _ABANDONED = 60.0
 """Seconds after which nobody is writing a file any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class CacheStats:
-    """How far a stream's cache is filled, and what it was good for since the stream was opened."""
-
-    bytes: int = 0
-    """Of all its arrays."""
-    rows: int = 0
-    """That it has room for: drawn rows, and whole ones."""
-    filled: int = 0
-    """Of these, that are there."""
-    edges: int = 0
-    """That they hold."""
-    hits: int = 0
-    """Rows that batches found in it,"""
-    misses: int = 0
-    """and those that they looked for in vain."""
-    bytes_read: int = 0
-    """Of the topology's neighbours: by batches, where the cache had none, and to fill it."""
-    bytes_filled: int = 0
-    """The part of these that filled it."""
-    bytes_saved: int = 0
-    """Of neighbours that batches took from it instead."""
-    refills: int = 0
-    """Passes that drew rows, the first one among them."""
-    drawn: int = 0
-    """Rows that they drew."""
-    seconds: float = 0.0
-    """That they took."""
-    age: float | None = None
-    """For how many batches its drawn rows have been the same, on average; None: there are none."""
-    batch: int | None = None
-    """The last one that was begun, by its global number."""
-    error: str | None = None
-    """Why it is not filled any further."""
-
-    @property
-    def hit_rate(self) -> float | None:
-        """Which part of the rows that batches looked for was there; None: they looked for none."""
-        looked = self.hits + self.misses
-        return self.hits / looked if looked else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +108,7 @@ def _is_sound(report: CacheReport) -> bool:
         and isinstance(process, str)
         and re.fullmatch(r"[0-9]{1,10}\.[0-9]{0,20}", process) is not None
         and isinstance(error, str | None)
-        and all(isinstance(age, int | float) and 0 <= age < math.inf for age in ages)
+        and all(isinstance(age, int | float) and 0 <= age < _GREATEST for age in ages)
         and all(isinstance(number, int) and 0 <= number < _GREATEST for number in counts)
     )
 

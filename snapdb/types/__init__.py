@@ -1,6 +1,6 @@
 """The vocabulary: frozen values that the rooms hand to each other. No I/O, no engine."""
 
-from snapdb.types.cache import Cache
+from snapdb.types.cache import Cache, CacheStats
 from snapdb.types.graph import (
     Direction,
     EdgeElement,
@@ -42,6 +42,7 @@ __all__ = [
     "RNG_SCHEME",
     "Backend",
     "Cache",
+    "CacheStats",
     "Column",
     "Direction",
     "Drawing",

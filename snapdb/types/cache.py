@@ -1,11 +1,11 @@
-"""A named cache of a sampler's rows."""
+"""A named cache of a sampler's rows, and what it is good for."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Cache"]
+__all__ = ["Cache", "CacheStats"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +22,45 @@ class Cache:
     created: int
     """Microseconds since 1970 UTC."""
     author: str
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """How far a stream's cache is filled, and what it was good for since the stream was opened."""
+
+    bytes: int = 0
+    """Of all its arrays."""
+    rows: int = 0
+    """That it has room for: drawn rows, and whole ones."""
+    filled: int = 0
+    """Of these, that are there."""
+    edges: int = 0
+    """That they hold."""
+    hits: int = 0
+    """Rows that batches found in it,"""
+    misses: int = 0
+    """and those that they looked for in vain."""
+    bytes_read: int = 0
+    """Of the topology's neighbours: by batches, where the cache had none, and to fill it."""
+    bytes_filled: int = 0
+    """The part of these that filled it."""
+    bytes_saved: int = 0
+    """Of neighbours that batches took from it instead."""
+    refills: int = 0
+    """Passes that drew rows, the first one among them."""
+    drawn: int = 0
+    """Rows that they drew."""
+    seconds: float = 0.0
+    """That they took."""
+    age: float | None = None
+    """For how many batches its drawn rows have been the same, on average; None: there are none."""
+    batch: int | None = None
+    """The last one that was begun, by its global number."""
+    error: str | None = None
+    """Why it is not filled any further."""
+
+    @property
+    def hit_rate(self) -> float | None:
+        """Which part of the rows that batches looked for was there; None: they looked for none."""
+        looked = self.hits + self.misses
+        return self.hits / looked if looked else None

@@ -160,6 +160,27 @@ class Refresh:
     above: int = 0
     """Nodes of at most so many edges have no row: batches draw from all of their edges."""
 
+    @property
+    def period(self) -> int:
+        """`every`, where it is known: in the policy of a sampler that is open."""
+        if self.every is None:
+            raise ValueError("REFRESH EVERY AUTO stands for no number of batches until a sampler is opened")
+        return self.every
+
+    @property
+    def turned(self) -> int:
+        """The share in units of 2^-32, as rounds count it.
+
+        >>> Refresh("OTF", 50, share=Fraction("0.15")).turned
+        644245094
+        """
+        return math.floor(self.share * 2**32 + Fraction(1, 2))
+
+    @property
+    def at_once(self) -> bool:
+        """Whether all rows that are drawn anew are so when a period begins; else nodes take turns."""
+        return self.strategy == "FCR" or self.visited
+
     def size(self, fanout: int) -> int:
         """How many edges a row holds that serves this fanout.
 

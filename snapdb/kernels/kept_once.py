@@ -1,0 +1,102 @@
+"""Draws for nodes who draw once: from all of their edges, which then have no row, or from a row of the cache alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.kernels.choose_ranks import draw_ranks
+from snapdb.kernels.compiled import kernel
+from snapdb.kernels.drawn_rows import place_row
+from snapdb.kernels.floyd import floyd_mask, take_all
+from snapdb.kernels.kept_rule import KeptRule
+from snapdb.kernels.rng import fold
+from snapdb.kernels.row_cache import HEAD, TORN, is_torn
+from snapdb.kernels.scores import FLOYD
+from snapdb.kernels.spans import DEGREE, FIRST, KEPT, REST
+
+__all__ = ["draw_recorded", "draw_whole", "drawn_once"]
+
+Int64s = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+
+
+@kernel
+def draw_whole(
+    rule: KeptRule,
+    indices: npt.NDArray[Any],
+    words: Words,
+    before: Int64s,
+    spans: Int64s,
+    frontier: Int64s,
+    first: int,
+    last: int,
+    apart: Int64s,
+    starts: Int64s,
+    positions: Int64s,
+) -> None:
+    """Draws for those of first ≤ i < last who take all edges, or draw once from all: a row in one piece at its place.
+
+    Arrays are handed over one by one, once for many rows: numba counts references to every array of a tuple, and a
+    call takes as long as an edge.
+    """
+    pick, fanout, most = rule.pick, rule.fanout, drawn_once(rule)
+    for i in range(first, last):
+        span, begin = apart[i - first], starts[i - first]
+        if span < 0 or spans[span, DEGREE] > most:
+            continue
+        degree = int(spans[span, DEGREE])
+        whole = spans[span, KEPT] == degree and spans[span, REST] == 0
+        start = int(spans[span, FIRST]) if whole else 0
+        if degree <= fanout:
+            take_all(start, degree, indices, positions, begin)
+        elif degree <= 64:
+            floyd_mask(fold(pick, np.uint64(frontier[i])), start, degree, fanout, indices, positions, begin)
+        else:
+            draw_ranks(FLOYD, fold(pick, np.uint64(frontier[i])), start, degree, fanout, indices, positions, begin)
+        if not whole:
+            place_row(words, before, spans, span, positions, begin, starts[i - first + 1])
+
+
+@kernel
+def draw_recorded(
+    rule: KeptRule,
+    records: npt.NDArray[Any],
+    frontier: Int64s,
+    first: int,
+    last: int,
+    found: Int64s,
+    apart: Int64s,
+    starts: Int64s,
+    positions: Int64s,
+    neighbours: Int64s,
+    limit: int,
+) -> int:
+    """Draws for those who are not apart, by their records alone; returns how many; -1: damaged, or TORN."""
+    pick, fanout, size, known = rule.pick, rule.fanout, rule.size, 0
+    outside: bool | np.bool_ = False
+    for i in range(first, last):
+        if apart[i - first] >= 0:
+            continue
+        record, begin = found[i - first, 0], starts[i - first]
+        known += 1
+        if fanout < size <= 64:
+            floyd_mask(fold(pick, np.uint64(frontier[i])), 0, size, fanout, records, positions, begin)
+        else:
+            draw_ranks(FLOYD, fold(pick, np.uint64(frontier[i])), 0, size, fanout, records, positions, begin)
+        for e in range(begin, begin + fanout):
+            place = HEAD + positions[e]
+            neighbour = np.int64(records[record, place + size])
+            outside |= (neighbour < 0) | (neighbour >= limit)
+            positions[e], neighbours[e] = records[record, place], neighbour
+        if is_torn(records, record, found[i - first, 1]):
+            return TORN
+    return -1 if outside else known
+
+
+@kernel
+def drawn_once(rule: KeptRule) -> int:
+    """Nodes that have no more edges than this draw once from all of them, or take all."""
+    return max(rule.size, rule.above) if rule.kept == rule.fanout else rule.fanout
