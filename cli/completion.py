@@ -60,7 +60,7 @@ def suggest(text: str, known: Known, after: str = "") -> list[str]:
     >>> suggest("SELECT * FROM pay", Known(tables=("payments",)))
     ['payments']
     >>> suggest("SAMPLE FROM s METHOD BOT", Known()), suggest("sho", Known())[0]
-    (['BOTTOMK'], 'show columns')
+    (['BOTTOMK'], 'show caches')
     """
     return [choice.text for choice in complete(text, known, after)]
 

@@ -292,7 +292,7 @@ def test_a_refresh_clause_is_read_in_any_order_and_bound_exactly(shop: Database)
         ("REFRESH FCR SHARED SHARED", "SHARED", "SHARED is given twice"),
         ("REFRESH FCR EVERY AUTO EVERY 3 BATCHES", "EVERY 3 BATCHES", "EVERY is given twice"),
         ("REFRESH FCR FETCH 3 PERCENT", "FETCH", "FETCH is not expected here"),
-        ("REFRESH FBL SHARED", "SHARED", "found SHARED"),
+        ("REFRESH FBL SHARED", "SHARED", "it is a part of REFRESH FCR or OTF"),
         ("REFRESH OTF EVERY 3 BATCHES", "EVERY", "expected a number"),
         ("REFRESH OTF 0x1F PERCENT", "0x1F", "OTF takes a decimal number"),
         ("REFRESH FCR EVERY 1.5 BATCHES", "1.5", "EVERY takes a whole number"),

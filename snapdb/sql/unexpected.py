@@ -61,7 +61,7 @@ def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> Pa
         )
     index = next(index for index, token in enumerate(tokens) if token.span.start == error.token.start_pos)
     found = tokens[index]
-    if part := _refreshed(tokens, index):
+    if part := _refreshed(tokens, index, accepted):
         return ParseError(f"{found.text} is not expected here; {part}", span=found.span, code="unexpected-word")
     hint = (
         _property(tokens, index)
@@ -132,11 +132,10 @@ def _property(tokens: Sequence[Token], index: int) -> str:
     return "; a property is a column: add one to the table for an expression"
 
 
-def _refreshed(tokens: Sequence[Token], index: int) -> str:
-    """Where a part of REFRESH belongs, if it stands somewhere else in what is sampled."""
+def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
+    """Where a part of REFRESH belongs, if it stands among the other clauses of what is sampled."""
     clause = _REFRESHED_BY.get(tokens[index].word) if tokens[index].kind == "word" else None
-    sampled = any(token.word == "SAMPLE" for token in tokens[:index])
-    return f"it is a part of {clause}, and stands right after it" if clause and sampled else ""
+    return f"it is a part of {clause}, and stands right after it" if clause and "REFRESH" in accepted else ""
 
 
 def _fanout(before: Token) -> str:
