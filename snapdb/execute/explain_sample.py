@@ -90,9 +90,7 @@ def _probed(engine: Engine, stream: MeteredStream) -> tuple[_Work, int]:
     tally, places = Tally(), _places(stream)
     if places:
         engine.step(f"sampling a few batches of {stream.spec.snapshot}", None)
-        stream.replayed(
-            0, places[-1]
-        )  # what is done once, such as loading kernels and touching memory, is not measured
+        stream.replayed(0, places[-1])  # what is done once, as loading kernels and touching memory, is not measured
         stream.start()
     started = time.perf_counter()
     for place in places:

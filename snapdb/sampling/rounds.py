@@ -6,9 +6,7 @@ A slot is what row keys name: the hop, or EVERY_HOP where a node has one row for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
-from math import floor
 from typing import NamedTuple
 
 import numpy as np
@@ -80,12 +78,9 @@ def round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
     """
     if refresh.visited:
         return 0, 0
-    if refresh.every is None:
-        raise ValueError("REFRESH EVERY AUTO stands for no number of batches until a sampler is opened")
     if refresh.strategy == "FCR":
-        return batch // refresh.every, 0
-    turned = floor(refresh.share * 2**32 + Fraction(1, 2))
-    return divmod(batch * turned // refresh.every, 2**32)
+        return batch // refresh.period, 0
+    return divmod(batch * refresh.turned // refresh.period, 2**32)
 
 
 def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds: Rounds | None = None) -> RowKeys:
