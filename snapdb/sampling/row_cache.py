@@ -128,7 +128,7 @@ class RowCache:
     ) -> None:
         refresh = self.spec.refresh
         assert refresh is not None
-        if refresh.strategy == "FCR" or rows.filled == 0:  # all of them, and so the whole topology
+        if not refresh.visited or rows.filled == 0:  # so many of them that hardly a page has none
             table = table._replace(walk=for_one_pass(table.walk))
         for low, high in _steps(rows.spans, _ROWS):
             check()
