@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -435,6 +436,43 @@ def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_pat
     assert [report.lives for report in reports] == [False] * len(reports)
     source.shelf.drop(source.first)
     assert source.shelf.lend(source.first).room == 20_000, "nobody holds any of it"
+
+
+@pytest.mark.parametrize("where", ["of_generation", "fill"])
+def test_a_refresh_that_is_stopped_keeps_the_room(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    source = source_of(home_of(tmp_path), 20_000)
+    keeper = keep(source, Sampler(followers().view(), followed(Refresh("FCR", 10))))
+    keeper.begin(0)
+    until(lambda: keeper.stats().refills > 0)
+    held = keeper.stats().filled
+    keeper.close()
+    with monkeypatch.context() as patched:
+        patched.setattr(f"snapdb.sampling.row_cache.RowCache.{where}", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            source.shelf.refill(source.first, 1)
+    assert 0 < source.shelf.refill(source.first, 1) <= held
+    source.shelf.drop(source.first)
+    assert source.shelf.lend(source.first).room == 20_000, "nobody holds any of it"
+
+
+def test_a_long_pass_is_told_of_while_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, fill, told = home_of(tmp_path), RowCache.fill, threading.Event()
+
+    def lasting(rows: RowCache, *given: Any) -> None:
+        fill(rows, *given)
+        check = given[-1]
+        until(lambda: check() or any(report.stats.filled for report in read_reports(home)), 10)
+        told.set()
+
+    monkeypatch.setattr("snapdb.loading.keeper._SECONDS", 0.01)
+    monkeypatch.setattr(RowCache, "fill", lasting)
+    keeper = keep(source_of(home), Sampler(followers().view(), followed(Refresh("FCR", 10))))
+    keeper.begin(0)
+    assert told.wait(10)
+    keeper.close()
 
 
 def test_what_one_stream_does_not_need_is_left_to_others(tmp_path: Path) -> None:

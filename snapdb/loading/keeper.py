@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Mapping
@@ -110,6 +111,7 @@ class _Filler(threading.Thread):
         self._visits = partial(expected_visits, sampler.spec, sampler.walks, seeds, node_counts, self._check)
         self._report_name = f"{loan.cache.id}-{source.shelf.stream()}"
         self._reported: CacheStats | None = None
+        self._next_report = 0.0
         self._batch: int | None = None
         self._rounds: Rounds | None = None
         self._due = 0
@@ -181,10 +183,14 @@ class _Filler(threading.Thread):
         return self._batch or 0
 
     def _check(self) -> None:
+        """Called now and then by long work, so that it ends with the stream and is told of while it lasts."""
         if self._ended:
             raise _ClosedError
+        if time.monotonic() >= self._next_report:
+            self._report()
 
     def _report(self, *, last: bool = False) -> None:
+        self._next_report = time.monotonic() + _SECONDS
         stats, home = self.stats(), self._source.home
         if home.read_only or (stats == self._reported and not last):
             return

@@ -95,8 +95,9 @@ class CacheShelf:
             left = self._left.pop(cache.id, None)
         if left is None or left.rows is None:
             return 0
-        rows = left.rows.of_generation(generation)
-        try:
+        rows = left.rows
+        try:  # Ctrl-C may come anywhere: the room is given back, with or without rows in it
+            rows = rows.of_generation(generation)
             rows.fill(lambda: 0, lambda: None, check)
             return rows.stats(None).drawn
         finally:
