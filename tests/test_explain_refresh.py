@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import time
 from collections.abc import Iterator
 from fractions import Fraction
@@ -218,12 +219,14 @@ def test_a_cache_is_told_before_it_is_filled_and_measured_when_it_is(papers: Dat
     assert scarce["detail"] == "scarce IN FILE, room for 4,000 bytes; batches are made without it"
     assert whole["estimates"]["rows"] == 50 + 50 + 10
     assert (whole["estimates"]["hit_rate"], whole["estimates"]["batch_read"]) == (1.0, 0)
+    assert whole["estimates"]["batch_pages"] == 0
     assert scarce["estimates"]["bytes"] <= 4000
     assert 0 < scarce["estimates"]["hit_rate"] < 1
+    assert scarce["estimates"]["batch_pages"] >= mmap.PAGESIZE  # the topology has three pages of neighbours
     assert papers.execute("SELECT sum(streams) FROM snapdb.caches WHERE hit_rate IS NOT NULL").fetchone() == (None,)
-    assert steps(explained(papers, "SAMPLE USING kept WITH torch", analyze=False), "Cache")[0]["detail"].endswith(
-        "batches are made without it"
-    )
+    beside = steps(explained(papers, "SAMPLE USING kept WITH torch", analyze=False), "Cache")[0]
+    assert beside["detail"].endswith("batches are made without it")
+    assert "batch_pages" not in beside["estimates"]
 
 
 def test_a_full_cache_is_hit_as_often_as_was_told(papers: Database) -> None:

@@ -27,7 +27,7 @@ from snapdb.sampling.walks import Walk
 from snapdb.types import Cache
 
 if TYPE_CHECKING:
-    from snapdb.loading.metered import MeteredStream
+    from snapdb.loading.metered import MeteredStream, Recent
 
 __all__ = ["row_steps"]
 
@@ -60,6 +60,7 @@ class _Told:
         self._visits = expected_visits(self._spec, self._walks, opened.seeds, counts, self._check)
         self._all = choose_rows(self._spec, self._walks, None, dict)
         self._serving = None if opened.cache is None else opened.cache.first
+        self._recent = stream.recent() if isinstance(stream.sampler, Sampler) else None
 
     def refresh(self, *, auto: bool) -> Step:
         """What it takes to draw all rows, and what that is good for."""
@@ -90,6 +91,8 @@ class _Told:
         choices = choose_rows(self._spec, self._walks, cache.room, lambda: self._visits)
         batches, seconds = len(self._stream), self._seconds(choices)
         numbers = cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
+        if self._recent is not None:
+            numbers["batch_pages"] = round(self._stream.pages(self._near(choices, self._recent)))
         serves = cache == self._serving and isinstance(self._stream.sampler, Sampler)
         return Step("Cache", words.cache(cache, serves=serves), numbers, key=serves)
 
@@ -106,14 +109,17 @@ class _Told:
 
     def _gain(self) -> float:
         """Seconds less than under FBL that a batch takes which finds in a cache all that it needs."""
-        recent = self._stream.recent() if isinstance(self._stream.sampler, Sampler) else None
-        if recent is None:
+        if self._recent is None:
             return 0.0
-        met = {name: np.unique(np.concatenate([nodes[name] for nodes in recent.nodes])) for name in recent.nodes[0]}
-        needed = [choice.only(np.isin(choice.nodes, met[choice.walk.relation.expands])) for choice in self._all]
-        kept = self._filled(needed, recent.number, recent.rounds)
+        kept = self._near(self._all, self._recent)
         afresh = self._stream.seconds(spec=replace(self._spec, refresh=None))
         return self._waited + afresh - self._stream.seconds(cache=kept)
+
+    def _near(self, choices: Sequence[Choice], recent: Recent) -> RowCache:
+        """A cache of those of these rows that a few batches come by."""
+        met = {name: np.unique(np.concatenate([nodes[name] for nodes in recent.nodes])) for name in recent.nodes[0]}
+        needed = [choice.only(np.isin(choice.nodes, met[choice.walk.relation.expands])) for choice in choices]
+        return self._filled(needed, recent.number, recent.rounds)
 
     def _filled(self, choices: Sequence[Choice], batch: int, rounds: Rounds | None = None) -> RowCache:
         """A cache of these rows as a batch needs them."""

@@ -75,6 +75,7 @@ class CacheWatch:
         stats = self._stream.cache_stats()
         if stats is None:
             return None
+        pages = self._stream.pages(self._stream.sampler.cache)
         batches, looked = max(1, self._batches), stats["hits"] + stats["misses"]
         return {
             "rows": stats["filled"],
@@ -86,6 +87,7 @@ class CacheWatch:
             "drawn": stats["drawn"],
             "bytes_filled": stats["bytes_filled"],
             **({"age": round(sum(self._ages) / len(self._ages), 1)} if self._ages else {}),
+            "batch_pages": round(pages),
         }
 
 

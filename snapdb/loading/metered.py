@@ -17,6 +17,7 @@ import torch
 from snapdb.loading.stream import BatchStream
 from snapdb.sampling import Ints
 from snapdb.sampling.kept import CacheReader
+from snapdb.sampling.pages import pages_read
 from snapdb.sampling.rounds import Rounds
 from snapdb.types import EdgeType, SampleSpec
 
@@ -126,6 +127,17 @@ class MeteredStream(BatchStream):
         (_, number, rounds), scratch = self._recent[-1], self._plain.scratch()
         again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self._recent)
         return Recent(number, rounds, tuple(found.nodes for found in again))
+
+    def pages(self, cache: CacheReader | None) -> float:
+        """Bytes of whole pages of neighbours that one of `recent` reads beside a cache, on average.
+
+        That is of a topology that is not in memory. Torch's sampler reads no cache, and has none told.
+        """
+        beside = copy.copy(self._plain)
+        beside.cache = cache
+        (_, number, rounds), scratch = self._recent[-1], beside.scratch()
+        again = (beside.sample(entry, number, scratch, rounds) for entry, _, _ in self._recent)
+        return sum(pages_read(beside, found, number, rounds) for found in again) / len(self._recent)
 
     def seconds(self, *, spec: SampleSpec | None = None, cache: CacheReader | None = None) -> float:
         """How long it takes to sample one of `recent`, by another statement or with a cache, when it is in memory."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.row_cache import HEAD, CachedRows
-from snapdb.sampling.rounds import row_size, slot_of
+from snapdb.kernels.row_cache import HEAD, CachedRows, find_records
+from snapdb.sampling.rounds import Rounds, row_keys, row_size, slot_of
 from snapdb.sampling.sampler import Sampler
 from snapdb.sampling.subgraph import Block, Subgraph
 from snapdb.sampling.walks import Walk
@@ -18,53 +18,59 @@ from snapdb.sampling.walks import Walk
 __all__ = ["pages_read"]
 
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_AT_ONCE = 1 << 16
+"""Edges that are looked up in their rows together: each takes as much memory as a row."""
 
 
-def pages_read(sampler: Sampler, found: Subgraph) -> int:
+def pages_read(sampler: Sampler, found: Subgraph, batch: int, rounds: Rounds | None = None) -> int:
     """Bytes of the pages of neighbours that a batch reads of topologies, beside what the sampler's cache has now.
 
     The kernel counts as many for a file that is read page by page and of which nothing is in memory.
+
+    Args:
+        found: what was sampled as batch number `batch`.
+        rounds: of its rows, under SCOPE VISITED.
     """
     total = 0
     for walk in sampler.walks:
         rows = walk.arrays.rows
-        missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, found)])
+        missed = np.concatenate([np.empty(0, np.int64), *_missed(sampler, walk, found, batch, rounds)])
         tail = missed >= rows.indices.size
         total += _pages(rows.indices, missed[~tail]) + _pages(rows.patch.indices, missed[tail] - rows.indices.size)
     return total * mmap.PAGESIZE
 
 
-def _missed(sampler: Sampler, walk: Walk, found: Subgraph) -> Iterator[Int64s]:
+def _missed(sampler: Sampler, walk: Walk, found: Subgraph, batch: int, rounds: Rounds | None) -> Iterator[Int64s]:
     """Positions of the edges that are in no row of the cache, hop after hop."""
-    for number, blocks in enumerate(found.hops):
-        for block in blocks:
-            if block.relation == walk.relation:
-                nodes = found.nodes[walk.relation.expands][block.seed_side]
-                yield block.position[~_kept(sampler, walk, number, nodes, block)]
-
-
-def _kept(sampler: Sampler, walk: Walk, number: int, nodes: Int64s, block: Block) -> npt.NDArray[np.bool_]:
-    """Which edges of a hop are in the cache."""
-    kept = np.zeros(nodes.size, np.bool_)
     spec, cache, relation = sampler.spec, sampler.cache, walk.relation
-    if cache is None:
-        return kept
-    if (base := cache.base(relation)) is not None:
-        kept |= base.places[nodes] >= 0
-    count = walk.count(number)
-    if spec.refresh is not None and count > 0:
-        size = row_size(spec.refresh, walk.fanout, count)
-        records = cache.rows(relation, slot_of(spec, number), size)
-        if records is not None:
-            kept |= _drawn(records, size, nodes, block.position)
-    return kept
+    base = None if cache is None else cache.base(relation)
+    for hop, blocks in enumerate(found.hops):
+        for block in blocks:
+            if block.relation != relation:
+                continue
+            nodes, count = found.nodes[relation.expands][block.seed_side], walk.count(hop)
+            missed = np.ones(nodes.size, np.bool_) if base is None else base.places[nodes] < 0
+            if cache is not None and spec.refresh is not None and count > 0:
+                size = row_size(spec.refresh, walk.fanout, count)
+                records = cache.rows(relation, slot_of(spec, hop), size)
+                if records is not None:
+                    number = np.empty((nodes.size, 2), np.int64)
+                    keys = row_keys(spec, relation, hop, batch, rounds)
+                    find_records(keys, records, nodes, 0, nodes.size, nodes.size, number)
+                    missed &= ~_recorded(records, number[:, 0], size, block)
+            yield block.position[missed]
 
 
-def _drawn(records: CachedRows, size: int, nodes: Int64s, positions: Int64s) -> npt.NDArray[np.bool_]:
-    """Which of these edges are in the drawn row of their node."""
-    places = records.places[nodes]
-    rows = records.records[np.maximum(places, 0), HEAD : HEAD + size] if records.records.size else places[:, None]
-    found: npt.NDArray[np.bool_] = (places >= 0) & (rows == positions[:, None]).any(axis=1)
+def _recorded(records: CachedRows, numbers: Int64s, size: int, block: Block) -> Bools:
+    """Which edges of a block are in the records of these numbers; -1: there is none."""
+    found = np.zeros(numbers.size, np.bool_)
+    for low in range(0, numbers.size, _AT_ONCE):
+        some = slice(low, low + _AT_ONCE)
+        which = np.flatnonzero(numbers[some] >= 0) + low
+        rows = records.records[numbers[which], HEAD : HEAD + size]
+        found[which] = (rows == block.position[which, None]).any(axis=1)
     return found
 
 
