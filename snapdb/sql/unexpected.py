@@ -66,6 +66,7 @@ def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> Pa
     hint = (
         _property(tokens, index)
         or _fanout(tokens[index - 1])
+        or _share(tokens[index - 1])
         or _hint(found, accepted, parser)
         or _misread(tokens[index - 1], accepted, parser)
     )
@@ -133,9 +134,21 @@ def _property(tokens: Sequence[Token], index: int) -> str:
 
 
 def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
-    """Where a part of REFRESH belongs, if it stands among the other clauses of what is sampled."""
-    clause = _REFRESHED_BY.get(tokens[index].word) if tokens[index].kind == "word" else None
-    return f"it is a part of {clause}, and stands right after it" if clause and "REFRESH" in accepted else ""
+    """How a part of REFRESH is written, or where it belongs, if it stands among other clauses of what is sampled."""
+    found, before = tokens[index], tokens[index - 1]
+    if "REFRESH" not in accepted:
+        return ""
+    if (before.word, found.kind) == ("FCR", "number"):
+        return f"write EVERY {found.text} BATCHES for a period; a share of the rows is a part of REFRESH OTF"
+    if (before.word, found.word) == ("AUTO", "BATCHES"):
+        return "EVERY AUTO stands without it"
+    clause = _REFRESHED_BY.get(found.word) if found.kind == "word" else None
+    return f"it is a part of {clause}, and stands right after it" if clause else ""
+
+
+def _share(before: Token) -> str:
+    """That OTF says which part of the rows it draws anew, if it does not."""
+    return "; write a share of the rows first, OTF 15 PERCENT" if before.word == "OTF" else ""
 
 
 def _fanout(before: Token) -> str:
