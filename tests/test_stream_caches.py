@@ -18,7 +18,7 @@ from snapdb.loading import BatchStream
 from snapdb.loading.metered import MeteredStream
 from snapdb.loading.shelf import CacheShelf, CacheSource
 from snapdb.storage.home import Home, open_home
-from snapdb.types import Cache, Fanout, Refresh, SampleSpec
+from snapdb.types import Cache, CacheStats, Fanout, Refresh, SampleSpec
 from tests.graphs import all_seeds, sample_spec, ties
 from tests.test_stream import BATCHES, BOUGHT, KNOWS, Shelf, prints, settles
 from tests.test_stream_visited import after, epochs
@@ -50,6 +50,12 @@ def filled(opened: BatchStream) -> dict[str, Any]:
     """What the cache says of itself once its first pass is over."""
     assert settles(lambda: (opened.cache_stats() or {"refills": 0})["refills"] > 0)
     return dict(opened.cache_stats() or {})
+
+
+def test_the_page_tells_all_that_a_stream_tells_of_its_cache() -> None:
+    page = (Path(__file__).resolve().parent.parent / "docs" / "language" / "cache.md").read_text(encoding="utf-8")
+    table = page.partition("| key | what it tells |")[2]
+    assert [name for name in CacheStats.__slots__ if f"`{name}`" not in table] == []
 
 
 def keepers() -> int:

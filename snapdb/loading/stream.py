@@ -221,7 +221,10 @@ class BatchStream(IterableDataset[Given]):
         self._position = at
 
     def cache_stats(self) -> Mapping[str, Any] | None:
-        """What the rows that this process keeps take, and what they are good for; None: it keeps none, or not yet."""
+        """How full the cache of this process is, and what it was good for; None: it has none, or not yet.
+
+        The fields of `snapdb.types.CacheStats`, by their names.
+        """
         return self._maker.cache.stats()
 
     def close(self) -> None:
