@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -194,9 +195,20 @@ def test_streams_that_have_a_cache_at_once_are_summed(own: Database) -> None:
     write_report(own._home, "gone", gone)
     found = shown(own)
     assert [found[name] for name in ("bytes", "rows", "streams")] == [20, 4, 2]
-    assert found["hit_rate"] == pytest.approx(2 / 3)
-    assert found["age"] == pytest.approx((2.0 * 1 + 8.0 * 3) / 4)
+    assert (found["hit_rate"], found["age"]) == (0.6667, (2.0 * 1 + 8.0 * 3) / 4)
     assert (described(own)["batch"], described(own)["error"]) == ("7", None)
+
+
+def test_what_is_told_says_which_rows_it_is_of(own: Database) -> None:
+    cache = own._committed().cache("hot")
+    stats = CacheStats(bytes=10, rows=4, filled=2, drawn=2)
+    write_report(own._home, "one", CacheReport(cache.id, this_process(), True, 0, stats))
+    assert (described(own)["streams"], described(own)["drawn"]) == ("1", "2 rows in a pass that was not ended")
+    own.execute("REFRESH CACHE hot")
+    assert (described(own)["generation"], described(own)["streams"]) == ("1", "1; what follows is of generation 0")
+    write_report(own._home, "two", CacheReport(cache.id, this_process(), True, 1, replace(stats, refills=1)))
+    assert described(own)["streams"] == "2; what follows is of generation 0, 1"
+    assert described(own)["drawn"] == "4 rows in 1 pass"
 
 
 def test_what_happens_meanwhile_is_a_conflict(own: Database) -> None:

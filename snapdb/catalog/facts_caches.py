@@ -34,15 +34,18 @@ class Told(NamedTuple):
     """That have it at this moment."""
     stats: CacheStats | None
     """Of all of them together, or of the last ones where none is open; None: it had none yet."""
+    generations: tuple[int, ...]
+    """Of the rows that these streams have or had, in order."""
 
 
 def cache_rows(catalog: Catalog, home: Home) -> Iterator[Sequence[Any]]:
     """A row a cache."""
     for cache in catalog.caches.values():
-        streams, stats = told(home, cache)
+        streams, stats, _ = told(home, cache)
         numbers: Sequence[Any] = (None,) * 6
         if stats is not None:
-            numbers = (stats.bytes, stats.filled, stats.hit_rate, stats.age, stats.bytes_read, stats.bytes_saved)
+            hit_rate, age = _rounded(stats.hit_rate, 4), _rounded(stats.age, 1)
+            numbers = (stats.bytes, stats.filled, hit_rate, age, stats.bytes_read, stats.bytes_saved)
         generation = catalog.sampler(cache.sampler).generation
         yield (cache.name, cache.sampler, cache.place, cache.room, *numbers, generation, streams, moment(cache.created))
 
@@ -51,7 +54,12 @@ def told(home: Home, cache: Cache) -> Told:
     """What the streams of a cache say of it."""
     reports = read_reports(home, cache.id)
     live = [report for report in reports if report.lives]
-    return Told(len(live), _together(live or reports))
+    heard = live or reports
+    return Told(len(live), _together(heard), tuple(sorted({report.generation for report in heard})))
+
+
+def _rounded(number: float | None, digits: int) -> float | None:
+    return None if number is None else round(number, digits)
 
 
 def _together(reports: Sequence[CacheReport]) -> CacheStats | None:

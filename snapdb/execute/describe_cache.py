@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
@@ -24,10 +24,18 @@ _FIELDS = (("property", pa.string()), ("value", pa.string()))
 def describe_cache(engine: Engine, cache: Cache) -> pa.RecordBatch:
     """A row a property; those that streams tell of are NULL until one has it."""
     catalog = engine.context.catalog
-    streams, stats = told(engine.home, cache)
+    streams, stats, generations = told(engine.home, cache)
+    sampler = catalog.sampler(cache.sampler)
+    having = f"{streams}{_elsewhere(generations, sampler.generation)}"
     of_streams = [(name, None if stats is None else value) for name, value in _told(stats or CacheStats())]
-    defined = _defined(cache, catalog.sampler(cache.sampler))
-    return listing(_FIELDS, [*defined, ("streams", str(streams)), *of_streams])
+    return listing(_FIELDS, [*_defined(cache, sampler), ("streams", having), *of_streams])
+
+
+def _elsewhere(generations: Sequence[int], now: int) -> str:
+    """Of which rows the streams tell, where these are others than the sampler's."""
+    if not generations or generations == (now,):
+        return ""
+    return f"; what follows is of generation {', '.join(map(str, generations))}"
 
 
 def _defined(cache: Cache, sampler: Sampler) -> Iterator[tuple[str, str]]:
@@ -51,6 +59,8 @@ def _told(stats: CacheStats) -> Iterator[tuple[str, str | None]]:
     yield "age", None if stats.age is None else f"{stats.age:.1f} batches"
     yield "bytes_read", f"{size_words(stats.bytes_read)}, of these {size_words(stats.bytes_filled)} to fill it"
     yield "bytes_saved", size_words(stats.bytes_saved)
-    yield "drawn", f"{counted(stats.drawn, 'row')} in {counted(stats.refills, 'pass', 'passes')}"
+    unfinished = stats.drawn and not stats.refills
+    passes = "a pass that was not ended" if unfinished else counted(stats.refills, "pass", "passes")
+    yield "drawn", f"{counted(stats.drawn, 'row')} in {passes}"
     yield "batch", None if stats.batch is None else str(stats.batch)
     yield "error", stats.error

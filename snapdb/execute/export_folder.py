@@ -10,6 +10,7 @@ from pathlib import Path
 from snapdb.errors import InputError, Span
 from snapdb.execute.operator import Engine
 from snapdb.storage.folder import FolderWriter
+from snapdb.types.words import counted
 
 __all__ = ["export_folder", "size_words"]
 
@@ -37,10 +38,10 @@ def export_folder(engine: Engine, path: str, span: Span, *, overwrite: bool) -> 
 def size_words(size: int) -> str:
     """Bytes as a person says them.
 
-    >>> size_words(999), size_words(123_456_789)
-    ('999 bytes', '123.5 MB')
+    >>> size_words(1), size_words(999), size_words(123_456_789), size_words(2 * 10**12)
+    ('1 byte', '999 bytes', '123.5 MB', '2.0 TB')
     """
-    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if size >= factor:
             return f"{size / factor:.1f} {unit}"
-    return f"{size} bytes"
+    return counted(size, "byte")
