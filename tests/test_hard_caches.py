@@ -5,7 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import resource
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from fractions import Fraction
 from functools import partial
@@ -15,12 +18,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from snapdb.errors import CorruptError, DatabaseError
 from snapdb.loading.shelf import CacheShelf
 from snapdb.sampling import Sampler, node_entry
 from snapdb.sampling.rounds import row_keys
 from snapdb.sampling.turns import begun
 from snapdb.storage.cache_reports import CacheReport, clear_reports, read_reports, this_process, write_report
+from snapdb.storage.disk import map_array, read_manifest
 from snapdb.storage.home import Home, open_home
+from snapdb.storage.temporary import temporary_bytes
 from snapdb.types import CacheStats, Drawing, EdgeType, Fanout, Refresh, Temporal
 from tests.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.test_refreshed_oracle import both_agree
@@ -77,6 +83,44 @@ def test_files_that_are_no_reports_are_cleared_and_never_read_whole(home: Home) 
     assert read_reports(home) == (GOOD,)
     assert clear_reports(home, 6) == 5
     assert sorted(path.name for path in folder.iterdir()) == ["5-1-0.json", "begun.new", "folder.json", "pipe.json"]
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """No file can be opened meanwhile, as where too many are open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_reports_that_cannot_be_listed_are_none(home: Home) -> None:
+    write_report(home, "5-1-0", GOOD)
+    with no_more_files():
+        assert (read_reports(home), clear_reports(home)) == ((), 0)
+    assert read_reports(home) == (GOOD,)
+
+
+def test_a_file_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path) -> None:
+    np.save(tmp_path / "whole.npy", np.arange(3))
+    (tmp_path / "manifest.json").write_text("{}")
+    for read, path in ((map_array, tmp_path / "whole.npy"), (read_manifest, tmp_path)):
+        with no_more_files(), pytest.raises(DatabaseError, match=r"cannot read .*: Too many open files; look") as found:
+            read(path)
+        assert (found.value.code, isinstance(found.value, CorruptError)) == ("cannot-read", False)
+    with pytest.raises(CorruptError, match="is missing or damaged"):
+        map_array(tmp_path / "gone.npy")
+
+
+def test_where_no_file_can_be_made_for_rows_one_error_says_so(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "gone"):
+        with (
+            no_more_files(),
+            pytest.raises(DatabaseError, match=f"cannot make a file of 9 bytes for rows in {folder}: "),
+        ):
+            temporary_bytes(folder, 9, "rows", "")
 
 
 def test_streams_of_a_database_that_is_open_twice_tell_of_themselves_apart() -> None:

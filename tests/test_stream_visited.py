@@ -287,6 +287,11 @@ def test_damaged_rounds_are_refused(change: dict[str, Any]) -> None:
     cut = [[*names, text[:8]] for *names, text in state["visits"]["rounds"]]
     with pytest.raises(InputError, match="damaged"):
         stream().load_state_dict({**state, "visits": {**state["visits"], "rounds": cut}})
+    rows = state["visits"]["rounds"]
+    swapped = [[*own[:-1], following[-1]] for own, following in zip(rows, [*rows[1:], rows[0]], strict=True)]
+    for other in ({"rounds": swapped}, {"window": state["visits"]["window"] + 1}):
+        with pytest.raises(InputError, match="its checksum is another"):
+            stream().load_state_dict({**state, "visits": {**state["visits"], **other}})
     with pytest.raises(InputError, match="its refresh is"):
         stream(every(4)).load_state_dict(state)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import zlib
 from collections.abc import Mapping
 from typing import Any
@@ -30,7 +31,7 @@ def packed(window: int, rounds: Rounds) -> dict[str, Any]:
     (3, array([0, 3, 1], dtype=int32))
     """
     rows = [[*relation.edge, relation.direction, slot, _text(values)] for (relation, slot), values in rounds.items()]
-    return {"window": window, "rounds": rows}
+    return {"window": window, "rounds": rows, "checksum": _checksum(window, rows)}
 
 
 def unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int, dict[tuple[Relation, int], Int32s]]:
@@ -50,13 +51,20 @@ def unpacked(saved: Any, nodes: Mapping[tuple[Relation, int], int]) -> tuple[int
         expected = {(*relation.edge, relation.direction, slot): (relation, slot) for relation, slot in nodes}
         if not isinstance(window, int) or not 0 < window < 2**31 or texts.keys() != expected.keys():
             raise ValueError("it is of other rows")
+        if saved["checksum"] != _checksum(window, saved["rounds"]):
+            raise ValueError("its checksum is another")
         return window, {rows: _values(texts[name], nodes[rows], window) for name, rows in expected.items()}
-    except (KeyError, TypeError, ValueError, zlib.error) as error:
+    except (KeyError, TypeError, ValueError, RecursionError, zlib.error) as error:
         raise InputError(
             f"the rounds of this state are damaged ({error}); leave 'visits' out of it, and the batches before are "
             "sampled again",
             code="stream-state",
         ) from error
+
+
+def _checksum(window: int, rows: Any) -> int:
+    """Of all that is saved: each text has its own, but none tells which rows it is of, or of which window."""
+    return zlib.crc32(json.dumps([window, rows]).encode())
 
 
 def _text(values: Int32s) -> str:

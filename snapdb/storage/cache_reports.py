@@ -83,7 +83,7 @@ def clear_reports(home: Home, cache: int | None = None) -> int:
 
 def _reports(home: Home) -> Iterator[tuple[Path, CacheReport | None]]:
     """Each file with what it says; None: it is damaged, as a power cut or an editor leaves it."""
-    for path in sorted((home.path / _FOLDER).glob("*.json")):
+    for path in _listed(home, "*.json"):
         with suppress(OSError):  # another process removed it
             if path.is_file():
                 yield path, _read(path)
@@ -116,10 +116,17 @@ def _is_sound(report: CacheReport) -> bool:
 def _unfinished(home: Home) -> list[Path]:
     """Files that a process began to write and did not live to name."""
     found: list[Path] = []
-    for path in (home.path / _FOLDER).glob("*.new"):
+    for path in _listed(home, "*.new"):
         with suppress(OSError):
             found += [path] if path.stat().st_mtime < time.time() - _ABANDONED else []
     return found
+
+
+def _listed(home: Home, names: str) -> list[Path]:
+    """The files of such names; none where the folder cannot be read, since nothing depends on reports."""
+    with suppress(OSError):
+        return sorted((home.path / _FOLDER).glob(names))
+    return []
 
 
 def _process(number: int) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -37,6 +38,8 @@ __all__ = [
 MANIFEST = "manifest.json"
 
 _THREADS = 2
+_REFUSED = (errno.EACCES, errno.EPERM, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+"""Why a file that is whole cannot be read."""
 _KEPT = 50
 """Characters of a name that stand in that of what is hidden beside it, as names may not be of any length."""
 
@@ -161,7 +164,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = unsealed(json.loads(path.read_text()))
         sizes = {str(name): int(entry["bytes"]) for name, entry in manifest["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-file") from error
+        raise _unread(path, error) from error
     for name, size in sizes.items():
         path = directory / name
         if path.parent != directory:
@@ -182,13 +185,25 @@ def map_array(path: Path) -> npt.NDArray[Any]:
 
     Raises:
         CorruptError: its header cannot be read.
+        DatabaseError: the process may not read it, or has no memory or file numbers left.
     """
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-file") from error
+        raise _unread(path, error) from error
     prefer_huge_pages(array)
     return array
+
+
+def _unread(path: Path, error: Exception) -> DatabaseError:
+    """What is raised about a file that cannot be read: not every such file is damaged."""
+    if isinstance(error, OSError) and error.errno in _REFUSED:
+        return DatabaseError(
+            f"cannot read {path}: {error.strerror}; look at its permissions, and at the limits of this process "
+            "(ulimit -a)",
+            code="cannot-read",
+        )
+    return CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-file")
 
 
 def directory_bytes(directory: Path) -> int:

@@ -25,7 +25,7 @@ def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> npt.NDAr
         remedy: what to do instead of making room.
 
     Raises:
-        DatabaseError: the disk has no room for them.
+        DatabaseError: the disk has no room for them, or no file can be made there.
     """
     if size == 0:
         return np.zeros(0, np.uint8)
@@ -36,7 +36,11 @@ def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> npt.NDAr
             return np.memmap(file, np.uint8, "r+", shape=(size,)).view(np.ndarray)
     except OSError as error:
         if error.errno not in _FULL:
-            raise
+            raise DatabaseError(
+                f"cannot make a file of {size:,} bytes for {what} in {folder}: {error.strerror}; look at the folder, "
+                "and at the limits of this process (ulimit -a)",
+                code="cannot-write",
+            ) from error
         raise DatabaseError(
             f"{folder} has no room for {what} ({size:,} bytes); make room there, or {remedy}", code="disk-full"
         ) from error
