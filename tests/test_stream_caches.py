@@ -81,6 +81,28 @@ def test_batches_are_the_same_with_a_cache(
     assert keepers() == 0
 
 
+SHARED = SPECS["all at once"]
+ALONE = replace(PLAIN, fanouts=PLAIN.fanouts[:1])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(SHARED, replace(SHARED, fanouts=(Fanout(BOUGHT, "BOTH", (3, 1)), *SHARED.fanouts[1:]))), (ALONE, PLAIN)],
+    ids=["other fanouts", "more edge types"],
+)
+def test_a_stream_that_reads_other_rows_is_left_none(first: SampleSpec, second: SampleSpec, home: Home) -> None:
+    told = []
+    for before in (second, first):
+        kept = source(home)
+        for spec in (before, second):
+            with stream(spec, kept) as opened:
+                epochs(opened, 1)
+                filled(opened)
+                found = {name: filled(opened)[name] for name in ("rows", "filled", "edges", "bytes")}
+        told.append(found)
+    assert told[0] == told[1]
+
+
 @pytest.mark.parametrize("how", ["all at once", "visited"])
 def test_dataloader_workers_share_the_room_and_give_the_same_batches(how: str, home: Home) -> None:
     opened = stream(SPECS[how], source(home))

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from snapdb.kernels.forks import await_compiling
 from snapdb.loading.shelf import CacheSource, Loan
 from snapdb.sampling import Sampler, Seeds
-from snapdb.sampling.cache_plan import ALIGNMENT, choose_rows
+from snapdb.sampling.cache_plan import ALIGNMENT, choose_rows, rows_read
 from snapdb.sampling.expected_visits import expected_visits
 from snapdb.sampling.kept import CacheReader
 from snapdb.sampling.rounds import Rounds
@@ -155,7 +155,9 @@ class _Filler(threading.Thread):
         """Finds rows to hold: those of the last stream, where they serve, or those of most worth."""
         shelf, spec, walks = self._source.shelf, self.rows.spec, self.rows.walks
         before, self._loan = self._loan.rows, replace(self._loan, rows=None)
-        if before is None or not self.rows.inherit(before):
+        # SAMPLE USING may ask for other fanouts or edge types.
+        serves = before is not None and rows_read(before.spec, before.walks) == rows_read(spec, walks)
+        if before is None or not serves or not self.rows.inherit(before):
             if before is not None:
                 before, self._loan = None, shelf.renew(self._loan)  # its bytes are needed
             self.rows.build(choose_rows(spec, walks, self._loan.room, self._visits), self._allocate)

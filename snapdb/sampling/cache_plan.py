@@ -29,6 +29,7 @@ __all__ = [
     "edges_read",
     "layout_of",
     "lengths_of",
+    "rows_read",
 ]
 
 Int64s = npt.NDArray[np.int64]
@@ -124,9 +125,14 @@ def _whole(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:
     """Those that batches read as they are: all without a refresh, else those of few edges."""
     for walk in walks:
         degrees = walk.adjacency.degrees()
-        most = max((_read_whole(spec, walk, hop) for hop in range(spec.hops)), default=0)
-        nodes = np.flatnonzero((degrees > 0) & (degrees <= most))
+        nodes = np.flatnonzero((degrees > 0) & (degrees <= _longest_whole(spec, walk)))
         yield Choice(walk, None, nodes, lengths_of(walk)[nodes])
+
+
+def rows_read(spec: SampleSpec, walks: Sequence[Walk]) -> frozenset[tuple[object, ...]]:
+    """Which rows a sampler reads, whatever the snapshot: samplers of which this is equal can have a cache in turn."""
+    drawn = {(table.walk.relation, table.slot, table.size) for table in row_tables(spec, walks)}
+    return frozenset(drawn | {(walk.relation, _longest_whole(spec, walk)) for walk in walks})
 
 
 def lengths_of(walk: Walk) -> Int64s:
@@ -139,6 +145,11 @@ def lengths_of(walk: Walk) -> Int64s:
     if not physical_lengths(walk.arrays.rows, lengths):
         raise damaged(walk.relation)
     return lengths
+
+
+def _longest_whole(spec: SampleSpec, walk: Walk) -> int:
+    """Up to how many edges a node has whose whole row some hop reads."""
+    return max((_read_whole(spec, walk, hop) for hop in range(spec.hops)), default=0)
 
 
 def _read_whole(spec: SampleSpec, walk: Walk, hop: int) -> int:
