@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import threading
+import time
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -50,6 +51,22 @@ def filled(opened: BatchStream) -> dict[str, Any]:
     """What the cache says of itself once its first pass is over."""
     assert settles(lambda: (opened.cache_stats() or {"refills": 0})["refills"] > 0)
     return dict(opened.cache_stats() or {})
+
+
+def test_a_stream_may_end_where_another_one_is_lent_room(home: Home) -> None:
+    def ends() -> None:
+        kept = source(home, room=600)
+        with kept.shelf._here():  # garbage is collected anywhere
+            opened = stream(SPECS["all at once"], kept)
+            next(iter(opened))
+            assert settles(lambda: (opened.cache_stats() or {"bytes": 0})["bytes"] > 0)
+            time.sleep(0.05)  # until its thread says what it takes of the room, and waits
+            opened.close()
+
+    ending = threading.Thread(target=ends, daemon=True)
+    ending.start()
+    ending.join(20)
+    assert not ending.is_alive()
 
 
 def test_the_page_tells_all_that_a_stream_tells_of_its_cache() -> None:

@@ -159,9 +159,9 @@ class _Filler(threading.Thread):
         serves = before is not None and rows_read(before.spec, before.walks) == rows_read(spec, walks)
         if before is None or not serves or not self.rows.inherit(before):
             if before is not None:
-                before, self._loan = None, shelf.renew(self._loan)  # its bytes are needed
+                before, self._loan = None, shelf.renew(self._loan, self._check)  # its bytes are needed
             self.rows.build(choose_rows(spec, walks, self._loan.room, self._visits), self._allocate)
-        self._loan = shelf.settle(self._loan, self.rows.bytes)
+        self._loan = shelf.settle(self._loan, self.rows.bytes, self._check)
         self._forget()
 
     def _allocate(self, size: int) -> npt.NDArray[np.uint8]:

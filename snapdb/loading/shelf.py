@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -18,6 +19,8 @@ __all__ = ["CacheShelf", "CacheSource", "Loan"]
 
 _STREAMS = count()
 """A database may be open twice in one process, and streams travel without the shelf."""
+_PATIENCE = 0.05
+"""Seconds for which a lock is waited for at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +56,17 @@ class CacheShelf:
         with self._here():
             return self._left.pop(cache.id, None) or self._lend(cache, sharers)
 
-    def renew(self, loan: Loan) -> Loan:
-        """The same for a stream that what the last one left is no good for."""
-        with self._here():
+    def renew(self, loan: Loan, check: Callable[[], None]) -> Loan:
+        """The same for a stream that what the last one left is no good for; see `_here`."""
+        with self._here(check):
             self._free(loan, loan.room)
             return self._lend(loan.cache, loan.sharers)
 
-    def settle(self, loan: Loan, taken: int) -> Loan:
-        """The loan of a stream that takes no more than so many bytes: the rest is for others."""
+    def settle(self, loan: Loan, taken: int, check: Callable[[], None]) -> Loan:
+        """The loan of a stream that takes no more than so many bytes: the rest is for others; see `_here`."""
         if loan.room is None:
             return loan
-        with self._here():
+        with self._here(check):
             self._free(loan, loan.room - taken)
             return replace(loan, room=taken)
 
@@ -124,11 +127,22 @@ class CacheShelf:
     def _free(self, loan: Loan, room: int | None) -> None:
         self._lent[loan.cache.id] = self._lent.get(loan.cache.id, 0) - (room or 0)
 
-    def _here(self) -> Any:
-        """The lock; a process that was forked from the one that lent begins with nothing."""
+    @contextmanager
+    def _here(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Holds the lock; a process that was forked from the one that lent begins with nothing.
+
+        Where garbage is collected under the lock, a stream may end there, and waits for its thread. So such a thread
+        gives `check`, which raises once it is to end, and does not wait for the lock for good.
+        """
         if self._process != os.getpid():
             self._begin()
-        return self._guard
+        guard = self._guard
+        while not guard.acquire(timeout=_PATIENCE):
+            check()
+        try:
+            yield
+        finally:
+            guard.release()
 
 
 @dataclass(frozen=True, slots=True)
