@@ -293,6 +293,8 @@ def test_a_refresh_clause_is_read_in_any_order_and_bound_exactly(shop: Database)
         ("REFRESH FCR EVERY AUTO EVERY 3 BATCHES", "EVERY 3 BATCHES", "EVERY is given twice"),
         ("REFRESH FCR FETCH 3 PERCENT", "FETCH", "FETCH is not expected here"),
         ("REFRESH FBL SHARED", "SHARED", "it is a part of REFRESH FCR or OTF"),
+        ("REFRESH FCR CACHE near", "CACHE", "a cache serves every stream of its sampler"),
+        ("REFRESH FCR USING CACHE near", "USING", "a cache serves every stream of its sampler"),
         ("REFRESH FCR 10 BATCHES", "10", "write EVERY 10 BATCHES for a period"),
         ("REFRESH FCR EVERY AUTO BATCHES", "BATCHES", "EVERY AUTO stands without it"),
         ("REFRESH OTF EVERY 3 BATCHES", "EVERY", "expected a number, found EVERY; write a share of the rows first"),

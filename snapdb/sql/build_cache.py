@@ -31,6 +31,9 @@ def _room(tree: Tree | None) -> CacheRoom | None:
         return None
     where, said = leaves(tree)
     if not (bytes_ := size(string(said))):
-        raise ParseError(f"IN {where.upper()} takes a size such as '4GB', in {', '.join(UNITS)}; found {said[:40]}",
-                         span=span_of(said), code="bad-size")  # fmt: skip
+        raise ParseError(
+            f"IN {where.upper()} takes a size above 0 such as '4GB', in {', '.join(UNITS)}; found {said[:40]}",
+            span=span_of(said),
+            code="bad-size",
+        )
     return CacheRoom("FILE" if where.type == "FILE" else "MEMORY", bytes_, span_of(tree))

@@ -49,6 +49,9 @@ _REFRESHED_BY = {
 }
 """Parts of a clause that are easily taken for clauses, or for parts of another strategy."""
 
+_ROOMS = (["IN", "MEMORY"], ["IN", "FILE"])
+"""What the size of a cache follows."""
+
 
 def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
     """The error to show for a token that the grammar could not take; `tokens` are the statement's, unfolded."""
@@ -67,6 +70,7 @@ def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> Pa
         _property(tokens, index)
         or _fanout(tokens[index - 1])
         or _share(tokens[index - 1])
+        or _room(tokens, index)
         or _hint(found, accepted, parser)
         or _misread(tokens[index - 1], accepted, parser)
     )
@@ -142,8 +146,16 @@ def _refreshed(tokens: Sequence[Token], index: int, accepted: set[str]) -> str:
         return f"write EVERY {found.text} BATCHES for a period; a share of the rows is a part of REFRESH OTF"
     if (before.word, found.word) == ("AUTO", "BATCHES"):
         return "EVERY AUTO stands without it"
+    if found.word == "CACHE" or [token.word for token in tokens[index : index + 2]] == ["USING", "CACHE"]:
+        return "a cache serves every stream of its sampler, and is named by CREATE CACHE only"
     clause = _REFRESHED_BY.get(found.word) if found.kind == "word" else None
     return f"it is a part of {clause}, and stands right after it" if clause else ""
+
+
+def _room(tokens: Sequence[Token], index: int) -> str:
+    """That the room of a cache stands in quotes, if a number is in its place."""
+    sized = tokens[index].kind == "number" and [token.word for token in tokens[index - 2 : index]] in _ROOMS
+    return "; write the size and its unit in quotes, '4GB'" if sized else ""
 
 
 def _share(before: Token) -> str:
