@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.publish import publish
+from snapdb.plan.bind_drop import KINDS
 from snapdb.plan.logical import DropPlan
 from snapdb.storage.changes import Change, DropNames, DropTable
 from snapdb.storage.locks import remove_unless_held
@@ -15,9 +16,6 @@ from snapdb.storage.names import drop_names
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag
 
 __all__ = ["Drop"]
-
-
-_KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +49,7 @@ def _drop_names(engine: Engine, target: PropertyGraph | Snapshot | Sampler | Cac
     with engine.ledger.writing() as connection:
         drop_names(connection, names)
     _remove(engine, names)
-    return Outcome(f"{_KINDS[type(target)]} {target.name} dropped{_with(plan)}")
+    return Outcome(f"{KINDS[type(target)]} {target.name} dropped{_with(plan)}")
 
 
 def _drop_tag(engine: Engine, tag: Tag) -> Outcome:
@@ -73,7 +71,7 @@ def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> Drop
 
 def _with(plan: DropPlan) -> str:
     """What goes too, for a person."""
-    named = [f"{_KINDS[type(d)]} {d.name}" for d in plan.dependants]
+    named = [f"{KINDS[type(d)]} {d.name}" for d in plan.dependants]
     return f", and with it {', '.join(named)}" if named else ""
 
 

@@ -12,11 +12,11 @@ from snapdb.plan.scope import Context
 from snapdb.sql import ast
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag
 
-__all__ = ["bind_drop"]
+__all__ = ["KINDS", "bind_drop"]
 
 _NAMED = 8
 """How many dependants a refusal names."""
-_KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
+KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
 """What each dependant is called, in the order in which they are named."""
 
 
@@ -75,8 +75,8 @@ def _caches_of(context: Context, samplers: Sequence[Sampler]) -> tuple[Cache, ..
 
 def _listed(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> str:
     """The first of them by kind and name, graphs first and caches last, and how many more there are."""
-    order = list(_KINDS)
-    named = [f"{_KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
+    order = list(KINDS)
+    named = [f"{KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
     more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
     return ", ".join([*named[:_NAMED], *more])
 
