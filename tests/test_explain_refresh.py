@@ -264,3 +264,5 @@ def test_analyze_measures_the_cache_that_serves(papers: Database) -> None:
     assert set(whole["actual"]) - {"age", "ratio"} == set(whole["estimates"]) - {"age"}
     assert whole["actual"]["bytes"] <= whole["estimates"]["bytes"]
     assert 0 <= whole["actual"]["hit_rate"] <= 1
+    (counted,) = papers.execute("SELECT bytes_saved FROM snapdb.caches WHERE name = 'whole'").fetchone()
+    assert round(counted / 4) == whole["actual"]["batch_saved"]  # of the four batches, whatever was looked at besides

@@ -129,14 +129,14 @@ class MeteredStream(BatchStream):
         return Recent(number, rounds, tuple(found.nodes for found in again))
 
     def pages(self, cache: CacheReader | None) -> float:
-        """Bytes of whole pages of neighbours that one of `recent` reads beside a cache, on average.
+        """Bytes of whole pages of neighbours that one of `recent` reads beside a cache, on average; numba samples.
 
-        That is of a topology that is not in memory. Torch's sampler reads no cache, and has none told.
+        That is of a topology that is not in memory.
         """
         beside = copy.copy(self._plain)
-        beside.cache = cache
-        (_, number, rounds), scratch = self._recent[-1], beside.scratch()
-        again = (beside.sample(entry, number, scratch, rounds) for entry, _, _ in self._recent)
+        beside.cache = cache  # which is only looked at, and counts nothing
+        (_, number, rounds), scratch = self._recent[-1], self._plain.scratch()
+        again = (self._plain.sample(entry, number, scratch, rounds) for entry, _, _ in self._recent)
         return sum(pages_read(beside, found, number, rounds) for found in again) / len(self._recent)
 
     def seconds(self, *, spec: SampleSpec | None = None, cache: CacheReader | None = None) -> float:
