@@ -41,7 +41,7 @@ from snapdb.storage.maps import in_order, same_values
 from snapdb.storage.patches import build_patch
 from snapdb.storage.temporary import temporary_bytes
 from snapdb.storage.topology import EdgeArrays, sort_edges
-from snapdb.types import Cache, CacheStats, EdgeType, Fanout, Refresh, Relation, SampleSpec
+from snapdb.types import Cache, CacheStats, Drawing, EdgeType, Fanout, Refresh, Relation, SampleSpec
 from tests.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.test_forms import KNOWS, changing, view_of
 from tests.test_refreshed_oracle import REFRESHES, refreshed
@@ -343,6 +343,19 @@ def test_a_new_generation_has_other_rows_in_the_same_room() -> None:
         later.cache = new
         assert_equal(later.sample(entry, 0, later.scratch()), expected)
     assert new.stats(0).misses == old.stats(0).misses + new.stats(0).misses
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_row_of_which_a_part_is_copied_and_a_part_is_drawn_counts_once(weighted: bool) -> None:
+    refresh = Refresh("OTF", 6, HALF, fetch=Fraction(2, 5))
+    spec = followed(refresh, 12, 3)  # whole rows of up to 24 edges for the first hop, drawn ones of 6 for the second
+    if weighted:
+        spec = replace(spec, drawing=Drawing(method="PRIORITY"))
+    sampler = Sampler(followers().view(), spec)
+    sampler.cache = cache = cache_of(sampler, 0)
+    found = sampler.sample(node_entry("person", np.arange(0, PEOPLE, 9)), 0, sampler.scratch())
+    rows = {int(side) for edges in found.edges.values() for side in edges.index[1]}
+    assert (cache.stats(0).hits, cache.stats(0).misses) == (len(rows), 0)
 
 
 def home_of(tmp_path: Path) -> Home:

@@ -39,7 +39,7 @@ class DraftArrays(NamedTuple):
     sides: Int64s
     """By edge: which of the frontier it was drawn for."""
     neighbours: Int64s
-    """By edge, where rows are kept: ids, or -1 before they are read; else empty."""
+    """By edge, where rows are kept or copied: ids, -1 before they are read, or local ids."""
     weights: Floats
     """By edge, under PRIORITY: Horvitz-Thompson weights; else empty."""
     places: Int64s

@@ -12,7 +12,7 @@ from snapdb.kernels.floyd import floyd_mask, floyd_scan, floyd_table, table_for
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import LAST, REPLACE
 
-__all__ = ["draw_ranked", "draw_ranks", "place_ranks"]
+__all__ = ["SCANNED", "draw_ranked", "draw_ranks", "place_ranks"]
 
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

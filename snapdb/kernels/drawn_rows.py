@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.kernels.bits import live_before, select_live
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.eligible import WalkArrays, value_at
 from snapdb.kernels.rng import fold
 from snapdb.kernels.scores import PRIORITY, score_edges
@@ -87,7 +87,7 @@ def row_round(keys: RowParts, rounds: Int32s, node: Number) -> Number:
     return np.int64(keys.round) + np.int64(turn >> np.uint64(32))
 
 
-@kernel
+@inlined
 def row_key(keys: RowParts, round_: Number, node: Number) -> np.uint64:
     """The key that a node's row of a round is drawn by."""
     if keys.own:

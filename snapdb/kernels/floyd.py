@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.rng import below, draw
 
@@ -20,7 +20,7 @@ Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 
 
-@kernel
+@inlined
 def take_all(start: int, degree: int, indices: npt.NDArray[Any], positions: Int64s, edges: int) -> None:
     """All positions of a row, ascending."""
     if degree > 0:
@@ -30,7 +30,7 @@ def take_all(start: int, degree: int, indices: npt.NDArray[Any], positions: Int6
         positions[edges + j] = start + j
 
 
-@kernel
+@inlined
 def floyd_mask(
     key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: Int64s, edges: int
 ) -> None:
@@ -47,7 +47,7 @@ def floyd_mask(
         positions[edges + j] = position
 
 
-@kernel
+@inlined
 def floyd_scan(
     key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: Int64s, edges: int
 ) -> None:

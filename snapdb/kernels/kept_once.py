@@ -8,17 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.kernels.choose_ranks import draw_ranks
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.drawn_rows import place_row
 from snapdb.kernels.floyd import floyd_mask, take_all
+from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.kept_rule import KeptRule
 from snapdb.kernels.rng import fold
 from snapdb.kernels.row_cache import HEAD, TORN, is_torn
 from snapdb.kernels.scores import FLOYD
-from snapdb.kernels.spans import DEGREE, FIRST, KEPT, REST
+from snapdb.kernels.spans import DEGREE, KEPT, REST
 
 __all__ = ["draw_recorded", "draw_whole", "drawn_once"]
 
+Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
@@ -27,9 +29,11 @@ Words = npt.NDArray[np.uint64]
 def draw_whole(
     rule: KeptRule,
     indices: npt.NDArray[Any],
+    copies: npt.NDArray[Any],
     words: Words,
     before: Int64s,
     spans: Int64s,
+    origins: Int64s,
     frontier: Int64s,
     first: int,
     last: int,
@@ -37,7 +41,8 @@ def draw_whole(
     starts: Int64s,
     positions: Int64s,
 ) -> None:
-    """Draws for those of first ≤ i < last who take all edges, or draw once from all: a row in one piece at its place.
+    """Draws for those of first ≤ i < last who take all edges, or draw once from all: a row in one piece at its place,
+    in the adjacency or in its copy.
 
     Arrays are handed over one by one, once for many rows: numba counts references to every array of a tuple, and a
     call takes as long as an edge.
@@ -47,17 +52,34 @@ def draw_whole(
         span, begin = apart[i - first], starts[i - first]
         if span < 0 or spans[span, DEGREE] > most:
             continue
-        degree = int(spans[span, DEGREE])
+        degree, start = int(spans[span, DEGREE]), int(origins[span, 1])
         whole = spans[span, KEPT] == degree and spans[span, REST] == 0
-        start = int(spans[span, FIRST]) if whole else 0
-        if degree <= fanout:
-            take_all(start, degree, indices, positions, begin)
-        elif degree <= 64:
-            floyd_mask(fold(pick, np.uint64(frontier[i])), start, degree, fanout, indices, positions, begin)
+        if whole and origins[span, 0] >= 0:
+            _draw_once(pick, frontier[i], start, degree, fanout, copies, positions, begin)
         else:
-            draw_ranks(FLOYD, fold(pick, np.uint64(frontier[i])), start, degree, fanout, indices, positions, begin)
+            _draw_once(pick, frontier[i], start, degree, fanout, indices, positions, begin)
         if not whole:
             place_row(words, before, spans, span, positions, begin, starts[i - first + 1])
+
+
+@inlined
+def _draw_once(
+    pick: np.uint64,
+    node: int | np.int64,
+    start: int,
+    degree: int,
+    fanout: int,
+    indices: npt.NDArray[Any],
+    positions: Int64s,
+    begin: int,
+) -> None:
+    """All of a row's edges, or Floyd's draw from them."""
+    if degree <= fanout:
+        take_all(start, degree, indices, positions, begin)
+    elif degree <= 64:
+        floyd_mask(fold(pick, np.uint64(node)), start, degree, fanout, indices, positions, begin)
+    else:
+        draw_ranks(FLOYD, fold(pick, np.uint64(node)), start, degree, fanout, indices, positions, begin)
 
 
 @kernel
@@ -70,9 +92,11 @@ def draw_recorded(
     found: Int64s,
     apart: Int64s,
     starts: Int64s,
+    placed: Int64s,
     positions: Int64s,
     neighbours: Int64s,
     limit: int,
+    stamps: Int32s,
 ) -> int:
     """Draws for those who are not apart, by their records alone; returns how many; -1: damaged, or TORN."""
     pick, fanout, size, known = rule.pick, rule.fanout, rule.size, 0
@@ -81,6 +105,7 @@ def draw_recorded(
         if apart[i - first] >= 0:
             continue
         record, begin = found[i - first, 0], starts[i - first]
+        placed[i - first] = begin + fanout
         known += 1
         if fanout < size <= 64:
             floyd_mask(fold(pick, np.uint64(frontier[i])), 0, size, fanout, records, positions, begin)
@@ -90,6 +115,7 @@ def draw_recorded(
             place = HEAD + positions[e]
             neighbour = np.int64(records[record, place + size])
             outside |= (neighbour < 0) | (neighbour >= limit)
+            prefetch(stamps, neighbour)
             positions[e], neighbours[e] = records[record, place], neighbour
         if is_torn(records, record, found[i - first, 1]):
             return TORN

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.drawn_rows import weight_at
 
 __all__ = ["KeptRule", "first_from", "pass_over", "weigh"]
@@ -35,7 +35,7 @@ class KeptRule(NamedTuple):
     """That of the draws besides."""
 
 
-@kernel
+@inlined
 def pass_over(chosen: Int64s, count: Number, ranks: Int64s, begin: Number, end: Number) -> None:
     """Turns ranks among the edges that are not chosen into ranks among all; `chosen` ascend."""
     for e in range(begin, end):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.drawn_rows import RowKeys, row_parts, row_round
 from snapdb.kernels.intrinsics import fence_loads, load_first, prefetch
 from snapdb.kernels.spans import AHEAD, BLOCK
@@ -29,9 +29,7 @@ __all__ = [
     "CachedRows",
     "find_records",
     "is_torn",
-    "load_copies",
     "load_kept",
-    "load_unknown",
     "record_width",
     "take_recorded",
 ]
@@ -119,7 +117,7 @@ def is_torn(records: npt.NDArray[Any], record: Number, sequence: Number) -> bool
     return bool(load_first(records, record * records.shape[1] + SEQUENCE) != sequence)
 
 
-@kernel
+@inlined
 def take_recorded(
     records: npt.NDArray[Any],
     record: Number,
@@ -164,12 +162,12 @@ def load_kept(
     counts[KEPT_EDGES] += known
     counts[BASE_EDGES] += end - begin - known
     if base.places.size > 0:
-        load_copies(indices.size, base, frontier, sides, positions, begin, end, neighbours, counts)
-    return bool(load_unknown(indices, tail, positions, begin, end, nodes, neighbours))
+        _load_copies(indices.size, base, frontier, sides, positions, begin, end, neighbours, counts)
+    return bool(_load_unknown(indices, tail, positions, begin, end, nodes, neighbours))
 
 
 @kernel
-def load_copies(
+def _load_copies(
     held: int,
     base: BaseRows,
     frontier: Int64s,
@@ -182,7 +180,7 @@ def load_copies(
 ) -> None:
     """The part of `load_kept` that reads the base's copies; what it finds was counted as read from the adjacency."""
     places, shifts, copies = base.places, base.shifts, base.neighbours
-    copied, side, known, hits = np.empty(BLOCK, np.int64), np.int64(-1), 0, 0
+    copied, known, hits = np.empty(BLOCK, np.int64), 0, 0
     for first in range(begin, end, BLOCK):
         last = min(first + BLOCK, end)
         _find_copies(places, shifts, held, frontier, sides, positions, neighbours, first, last, copied)
@@ -192,8 +190,7 @@ def load_copies(
             if copied[e - first] >= 0:
                 neighbours[e] = copies[copied[e - first]]
                 known += 1
-                hits += int(sides[e] != side)
-                side = sides[e]
+                hits += int(e == begin or sides[e] != sides[e - 1])  # else a record had the row's first edges
     counts[HITS] += hits
     counts[MISSES] -= hits
     counts[KEPT_EDGES] += known
@@ -214,7 +211,7 @@ def _count_known(sides: Int64s, neighbours: Int64s, begin: int, end: int) -> tup
 
 
 @kernel
-def load_unknown(
+def _load_unknown(
     indices: npt.NDArray[Any],
     tail: npt.NDArray[Any],
     positions: Int64s,

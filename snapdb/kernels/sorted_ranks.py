@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.kernels.bits import last_zeros
-from snapdb.kernels.compiled import kernel
+from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.rng import below, draw
 
 __all__ = ["draw_ranks_sorted", "sort_ranks", "table_size"]
@@ -57,9 +57,23 @@ def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks:
     _list(table, k, ranks)
 
 
-@kernel
+@inlined
 def sort_ranks(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
     """Writes given[begin : begin + count], ranks below a degree no two of which are equal, to `ranks` in order."""
+    if degree <= 64:
+        word = np.uint64(0)
+        for j in range(begin, begin + count):
+            word |= np.uint64(1) << np.uint64(given[j])
+        for at in range(count):
+            ranks[at] = last_zeros(word)
+            word &= word - np.uint64(1)
+        return
+    _sort_many(given, begin, count, degree, table, ranks)
+
+
+@kernel
+def _sort_many(given: Int64s, begin: int, count: int, degree: int, table: Int64s, ranks: Int64s) -> None:
+    """The same of any degree."""
     if degree <= 64 * count:
         _clear_bits(table, degree)
         for j in range(begin, begin + count):

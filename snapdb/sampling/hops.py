@@ -13,20 +13,23 @@ from snapdb.kernels.eligible import Moments, Pairs
 from snapdb.kernels.kept_rule import KeptRule
 from snapdb.kernels.kept_unlimited import draw_unlimited
 from snapdb.kernels.pairs import load_neighbours
-from snapdb.kernels.row_cache import BaseRows, load_kept
+from snapdb.kernels.row_cache import BaseRows, CachedRows, load_kept
 from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
 from snapdb.kernels.scores import FLOYD, LABOR, DrawKeys
 from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
-from snapdb.sampling.kept import NO_RECORDS, CacheReader, no_copies
+from snapdb.sampling.kept import NO_KEYS, NO_RECORDS, CacheReader, no_copies
 from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.sampling.limits import NO_PAIRS
-from snapdb.sampling.rounds import Rounds, row_keys, row_size, slot_of
+from snapdb.sampling.rounds import Rounds, RowKeys, row_keys, row_size, slot_of
 from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import SampleSpec
 
 __all__ = ["Hop", "expand", "no_edges"]
+
+NO_STAMPS = np.empty(0, np.int32)
+"""Nodes of trees are numbered apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,18 @@ class Hop:
         found = None if self.cache is None else self.cache.base(self.walk.relation)
         return no_copies(self.walk.arrays.rows.indices.dtype) if found is None else found
 
-    def rule(self) -> KeptRule:
-        """How edges are drawn from rows that serve many batches."""
-        refresh, fanout = self.spec.refresh, self.fanout
-        assert refresh is not None
+    def rows(self) -> tuple[RowKeys, KeptRule, CachedRows]:
+        """Rows that serve many batches, how edges are drawn from them, and those that a cache holds; none under FBL."""
+        refresh, fanout, relation = self.spec.refresh, self.fanout, self.walk.relation
+        picks = pick_prefix(*self.parts), fresh_prefix(*self.parts)
+        if refresh is None or not self.kept:
+            return NO_KEYS, KeptRule(self.walk.method, fanout, fanout, 0, EVERY, *picks), NO_RECORDS
         size = row_size(refresh, self.walk.fanout, fanout)
-        keys = pick_prefix(*self.parts), fresh_prefix(*self.parts)
-        return KeptRule(self.walk.method, fanout, refresh.kept(fanout), size, refresh.above, *keys)
+        rule = KeptRule(self.walk.method, fanout, refresh.kept(fanout), size, refresh.above, *picks)
+        slot = slot_of(self.spec, self.number)
+        found = None if self.cache is None else self.cache.rows(relation, slot, size)
+        keys = row_keys(self.spec, relation, self.number, self.batch, self.rounds)
+        return keys, rule, NO_RECORDS if found is None else found
 
     def keys(self) -> DrawKeys:
         """The keys of all its draws."""
@@ -103,7 +111,8 @@ def expand(hop: Hop, scratch: Scratch, before: Edges) -> Edges:
         if hop.walk.is_direct(hop.fanout) and not hop.kept and copies.places.size == 0:
             assert isinstance(near, NodeMap)
             return _expand_directly(hop, frontier, near, before)
-    edges = (_draw_kept if hop.kept else _draw)(hop, scratch)
+    at_once = hop.unlimited and (hop.kept or copies.places.size > 0)
+    edges = _draw_unlimited(hop, scratch) if at_once else (_draw_kept if hop.kept else _draw)(hop, scratch)
     drawn = scratch.draft.arrays
     found = _longer(before, edges)
     old = found.position.size - edges
@@ -112,11 +121,12 @@ def expand(hop: Hop, scratch: Scratch, before: Edges) -> Edges:
     if found.weight is not None:
         found.weight[old:] = drawn.weights[:edges]
     far = found.index[0, old:]
-    if hop.kept:
+    if at_once or hop.kept:
         far[:] = drawn.neighbours[:edges]
     else:
         _load(hop, scratch, found, old)
-    near.renumber(far, frontier.trees, found.index[1, old:])
+    if not (at_once and isinstance(near, NodeMap)):
+        near.renumber(far, frontier.trees, found.index[1, old:])
     return found
 
 
@@ -135,30 +145,43 @@ def _load(hop: Hop, scratch: Scratch, found: Edges, old: int) -> None:
         raise damaged(relation)
 
 
-def _draw_kept(hop: Hop, scratch: Scratch) -> int:
-    """Draws from rows that serve many batches into the scratch's draft; returns how many edges."""
-    walk, frontier, rule = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.rule()
-    relation, slot = walk.relation, slot_of(hop.spec, hop.number)
-    keys = row_keys(hop.spec, relation, hop.number, hop.batch, hop.rounds)
-    found = None if hop.cache is None else hop.cache.rows(relation, slot, rule.size)
-    records, copies = NO_RECORDS if found is None else found, hop.copies()
-    limit = scratch.nodes[relation.reaches].node_count
-    at, edges, room, longest = hop.low, 0, 0, 0
+def _draw_unlimited(hop: Hop, scratch: Scratch) -> int:
+    """Draws from rows, whole ones under FBL, into the scratch's draft; returns how many edges.
+
+    Their neighbours are local ids then, unless each tree has nodes of its own.
+    """
+    walk, frontier, near = hop.walk, scratch.nodes[hop.walk.relation.expands], scratch.nodes[hop.walk.relation.reaches]
+    keys, rule, records = hop.rows()
+    at, edges, nodes, stamps, base = hop.low, 0, near.nodes, NO_STAMPS, 0
+    if isinstance(near, NodeMap):
+        near.reserve((hop.high - hop.low) * min(hop.fanout, near.node_count))
+        nodes, stamps, base = near.nodes, near.stamps, near.base
     while at < hop.high:
         draft = scratch.draft.arrays
-        where = frontier.nodes, at, hop.high, limit
-        if hop.unlimited:
-            at, edges, room = draw_unlimited(
-                walk.arrays.rows, keys, rule, records, copies, *where,
-                draft.positions, draft.sides, draft.neighbours, edges, scratch.reads,
-            )  # fmt: skip
-        else:
-            at, edges, room, longest = draw_kept(
-                walk.arrays, hop.moments, hop.pairs, keys, rule, records, copies, *where,
-                frontier.trees, draft, edges, scratch.reads,
-            )  # fmt: skip
+        at, edges, met, room = draw_unlimited(
+            walk.arrays.rows, keys, rule, records, hop.copies(), frontier.nodes, at, hop.high, near.node_count,
+            nodes, near.count, stamps, base, draft.positions, draft.sides, draft.neighbours, edges, scratch.reads,
+        )  # fmt: skip
         if at < 0:
-            raise damaged(relation)
+            raise damaged(walk.relation)
+        near.count = met
+        scratch.draft.reserve(int(room), 0)
+    return edges
+
+
+def _draw_kept(hop: Hop, scratch: Scratch) -> int:
+    """Draws from rows that serve many batches into the scratch's draft; returns how many edges."""
+    walk, frontier, copies = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.copies()
+    keys, rule, records = hop.rows()
+    limit = scratch.nodes[walk.relation.reaches].node_count
+    at, edges = hop.low, 0
+    while at < hop.high:
+        at, edges, room, longest = draw_kept(
+            walk.arrays, hop.moments, hop.pairs, keys, rule, records, copies, frontier.nodes, at, hop.high, limit,
+            frontier.trees, scratch.draft.arrays, edges, scratch.reads,
+        )  # fmt: skip
+        if at < 0:
+            raise damaged(walk.relation)
         scratch.draft.reserve(int(room), int(longest))
     return edges
 

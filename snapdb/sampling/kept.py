@@ -15,12 +15,16 @@ from snapdb.sampling.scratch import Draft
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import Relation
 
-__all__ = ["NO_RECORDS", "CacheReader", "Filled", "fill_base", "fill_rows", "no_copies"]
+__all__ = ["NO_KEYS", "NO_RECORDS", "CacheReader", "Filled", "fill_base", "fill_rows", "no_copies"]
 
 Int64s = npt.NDArray[np.int64]
 
 NO_RECORDS = CachedRows(np.empty(0, np.int32), np.empty((0, 0), np.int32), np.empty((0, 2)))
 """What is read where no cache keeps drawn rows."""
+
+_ZERO = np.uint64(0)
+NO_KEYS = RowKeys(_ZERO, _ZERO, _ZERO, _ZERO, 0, _ZERO, _ZERO, _ZERO, np.empty(0, np.int32))
+"""The keys of rows where there are none."""
 
 
 @cache

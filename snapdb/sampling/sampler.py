@@ -56,8 +56,7 @@ class Sampler:
 
         That of disjoint trees goes with the greatest batch instead.
         """
-        kept = self.spec.refresh is not None
-        return Scratch(self._node_counts, disjoint=self.spec.disjoint, weighted=self._weighted, kept=kept)
+        return Scratch(self._node_counts, disjoint=self.spec.disjoint, weighted=self._weighted)
 
     def sample(self, entry: Entry, batch: int, scratch: Scratch, rounds: Rounds | None = None) -> Subgraph:
         """The neighbourhood of those who enter, in global batch number `batch`.

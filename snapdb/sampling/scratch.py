@@ -120,27 +120,27 @@ class PairMap:
 class Draft:
     """Where hops are drawn before it is known how many edges they have."""
 
-    def __init__(self, *, weighted: bool = False, kept: bool = False) -> None:
-        """`weighted`: edges are drawn with Horvitz-Thompson weights; `kept`: with their neighbours."""
-        self._columns = (kept, weighted)
-        self.arrays = _draft(0, 0, *self._columns)
+    def __init__(self, *, weighted: bool = False) -> None:
+        """`weighted`: edges are drawn with Horvitz-Thompson weights."""
+        self._weighted = weighted
+        self.arrays = _draft(0, 0, weighted)
 
     def reserve(self, edges: int, row: int) -> None:
         """Makes room for so many edges, keeping those that are there, and for rows of that length."""
         old = self.arrays
         if edges <= old.sides.size and row <= old.places.size:
             return
-        self.arrays = _draft(_grown(old.sides.size, edges), _grown(old.places.size, row), *self._columns)
+        self.arrays = _draft(_grown(old.sides.size, edges), _grown(old.places.size, row), self._weighted)
         for new, drawn in zip(self.arrays[:4], old[:4], strict=True):
             new[: drawn.size] = drawn
 
 
-def _draft(edges: int, row: int, kept: bool, weighted: bool) -> DraftArrays:
+def _draft(edges: int, row: int, weighted: bool) -> DraftArrays:
     scores = np.empty(row, np.uint64)
     return DraftArrays(
         positions=np.empty(edges, np.int64),
         sides=np.empty(edges, np.int64),
-        neighbours=np.empty(edges if kept else 0, np.int64),
+        neighbours=np.empty(edges, np.int64),
         weights=np.empty(edges if weighted else 0, np.float64),
         places=np.empty(row, np.int64),
         scores=scores,
@@ -159,17 +159,15 @@ def _grown(size: int, needed: int) -> int:
 class Scratch:
     """What one thread needs to sample batch after batch. Never share it between threads at work."""
 
-    def __init__(
-        self, node_counts: Mapping[str, int], *, disjoint: bool = False, weighted: bool = False, kept: bool = False
-    ) -> None:
+    def __init__(self, node_counts: Mapping[str, int], *, disjoint: bool = False, weighted: bool = False) -> None:
         """`disjoint`: nodes are of trees, and memory goes with the batches, not with the snapshot.
 
-        `weighted`: edges are drawn with Horvitz-Thompson weights; `kept`: from rows that serve many batches.
+        `weighted`: edges are drawn with Horvitz-Thompson weights.
         """
         self.nodes: Mapping[str, NodeMap | PairMap] = {
             name: PairMap(count) if disjoint else NodeMap(count) for name, count in node_counts.items()
         }
-        self.draft = Draft(weighted=weighted, kept=kept)
+        self.draft = Draft(weighted=weighted)
         self.reads: Int64s = np.zeros(4, np.int64)
         """What the batch read: rows hit, rows missed, edges from a cache, edges from the adjacency. See `load_kept`."""
 
