@@ -28,7 +28,7 @@ from snapdb.storage.disk import map_array, read_manifest
 from snapdb.storage.home import Home, open_home
 from snapdb.storage.temporary import temporary_bytes
 from snapdb.types import CacheStats, Drawing, EdgeType, Fanout, Refresh, Temporal
-from tests.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
 from tests.test_refreshed_oracle import both_agree
 from tests.test_row_cache import assert_equal, cache_of, followed, followers
 from tests.worlds import Case
@@ -152,6 +152,26 @@ def test_where_few_of_the_eligible_edges_weigh_something_all_of_these_are_delive
         )
         for batch in range(0, 12, 3):  # rows that hold some of these edges, all, or none
             both_agree(Case(graph, spec, node_entry("hub", np.zeros(4, np.int64), times=np.array([3, 4, 5, 9])), batch))
+
+
+def test_what_lay_in_memory_before_decides_over_no_edge() -> None:
+    times = np.arange(40) % 10
+    graph = MemoryGraph({"leaf": 40, "hub": 1}, {OF: EdgeList(np.arange(40), np.zeros(40, np.int64), times)})
+    for refresh in (None, Refresh("FCR", 3), Refresh("OTF", 3, fetch=Fraction(1, 2))):
+        fanout = Fanout(OF, "IN", (4,))
+        spec = sample_spec("hub", fanout, temporal=Temporal(False, None), refresh=refresh, allow_duplicates=True)
+        sampler, entry = (
+            Sampler(graph.view(), spec),
+            node_entry("hub", np.zeros(3, np.int64), times=np.array([2, 5, 9])),
+        )
+        wanted = expected(graph.oracle(), spec, entry, 1)
+        for left in (-(2**63), -(2**62), -1, 2**63 - 1):  # static times, for one, of a batch whose memory this was
+            scratch = sampler.scratch()
+            scratch.draft.reserve(1 << 10, 1 << 10)
+            for array in scratch.draft.arrays:
+                if array.dtype == np.int64:
+                    array[:] = left
+            compared(sampler, sampler.sample(entry, 1, scratch), wanted)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -86,7 +86,8 @@ def _open(outward: npt.NDArray[np.bool_], spans: Int64s, count: int, windows: In
         windows[span, LENGTH] = kept
         windows[span, START + 2] = second
         windows[span, LENGTH + 2] = rest
-        windows[span, LENGTH + 1] = windows[span, LENGTH + 3] = 0
+        for part in (1, 3):  # empty, and at a start from which no distance is too great for 64 bits
+            windows[span, START + part] = windows[span, LENGTH + part] = 0
 
 
 @kernel
