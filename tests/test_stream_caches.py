@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import threading
 import time
@@ -118,6 +119,34 @@ def test_a_stream_that_reads_other_rows_is_left_none(first: SampleSpec, second: 
                 found = {name: filled(opened)[name] for name in ("rows", "filled", "edges", "bytes")}
         told.append(found)
     assert told[0] == told[1]
+
+
+def test_without_a_thread_to_fill_it_batches_do_without_a_cache(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, kept = threading.Thread.start, source(home, 600)
+
+    def start(thread: threading.Thread) -> None:
+        if thread.name == "snapdb-cache":
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with stream(SHARED, kept) as opened:
+            with pytest.warns(RuntimeWarning, match="cache kept is filled no further, and batches are made without"):
+                assert epochs(opened, 1) == epochs(stream(SHARED), 1)
+            assert (opened.cache_stats() or {})["error"] == "can't start new thread"
+    with stream(SHARED, kept) as opened:  # which has all of the room again
+        epochs(opened, 1)
+        assert 300 < filled(opened)["bytes"] <= 600
+
+
+def test_a_fork_opens_the_cache_though_a_thread_that_stayed_behind_was_at_it(home: Home) -> None:
+    keeping = stream(SHARED, source(home))._maker.cache
+    with keeping._guard():
+        child = os.fork()
+        if not child:
+            os._exit(0 if keeping._guard().acquire(timeout=5) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("how", ["all at once", "visited"])

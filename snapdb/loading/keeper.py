@@ -49,7 +49,10 @@ class Keeper:
         self._owner = os.getpid()
         self._filler = _Filler(source, source.shelf.lend(source.first, sharers), sampler, node_counts, seeds)
         self._end = weakref.finalize(self, _end, self._filler, self._owner)
-        self._filler.start()
+        try:
+            self._filler.start()
+        except RuntimeError as error:  # the system has no thread to give
+            self._filler.fail(error)
 
     @property
     def here(self) -> bool:
@@ -134,10 +137,22 @@ class _Filler(threading.Thread):
         """Once: ends the thread, tells the last of it, and leaves the rows."""
         self._ended = True
         self._woken.set()
-        if threading.current_thread() is not self:  # where garbage is collected on this very thread
+        if self.is_alive() and threading.current_thread() is not self:  # garbage may be collected on this very thread
             self.join()
         self._report(last=True)
         self._source.shelf.take_back(self._loan, self.rows)
+
+    def fail(self, error: Exception) -> None:
+        """Batches do without what is not there; that is told once, and to whoever looks at the cache."""
+        with suppress(Warning):  # where warnings are errors, this thread could only lose it
+            warnings.warn(
+                f"cache {self._loan.cache.name} is filled no further, and batches are made without: {error}",
+                RuntimeWarning,
+                stacklevel=1,
+            )
+        self._error = str(error)
+        self._forget()
+        self._report()
 
     def run(self) -> None:
         try:
@@ -149,7 +164,7 @@ class _Filler(threading.Thread):
         except _ClosedError:
             pass
         except Exception as error:  # whatever it is, batches do not depend on it
-            self._fail(error)
+            self.fail(error)
 
     def _open(self) -> None:
         """Finds rows to hold: those of the last stream, where they serve, or those of most worth."""
@@ -204,18 +219,6 @@ class _Filler(threading.Thread):
         """Removes what streams that are gone told of the cache: from now on this one tells."""
         if not self._source.home.read_only:
             clear_reports(self._source.home, self._loan.cache.id)
-
-    def _fail(self, error: Exception) -> None:
-        """Batches do without what is not there; that is told once, and to whoever looks at the cache."""
-        with suppress(Warning):  # where warnings are errors, this thread could only lose it
-            warnings.warn(
-                f"cache {self._loan.cache.name} is filled no further, and batches are made without: {error}",
-                RuntimeWarning,
-                stacklevel=1,
-            )
-        self._error = str(error)
-        self._forget()
-        self._report()
 
 
 def _or_never(batch: int | None) -> int:

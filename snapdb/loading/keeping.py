@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -23,7 +24,7 @@ class Keeping:
         """`sampler` is one that was just opened, of either back end; None: nothing is kept."""
         self._source, self._sampler, self._node_counts, self._seeds = source, sampler, node_counts, seeds
         self._keeper: Keeper | None = None
-        self._guard = threading.Lock()
+        self._guards = {os.getpid(): threading.Lock()}
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
         """Told before a batch is sampled, by any thread; under SCOPE VISITED with the rounds of its rows."""
@@ -42,14 +43,14 @@ class Keeping:
 
     def close(self) -> None:
         """Leaves the rows to the next stream; no batch may be under way."""
-        with self._guard:
+        with self._guard():
             keeper, self._keeper = self._keeper, None
             if keeper is not None:
                 self._sampler.cache = None
                 keeper.close()
 
     def _opened(self, source: CacheSource) -> Keeper | None:
-        with self._guard:
+        with self._guard():
             if self._keeper is None or not self._keeper.here:
                 _, workers = place_among_workers()
                 self._keeper = open_keeper(source, self._sampler, self._node_counts, self._seeds, workers)
@@ -58,3 +59,7 @@ class Keeping:
                 else:
                     self._sampler.cache = self._keeper.reader
             return self._keeper
+
+    def _guard(self) -> threading.Lock:
+        """This process's own: a fork copies a lock as it is, maybe held by a thread that did not come with it."""
+        return self._guards.setdefault(os.getpid(), threading.Lock())
