@@ -127,16 +127,10 @@ def refilled(stream: BatchStream, batches: int) -> None:
 
 
 def _refreshing(stream: BatchStream) -> float:
-    """Time of a period's refresh, for each of its batches; under SCOPE VISITED batches bring it about.
-
-    All rows take what it took to fill the cache; a part of them is drawn here.
-    """
+    """Processor time of a period's refresh, for each of its batches; under SCOPE VISITED batches bring it about."""
     refresh = stream.spec.refresh
     if refresh is None or refresh.visited or refresh.every is None:
         return 0.0
-    if refresh.share == 1:
-        stats = stats_of(stream)
-        return stats.seconds / max(1, stats.refills) / refresh.every
     began = time.thread_time()
     refilled(stream, refresh.every)
     return (time.thread_time() - began) / refresh.every
