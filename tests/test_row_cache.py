@@ -327,6 +327,15 @@ def test_a_cache_takes_nothing_from_another_sampler_or_topology() -> None:
         assert not RowCache(other.spec, other.walks).inherit(cache_of(sampler, 0))
 
 
+def test_rows_whose_places_grow_past_what_records_can_name_are_left() -> None:
+    spec = sample_spec("customer", Fanout(KNOWS, "IN", (4, 2)), refresh=Refresh("FCR", 5))
+    before, after = (Sampler(view_of(adjacency, 40), spec) for adjacency in moved("patch"))
+    (walk,) = after.walks
+    patch = walk.arrays.rows.patch._replace(indices=np.broadcast_to(np.int32(0), 2**31))
+    grown = replace(walk, arrays=walk.arrays._replace(rows=walk.arrays.rows._replace(patch=patch)))
+    assert not RowCache(spec, (grown,)).inherit(cache_of(before, 9))
+
+
 def test_a_new_generation_has_other_rows_in_the_same_room() -> None:
     spec = followed(Refresh("FCR", 5))
     sampler = Sampler(followers().view(), spec)

@@ -212,6 +212,12 @@ def test_set_epoch_goes_ahead_and_back() -> None:
         assert prints(opened) == whole[epoch * BATCHES :][:BATCHES]
 
 
+def test_batches_that_are_missing_are_counted_and_not_listed() -> None:
+    visits = stream()._maker.visits()
+    many, which = visits.missing(2**60)
+    assert (many, next(which), next(which)) == (2**60, 0, 1)
+
+
 def test_an_epoch_that_was_left_early_counts_for_the_next_as_if_it_was_read() -> None:
     opened = stream(threads=2)
     after(opened, 2)

@@ -90,13 +90,13 @@ class BatchThreads:
 
     def _catch_up(self, visits: Visits, before: int) -> None:
         """Samples what is not sampled of the batches before one."""
-        missing, threads = visits.missing(before), self.threads
+        (many, missing), threads = visits.missing(before), self.threads
         work, tasks = partial(self.maker.visit, visits), self._epochs.numbered(missing)
         done = self._over_threads(work, tasks, threads, lambda under_way: 2 * threads)
         try:
             for count, _ in enumerate(done):
                 if self._report is not None:
-                    self._report("sampling the batches before, on which rows depend", count / len(missing))
+                    self._report("sampling the batches before, on which rows depend", count / many)
         finally:
             if isinstance(done, Ordered):
                 done.close()

@@ -98,16 +98,18 @@ class Visits:
             self._failed = True
             self._changed.notify_all()
 
-    def missing(self, before: int) -> list[int]:
-        """The batches before this one that are not sampled, of which none has failed."""
+    def missing(self, before: int) -> tuple[int, Iterator[int]]:
+        """How many batches before this one are not sampled, of which none has failed, and which: maybe very many."""
         self._failed = False
-        return self.unsampled(range(self._last * self.every, before))
+        numbers = range(self._last * self.every, before)
+        done = sum(number in numbers for number in tuple(self._windows[self._last].sampled))
+        return len(numbers) - done, self.unsampled(numbers)
 
-    def unsampled(self, numbers: Iterable[int]) -> list[int]:
-        """Those of some batches that are not sampled."""
+    def unsampled(self, numbers: Iterable[int]) -> Iterator[int]:
+        """Those of some batches that are not sampled by now."""
         last = self._last
-        done = self._windows[last].sampled
-        return [number for number in numbers if number // self.every >= last and number not in done]
+        done = frozenset(self._windows[last].sampled)
+        return (number for number in numbers if number // self.every >= last and number not in done)
 
     def opens(self, number: int) -> int:
         """The first batch of a batch's window: those before it are all that it depends on."""

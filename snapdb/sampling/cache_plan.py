@@ -29,6 +29,7 @@ __all__ = [
     "edges_read",
     "layout_of",
     "lengths_of",
+    "record_type",
     "rows_read",
 ]
 
@@ -94,9 +95,15 @@ def layout_of(choice: Choice) -> Layout:
         neighbours = Array((int(choice.lengths.sum()),), rows.indices.dtype)
         return Layout(nodes, places, neighbours, Array((many, 2), whole), Array((many + 1,), whole))
     weighted = choice.walk.method == PRIORITY
-    wide = rows.indices.size + rows.patch.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
-    records = Array((many, record_width(table.size, weighted)), np.dtype(np.int64 if wide else np.int32))
+    records = Array((many, record_width(table.size, weighted)), record_type(choice.walk))
     return Layout(nodes, places, records, Array((many if weighted else 0, 2), real), Array((0,), whole))
+
+
+def record_type(walk: Walk) -> np.dtype[Any]:
+    """Of drawn rows, which hold positions of edges and ids of neighbours."""
+    rows = walk.arrays.rows
+    wide = rows.indices.size + rows.patch.indices.size > 2**31 or rows.indices.dtype.itemsize > 4
+    return np.dtype(np.int64 if wide else np.int32)
 
 
 def choose_rows(

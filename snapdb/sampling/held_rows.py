@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from snapdb.kernels.changed_rows import mark_changed
 from snapdb.kernels.row_cache import TAG, BaseRows, CachedRows
-from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, layout_of, lengths_of
+from snapdb.sampling.cache_plan import ALIGNMENT, Choice, Layout, aliased, layout_of, lengths_of, record_type
 from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.storage.maps import same_values
@@ -111,6 +111,8 @@ def moved(held: HeldRows, walk: Walk, spec: SampleSpec) -> HeldRows | None:
     """
     before, after = held.walk.arrays.rows, walk.arrays.rows
     if not _same_root(held, walk) or not before.nodes <= after.nodes <= held.places.size:
+        return None
+    if held.table is not None and held.rows.dtype != record_type(walk):  # a patch that grew past what they can name
         return None
     changed = _changed(held, walk)
     if held.table is None:
