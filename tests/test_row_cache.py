@@ -336,6 +336,25 @@ def test_rows_whose_places_grow_past_what_records_can_name_are_left() -> None:
     assert not RowCache(spec, (grown,)).inherit(cache_of(before, 9))
 
 
+@pytest.mark.parametrize("drawing", [Drawing(), Drawing("BOTTOMK")], ids=["direct", "listed"])
+def test_rows_of_a_relation_of_which_a_cache_has_none_are_missed(drawing: Drawing) -> None:
+    rated = EdgeType("person", "rated", "person")
+    edges = followers().edges[FOLLOWS]
+    graph = MemoryGraph({"person": PEOPLE}, {FOLLOWS: edges, rated: replace(edges, source=(edges.source + 1) % PEOPLE)})
+    fanouts = (Fanout(FOLLOWS, "IN", (5, 3)), Fanout(rated, "IN", (5, 3)))
+    sampler = Sampler(graph.view(), replace(followed(), fanouts=fanouts, drawing=drawing))
+    entry, looked = node_entry("person", np.arange(0, PEOPLE, 9)), []
+    for known in (2, 1, 0):
+        cache = sampler.cache = RowCache(sampler.spec, sampler.walks)
+        cache.build(choose_rows(sampler.spec, sampler.walks, None, dict)[:known], zeros)
+        cache.fill(lambda: 0, lambda: None, lambda: None)
+        sampler.sample(entry, 0, sampler.scratch())
+        stats = cache.stats(0)
+        looked.append((stats.hits + stats.misses, stats.bytes_read - stats.bytes_filled + stats.bytes_saved))
+        assert (stats.hits > 0, stats.misses > 0) == (known > 0, known < 2)
+    assert len(set(looked)) == 1
+
+
 def test_a_new_generation_has_other_rows_in_the_same_room() -> None:
     spec = followed(Refresh("FCR", 5))
     sampler = Sampler(followers().view(), spec)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from snapdb.kernels import buffers
 from snapdb.kernels.choose import draw_rows
@@ -13,7 +14,7 @@ from snapdb.kernels.eligible import Moments, Pairs
 from snapdb.kernels.kept_rule import KeptRule
 from snapdb.kernels.kept_unlimited import draw_unlimited
 from snapdb.kernels.pairs import load_neighbours
-from snapdb.kernels.row_cache import BaseRows, CachedRows, load_kept
+from snapdb.kernels.row_cache import BASE_EDGES, MISSES, BaseRows, CachedRows, load_kept
 from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
 from snapdb.kernels.scores import FLOYD, LABOR, DrawKeys
 from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
@@ -27,6 +28,8 @@ from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import SampleSpec
 
 __all__ = ["Hop", "expand", "no_edges"]
+
+Int64s = npt.NDArray[np.int64]
 
 NO_STAMPS = np.empty(0, np.int32)
 """Nodes of trees are numbered apart."""
@@ -110,7 +113,7 @@ def expand(hop: Hop, scratch: Scratch, before: Edges) -> Edges:
         hop = replace(hop, pairs=NO_PAIRS)
         if hop.walk.is_direct(hop.fanout) and not hop.kept and copies.places.size == 0:
             assert isinstance(near, NodeMap)
-            return _expand_directly(hop, frontier, near, before)
+            return _expand_directly(hop, scratch, near, before)
     at_once = hop.unlimited and (hop.kept or copies.places.size > 0)
     edges = _draw_unlimited(hop, scratch) if at_once else (_draw_kept if hop.kept else _draw)(hop, scratch)
     drawn = scratch.draft.arrays
@@ -137,6 +140,8 @@ def _load(hop: Hop, scratch: Scratch, found: Edges, old: int) -> None:
     position, far, sides = found.position[old:], found.index[0, old:], found.index[1, old:]
     if copies.places.size == 0:
         sound = load_neighbours(indices, tail, position, nodes, far)
+        if hop.cache is not None:
+            _count_misses(scratch, sides)
     else:
         far[:] = -1
         who, edges = scratch.nodes[relation.expands].nodes, position.size
@@ -211,10 +216,10 @@ def _draw(hop: Hop, scratch: Scratch) -> int:
     return edges
 
 
-def _expand_directly(hop: Hop, frontier: NodeMap, near: NodeMap, before: Edges) -> Edges:
+def _expand_directly(hop: Hop, scratch: Scratch, near: NodeMap, before: Edges) -> Edges:
     """The same for uniform draws without replacement from whole rows, drawn into arrays of just the right size."""
     walk, fanout, low, high = hop.walk, hop.fanout, hop.low, hop.high
-    rows = walk.arrays.rows
+    rows, frontier = walk.arrays.rows, scratch.nodes[walk.relation.expands]
     spans = buffers.empty((high - low, PLAIN_FIELDS if walk.plain else FIELDS), np.int64)
     new = count_edges(rows, fanout, frontier.nodes, low, high, spans)
     if new < 0:
@@ -240,7 +245,16 @@ def _expand_directly(hop: Hop, frontier: NodeMap, near: NodeMap, before: Edges) 
     )
     if near.count < 0:
         raise damaged(walk.relation)
+    if hop.cache is not None:
+        _count_misses(scratch, found.index[1, before.position.size :])
     return found
+
+
+def _count_misses(scratch: Scratch, sides: Int64s) -> None:
+    """Counts nodes whose edges a cache has none of; `sides` names them in order, once for each edge."""
+    if sides.size:
+        scratch.reads[MISSES] += 1 + np.count_nonzero(np.diff(sides))
+        scratch.reads[BASE_EDGES] += sides.size
 
 
 def _longer(before: Edges, new: int) -> Edges:
