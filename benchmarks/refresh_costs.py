@@ -92,9 +92,9 @@ def _refills(path: Path, fanouts: list[int]) -> dict[str, Any]:
             full(stream)
             held[name] = {"counted": stats_of(stream).bytes, "grown": _anonymous() - before}
         sampled = _alternately({name: samples(stream) for name, stream in streams.items()}, 2)
-        refilled = {name: _busy(partial(refilled, stream, PERIOD)) for name, stream in streams.items() if name != "FBL"}
+        redrawn = {name: _busy(partial(refilled, stream, PERIOD)) for name, stream in streams.items() if name != "FBL"}
         plan = database.execute(f"EXPLAIN (FORMAT json) SAMPLE USING {names['FCR']}").arrow()
-        return {"sampled": sampled, "refilled": refilled, "held": held, "foretold": _break_even(plan)}
+        return {"sampled": sampled, "refilled": redrawn, "held": held, "foretold": _break_even(plan)}
 
 
 def _alternately(sources: dict[str, Iterator[int]], batches: int) -> dict[str, float]:
