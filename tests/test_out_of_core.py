@@ -24,6 +24,7 @@ from snapdb.sampling.pages import pages_read
 from snapdb.storage.available import available_memory
 from snapdb.storage.disk import map_array
 from snapdb.storage.map_advice import read_singly
+from tests.test_stream import settles
 
 NODES, EDGES, BATCH = 40_000, 600_000, 64
 SAMPLE = """
@@ -123,8 +124,7 @@ def test_a_full_cache_reads_nothing_of_the_topology(big: Any) -> None:
 def test_maps_that_fit_into_memory_are_left_as_they_are(disk: Path) -> None:
     np.save(disk / "fits.npy", np.zeros(1 << 20))
     array = map_array(disk / "fits.npy")
-    assert available_memory() > array.nbytes
-    assert not read_singly([array])
+    assert not read_singly([array], room=array.nbytes)
     assert not read_singly([np.zeros(1 << 20)], room=0)  # no map: it is in memory already
 
 
@@ -145,4 +145,18 @@ def test_rows_that_are_asked_for_ahead_are_the_same_rows(disk: Path) -> None:
 
 def test_a_view_that_fits_is_read_as_it_was(big: Any) -> None:
     with big.stream(SAMPLE, threads=0) as stream:
-        assert for_random_reads(stream.view, stream.sampler.relations) is stream.view
+        assert for_random_reads(stream.view, stream.sampler.relations, 0) is stream.view
+        assert for_random_reads(stream.view, stream.sampler.relations, available_memory()) is not stream.view
+
+
+def test_what_a_cache_is_going_to_take_counts_before_it_is_there(big: Any) -> None:
+    with big.stream(SAMPLE, threads=0) as stream:
+        assert stream._maker.cache.wanted() == 0
+    with big.stream("train", threads=0) as stream:
+        wanted = stream._maker.cache.wanted()
+        next(iter(stream))
+        assert settles(lambda: (stream.cache_stats() or {})["bytes"] > 0)
+        assert stream.cache_stats()["bytes"] == pytest.approx(wanted, rel=0.01)
+    big.execute("CREATE OR REPLACE CACHE rows ON SAMPLER train IN MEMORY '1MB'")
+    with big.stream("train", threads=0) as stream:
+        assert stream._maker.cache.wanted() == 1_000_000

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from snapdb.graph.features import ArrayFeature, HistoryFeature, PatchedFeature, SparseFeature
 from snapdb.graph.view import Feature, GraphView
+from snapdb.storage.available import available_memory
 from snapdb.storage.map_advice import read_singly
 from snapdb.types import Relation
 
@@ -18,10 +19,13 @@ __all__ = ["for_random_reads"]
 Array = npt.NDArray[Any]
 
 
-def for_random_reads(view: GraphView, relations: Iterable[Relation]) -> GraphView:
+def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int) -> GraphView:
     """The view for batches over these relations: where memory cannot hold it, what they read is read page by page.
 
     The system then reads no page ahead, and rows of features are asked for many at once instead.
+
+    Args:
+        taken: Bytes of memory that something else is going to take.
     """
     arrays = []
     for relation in relations:
@@ -29,7 +33,7 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation]) -> GraphVie
         arrays += [rows.indptr, rows.indices, rows.patch.indices]
     for named in view.node_features.values():
         arrays += [array for feature in named.values() for array in _arrays(feature)]
-    if not read_singly(arrays):
+    if not read_singly(arrays, available_memory() * 3 // 4 - taken):  # batches and models take memory too
         return view
     features = {
         kind: {name: _scarce(feature) for name, feature in named.items()} for kind, named in view.node_features.items()

@@ -11,7 +11,8 @@ from typing import Any
 from snapdb.loading.keeper import Keeper, open_keeper
 from snapdb.loading.shelf import CacheSource
 from snapdb.loading.worker import place_among_workers
-from snapdb.sampling import Seeds
+from snapdb.sampling import Sampler, Seeds
+from snapdb.sampling.cache_plan import bytes_wanted
 from snapdb.sampling.rounds import Rounds
 
 __all__ = ["Keeping"]
@@ -25,6 +26,14 @@ class Keeping:
         self._source, self._sampler, self._node_counts, self._seeds = source, sampler, node_counts, seeds
         self._keeper: Keeper | None = None
         self._guards = {os.getpid(): threading.Lock()}
+
+    def wanted(self) -> int:
+        """The most bytes that the cache may come to take in this process."""
+        if self._source is None or not self._source.caches or not isinstance(self._sampler, Sampler):
+            return 0
+        _, workers = place_among_workers()
+        size, room = bytes_wanted(self._sampler.spec, self._sampler.walks), self._source.first.room
+        return size if room is None else min(size, room // workers)
 
     def begin(self, batch: int, rounds: Rounds | None = None) -> None:
         """Told before a batch is sampled, by any thread; under SCOPE VISITED with the rounds of its rows."""

@@ -114,7 +114,7 @@ class Maker:
     def _open(self) -> None:
         """What does not travel to other processes."""
         self.cache = Keeping(self._caches, self.sampler, self.view.node_counts, self.seeds)
-        self.view = for_random_reads(self.view, self.sampler.relations)
+        self.view = for_random_reads(self.view, self.sampler.relations, self.cache.wanted())
         self._entrance = Entrance(self.view, self.spec, self.seeds)
         self._delivery = Delivery(self.device, self.view, self.sampler.node_types)
         self._idle: deque[Any] = deque()

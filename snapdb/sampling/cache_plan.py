@@ -24,6 +24,7 @@ __all__ = [
     "Choice",
     "Layout",
     "aliased",
+    "bytes_wanted",
     "choose_rows",
     "draws_from",
     "edges_read",
@@ -115,10 +116,19 @@ def choose_rows(
     asked how often batches come by.
     """
     found = [choice for choice in (*_drawn(spec, walks), *_whole(spec, walks)) if choice.nodes.size]
-    if room is None or sum(layout_of(choice).bytes for choice in found) <= room:
+    if room is None or _bytes(found) <= room:
         return tuple(found)
     known = visits()
     return _best([(choice, _worth(spec, choice, known)) for choice in found], room)
+
+
+def bytes_wanted(spec: SampleSpec, walks: Sequence[Walk]) -> int:
+    """What a cache of all rows takes."""
+    return _bytes([*_drawn(spec, walks), *_whole(spec, walks)])
+
+
+def _bytes(choices: Sequence[Choice]) -> int:
+    return sum(layout_of(choice).bytes for choice in choices)
 
 
 def _drawn(spec: SampleSpec, walks: Sequence[Walk]) -> Iterator[Choice]:

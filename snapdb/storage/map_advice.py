@@ -26,18 +26,15 @@ def prefer_huge_pages(array: npt.NDArray[Any]) -> None:
         _advise(array, "MADV_HUGEPAGE")
 
 
-def read_singly(arrays: Sequence[npt.NDArray[Any]], room: int | None = None) -> bool:
-    """Whether these arrays do not fit into memory together; their maps then give a page at a time, and no more.
+def read_singly(arrays: Sequence[npt.NDArray[Any]], room: int) -> bool:
+    """Whether these arrays do not fit into `room` bytes together; their maps then give a page at a time, and no more.
 
     What the system would read ahead of random reads is not needed, and would push out what is.
-
-    Args:
-        room: Bytes of memory; None: those that are available.
     """
     mapped = [array for array in arrays if isinstance(_root(array), mmap.mmap) and array.nbytes >= _HUGE_PAGE]
     if not mapped or not hasattr(mmap, "MADV_RANDOM"):
         return False
-    if sum(array.nbytes for array in mapped) <= (available_memory() if room is None else room):
+    if sum(array.nbytes for array in mapped) <= room:
         return False
     for array in mapped:
         _advise(array, "MADV_NOHUGEPAGE")  # a big page would be read whole all the same
