@@ -23,7 +23,7 @@ from snapdb.types.sampling import Refresh
 
 __all__ = ["disk_rows"]
 
-MOST = ("FBL", "FCR", "FCR shared", "FCR shared, amplify 1", "OTF 15 % shared")
+MOST = ("FBL", "FCR shared", "FCR shared, amplify 1", "OTF 15 % shared")
 TWO = ("FBL", "FCR shared, amplify 1")
 FRUGAL = ("env", "MALLOC_ARENA_MAX=2", "MALLOC_MMAP_THRESHOLD_=1048576", "MALLOC_TRIM_THRESHOLD_=1048576")
 """The C library then gives back at once what is freed: else what building a cache took is lost to pages of files."""
