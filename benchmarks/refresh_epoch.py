@@ -19,8 +19,9 @@ from benchmarks.refresh_strategies import BATCH, STRATEGIES, define, linked, run
 __all__ = ["epoch_rows"]
 
 FANOUTS = (10, 10)
-SHARES = {"arxiv": 3}
+SHARES = {"arxiv": 3, "products": 12}
 """Graph → one of how many nodes to train on is a seed."""
+TURNS = {"arxiv": 2, "products": 1}
 
 
 def epoch_rows(*, quick: bool) -> list[dict[str, Any]]:
@@ -31,7 +32,7 @@ def epoch_rows(*, quick: bool) -> list[dict[str, Any]]:
             with snapdb.connect(path) as database:
                 seeds = f"train AND id % {share} = 0"
                 names = {s.name: define(database, s, FANOUTS, seeds=seeds) for s in STRATEGIES}
-            for turn in range(1 if quick else 2):
+            for turn in range(1 if quick else TURNS[size]):
                 for strategy, sampler in names.items():
                     wish = Wish(str(DATA), f"{path}:{sampler}", FANOUTS, BATCH, SIZES[size].classes, 1, 2, 2)
                     epoch, pss = run_apart("refresh_epoch", asdict(wish))

@@ -174,7 +174,7 @@ def _disk(row: dict[str, Any], first: dict[str, Any]) -> tuple[str, ...]:
         f"{epoch_seconds(row):.0f}",
         f"{epoch_seconds(first) / epoch_seconds(row):.2f}x",
         f"{epoch_bytes(row) / row['epoch'] / 1e6:.0f}",
-        f"{epoch_bytes(first) / epoch_bytes(row):.2f}x",
+        f"{epoch_bytes(first) / epoch_bytes(row):.2f}x" if epoch_bytes(row) else "",
         f"{row['missed'] / 1e6:.2f} MB a batch" if row["cache"] else "all",
         f"{(row['filled'] + row['read_refreshing']) / 1e6:.2f}",
         f"{row['cache'] / 1e6:,.0f}",

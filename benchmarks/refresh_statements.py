@@ -52,9 +52,10 @@ def _refilled(row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
     sampled, refilled = row["sampled"], row["refilled"]
     fbl, fcr, drawing = sampled["FBL"], sampled["FCR"], refilled["FCR"]
     for name, held in row["held"].items():
-        if held["counted"]:
-            apart = abs(held["grown"] / held["counted"] - 1)
-            yield _line(22, f"{name}, {case}: bytes counted against memory grown, apart", 0.1, apart)
+        apart = abs(held["freed"] / held["counted"] - 1)
+        yield _line(
+            22, f"{name}, {case}: bytes of the cache as counted, and as the process gives back, apart", 0.1, apart
+        )
     yield _line(24, f"sampling from full rows, {case}, of FBL", 0.9, fcr / fbl)
     yield _line(24, f"the same with a refresh every 50 batches, {case}", 1.0, (fcr + drawing / 50) / fbl)
     partial = refilled["OTF 15 %"] / drawing
@@ -82,7 +83,9 @@ def _disk_statements(rows: Rows) -> Iterator[tuple[str, ...]]:
             share = one["filled"] * one["every"] / whole["refilled"]
             yield _line(23, f"OTF 15 % shared, {case}: bytes of a period's refresh, of FCR's", 0.2, share)
         for what, taken in (("time of an epoch", epoch_seconds), ("bytes of the disk", epoch_bytes)):
-            ratio, name = max((taken(of["FBL"]) / taken(row), name) for name, row in of.items() if row["every"])
+            ratio, name = max(
+                (taken(of["FBL"]) / taken(row), name) for name, row in of.items() if row["every"] and taken(row)
+            )
             met = "met" if ratio >= 2 else "missed"
             yield ("", f"out of memory, {case}: {what}, FBL's over that of {name}", "≥ 2.00", f"{ratio:.2f}", met)
 
