@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.choose_ranks import draw_ranks
+from snapdb.kernels.choose_ranks import SCANNED, draw_ranks
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.drawn_rows import place_row
-from snapdb.kernels.floyd import floyd_mask, take_all
+from snapdb.kernels.floyd import floyd_mask, floyd_scan, take_all
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.kept_rule import KeptRule
 from snapdb.kernels.rng import fold
-from snapdb.kernels.row_cache import HEAD, TORN, is_torn
+from snapdb.kernels.row_cache import TORN, is_torn, take_recorded
 from snapdb.kernels.scores import FLOYD
 from snapdb.kernels.spans import DEGREE, KEPT, REST
 
-__all__ = ["draw_recorded", "draw_whole", "drawn_once"]
+__all__ = ["draw_floyd", "draw_recorded", "draw_whole", "drawn_once"]
 
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -76,10 +76,21 @@ def _draw_once(
     """All of a row's edges, or Floyd's draw from them."""
     if degree <= fanout:
         take_all(start, degree, indices, positions, begin)
-    elif degree <= 64:
-        floyd_mask(fold(pick, np.uint64(node)), start, degree, fanout, indices, positions, begin)
     else:
-        draw_ranks(FLOYD, fold(pick, np.uint64(node)), start, degree, fanout, indices, positions, begin)
+        draw_floyd(fold(pick, np.uint64(node)), start, degree, fanout, indices, positions, begin)
+
+
+@inlined
+def draw_floyd(
+    key: np.uint64, start: int, total: int, k: int, indices: npt.NDArray[Any], positions: Int64s, begin: int
+) -> None:
+    """Floyd's k of `total` numbers from `start` on, no fewer than k."""
+    if k < total <= 64:
+        floyd_mask(key, start, total, k, indices, positions, begin)
+    elif k < total and k <= SCANNED:
+        floyd_scan(key, start, total, k, indices, positions, begin)
+    else:
+        draw_ranks(FLOYD, key, start, total, k, indices, positions, begin)
 
 
 @kernel
@@ -100,26 +111,20 @@ def draw_recorded(
 ) -> int:
     """Draws for those who are not apart, by their records alone; returns how many; -1: damaged, or TORN."""
     pick, fanout, size, known = rule.pick, rule.fanout, rule.size, 0
-    outside: bool | np.bool_ = False
+    sound: bool | np.bool_ = True
     for i in range(first, last):
         if apart[i - first] >= 0:
             continue
         record, begin = found[i - first, 0], starts[i - first]
         placed[i - first] = begin + fanout
         known += 1
-        if fanout < size <= 64:
-            floyd_mask(fold(pick, np.uint64(frontier[i])), 0, size, fanout, records, positions, begin)
-        else:
-            draw_ranks(FLOYD, fold(pick, np.uint64(frontier[i])), 0, size, fanout, records, positions, begin)
+        draw_floyd(fold(pick, np.uint64(frontier[i])), 0, size, fanout, records, positions, begin)
+        sound &= take_recorded(records, record, size, limit, positions, neighbours, begin, begin + fanout)
         for e in range(begin, begin + fanout):
-            place = HEAD + positions[e]
-            neighbour = np.int64(records[record, place + size])
-            outside |= (neighbour < 0) | (neighbour >= limit)
-            prefetch(stamps, neighbour)
-            positions[e], neighbours[e] = records[record, place], neighbour
+            prefetch(stamps, neighbours[e])
         if is_torn(records, record, found[i - first, 1]):
             return TORN
-    return -1 if outside else known
+    return known if sound else -1
 
 
 @kernel

@@ -12,19 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.choose_ranks import SCANNED, draw_ranks
-from snapdb.kernels.compiled import inlined, kernel
+from snapdb.kernels.compiled import kernel
 from snapdb.kernels.drawn_rows import RowKeys, RowParts, place_row, rank_in, row_key, row_parts, row_round
-from snapdb.kernels.floyd import floyd_mask, floyd_scan
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
-from snapdb.kernels.kept_once import draw_recorded, draw_whole, drawn_once
+from snapdb.kernels.kept_once import draw_floyd, draw_recorded, draw_whole, drawn_once
 from snapdb.kernels.kept_rule import KeptRule, pass_over
 from snapdb.kernels.rng import fold
 from snapdb.kernels.row_cache import HEAD, TORN, BaseRows, CachedRows, find_records, is_torn, take_recorded
 from snapdb.kernels.row_copies import find_copies, load_block
 from snapdb.kernels.sample import number
-from snapdb.kernels.scores import FLOYD
 from snapdb.kernels.sorted_ranks import draw_ranks_sorted, sort_ranks, table_size
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, locate
 
@@ -204,7 +201,7 @@ def _draw_kept(  # noqa: PLR0912 -- calls cost more than the cases
         node, middle, every = frontier[i], begin + kept, degree <= everything
         among, loaded = degree if every else size, begin
         recorded, whole = record >= 0 and not every, spans[span, KEPT] == degree and spans[span, REST] == 0
-        _draw_ranks(fold(rule.pick, np.uint64(node)), among, kept, indices, positions, begin)
+        draw_floyd(fold(rule.pick, np.uint64(node)), 0, among, kept, indices, positions, begin)
         if not (every or recorded):
             draw_ranks_sorted(row_key(parts, row_round(parts, rounds, node), node), degree, size, table, row)
         if middle < end:
@@ -217,7 +214,7 @@ def _draw_kept(  # noqa: PLR0912 -- calls cost more than the cases
             elif not every:
                 for j in range(kept):
                     chosen[j] = row[chosen[j]]
-            _draw_ranks(fold(rule.fresh, np.uint64(node)), degree - kept, end - middle, indices, positions, middle)
+            draw_floyd(fold(rule.fresh, np.uint64(node)), 0, degree - kept, end - middle, indices, positions, middle)
             pass_over(chosen, kept, positions, middle, end)
         if recorded:
             loaded = middle
@@ -243,17 +240,6 @@ def _draw_kept(  # noqa: PLR0912 -- calls cost more than the cases
                 positions[e] += start
                 prefetch(indices, positions[e])
     return known if sound else -1
-
-
-@inlined
-def _draw_ranks(key: np.uint64, total: int, k: int, indices: npt.NDArray[Any], positions: Int64s, begin: int) -> None:
-    """Floyd's k of `total` ranks."""
-    if k < total <= 64:
-        floyd_mask(key, 0, total, k, indices, positions, begin)
-    elif k < total and k <= SCANNED:
-        floyd_scan(key, 0, total, k, indices, positions, begin)
-    else:
-        draw_ranks(FLOYD, key, 0, total, k, indices, positions, begin)
 
 
 @kernel

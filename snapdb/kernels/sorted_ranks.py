@@ -45,14 +45,10 @@ def draw_ranks_sorted(key: np.uint64, degree: int, k: int, table: Int64s, ranks:
     for j in range(k):
         top = np.int64(degree - k + j + 1)
         rank = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
-        slot = np.int64(np.float64(rank) * scale)
-        while table[slot] < rank:
-            slot += 1
+        slot = _slot_of(table, rank, scale)
         if table[slot] == rank:
             rank = top - 1  # greater than all before it
-            slot = np.int64(np.float64(rank) * scale)
-            while table[slot] < rank:
-                slot += 1
+            slot = _slot_of(table, rank, scale)
         _insert(table, slot, rank)
     _list(table, k, ranks)
 
@@ -82,11 +78,7 @@ def _sort_many(given: Int64s, begin: int, count: int, degree: int, table: Int64s
         return
     scale = _clear(table, count, degree)
     for j in range(begin, begin + count):
-        rank = given[j]
-        slot = np.int64(np.float64(rank) * scale)
-        while table[slot] < rank:
-            slot += 1
-        _insert(table, slot, rank)
+        _insert(table, _slot_of(table, given[j], scale), given[j])
     _list(table, count, ranks)
 
 
@@ -115,6 +107,15 @@ def _clear(table: Int64s, count: int, degree: int) -> float:
     for slot in range(3 * count + 1):
         table[slot] = FREE
     return np.float64(2 * count) / np.float64(degree)
+
+
+@inlined
+def _slot_of(table: Int64s, rank: Number, scale: float) -> Number:
+    """Where a rank is, or goes: the first slot, from its own on, that holds none that is less."""
+    slot: Number = np.int64(np.float64(rank) * scale)
+    while table[slot] < rank:
+        slot += 1
+    return slot
 
 
 @kernel
