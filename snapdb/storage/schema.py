@@ -184,12 +184,64 @@ _CACHED = """
     );
 """
 
+_SCHEDULED = """
+    CREATE TABLE tasks (
+        id         INTEGER PRIMARY KEY AUTOINCREMENT,
+        name       TEXT NOT NULL,
+        folded     TEXT NOT NULL UNIQUE,
+        definition TEXT NOT NULL,                 -- JSON of types.Task
+        considered INTEGER NOT NULL               -- microseconds since 1970 UTC: firings up to then are in runs, or gone
+    );
+    CREATE TABLE runs (
+        task       INTEGER NOT NULL,              -- tasks.id, which is never given twice: runs outlive their task
+        name       TEXT NOT NULL,                 -- the task's, then
+        run        INTEGER NOT NULL,              -- from 1 for each task
+        attempt    INTEGER NOT NULL,              -- from 1 for each run
+        cause      TEXT NOT NULL CHECK (cause IN ('schedule', 'manual')),
+        state      TEXT NOT NULL CHECK (state IN ('running', 'ok', 'failed', 'timeout', 'missed')),
+        holder     TEXT,                          -- who runs it: of the leader, or of who ran it by hand
+        scheduled  INTEGER NOT NULL,              -- these three in microseconds since 1970 UTC
+        started    INTEGER,
+        ended      INTEGER,
+        version    INTEGER NOT NULL,              -- the head when the run began
+        step       INTEGER NOT NULL DEFAULT 0,    -- so many statements of the body are done, in all attempts
+        published  TEXT NOT NULL DEFAULT '[]',    -- JSON: the versions that it made
+        retry      INTEGER,                       -- when it is to be tried again; NULL: it is not
+        rows       INTEGER NOT NULL DEFAULT 0,
+        bytes      INTEGER NOT NULL DEFAULT 0,
+        error      TEXT,
+        log        TEXT NOT NULL DEFAULT '',
+        PRIMARY KEY (task, run, attempt)
+    ) WITHOUT ROWID;
+    CREATE UNIQUE INDEX firings ON runs (task, scheduled, attempt) WHERE cause = 'schedule';
+    CREATE INDEX unfinished_runs ON runs (state, retry) WHERE state = 'running' OR retry IS NOT NULL;
+    CREATE TABLE leader (                         -- the one process that fires tasks
+        one    INTEGER PRIMARY KEY CHECK (one = 1),
+        holder TEXT NOT NULL,                     -- a token that no other process has
+        beat   INTEGER NOT NULL,                  -- grows while it lives
+        host   TEXT NOT NULL,
+        pid    INTEGER NOT NULL,
+        since  INTEGER NOT NULL                   -- microseconds since 1970 UTC
+    );
+    -- JSON of types.Retention: how long which snapshots stay; NULL: until they are dropped
+    ALTER TABLE graphs ADD COLUMN retention TEXT;
+    CREATE TABLE loaded (                         -- files that COPY … (NEW FILES ONLY) has taken in
+        table_id INTEGER NOT NULL REFERENCES tables,
+        path     TEXT NOT NULL,                   -- absolute
+        bytes    INTEGER NOT NULL,
+        modified INTEGER NOT NULL,                -- nanoseconds since 1970 UTC, as the file system said
+        version  INTEGER NOT NULL REFERENCES versions,
+        PRIMARY KEY (table_id, path)
+    ) WITHOUT ROWID;
+"""
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(_FIRST),
     Migration(_VERSIONED, (add_fields, rechain)),
     Migration(_PATCHED),
     Migration(_SAMPLED),
     Migration(_CACHED),
+    Migration(_SCHEDULED),
 )
 
 FORMAT = len(MIGRATIONS)

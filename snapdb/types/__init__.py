@@ -12,6 +12,7 @@ from snapdb.types.graph import (
     type_hash,
 )
 from snapdb.types.properties import Properties, Property
+from snapdb.types.retention import Retention, Rule
 from snapdb.types.sampler import Sampler
 from snapdb.types.sampling import (
     FULL,
@@ -31,6 +32,7 @@ from snapdb.types.sampling import (
 from snapdb.types.snapshot import ALL_TIME, FORMS, PINNED, Filter, Form, Pin, Snapshot, TimeUnit, Window
 from snapdb.types.suggest import did_you_mean
 from snapdb.types.table import Column, Segment, Table, Tag, Version
+from snapdb.types.task import CatchUp, Cause, Overlap, Period, Run, RunState, Schedule, Task
 from snapdb.types.way import PLAIN, Way
 
 __all__ = [
@@ -43,6 +45,8 @@ __all__ = [
     "Backend",
     "Cache",
     "CacheStats",
+    "CatchUp",
+    "Cause",
     "Column",
     "Direction",
     "Drawing",
@@ -56,19 +60,27 @@ __all__ = [
     "Link",
     "Method",
     "Negatives",
+    "Overlap",
+    "Period",
     "Pin",
     "Properties",
     "Property",
     "PropertyGraph",
     "Refresh",
     "Relation",
+    "Retention",
+    "Rule",
+    "Run",
+    "RunState",
     "SampleSpec",
     "Sampler",
+    "Schedule",
     "SeedOrder",
     "Segment",
     "Snapshot",
     "Table",
     "Tag",
+    "Task",
     "Temporal",
     "TimeUnit",
     "Version",

@@ -1,0 +1,31 @@
+"""How long which snapshots of a graph stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from snapdb.types.task import Period
+
+__all__ = ["Keeps", "Retention", "Rule"]
+
+Keeps = Literal["all", "daily", "weekly", "monthly", "yearly"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Keeps all snapshots younger than a length, or of those the last one of each day, week, month or year."""
+
+    keeps: Keeps
+    length: Period
+    text: str
+    """The length as it was written, such as 7 days."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What keeps snapshots of a graph: one stays when any rule keeps it."""
+
+    rules: tuple[Rule, ...]
+    keep_tagged: bool
+    """Snapshots of tagged versions stay."""
