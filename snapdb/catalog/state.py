@@ -12,7 +12,8 @@ from snapdb.errors import BindError
 from snapdb.storage.codec import decode
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
-from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table
+from snapdb.storage.task_rows import read_tasks
+from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Task
 from snapdb.types.suggest import did_you_mean
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ __all__ = ["Catalog", "load"]
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Tables, graphs, snapshots, samplers and caches at the head. Names are looked up whatever their case."""
+    """Tables, graphs, snapshots, samplers, caches and tasks at the head. Names are looked up whatever their case."""
 
     version: int
     """The head; 0 before the first commit."""
@@ -36,7 +37,9 @@ class Catalog:
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
     """Their names are their own: a table may be called the same."""
     caches: Mapping[str, Cache] = field(default_factory=dict)
-    """As are these."""
+    """As are these,"""
+    tasks: Mapping[str, Task] = field(default_factory=dict)
+    """and these."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
     """The tables of versions that were asked for, as they were committed; only the last few asked for are kept."""
 
@@ -73,6 +76,13 @@ class Catalog:
         if name.lower() in self.samplers:
             hint = f"; {name} is a sampler: CREATE CACHE {name} ON SAMPLER {name} keeps its rows"
         raise BindError(f'no cache "{name}"{hint}', code="unknown-cache")
+
+    def task(self, name: str) -> Task:
+        """The task of that name, or BindError."""
+        if (found := self.tasks.get(name.lower())) is not None:
+            return found
+        hint = _near(name, [task.name for task in self.tasks.values()])
+        raise BindError(f'no task "{name}"{hint}', code="unknown-task")
 
     def kind_of(self, name: str) -> str | None:
         """'table', 'graph' or 'snapshot'; None when the name is free."""
@@ -116,6 +126,7 @@ def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
             snapshots=_kept(connection, "snapshots", Snapshot, () if known is None else known.snapshots.values()),
             samplers=_kept(connection, "samplers", Sampler, () if known is None else known.samplers.values()),
             caches=_kept(connection, "caches", Cache, () if known is None else known.caches.values()),
+            tasks=read_tasks(connection),
             stamp=stamp,
             past={head: tables},
         )

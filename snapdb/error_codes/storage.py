@@ -187,4 +187,13 @@ STORAGE = (
     Code("catalog-busy", _LOCKED, "Another process held the catalog for too long.", _AGAIN, unshown=_RACE),
     Code("sampler-moved", _MOVED, "A sampler was made, replaced or dropped meanwhile.", _AGAIN, unshown=_RACE),
     Code("cache-moved", _MOVED, "A cache was made, replaced or dropped meanwhile.", _AGAIN, unshown=_RACE),
+    Code("task-moved", _MOVED, "A task was made, altered, replaced or dropped meanwhile.", _AGAIN, unshown=_RACE),
+    Code(
+        "run-lost",
+        _MOVED,
+        "A task's run was given up, so that it may publish nothing more.",
+        "Look at SHOW TASK RUNS: another process has its record.",
+        unshown=_RACE,
+    ),
+    Code("leader-lost", _MOVED, "Another daemon leads the database.", "Leave it to that one.", unshown=_RACE),
 )

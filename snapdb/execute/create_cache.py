@@ -20,7 +20,7 @@ class CreateCache:
 
     def run(self, engine: Engine) -> Rows:
         yield from ()
-        with engine.ledger.writing() as connection:
+        with engine.ledger.writing(publishes=True) as connection:
             cache = put_name(connection, self.plan.cache, self.plan.replaces)
         if self.plan.replaces is not None:
             engine.caches.drop(self.plan.replaces)

@@ -36,7 +36,7 @@ class CreateGraph:
                 for _ in DenseEdges(session, edge, edge_rows(edge)):
                     engine.check_stopped()
                 check_features(session, edge.features, edge.rows.element.features)
-        with engine.ledger.writing() as connection:
+        with engine.ledger.writing(publishes=True) as connection:
             if self.plan.replaces:
                 connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.name.lower(),))
             check_free(connection, graph.name)

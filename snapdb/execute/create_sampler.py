@@ -23,7 +23,7 @@ class CreateSampler:
     def run(self, engine: Engine) -> Rows:
         yield from ()
         sampler = replace(self.plan.sampler, text=_text(engine, self.plan))
-        with engine.ledger.writing() as connection:
+        with engine.ledger.writing(publishes=True) as connection:
             put_name(connection, sampler, self.plan.replaces)
         return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {_said(sampler)}")
 

@@ -95,7 +95,7 @@ def filed(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
 def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
     """The row that makes the snapshot real."""
     snapshot = filed(engine, plan, made)
-    with engine.ledger.writing() as connection:
+    with engine.ledger.writing(publishes=True) as connection:
         if plan.replaces is not None:
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:

@@ -20,7 +20,7 @@ class CreateTag:
     def run(self, engine: Engine) -> Rows:
         yield from ()
         tag = self.plan.tag
-        with engine.ledger.writing() as connection:
+        with engine.ledger.writing(publishes=True) as connection:
             if self.plan.replaces:
                 connection.execute("DELETE FROM tags WHERE folded = ?", (tag.name.lower(),))
             row = (tag.name.lower(), tag.name, tag.version)

@@ -46,14 +46,14 @@ def _drop_table(engine: Engine, table: Table, plan: DropPlan) -> Outcome:
 
 def _drop_names(engine: Engine, target: PropertyGraph | Snapshot | Sampler | Cache, plan: DropPlan) -> Outcome:
     names = _names((*plan.dependants, target))
-    with engine.ledger.writing() as connection:
+    with engine.ledger.writing(publishes=True) as connection:
         drop_names(connection, names)
     _remove(engine, names)
     return Outcome(f"{KINDS[type(target)]} {target.name} dropped{_with(plan)}")
 
 
 def _drop_tag(engine: Engine, tag: Tag) -> Outcome:
-    with engine.ledger.writing() as connection:
+    with engine.ledger.writing(publishes=True) as connection:
         row = (tag.name.lower(), tag.version)
         if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
             raise CommitConflict(

@@ -43,7 +43,7 @@ def _forget(engine: Engine, snapshots: list[Snapshot]) -> set[int]:
     """Take the snapshots out of the catalog, all at once; which of them were still there as they were found."""
     if not snapshots:
         return set()
-    with engine.ledger.writing() as connection:
+    with engine.ledger.writing(publishes=True) as connection:
         return {s.id for s in snapshots if connection.execute(_GO, (s.id, s.path)).rowcount}
 
 

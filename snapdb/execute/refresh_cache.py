@@ -21,7 +21,7 @@ class RefreshCache:
     def run(self, engine: Engine) -> Rows:
         yield from ()
         cache, before = self.plan.cache, self.plan.sampler
-        with engine.ledger.writing() as connection:
+        with engine.ledger.writing(publishes=True) as connection:
             sampler = put_name(connection, replace(before, generation=before.generation + 1), before)
         done = f"cache {cache.name}: generation {sampler.generation} of sampler {sampler.name}"
         if self.plan.concurrently:

@@ -32,7 +32,7 @@ def commit(ledger: Ledger, changes: Sequence[Change], message: str | None) -> in
         BindError: a table's name was taken meanwhile.
     """
     by = author()
-    with ledger.writing() as connection:
+    with ledger.writing(publishes=True) as connection:
         (head, then, parent) = _head(connection)
         version, moment = head + 1, max(now(), then + 1)
         _check_allotments(connection, changes)

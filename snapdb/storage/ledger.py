@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,11 @@ __all__ = ["Ledger", "connect_catalog", "plain"]
 _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
 
+_HEAD = "SELECT coalesce(max(version), 0) FROM versions"
+
+Mark = Callable[[sqlite3.Connection, int, bool], None]
+"""Called inside a transaction before it commits, with the head that it began at, and whether it publishes."""
+
 
 class Ledger:
     """Rows about tables, versions, graphs and snapshots. A version row is a commit: it is there or it is not."""
@@ -28,6 +33,9 @@ class Ledger:
         self._closed = False
         self._process = os.getpid()
         self._home = home
+        self.mark: Mark | None = None
+        """Where a task's run does the writing: it notes each transaction in the run's row, and refuses it where the
+        run was given up."""
         try:
             self._connection = connect_catalog(home)
             if _format(self._connection, home) == 0:
@@ -69,8 +77,12 @@ class Ledger:
                 self._undo()
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, *, publishes: bool = False, counted: bool = True) -> Iterator[sqlite3.Connection]:
         """A transaction that no other writer can be inside of; it commits when the block ends without an error.
+
+        Args:
+            publishes: After it the statement that runs is done: what is left can be done again, or be left.
+            counted: What catalogs hold changes by it, so that those loaded before are out of date.
 
         Raises:
             LockedError: another writer did not finish in time.
@@ -84,8 +96,14 @@ class Ledger:
             except sqlite3.OperationalError as error:
                 raise plain(error, "cannot write the catalog") from error
             try:
+                mark, head = self.mark, 0
+                if mark is not None:
+                    (head,) = self._connection.execute(_HEAD).fetchone()
                 yield self._connection
-                self._connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'changes'")
+                if mark is not None:
+                    mark(self._connection, head, publishes)
+                if counted:
+                    self._connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'changes'")
                 self._home.disk.commit(self._connection)
             except sqlite3.DatabaseError as error:
                 self._undo()

@@ -190,7 +190,7 @@ _SCHEDULED = """
         name       TEXT NOT NULL,
         folded     TEXT NOT NULL UNIQUE,
         definition TEXT NOT NULL,                 -- JSON of types.Task
-        considered INTEGER NOT NULL               -- microseconds since 1970 UTC: firings up to then are in runs, or gone
+        considered INTEGER NOT NULL               -- microseconds since 1970 UTC: firings up to then are settled
     );
     CREATE TABLE runs (
         task       INTEGER NOT NULL,              -- tasks.id, which is never given twice: runs outlive their task

@@ -1,0 +1,213 @@
+"""Runs of tasks as rows of the catalog, and the lock that a run holds while it goes."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from snapdb.errors import CommitConflict
+from snapdb.storage.home import Home
+from snapdb.types import Cause, Run, RunState, Task
+
+__all__ = ["RunLock", "RunMark", "begin_run", "end_run", "forget_run", "last_ok", "miss_run", "retry_run", "runs",
+           "waiting"]  # fmt: skip
+
+_KEPT = 10_000
+"""Runs of each task that stay on record, the newest: one in eight minutes is kept for eight weeks."""
+_FIELDS = ("task", "name", "run", "attempt", "cause", "state", "holder", "scheduled", "started", "ended", "version",
+           "step", "published", "retry", "rows", "bytes", "error", "log")  # fmt: skip
+_SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
+
+
+def begin_run(
+    connection: sqlite3.Connection, task: Task, cause: Cause, scheduled: int, holder: str, started: int
+) -> Run:
+    """A run of the task that goes on from now, inside a transaction.
+
+    Raises:
+        CommitConflict: this firing was begun or missed before.
+    """
+    return _add(connection, task, cause, "running", scheduled, holder, started, None)
+
+
+def miss_run(connection: sqlite3.Connection, task: Task, scheduled: int, why: str) -> Run:
+    """A firing that comes to nothing, inside a transaction; errors as of `begin_run`."""
+    return _add(connection, task, "schedule", "missed", scheduled, None, None, why)
+
+
+def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: int) -> Run:
+    """The next attempt of a run that waits for it: it goes on after the statements that are done.
+
+    Raises:
+        CommitConflict: somebody else has begun it, or it waits no longer.
+    """
+    waited = connection.execute(
+        "UPDATE runs SET retry = NULL WHERE task = ? AND run = ? AND attempt = ? AND retry IS NOT NULL", _key(run)
+    )
+    if not waited.rowcount:
+        raise _lost(run)
+    row = (run.task, run.name, run.run, run.attempt + 1, run.cause, "running", holder, run.scheduled, started, None,
+           run.version, run.step, "[]", None, 0, 0, None, "")  # fmt: skip
+    return _inserted(connection, row)
+
+
+def end_run(
+    connection: sqlite3.Connection,
+    run: Run,
+    state: RunState,
+    ended: int,
+    *,
+    rows: int = 0,
+    bytes: int = 0,  # noqa: A002  # the column's name
+    error: str | None = None,
+    log: str = "",
+    retry: int | None = None,
+) -> None:
+    """The run is over, inside a transaction.
+
+    Args:
+        retry: When it is to be tried again, if it is.
+
+    Raises:
+        CommitConflict: it was given up, so that somebody else has said how it ended.
+    """
+    found = connection.execute(
+        "UPDATE runs SET state = ?, ended = ?, rows = ?, bytes = ?, error = ?, log = ?, retry = ? "
+        "WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' AND holder = ?",
+        (state, ended, rows, bytes, error, log, retry, *_key(run), run.holder),
+    )
+    if not found.rowcount:
+        raise _lost(run)
+
+
+def forget_run(connection: sqlite3.Connection, run: Run) -> None:
+    """The run was none: its condition did not hold. Errors as of `end_run`."""
+    found = connection.execute(
+        "DELETE FROM runs WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' AND holder = ?",
+        (*_key(run), run.holder),
+    )
+    if not found.rowcount:
+        raise _lost(run)
+
+
+def runs(connection: sqlite3.Connection, *, task: int | None = None, state: RunState | None = None) -> Iterator[Run]:
+    """The runs on record, of one task or all, in one state or any: by task, oldest first."""
+    rows = connection.execute(
+        f"{_SELECT} WHERE (?1 IS NULL OR task = ?1) AND (?2 IS NULL OR state = ?2) ORDER BY task, run, attempt",
+        (task, state),
+    )
+    return map(_run, rows)
+
+
+def waiting(connection: sqlite3.Connection) -> list[Run]:
+    """Attempts that failed and are to be made again, those that are due first in front."""
+    return [_run(row) for row in connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()]
+
+
+def last_ok(connection: sqlite3.Connection, task: int) -> Run | None:
+    """The last run of a task that ended well; None: none did."""
+    sql = f"{_SELECT} WHERE task = ? AND state = 'ok' ORDER BY run DESC, attempt DESC LIMIT 1"
+    row = connection.execute(sql, (task,)).fetchone()
+    return None if row is None else _run(row)
+
+
+@dataclass(slots=True)
+class RunMark:
+    """What each transaction of a run leaves in the run's row: a run that was given up can publish nothing."""
+
+    run: Run
+    statement: int = 0
+    """Which one is under way, from 1."""
+
+    def __call__(self, connection: sqlite3.Connection, head: int, publishes: bool) -> None:
+        """Note a transaction that is about to commit; `storage.ledger.Mark` says what is given.
+
+        Raises:
+            CommitConflict: the run was given up.
+        """
+        made = [v for (v,) in connection.execute("SELECT version FROM versions WHERE version > ?", (head,))]
+        row = connection.execute(
+            "SELECT step, published FROM runs WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' "
+            "AND holder = ?",
+            (*_key(self.run), self.run.holder),
+        ).fetchone()
+        if row is None:
+            raise _lost(self.run)
+        step = self.statement if publishes else row["step"]
+        published = json.dumps([*json.loads(row["published"]), *made])
+        connection.execute(
+            "UPDATE runs SET step = ?, published = ? WHERE task = ? AND run = ? AND attempt = ?",
+            (step, published, *_key(self.run)),
+        )
+
+
+class RunLock:
+    """Held by whoever runs a task, until `release` or the end of its process: so one run goes at a time."""
+
+    def __init__(self, home: Home, task: int) -> None:
+        folder = home.path / "runs"
+        folder.mkdir(exist_ok=True)
+        self._descriptor: int | None = os.open(folder / f"{task}.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
+
+    def take(self) -> bool:
+        """Hold it; False when another process does."""
+        assert self._descriptor is not None
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Let go; a second time does nothing."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _add(
+    connection: sqlite3.Connection,
+    task: Task,
+    cause: Cause,
+    state: RunState,
+    scheduled: int,
+    holder: str | None,
+    started: int | None,
+    error: str | None,
+) -> Run:
+    (number,) = connection.execute("SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)).fetchone()
+    (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
+    row = (task.id, task.name, number, 1, cause, state, holder, scheduled, started, None, head, 0, "[]", None, 0, 0,
+           error, "")  # fmt: skip
+    # What waits for another attempt is never so old, but by retries of 10,000 firings.
+    connection.execute("DELETE FROM runs WHERE task = ? AND run <= ? AND retry IS NULL", (task.id, number - _KEPT))
+    return _inserted(connection, row)
+
+
+def _inserted(connection: sqlite3.Connection, row: tuple[object, ...]) -> Run:
+    marks = ", ".join("?" * len(_FIELDS))
+    added = connection.execute(f"INSERT INTO runs ({', '.join(_FIELDS)}) VALUES ({marks}) ON CONFLICT DO NOTHING", row)
+    run = _run(dict(zip(_FIELDS, row, strict=True)))
+    if not added.rowcount:
+        raise _lost(run)
+    return run
+
+
+def _run(row: sqlite3.Row | dict[str, object]) -> Run:
+    values = {field: row[field] for field in _FIELDS}
+    return Run(**{**values, "published": tuple(json.loads(str(values["published"])))})  # type: ignore[arg-type]
+
+
+def _key(run: Run) -> tuple[int, int, int]:
+    return run.task, run.run, run.attempt
+
+
+def _lost(run: Run) -> CommitConflict:
+    return CommitConflict(
+        f"run {run.run} of task {run.name} was given up meanwhile: another process has its record; nothing was changed",
+        code="run-lost",
+    )
