@@ -21,6 +21,11 @@ class Rule:
     text: str
     """The length as it was written, such as 7 days."""
 
+    def __str__(self) -> str:
+        """As SET RETENTION says it."""
+        quoted = self.text.replace("'", "''")
+        return f"{self.keeps} '{quoted}'"
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:
@@ -29,3 +34,11 @@ class Retention:
     rules: tuple[Rule, ...]
     keep_tagged: bool
     """Snapshots of tagged versions stay."""
+
+    def __str__(self) -> str:
+        """As SET RETENTION says it.
+
+        >>> str(Retention((Rule("all", Period(0, 3, 0), "3 days"),), keep_tagged=True))
+        "all '3 days', keep_tagged"
+        """
+        return ", ".join([*map(str, self.rules), *(["keep_tagged"] if self.keep_tagged else [])])
