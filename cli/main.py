@@ -40,6 +40,7 @@ Examples:
   echo "SELECT 42 AS answer" | snapdb --format json
   snapdb demo                                 the whole job on generated data
   snapdb export shop.snapdb june --to out     a snapshot, or a sampler's batches, as files
+  snapdb schedule run shop.snapdb             fire its tasks by the clock, until stopped
   snapdb check shop.snapdb                    is every file as it was published?
   snapdb replay lineage.json --batch 17       a batch that was made before, again
 

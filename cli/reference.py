@@ -12,9 +12,16 @@ __all__ = ["reference"]
 
 def reference(group: click.Group) -> str:
     """A section for the program and each of its commands: usage, what it does, options, examples."""
-    program = str(group.name)
-    commands = {program: group} | {f"{program} {name}": c for name, c in sorted(group.commands.items())}
-    return "\n".join("\n".join(_section(name, command, group.context_settings)) for name, command in commands.items())
+    named = _commands(str(group.name), group)
+    return "\n".join("\n".join(_section(name, command, group.context_settings)) for name, command in named)
+
+
+def _commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """A command by its whole name, then those in it."""
+    yield name, command
+    if isinstance(command, click.Group):
+        for inner, each in sorted(command.commands.items()):
+            yield from _commands(f"{name} {inner}", each)
 
 
 def _section(name: str, command: click.Command, settings: Mapping[str, Any]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import click
 from .diagnostics import Diagnostics
 from .given import EXPORTS, FORMATS, check_look
 from .places import DatabasePath
+from .schedule_commands import schedule
 
 __all__ = ["COMMANDS", "module", "quiet"]
 
@@ -192,5 +193,5 @@ def _completion(ctx: click.Context, shell: str) -> None:
     click.echo(module("tab").script(shell, ctx.find_root().command), nl=False)
 
 
-COMMANDS = (_demo, _check, _export, _upgrade, _replay, _bench, _completion)
+COMMANDS = (_demo, _check, _export, schedule, _upgrade, _replay, _bench, _completion)
 """Those of `snapdb --help`."""
