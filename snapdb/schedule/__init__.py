@@ -1,0 +1,26 @@
+"""Schedules: when tasks come due, what becomes of those that were missed, what retention keeps. No clock is read here.
+
+Moments are microseconds since 1970 UTC, as integers.
+"""
+
+from snapdb.schedule.catch_up import Decision, Missed, Older, decide
+from snapdb.schedule.firings import count, firings, newest, next_firing, stamp
+from snapdb.schedule.jumps import Resumed, after_a_jump
+from snapdb.schedule.periods import add
+from snapdb.schedule.retention import kept
+
+__all__ = [
+    "Decision",
+    "Missed",
+    "Older",
+    "Resumed",
+    "add",
+    "after_a_jump",
+    "count",
+    "decide",
+    "firings",
+    "kept",
+    "newest",
+    "next_firing",
+    "stamp",
+]
