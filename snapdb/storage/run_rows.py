@@ -13,8 +13,8 @@ from snapdb.errors import CommitConflict
 from snapdb.storage.home import Home
 from snapdb.types import Cause, Run, RunState, Task
 
-__all__ = ["RunLock", "RunMark", "begin_run", "end_run", "forget_run", "last_ok", "miss_run", "retry_run", "runs",
-           "waiting"]  # fmt: skip
+__all__ = ["RunLock", "RunMark", "begin_run", "end_run", "find_run", "forget_run", "last_ok", "miss_run", "note_run",
+           "retry_run", "runs", "waiting"]  # fmt: skip
 
 _KEPT = 10_000
 """Runs of each task that stay on record, the newest: one in eight minutes is kept for eight weeks."""
@@ -92,6 +92,22 @@ def forget_run(connection: sqlite3.Connection, run: Run) -> None:
     )
     if not found.rowcount:
         raise _lost(run)
+
+
+def note_run(connection: sqlite3.Connection, run: Run, line: str) -> None:
+    """Add a line to the log of a run that goes on. Errors as of `end_run`."""
+    found = connection.execute(
+        "UPDATE runs SET log = log || ? WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' AND holder = ?",
+        (f"{line}\n", *_key(run), run.holder),
+    )
+    if not found.rowcount:
+        raise _lost(run)
+
+
+def find_run(connection: sqlite3.Connection, run: Run) -> Run | None:
+    """The run as its row says now; None: it is no longer on record."""
+    row = connection.execute(f"{_SELECT} WHERE task = ? AND run = ? AND attempt = ?", _key(run)).fetchone()
+    return None if row is None else _run(row)
 
 
 def runs(connection: sqlite3.Connection, *, task: int | None = None, state: RunState | None = None) -> Iterator[Run]:

@@ -15,12 +15,16 @@ __all__ = ["advance", "alter_task", "considered", "drop_task", "put_task", "read
 def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) -> Task:
     """The task with the id that it has, inside a transaction; the one that it replaces keeps its id and its runs.
 
+    No run of that one is tried again.
+
     Raises:
         CommitConflict: that one is no longer as it was found, or another got the name meanwhile.
     """
     if before is not None:
         put = replace(task, id=before.id)
         alter_task(connection, before, put, put.created)
+        # Attempts that wait go on within a body that is no more.
+        connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
         return put
     row = (task.name, task.name.lower(), task.created)
     sql = "INSERT INTO tasks (name, folded, definition, considered) VALUES (?, ?, '', ?) ON CONFLICT DO NOTHING"
