@@ -87,12 +87,15 @@ class Database:
         read_only: bool = False,
         verify: bool = False,
         threads: int | None = None,
+        folders: Sequence[str | Path] | None = None,
         rules: Sequence[Rule] = RULES,
         disk: Disk | None = None,
     ) -> None:
         """Open it as `connect` does.
 
         Args:
+            folders: Absolute paths of the only folders, beside its own, whose files statements may read and write;
+                None: all.
             rules: What plans are changed by; with fewer all results are the same, later.
             disk: Stands between it and its files: tests give one that fails.
         """
@@ -108,7 +111,7 @@ class Database:
         if verify:
             verify_files(self._home, self._ledger)
         self._threads, self._rules = threads, tuple(rules)
-        self._relational = Relational(self.path, threads)
+        self._relational = Relational(self.path, threads, folders)
         self._work = Work(self._home, self._ledger, self._relational)
         self._caches = CacheShelf()
         self._known: Catalog | None = None

@@ -46,6 +46,13 @@ OUTSIDE = (
         "COPY person TO 'nowhere/people.csv'",
     ),
     Code(
+        "folder-not-allowed",
+        _KIND,
+        "A task's run reads or writes a file that lies neither in the database nor in a folder that its body names.",
+        "Write the path in the body as a string; where a link leads away from it, name what the link leads to.",
+        unshown="It depends on the disk.",
+    ),
+    Code(
         "folder-exists",
         _KIND,
         "COPY … TO or `snapdb export` is to write a folder, and something is there.",

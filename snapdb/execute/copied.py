@@ -27,6 +27,7 @@ def copied(engine: Engine, folder: str, name: str, sources: Sequence[str]) -> tu
                     engine.check_stopped()
                     engine.report(f"copying into {name}", (number + share) / len(sources))
 
+                engine.relational.check_folder(source)
                 made.append(copy_segment(engine.home, session, folder, source, report))
         except BaseException:
             for file in made:

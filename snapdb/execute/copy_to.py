@@ -57,6 +57,11 @@ def _target(engine: Engine, plan: CopyToPlan) -> Path:
         raise _refused(plan, f"{plan.path} is no plain file; name one, or use the command line's --format for stdout")
     if target.is_relative_to(os.path.realpath(engine.home.path)):
         raise _refused(plan, f"{plan.path} lies in the database's own folder, which holds only what snapdb writes")
+    try:
+        engine.relational.check_folder(target)
+    except InputError as error:
+        error.span = plan.span
+        raise
     return target
 
 

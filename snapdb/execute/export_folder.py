@@ -27,10 +27,11 @@ def export_folder(engine: Engine, path: str, span: Span, *, overwrite: bool) -> 
         said = f"{path} lies in the database's own folder, which holds only what snapdb writes"
         raise InputError(said, span=span, code="unwritable-file")
     try:
+        engine.relational.check_folder(target)
         with FolderWriter(target, engine.home.disk, overwrite=overwrite) as folder:
             yield folder
     except InputError as error:
-        if error.code in ("unwritable-file", "folder-exists"):
+        if error.code in ("unwritable-file", "folder-exists", "folder-not-allowed"):
             error.span = error.span or span
         raise
 

@@ -15,7 +15,7 @@ from snapdb.types.suggest import did_you_mean
 __all__ = ["explain_refusal"]
 
 _QUALIFIED = re.compile(r'^(\S+) has no column "([^"]*)"$')
-_NAMING = ("duplicate-", "no-file", "unknown-")
+_NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
 """How the codes of errors about a name begin."""
 _LISTED = 8
 """How many names a message tells of."""
@@ -100,6 +100,8 @@ def _unknown_table(message: str, said: str, catalog: Catalog, query: str) -> str
         return f'"{name}" is a sampler: write SAMPLE USING {sampler.name}'
     if (cache := catalog.caches.get(name.lower())) is not None:
         return f'"{name}" is a cache: write DESCRIBE CACHE {cache.name}'
+    if (task := catalog.tasks.get(name.lower())) is not None:
+        return f'"{name}" is a task: write DESCRIBE TASK {task.name}, or SHOW TASK RUNS OF {task.name}'
     names = catalog.names()
     return message + (did_you_mean(name, names) or _there_are(names))
 

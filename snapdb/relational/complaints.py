@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from snapdb.errors import BindError, InputError, ParseError, QueryError, SnapdbError
+from snapdb.relational.folders import outside
 from snapdb.types.suggest import did_you_mean
 
 __all__ = ["Complaint", "in_our_words"]
@@ -257,6 +258,9 @@ _SAYINGS: tuple[tuple[re.Pattern[str], _Words, str, type[SnapdbError]], ...] = t
         (r'^No files found that match the pattern "(.*)"',
          _no_file,
          "no-file", InputError),
+        (r'^Cannot access (?:file|directory) "(.*)" - file system operations are disabled',
+         lambda f: outside(f[1]),
+         "folder-not-allowed", InputError),
         (r'^No extension found that is capable of reading the file "(.*?)"',
          "nothing here reads the file \"{0}\" by its name; say read_csv('{0}'), read_json or read_parquet",
          "unknown-format", BindError),

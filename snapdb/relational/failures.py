@@ -57,7 +57,8 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
         if not isinstance(error, duckdb.Error) and "exception_type" not in str(error):
             raise
         made = _translate(error, space, query, offset)
-        if isinstance(made, InputError) and own in made.message and ".parquet" in made.message:
+        refused = made.code == "folder-not-allowed"
+        if isinstance(made, InputError) and not refused and own in made.message and ".parquet" in made.message:
             reason = made.message.split("; ")[0]
             made = CorruptError(
                 f"a file of the database cannot be read: {reason}; restore it from a backup", code="damaged-file"

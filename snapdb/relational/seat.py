@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from snapdb.relational.apart import run_apart
 from snapdb.relational.failures import Place, translated
+from snapdb.relational.folders import Folders
 from snapdb.relational.names import Names
 from snapdb.types import Column
 
@@ -65,14 +66,17 @@ class _Space(NamedTuple):
 class Relational:
     """DuckDB in memory. It owns no data: sessions read Parquet files through views made for them."""
 
-    def __init__(self, own: Path, threads: int | None = None) -> None:
+    def __init__(self, own: Path, threads: int | None = None, folders: Sequence[str | Path] | None = None) -> None:
         """Opens it.
 
         Args:
             own: The database directory: a file in it that cannot be read is damage, not a mistake of the user.
             threads: That may be taken at most; None: all cores.
+            folders: Absolute paths of the only folders, beside the database's own, whose files may be read and written;
+                None: all.
         """
         self._own = str(own)
+        self._folders = None if folders is None else Folders.of(own, folders)
         # What does not fit in memory goes beside the data, not into the folder that the user happens to be in.
         room = own if os.access(own, os.W_OK) else Path(tempfile.gettempdir())
         config = {**_SETTINGS, "temp_directory": str(room / f".spill-{os.getpid()}-{id(self):x}")}
@@ -153,7 +157,14 @@ class Relational:
     def _started(self) -> Any:
         root = duckdb.connect(":memory:", config=self._config)
         root.execute("SET GLOBAL TimeZone = 'UTC'")
+        for setting in () if self._folders is None else self._folders.settings:
+            root.execute(setting)
         return root
+
+    def check_folder(self, path: str | Path) -> None:
+        """Raises InputError when a file that is read or written past DuckDB lies where that is not allowed."""
+        if self._folders is not None:
+            self._folders.check(path)
 
     def _abandon(self, cursor: Any) -> None:
         """Leave a cursor that never comes back, with its engine, to itself; later sessions get another engine."""

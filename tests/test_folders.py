@@ -1,0 +1,170 @@
+"""A database that may read and write only some folders: whatever a statement says, nothing else is touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from snapdb.database import Database
+from snapdb.errors import InputError, SnapdbError
+from snapdb.relational.folders import Folders
+
+SECRET = 271_828
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with in/, which is allowed, and others about it, which hold a secret."""
+    root = tmp_path_factory.mktemp("folders")
+    for name in ("in/deep", "in-secret", "out"):
+        (root / name).mkdir(parents=True)
+    for name in ("in", "in/deep"):
+        pq.write_table(pa.table({"a": [1, 2]}), root / name / "x.parquet")
+    for folder in (root, root / "in-secret"):
+        pq.write_table(pa.table({"a": [SECRET]}), folder / "x.parquet")
+        (folder / "x.csv").write_text(f"a\n{SECRET}\n")
+    (root / "in/away").symlink_to(root / "in-secret")
+    (root / "in/away.csv").symlink_to(root / "in-secret/x.csv")
+    (root / "linked").symlink_to(root / "in")
+    return root
+
+
+@pytest.fixture(scope="module")
+def db(place: Path) -> Iterator[Database]:
+    with Database(place / "db", folders=[place / "in"], threads=1) as database:
+        database.execute("CREATE TABLE t AS SELECT 1 AS a")
+        yield database
+
+
+def refused(db: Database, statement: str) -> InputError:
+    with pytest.raises(InputError) as caught:
+        db.execute(statement).arrow()
+    assert caught.value.code == "folder-not-allowed"
+    return caught.value
+
+
+@pytest.mark.parametrize("path", ["in/x.parquet", "in/*.parquet", "in/deep/../x.parquet", "linked/x.parquet"])
+def test_what_lies_in_a_folder_is_read(db: Database, place: Path, path: str) -> None:
+    assert db.execute(f"SELECT sum(a) FROM '{place}/{path}'").fetchall() == [(3,)]
+
+
+READS = (
+    "SELECT * FROM '{}'",
+    "SELECT * FROM read_parquet(['{}'])",
+    "SELECT * FROM read_csv('{}')",
+    "SELECT * FROM read_text('{}')",
+    "SELECT * FROM read_blob('{}')",
+    "SELECT * FROM parquet_metadata('{}')",
+    "SELECT * FROM sniff_csv('{}')",
+    "SELECT * FROM query_table('{}')",
+    "CREATE TABLE taken AS FROM '{}'",
+    "INSERT INTO t SELECT * FROM '{}'",
+    "COPY t FROM '{}'",
+    "UPDATE t SET a = x.a FROM '{}' x",
+    "DELETE FROM t USING '{}' x WHERE t.a = x.a",
+)
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("path", ["in-secret/x.parquet", "in/../x.parquet", "in/away/x.parquet", "in*/../x.parquet"])
+def test_nothing_else_is_read(db: Database, place: Path, read: str, path: str) -> None:
+    error = refused(db, read.format(place / path))
+    assert "lies in no folder that may be read" in error.message
+    assert error.span is not None
+
+
+def test_files_cannot_be_listed(db: Database, place: Path) -> None:
+    for path in (f"{place}/*", f"{place}/in-secret/*", f"{place}/in/away/*", "/etc/*", f"{place}/in/../*"):
+        refused(db, f"SELECT * FROM glob('{path}')")
+    deep = db.execute(f"SELECT file FROM glob('{place}/in/**/*.parquet')").fetchall()
+    assert deep == [(f"{place}/in/deep/x.parquet",), (f"{place}/in/x.parquet",)]
+
+
+def test_urls_and_relative_paths_are_refused(db: Database, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    for path in ("https://example.org/x.parquet", "s3://bucket/x.parquet", "x.parquet", "~/x.parquet", "file:x.csv"):
+        refused(db, f"SELECT * FROM read_parquet('{path}')")
+
+
+WRITES = (
+    "COPY t TO '{}.csv'",
+    "COPY t TO '{}.arrow'",
+    "COPY (SELECT 1 AS a) TO '{}.parquet'",
+    "COPY SNAPSHOT s TO '{}' (FORMAT npz)",
+    "COPY (SAMPLE FROM s SEEDS (SELECT id FROM v) AS v FANOUT (e => [2])) TO '{}' (FORMAT npz)",
+)
+
+
+@pytest.fixture(scope="module")
+def graph(db: Database) -> Database:
+    db.script(
+        "CREATE TABLE v AS SELECT range AS id FROM range(9);"
+        "CREATE TABLE e AS SELECT range AS s, (range + 1) % 9 AS d FROM range(9);"
+        "CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id)) EDGE TABLES "
+        "(e SOURCE KEY (s) REFERENCES v DESTINATION KEY (d) REFERENCES v); CREATE SNAPSHOT s OF g;"
+    )
+    return db
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_files_are_written_in_a_folder_and_nowhere_else(graph: Database, place: Path, write: str) -> None:
+    name = f"w{WRITES.index(write)}"
+    graph.execute(write.format(place / "in" / name))
+    for path in ("in-secret", "out", "in/../out", "in/away"):
+        assert refused(graph, write.format(place / path / name)).span is not None
+    assert [found.parent for found in place.rglob(f"{name}*")] == [place / "in"]
+
+
+def test_a_folder_itself_is_not_replaced(graph: Database, place: Path) -> None:
+    refused(graph, f"COPY SNAPSHOT s TO '{place}/in' (FORMAT npz, OVERWRITE)")
+
+
+def test_everything_else_works_as_ever(graph: Database) -> None:
+    head = graph.execute("SELECT max(version) FROM snapdb.versions").fetchall()[0][0]
+    graph.progress = lambda what, share: None
+    graph.execute("INSERT INTO v VALUES (100)")
+    for statement in ("REFRESH SNAPSHOT s", f"DIFF GRAPH g FROM VERSION {head} TO VERSION {head + 1} FEATURES",
+                      "SUMMARIZE SNAPSHOT s", "VACUUM", "CHECK DATABASE",
+                      "SELECT * FROM range(300000) ORDER BY hash(range)"):  # fmt: skip
+        graph.execute(statement).arrow()
+    assert len(list(graph.stream("SAMPLE FROM s SEEDS (SELECT id FROM v) AS v FANOUT (e => [2]) BATCH 4"))) == 3
+
+
+def test_the_database_may_stand_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with Database(tmp_path / "link" / "db", folders=()) as db:
+        db.execute("CREATE TABLE t AS SELECT 7 AS a")
+        assert db.execute("SELECT a FROM t").fetchall() == [(7,)]
+        refused(db, f"COPY t TO '{tmp_path}/real/t.csv'")
+    with Database(tmp_path / "link" / "db", folders=(), read_only=True) as db:
+        assert db.execute("SELECT a FROM t").fetchall() == [(7,)]
+
+
+def test_folders_are_absolute(tmp_path: Path) -> None:
+    for folders in (["in"], "/in", [Path("in")]):
+        with pytest.raises(ValueError, match="absolute"):
+            Folders.of(tmp_path, folders)
+
+
+parts = st.sampled_from(["in", "in-secret", "..", ".", "away", "deep", "*", "in*", "**", "?n", "x.csv", "x.parquet",
+                         "away.csv", "[i]n", "", "linked", "it''s", "nothere"])  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(parts, min_size=1, max_size=6), st.sampled_from(["", "file://", "file:", "//"]))
+def test_no_path_leads_to_the_secret(db: Database, place: Path, names: list[str], scheme: str) -> None:
+    path = scheme + os.path.join(str(place), *filter(None, names))
+    for query in (f"SELECT content FROM read_text('{path}')", f"SELECT a FROM read_csv('{path}', header = true)"):
+        try:
+            rows = db.execute(query).fetchall()
+        except SnapdbError:
+            continue
+        assert not any(str(SECRET) in str(row) for row in rows)
