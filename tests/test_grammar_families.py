@@ -179,10 +179,54 @@ def test_a_task_says_when_whether_how_and_what() -> None:
     said = [(option.name, option.value) for option in task.options]
     assert said == [("timeout", "30 minutes"), ("retries", 2), ("overlap", "skip")]
     assert task.body.text == "INSERT INTO t SELECT {run} MESSAGE '{date}'"
+    for option in ("timeout = INTERVAL '30' MINUTES", "TIMEOUT = INTERVAL 30 MINUTES", "timeout = '30 MINUTES'"):
+        task = one(CreateTask, TASK + f"WITH ({option}, overlap = Queue, catch_up = 'ALL') AS SELECT 1")
+        said = [(option.name, option.value) for option in task.options]
+        assert said == [("timeout", "30 MINUTES"), ("overlap", "queue"), ("catch_up", "all")]
     every = one(CreateTask, TASK + "AS $do$ BEGIN; DELETE FROM t_{date}; COMMIT $do$")
     assert every.schedule.every is not None
     assert every.schedule.every.text == "INTERVAL '1 day'"
     assert every.body.text == "$do$ BEGIN; DELETE FROM t_{date}; COMMIT $do$"
+
+
+@pytest.mark.parametrize(
+    ("line", "read"),
+    [
+        ("0 3 * * *", "0 3 * * * UTC"),
+        ("*/5  9-17 1,15 jan-mar,DEC mon-fri America/New_York", "*/5 9-17 1,15 JAN-MAR,DEC MON-FRI America/New_York"),
+        ("0 0 L * * Asia/Kolkata", "0 0 L * * Asia/Kolkata"),
+        ("0 0 LW 2 5L,FRI#2,7", "0 0 LW 2 5L,FRI#2,7 UTC"),
+        ("0 0 29 2 * Etc/GMT+3", "0 0 29 2 * Etc/GMT+3"),
+    ],
+)
+def test_a_line_of_cron_is_read_in_a_zone(line: str, read: str) -> None:
+    assert one(CreateTask, f"CREATE TASK n SCHEDULE 'USING CRON {line}' AS SELECT 1").schedule.cron == read
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0 3 * * * Europe/Berln", 'knows no time zone "Europe/Berln"; did you mean "Europe/Berlin"'),
+        ("0 3 * * * localtime", 'knows no time zone "localtime"; zones have the names of IANA'),
+        ("0 0 3 * * *", "minute, hour, day of the month, month, day of the week and perhaps a time zone"),
+        ("0 0 3 * * * UTC", "found '0 0 3 * * * UTC'"),
+        ("0 3 * * * ../etc/localtime", "perhaps a time zone"),
+        ("@daily", "takes no @daily; write 'USING CRON 0 0 * * *'"),
+        ("@reboot", "takes no @reboot; write 'USING CRON 0 3 * * * UTC'"),
+        ("0 0 31 4 *", "0 0 31 4 * never fires, for its months have no such day"),
+        ("0 0 30 2 */2", "never fires"),
+        ("0 3 * MON *", "the month of USING CRON is 1 to 12 or JAN to DEC"),
+        ("0 3 * 13 *", "found 13"),
+        ("0 3 * * FRI#6", "FRI#2 for the second of a month, 5L for the last one"),
+        ("0 3 * * FRI-SUN", "0 to 7 or SUN to SAT"),
+        ("0 3 L/2 * *", "L for the last one"),
+        ("5-5/10 3 * * *", "found 5-5/10"),
+    ],
+)
+def test_the_mistakes_of_a_line_of_cron_are_told(line: str, message: str) -> None:
+    found, said = mistake(f"CREATE TASK n SCHEDULE 'USING CRON {line}' AS SELECT 1")
+    assert message in said
+    assert found == f"'USING CRON {line}'"
 
 
 def test_a_task_is_altered_and_run() -> None:
@@ -221,7 +265,16 @@ def test_retention_says_what_is_kept_and_how_long() -> None:
         ("WITH (retries = '2') AS SELECT 1", "'2'", "retries takes a whole number"),
         ("WITH (retries = -1) AS SELECT 1", "-1", "retries takes 0 to 100, found -1"),
         ("WITH (timeout = 3) AS SELECT 1", "3", "such as '30 minutes'"),
-        ("WITH (overlap = 'skp') AS SELECT 1", "'skp'", "overlap is one of 'skip', 'queue', 'cancel'"),
+        ("WITH (timeout = soon) AS SELECT 1", "soon", "such as '30 minutes', found soon"),
+        (
+            "WITH (retries = INTERVAL 2 DAYS) AS SELECT 1",
+            "INTERVAL 2 DAYS",
+            "retries takes a whole number, found 2 DAYS",
+        ),
+        ("WITH (retries = two) AS SELECT 1", "two", "retries takes a whole number, found two"),
+        ("WITH (overlap = 'skp') AS SELECT 1", "'skp'", "overlap is one of skip, queue, found 'skp'"),
+        ("WITH (overlap = cancel) AS SELECT 1", "cancel", "overlap is one of skip, queue, found cancel"),
+        ("WITH (catch_up = 1) AS SELECT 1", "1", "catch_up is one of none, last, all, found 1"),
         ("WITH (retries = 1, retries = 2) AS SELECT 1", "retries = 2", "given twice"),
         ("WHEN (a) WHEN (b) AS SELECT 1", "WHEN (b)", "WHEN is given twice"),
     ],
@@ -237,7 +290,11 @@ def test_the_mistakes_of_a_task_show_at_their_place(body: str, place: str, messa
     [
         ("CREATE TASK n AS SELECT 1", "AS", "expected SCHEDULE"),
         ("CREATE TASK n SCHEDULE '0 3 * * *' AS SELECT 1", "'0 3 * * *'", "SCHEDULE takes 'USING CRON"),
-        ("CREATE TASK n SCHEDULE 'USING CRON 0 3 * * UTC' AS SELECT 1", "'USING CRON 0 3 * * UTC'", "and a time zone"),
+        (
+            "CREATE TASK n SCHEDULE 'USING CRON 0 3 * * UTC' AS SELECT 1",
+            "'USING CRON 0 3 * * UTC'",
+            "perhaps a time zone",
+        ),
         ("CREATE TASK n SCHEDULE 'USING CRON 60 * * * * UTC' AS SELECT 1", None, "the minute of USING CRON is 0 to 59"),
         ("CREATE TASK n SCHEDULE 'USING CRON * 9-3 * * * UTC' AS SELECT 1", None, "the hour of USING CRON is 0 to 23"),
         ("CREATE TASK n SCHEDULE 'USING CRON * */0 * * * UTC' AS SELECT 1", None, "the hour of USING CRON is 0 to 23"),

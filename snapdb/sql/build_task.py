@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import lark
+
 from snapdb.errors import ParseError
 from snapdb.sql.ast import AlterTask, CreateTask, ExecuteTask, Island, Schedule, Statement, TaskOption
 from snapdb.sql.build import (
@@ -33,7 +35,7 @@ _Option = Literal["timeout", "retries", "overlap", "catch_up"]
 _OPTIONS: dict[str, _Option] = {
     "timeout": "timeout", "retries": "retries", "overlap": "overlap", "catch_up": "catch_up",
 }  # fmt: skip
-_TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue", "cancel"), "catch_up": ("none", "last", "all")}
+_TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")}
 """What an option of one word may be."""
 
 
@@ -99,25 +101,49 @@ def _option(tree: Tree) -> TaskOption:
     if option is None:
         hint = did_you_mean(key, _OPTIONS) or f"; a task takes {', '.join(_OPTIONS)}"
         raise ParseError(f"no option {key[:40]} of a task{hint}", span=span_of(key), code="unknown-option")
-    return TaskOption(option, _value(option, tree, words), span_of(tree))
+    said: Tree | Leaf = words[0] if words else trees(tree)[0]
+    span = span_of(tree)
+    match option:
+        case "retries":
+            return TaskOption(option, _count(said), span)
+        case "timeout":
+            return TaskOption(option, _length(said), span)
+        case _:
+            return TaskOption(option, _word(option, said), span)
 
 
-def _value(option: _Option, tree: Tree, words: list[Leaf]) -> str | int:
-    """A number of retries, else the text of a string."""
-    number = first_tree(tree, "number")
-    if option == "retries":
-        if number is None:
-            raise ParseError(f"retries takes a whole number, found {words[0][:40]}",
-                             span=span_of(words[0]), code="bad-number")  # fmt: skip
-        if not 0 <= (count := integer(number, "retries")) <= 100:
-            raise ParseError(f"retries takes 0 to 100, found {count}", span=span_of(number), code="bad-number")
-        return count
-    if number is not None:
-        example = "'30 minutes'" if option == "timeout" else f"'{_TAKEN[option][0]}'"
-        raise ParseError(f"{option} takes a string such as {example}", span=span_of(number), code="bad-option")
-    (said,) = words
-    text = string(said)
-    if option in _TAKEN and text.lower() not in _TAKEN[option]:
-        known = ", ".join(f"'{word}'" for word in _TAKEN[option])
-        raise ParseError(f"{option} is one of {known}, found {said[:40]}", span=span_of(said), code="bad-option")
-    return text.lower() if option in _TAKEN else text
+def _count(said: Tree | Leaf) -> int:
+    """A number of retries."""
+    if isinstance(said, Leaf) or said.data != "number":
+        raise ParseError(f"retries takes a whole number, found {_shown(said)}", span=span_of(said), code="bad-number")
+    if not 0 <= (count := integer(said, "retries")) <= 100:
+        raise ParseError(f"retries takes 0 to 100, found {count}", span=span_of(said), code="bad-number")
+    return count
+
+
+def _length(said: Tree | Leaf) -> str:
+    """A length of time as text, said by a string or by INTERVAL."""
+    match said:
+        case Leaf(type="STRING"):
+            return string(said)
+        case lark.Tree(data="length"):
+            number, *unit = leaves(said)
+            return " ".join((string(number) if number.type == "STRING" else number, *unit))
+        case _:
+            raise ParseError(f"timeout takes a string such as '30 minutes', found {_shown(said)}",
+                             span=span_of(said), code="bad-option")  # fmt: skip
+
+
+def _word(option: _Option, said: Tree | Leaf) -> str:
+    """One of the words that an option may be, with quotes around it or without."""
+    if isinstance(said, Leaf):
+        word = (string(said) if said.type == "STRING" else name(said).text).lower()
+        if word in _TAKEN[option]:
+            return word
+    raise ParseError(f"{option} is one of {', '.join(_TAKEN[option])}, found {_shown(said)}",
+                     span=span_of(said), code="bad-option")  # fmt: skip
+
+
+def _shown(said: Tree | Leaf) -> str:
+    """A value as it was written, about."""
+    return " ".join([said] if isinstance(said, Leaf) else leaves(said))[:40]
