@@ -27,6 +27,7 @@ from snapdb.errors import (
     ParseError,
     QueryError,
     SnapdbError,
+    WaitTimeout,
 )
 from snapdb.on_first_use import on_first_use
 from snapdb.release import __version__
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from snapdb.loading import Batch, BatchFolder, BatchStream, read_batches
     from snapdb.sql.print import format_sql
     from snapdb.storage.upgrade import upgrade
+    from snapdb.types.published import Published
 
 __all__ = [
     "Batch",
@@ -53,9 +55,11 @@ __all__ = [
     "InputError",
     "LockedError",
     "ParseError",
+    "Published",
     "QueryError",
     "Result",
     "SnapdbError",
+    "WaitTimeout",
     "__version__",
     "connect",
     "format_sql",
@@ -69,6 +73,7 @@ _LAZY = {
     "BatchFolder": ".loading",
     "BatchStream": ".loading",
     "Database": ".database",
+    "Published": ".types.published",
     "Result": ".execute.result",
     "connect": ".database",
     "format_sql": ".sql.print",

@@ -11,7 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -22,12 +22,14 @@ from snapdb.catalog import Catalog, load
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
 from snapdb.errors import BindError, ParseError, SnapdbError
 from snapdb.execute import Engine, Result, build
+from snapdb.execute.following import Following
 from snapdb.execute.infer import INFERRED, Inference, Ready
 from snapdb.execute.opening import Opened, open_asked
 from snapdb.execute.operator import Rows
 from snapdb.execute.past import read_lineage
 from snapdb.execute.replay import Replay
 from snapdb.execute.standing import damage_explained, once_it_stands
+from snapdb.execute.waiting import Awaited
 from snapdb.execute.whole import open_whole
 from snapdb.execute.work import Work
 from snapdb.graph import OpenSnapshot
@@ -36,7 +38,6 @@ from snapdb.plan import RULES, Context, Plan, bind, optimize
 from snapdb.plan.allowed import check_allowed
 from snapdb.plan.logical import SamplePlan
 from snapdb.plan.rules import Rule
-from snapdb.plan.streamed import streamed
 from snapdb.relational import Relational
 from snapdb.relational.sources import as_source
 from snapdb.sql import ast, parse
@@ -46,6 +47,7 @@ from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import TablesLock
 from snapdb.storage.verify import verify_files
+from snapdb.types import Published
 
 if TYPE_CHECKING:
     from snapdb.loading.stream import Given
@@ -209,6 +211,7 @@ class Database:
         prefetch: int | None = None,
         memory: int | str | None = None,
         params: Parameters = None,
+        follow: bool = False,
     ) -> loading.BatchStream[Given]:
         """The mini-batches of a sampler, for a trainer to iterate over.
 
@@ -229,6 +232,7 @@ class Database:
             prefetch: How many batches may be ready or under way; None: twice the threads.
             memory: What the threads' scratch and batches that are ready or under way may take, as bytes or as a size
                 such as '2GB'; None: as the statement's WITH (memory = …) says, else as much as they need.
+            follow: Begin each epoch with what was published by then, as `stream.renew()` does; for one process.
 
         Raises:
             BindError: There is no such sampler, it is no SAMPLE statement, or a name in it leads nowhere.
@@ -240,16 +244,14 @@ class Database:
         if str(device).partition(":")[0] == "meta":
             raise ValueError(f"device {str(device)!r} keeps no values; say 'cpu', 'cuda' or 'cuda:1'")
         limit = bytes_of("memory", memory)
-        self._stopped.clear()  # what stopped the statement before is over
-        with streamed(query) as statement:
-            plan, opened = once_it_stands(lambda: self._open(statement, seeds, params))
-        places = plan.places if memory is None else replace(plan.places, memory=None)
+        opens = Following(query, memory is not None, lambda said: self._open(said, seeds, params), self._committed)
+        source = opens.opened()
         try:
-            with places.under():
+            with source.about():
                 return loading.BatchStream(
-                    opened.view,
-                    opened.seeds,
-                    opened.spec,
+                    source.view,
+                    source.seeds,
+                    source.spec,
                     threads=threads,
                     device=device,
                     rank=rank,
@@ -260,22 +262,43 @@ class Database:
                     prefetch=prefetch,
                     memory=limit,
                     most=self._threads,
-                    way=plan.way,
-                    cache=opened.cache,
+                    way=source.way,
+                    cache=source.cache,
                     report=self.progress,
-                    release=opened.lease.release,
+                    release=source.release,
+                    published=source.published,
+                    newer=source.newer,
+                    follow=follow,
                 )
-        except BaseException as error:
-            opened.lease.release()
-            if isinstance(error, SnapdbError):
-                error.located(statement.source)
+        except BaseException:
+            source.release()
             raise
 
     def _open(
         self, statement: ast.Sample | ast.SampleUsing, seeds: Any, params: Parameters
     ) -> tuple[SamplePlan, Opened]:
+        self._stopped.clear()  # what stopped the statement before is over
         with self._reading(params, committed=True) as engine:
             return open_asked(engine, statement, seeds, self._rules, "batches")
+
+    def wait_for(
+        self, snapshot: str, newer_than: Published | int | datetime | None = None, timeout: float | None = None
+    ) -> Published:
+        """Wait until there is a snapshot of this name, and one that was published later than another; return which.
+
+        Args:
+            snapshot: Its name. There may be none yet.
+            newer_than: What this gave before, `stream.published`, a version, or a moment; None: any will do. A REFRESH
+                that moves nothing publishes nothing.
+            timeout: Seconds; None waits for ever, or until `interrupt`.
+
+        Raises:
+            WaitTimeout: None came in time. It is a TimeoutError too.
+            BindError: The name is that of a table, a graph or a sampler.
+        """
+        awaited = Awaited.of(snapshot, newer_than, timeout)
+        self._stopped.clear()
+        return awaited.wait(self._ledger, self._committed, self._stopped)
 
     def replay(
         self,

@@ -10,7 +10,8 @@
     │   ├── FormatError       it was written by a newer snapdb, or is not a database
     │   └── CorruptError      a published file is missing or differs from its manifest
     ├── CommitConflict        another writer moved what this commit was based on (retryable)
-    └── LockedError           a lock was not free in time (retryable)
+    ├── LockedError           a lock was not free in time (retryable)
+    └── WaitTimeout           what was waited for did not come in time (retryable)
 
 Every error tells what was asked, what was found and what to do, and has a stable `code` for programs, all of which
 snapdb.error_codes lists. One that came from a statement carries the text and the span of the place, and shows it:
@@ -40,6 +41,7 @@ __all__ = [
     "QueryError",
     "SnapdbError",
     "Span",
+    "WaitTimeout",
 ]
 
 
@@ -240,5 +242,13 @@ class LockedError(SnapdbError):
     """A lock was not free in time."""
 
     code = "locked"
+    placed = False
+    retryable = True
+
+
+class WaitTimeout(SnapdbError, TimeoutError):  # noqa: N818 -- as Python's TimeoutError, which it is
+    """What was waited for did not come in time."""
+
+    code = "wait-timeout"
     placed = False
     retryable = True

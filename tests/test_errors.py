@@ -170,7 +170,7 @@ def page(failures: dict[str, SnapdbError]) -> str:
 
 KINDS_IN_ORDER = (
     *("ParseError", "BindError", "QueryError", "DataError", "InputError", "DatabaseError", "FormatError"),
-    *("CorruptError", "CommitConflict", "LockedError", "SnapdbError"),
+    *("CorruptError", "CommitConflict", "LockedError", "WaitTimeout", "SnapdbError"),
 )
 HEAD = """# Errors
 

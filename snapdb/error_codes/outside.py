@@ -109,6 +109,13 @@ OUTSIDE = (
         unshown=_PYTHON,
     ),
     Code(
+        "cannot-follow",
+        _KIND,
+        "A stream is to go on to what was published since, in a process that has no database to look in.",
+        "Read it without DataLoader workers, or call `stream.renew()` in the loop's process before each epoch.",
+        unshown=_PYTHON,
+    ),
+    Code(
         "transform",
         _KIND,
         "DataLoader workers are to be spawned, and a stream's transform cannot be sent to them.",

@@ -195,5 +195,19 @@ STORAGE = (
         "Look at SHOW TASK RUNS: another process has its record.",
         unshown=_RACE,
     ),
+    Code(
+        "wait-timeout",
+        "WaitTimeout",
+        "No newer publication of a snapshot came in time.",
+        "Look whether a daemon runs, and at SHOW TASK RUNS; wait again.",
+        unshown="It depends on what others do.",
+    ),
+    Code(
+        "cannot-wait",
+        _DATABASE,
+        "A database is read as files that nobody changes, so that waiting would never end.",
+        "Open it again once another process has it open for writing.",
+        unshown=_DISK,
+    ),
     Code("leader-lost", _MOVED, "Another daemon leads the database.", "Leave it to that one.", unshown=_RACE),
 )

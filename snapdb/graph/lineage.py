@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from snapdb.release import __version__
 from snapdb.storage.artefacts import digest_of
 from snapdb.storage.codec import encode
 from snapdb.storage.home import Home
-from snapdb.types import Filter, PropertyGraph, Snapshot, TimeUnit
+from snapdb.types import Filter, PropertyGraph, Published, Snapshot, TimeUnit
 
-__all__ = ["Pinned", "definition_digest", "pinned", "snapshot_lineage"]
+__all__ = ["Pinned", "definition_digest", "pinned", "published", "snapshot_lineage"]
 
 _SHOWN = ("labels", "properties")
 """What SQL shows of a graph's elements, which changes no batch."""
@@ -47,6 +48,22 @@ def snapshot_lineage(snapshot: Snapshot, home: Home) -> dict[str, Any]:
 def pinned(snapshot: Snapshot) -> Pinned:
     """What a snapshot is of."""
     return Pinned(snapshot.graph, snapshot.filters, snapshot.unit)
+
+
+def published(snapshot: Snapshot) -> Published:
+    """The publication that a snapshot is."""
+    moment = snapshot.created if snapshot.refreshed is None else snapshot.refreshed
+    window = snapshot.window
+    definition = definition_digest(json.loads(encode(pinned(snapshot))))
+    return Published(
+        name=snapshot.name,
+        graph=snapshot.graph.name,
+        version=snapshot.version,
+        window=window,
+        time=datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=moment),
+        id=snapshot.id,
+        content=digest_of(definition, snapshot.version, window.start, window.stop),
+    )
 
 
 def definition_digest(plain: Any) -> str:

@@ -36,6 +36,11 @@ class Position:
     ended: bool = False
     """Whether that iteration came to its end."""
 
+    @property
+    def starts(self) -> bool:
+        """Whether it is the start of an epoch."""
+        return not self.start and not self.taken
+
     def following(self) -> Position:
         """Where the next iteration begins."""
         return Position(self.epoch + 1) if self.begun else self
@@ -104,7 +109,7 @@ def loaded(
         if said[name] != here:
             raise _refused(
                 f"this state is of another stream: its {name} is {said[name]!r}, here it is {here!r}; "
-                "open the stream as it was opened then, or start anew"
+                f"open the stream as it was opened then, or start anew{_going_on(name, said, here)}"
             )
     # Formerly each rank counted its own batches.
     epoch, consumed, ranks = state.get("epoch"), state.get("consumed"), state.get("world_size", 1)
@@ -114,6 +119,21 @@ def loaded(
     if start > batches_in(epoch):
         raise _refused(f"this state is damaged: {start} of {batches_in(epoch)} batches consumed")
     return Position(epoch, start, _taken(state.get("worker"), worker))
+
+
+def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
+    """How to go on where the snapshot is there, but was published anew."""
+    then = said[name]
+    if name != "snapshot" or not isinstance(then, Mapping) or then.get("snapshot") != here["snapshot"]:
+        return ""
+    if not _epoch(epoch := said.get("epoch")):
+        return ""
+    if not said.get("consumed"):
+        return f"; the snapshot was published anew since: set_epoch({epoch}) begins that epoch over what it is now"
+    return (
+        f"; the snapshot was published anew since, and the rest of epoch {epoch} is gone: set_epoch({epoch + 1}) "
+        "begins the next one over what it is now"
+    )
 
 
 def _taken(of: Any, worker: Mapping[str, int] | None) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -13,7 +12,7 @@ import torch
 from torch.utils.data import IterableDataset
 from typing_extensions import TypeVar
 
-from snapdb.errors import SnapdbError
+from snapdb.errors import InputError, SnapdbError
 from snapdb.graph.view import GraphView
 from snapdb.kernels import buffers
 from snapdb.loading import position
@@ -21,19 +20,20 @@ from snapdb.loading.audit import rules
 from snapdb.loading.batch import Batch
 from snapdb.loading.batch_threads import BatchThreads, Report
 from snapdb.loading.device import one_ahead
-from snapdb.loading.epochs import Epochs
 from snapdb.loading.lineage import stream_lineage
 from snapdb.loading.maker import Maker
 from snapdb.loading.map_style import MapStyle
 from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
 from snapdb.loading.position import Position
+from snapdb.loading.reading import Asked, Reading
 from snapdb.loading.shares import Sharing
 from snapdb.loading.shelf import CacheSource
+from snapdb.loading.source import Source, nothing_held
 from snapdb.loading.visits import check_any_order
 from snapdb.loading.worker import place_among_workers, worker_of
 from snapdb.sampling import Seeds
-from snapdb.types import SampleSpec, Way
+from snapdb.types import Published, SampleSpec, Way
 
 __all__ = ["BatchStream"]
 
@@ -49,6 +49,9 @@ class BatchStream(IterableDataset[Given]):
     single stream gives, each batch once. So ranks may differ by one batch, unless `drop_last` or `pad` is said.
     DataLoader workers are forked anew for each epoch, and so do not advance the stream that they were forked from:
     call `set_epoch` before each, or keep them with `persistent_workers=True`.
+
+    All batches of an epoch are of one publication of the snapshot. Between epochs `renew`, or `follow`, goes on to what
+    was published since.
     """
 
     def __init__(
@@ -70,7 +73,10 @@ class BatchStream(IterableDataset[Given]):
         way: Way = Way(),  # noqa: B008  # frozen
         cache: CacheSource | None = None,
         report: Report | None = None,
-        release: Callable[[], None] | None = None,
+        release: Callable[[], None] = nothing_held,
+        published: Published | None = None,
+        newer: Callable[[], Source | None] | None = None,
+        follow: bool = False,
     ) -> None:
         """Opens a stream at the start of epoch 0.
 
@@ -90,24 +96,56 @@ class BatchStream(IterableDataset[Given]):
             way: how batches are made, which changes none; `threads` is said before its own.
             cache: where rows may be kept between batches, which changes none.
             report: told of long work before a batch, and how much of it is done.
-            release: called once, when the stream is closed or dropped.
+            release: called once, when the stream is closed or dropped, or has gone on.
+            published: which publication of its snapshot the view is.
+            newer: opens what was published since, if anything was.
+            follow: look for that at the start of each epoch.
 
         Raises:
             ValueError: an argument is out of its range.
             InputError: the device is not there, or the memory is not enough.
         """
         super().__init__()
-        threads, memory = way.threads if threads is None else threads, spec.memory if memory is None else memory
-        self.options = Options(threads, prefetch, memory, most)
+        self._asked = Asked(threads, prefetch, memory, most, device, transform, report)
         self.sharing = Sharing(rank, world_size, drop_last, pad)
-        self.view, self.seeds, self.spec = view, seeds, spec
-        self._epochs = Epochs(seeds, spec, self.sharing)
-        maker = Maker(view, seeds, spec, device, self.options.memory, way, transform, cache)
-        self._threads = BatchThreads(maker, self._epochs, self.options, report)
-        self._identity = position.identity(view, seeds, spec)
+        if follow and world_size > 1:
+            raise ValueError(
+                f"a stream that follows its snapshot is read by one process, found {world_size} ranks, which might "
+                "find different publications; let each rank call stream.renew() after a barrier, and compare "
+                "stream.published.id over the ranks before the epoch"
+            )
+        source = Source(view, seeds, spec, way, cache, published, release, newer)
+        self._reading = Reading(source, self._asked, self.sharing)
+        self._left: list[Reading] = []
+        """Those before it that are still iterated."""
+        self._follow, self._process = follow, os.getpid()
         self._position = Position()
         self._closed = False
-        self._release = weakref.finalize(self, _in_process, os.getpid(), release)
+
+    @property
+    def view(self) -> GraphView:
+        """The snapshot."""
+        return self._reading.source.view
+
+    @property
+    def seeds(self) -> Seeds:
+        """The seed set in its canonical order."""
+        return self._reading.source.seeds
+
+    @property
+    def spec(self) -> SampleSpec:
+        """The bound SAMPLE statement."""
+        return self._reading.source.spec
+
+    @property
+    def options(self) -> Options:
+        """How many threads and batches ahead there may be."""
+        return self._reading.options
+
+    @property
+    def published(self) -> Published | None:
+        """Which publication of its snapshot the stream reads; None: the snapshot is of no database."""
+        return self._reading.source.published
 
     @property
     def sampler(self) -> Any:
@@ -117,6 +155,10 @@ class BatchStream(IterableDataset[Given]):
     @property
     def _maker(self) -> Maker:
         return self._threads.maker
+
+    @property
+    def _threads(self) -> BatchThreads:
+        return self._reading.threads
 
     @property
     def device(self) -> torch.device:
@@ -131,7 +173,7 @@ class BatchStream(IterableDataset[Given]):
     @property
     def batches(self) -> int:
         """Batches of the current epoch, over all ranks."""
-        return self._epochs.batches(self._position.epoch)
+        return self._reading.epochs.batches(self._position.epoch)
 
     @property
     def lineage(self) -> dict[str, Any]:
@@ -145,7 +187,7 @@ class BatchStream(IterableDataset[Given]):
     def length(self, epoch: int | None = None) -> int:
         """Batches of an epoch for this rank; None: of the current one."""
         epoch = self._position.epoch if epoch is None else position.checked_epoch(epoch)
-        return len(self._epochs.share(epoch).places)
+        return len(self._reading.epochs.share(epoch).places)
 
     def __getitem__(self, index: int) -> Given:
         """The batch that an iteration of the whole current epoch gives at this place; refused under SCOPE VISITED."""
@@ -154,7 +196,7 @@ class BatchStream(IterableDataset[Given]):
 
     def replayed(self, epoch: int, index: int) -> Given:
         """This rank's batch of an epoch; under SCOPE VISITED all batches before it are sampled first."""
-        task = self._epochs.task(epoch, index)
+        task = self._reading.epochs.task(epoch, index)
         self._check_open()
         made = self._threads.result(self._lineage(epoch), task)
         given: Given = self._maker.received(self._maker.sent(made))
@@ -172,22 +214,57 @@ class BatchStream(IterableDataset[Given]):
     def __iter__(self) -> Iterator[Given]:
         """One epoch, or after `load_state_dict` the rest of one; where a transform was given, what it returns."""
         self._check_open()
-        at = self._position = self._position.following()
+        at = self._position.following()
+        if self._follow and at.starts:
+            self.renew()
+        self._position, reading = at, self._reading
         number, workers = place_among_workers()
-        share = self._epochs.share(at.epoch, at.start)
+        share = reading.epochs.share(at.epoch, at.start)
         places = share.places[number::workers]
-        results = self._threads.results(self._lineage(at.epoch), at.epoch, places[at.taken :])
-        sent = map(self._maker.sent, results)
-        # A copy to a GPU goes on while the reader works with the batch before.
-        handed = one_ahead(sent) if self.device.type == "cuda" else sent
+        with reading.iterated():
+            results = reading.threads.results(self._lineage(at.epoch), at.epoch, places[at.taken :])
+            sent = map(reading.threads.maker.sent, results)
+            # A copy to a GPU goes on while the reader works with the batch before.
+            handed = one_ahead(sent) if self.device.type == "cuda" else sent
+            try:
+                for taken in range(at.taken, len(places)):
+                    yield self._handed(replace(at, taken=taken + 1, begun=True), reading, next(handed))
+                if share.batches:
+                    self._reach(replace(at, taken=len(places), begun=True, ended=True), reading)
+            finally:
+                if isinstance(results, Ordered):
+                    results.close()
+
+    def renew(self) -> bool:
+        """Goes on to what was published since, from the start of the next epoch on; whether anything was.
+
+        That is the snapshot refreshed or replaced, the sampler replaced, or its cache refreshed. Seeds are asked for
+        anew. Epochs count on, and batches are those of a stream opened now, after `set_epoch`. An iteration that is
+        under way keeps what it began with, and so does the rest of an epoch after `load_state_dict`. Where the
+        snapshot or the sampler was dropped, a RuntimeWarning says so, and the stream goes on with what it has.
+
+        Raises:
+            InputError: no database is there to look in, as in DataLoader workers.
+            SnapdbError: what was published cannot be opened, or its seeds cannot be read. The stream stays where it is.
+        """
+        self._check_open()
+        at, was = self._position.following(), self._reading
+        newer = was.source.newer
+        if newer is None or os.getpid() != self._process:
+            raise _cannot_renew()
+        source = newer() if at.starts else None
+        if source is None:
+            return False
+        was.pause()
         try:
-            for taken in range(at.taken, len(places)):
-                yield self._handed(replace(at, taken=taken + 1, begun=True), next(handed))
-            if share.batches:
-                self._reach(replace(at, taken=len(places), begun=True, ended=True))
-        finally:
-            if isinstance(results, Ordered):
-                results.close()
+            with source.about():
+                self._reading = Reading(source, self._asked, self.sharing)
+        except BaseException:
+            source.release()
+            raise
+        self._position = at
+        self._left = [reading for reading in (*self._left, was) if reading.retire()]
+        return True
 
     def set_epoch(self, epoch: int) -> None:
         """Makes this the current epoch: the next iteration gives it from its start, the one after that the next."""
@@ -204,11 +281,11 @@ class BatchStream(IterableDataset[Given]):
                 where DataLoader workers read the stream, it cannot know; None: as many as were taken from here.
         """
         at = self._position
-        share = self._epochs.share(at.epoch, at.start)
+        share = self._reading.epochs.share(at.epoch, at.start)
         if consumed is not None:
             at = replace(at, taken=position.checked_count(consumed, share), ended=False)
-        rows = self._threads.saved(self._epochs.taken_last(at))
-        return {**position.saved(at, share, worker_of(self.sharing)), **rows, **self._identity}
+        rows = self._threads.saved(self._reading.epochs.taken_last(at))
+        return {**position.saved(at, share, worker_of(self.sharing)), **rows, **self._reading.identity}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes to where streams were: the next iteration gives this rank's share of what was left of that epoch.
@@ -216,7 +293,7 @@ class BatchStream(IterableDataset[Given]):
         Raises:
             InputError: the state is of another seed set, sampler, snapshot, rng scheme or DataLoader worker.
         """
-        at = position.loaded(state, self._identity, self._epochs.batches, worker_of(self.sharing))
+        at = position.loaded(state, self._reading.identity, self._reading.epochs.batches, worker_of(self.sharing))
         self._threads.load(state)
         self._position = at
 
@@ -230,11 +307,9 @@ class BatchStream(IterableDataset[Given]):
     def close(self) -> None:
         """Stops the threads and lets go of the snapshot's files. Batches that were given stay good."""
         self._closed = True
-        self._threads.close()
-        self._maker.cache.close()
-        self._maker.rest(0)
+        for reading in (self._reading, *self._left):
+            reading.end()
         buffers.release_free()
-        self._release()
 
     def __enter__(self) -> Self:
         return self
@@ -249,35 +324,35 @@ class BatchStream(IterableDataset[Given]):
         return f"BatchStream({share} of {self.spec.batch_size} {kind}, epoch {self._position.epoch}{ranks})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """For DataLoader workers that are spawned: threads, scratch and the duty to release stay behind."""
-        return {name: value for name, value in self.__dict__.items() if name != "_release"}
+        """For DataLoader workers that are spawned: the database stays behind."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_asked"}
+        return {**state, "_left": []}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._release = weakref.finalize(self, _in_process, os.getpid(), None)
-
-    def _handed(self, at: Position, sent: Any) -> Given:
+    def _handed(self, at: Position, reading: Reading, sent: Any) -> Given:
         """What the reader gets, who is then there."""
-        given: Given = self._maker.received(sent)
+        given: Given = reading.threads.maker.received(sent)
         self._check_open()
-        self._reach(at)
+        self._reach(at, reading)
         return given
 
-    def _reach(self, at: Position) -> None:
+    def _reach(self, at: Position, reading: Reading) -> None:
         """Goes there, unless another iteration has overtaken the one that says so."""
-        if at.epoch == self._position.epoch:
+        if reading is self._reading and at.epoch == self._position.epoch:
             self._position = at
-            self._threads.forget(self._epochs.taken_last(at))
+            reading.threads.forget(reading.epochs.taken_last(at))
 
     def _lineage(self, epoch: int) -> dict[str, Any]:
-        return stream_lineage(self.view, self.spec, self._identity["seeds"], rules(self.sampler), epoch)
+        return stream_lineage(self.view, self.spec, self._reading.identity["seeds"], rules(self.sampler), epoch)
 
     def _check_open(self) -> None:
         if self._closed:
             raise SnapdbError("this stream is closed; open another one with db.stream(…)", code="stream-closed")
 
 
-def _in_process(owner: int, release: Callable[[], None] | None) -> None:
-    """Releases in the process that opened the stream; forked workers leave it to their parent."""
-    if release is not None and os.getpid() == owner:
-        release()
+def _cannot_renew() -> InputError:
+    return InputError(
+        "only the process that opened a stream of a database can look for what was published since; read it without "
+        "workers (num_workers=0: the stream has threads of its own), or open it without follow=True and call "
+        "stream.renew() in the process of the loop before each epoch, with workers that are not persistent",
+        code="cannot-follow",
+    )

@@ -12,6 +12,7 @@ from snapdb.types.graph import (
     type_hash,
 )
 from snapdb.types.properties import Properties, Property
+from snapdb.types.published import Published
 from snapdb.types.retention import Retention, Rule
 from snapdb.types.sampler import Sampler
 from snapdb.types.sampling import (
@@ -66,6 +67,7 @@ __all__ = [
     "Properties",
     "Property",
     "PropertyGraph",
+    "Published",
     "Refresh",
     "Relation",
     "Retention",
