@@ -85,8 +85,7 @@ def _beside(engine: Engine, plan: CopyToPlan, target: Path) -> Iterator[Path]:
     try:
         yield path
         engine.home.disk.settle(path)
-        os.replace(path, target)
-        engine.home.disk.settle(target.parent)
+        engine.home.disk.rename(path, target)
     except OSError as error:
         reason = (error.strerror or error) if os.path.isdir(target.parent) else "its folder is not there"
         raise _refused(plan, f"cannot write {plan.path}: {reason}") from error

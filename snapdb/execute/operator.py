@@ -11,6 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from snapdb.errors import QueryError
+from snapdb.execute.own_database import Opener
 from snapdb.execute.work import Work
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan.scope import Context
@@ -58,6 +59,8 @@ class Engine:
     stopped: threading.Event = field(default_factory=threading.Event)
     threads: int | None = None
     """That may be taken at most; None: all cores."""
+    opener: Opener | None = None
+    """Opens the database once more, for a task's run."""
 
     def report(self, what: str, share: float | None) -> None:
         """Tell what is being done, and how much of it is."""

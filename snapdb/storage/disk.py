@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import sqlite3
 import uuid
@@ -28,6 +29,7 @@ __all__ = [
     "fresh_name",
     "hash_file",
     "hidden_beside",
+    "is_hidden_beside",
     "map_array",
     "publishing",
     "read_manifest",
@@ -87,6 +89,15 @@ def fresh_name() -> str:
 def hidden_beside(path: Path) -> Path:
     """A hidden place next to a path, and so on its disk, that nothing has been at."""
     return path.parent / f".{fresh_name()[:12]}.{path.name[-_KEPT:]}"
+
+
+def is_hidden_beside(path: Path) -> bool:
+    """Whether `hidden_beside` gave a path.
+
+    >>> is_hidden_beside(hidden_beside(Path("/data/june"))), is_hidden_beside(Path("/data/.june"))
+    (True, False)
+    """
+    return re.match(r"\.[0-9a-f]{12}\.", path.name) is not None
 
 
 def hash_file(path: Path) -> tuple[int, str]:
