@@ -45,7 +45,7 @@ Examples:
   snapdb replay lineage.json --batch 17       a batch that was made before, again
 
 \b
-Exit codes: 0 all statements ran, 1 a statement failed, 2 usage, 3 worth a retry (a lock, a lost race),
+Exit codes: 0 all statements ran, 1 a statement failed, 2 usage, 3 worth a retry (a lock, a lost race, a wait in vain),
 130 interrupted, 141 the reader of stdout went away, 143 terminated, 129 its terminal was closed.
 """
 

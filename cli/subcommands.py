@@ -151,6 +151,44 @@ def _replay(
 
 
 @click.command(
+    "wait",
+    epilog=_examples(
+        "snapdb wait shop.snapdb now --newer-than 17 && python train.py",
+        "snapdb wait shop.snapdb now --timeout 60 --format json",
+    ),
+)
+@click.argument("database", metavar="DB", type=DatabasePath())
+@click.argument("snapshot", metavar="SNAPSHOT")
+@click.option(
+    "--newer-than",
+    metavar="VERSION",
+    type=click.IntRange(min=0),
+    help="One of a later version than this.  [default: any will do]",
+)
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(min=0), help="How long.  [default: for ever]")
+@click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the row looks.")
+@quiet
+@click.pass_context
+def _wait(
+    ctx: click.Context,
+    database: Path,
+    snapshot: str,
+    newer_than: int | None,
+    timeout: float | None,
+    format: str,  # noqa: A002  # the option's name
+    quiet: bool,
+) -> None:
+    """Wait until a snapshot of DB is published, by a task or by hand, and show which it is.
+
+    It may not be there yet. When the time is over the exit code is 3. DB is only read.
+    """
+    check_look(format, None, None, True, None)
+    if timeout != timeout:  # noqa: PLR0124  # click takes NaN for a number
+        raise click.UsageError("--timeout takes seconds, found nan")
+    ctx.exit(module("wait").wait(database, snapshot, newer_than, timeout, Diagnostics(quiet=quiet), format))
+
+
+@click.command(
     "bench",
     epilog=_examples(
         "snapdb bench", "snapdb bench --against pyg --size arxiv", "snapdb bench --size tiny --format json"
@@ -193,5 +231,5 @@ def _completion(ctx: click.Context, shell: str) -> None:
     click.echo(module("tab").script(shell, ctx.find_root().command), nl=False)
 
 
-COMMANDS = (_demo, _check, _export, schedule, _upgrade, _replay, _bench, _completion)
+COMMANDS = (_demo, _check, _export, schedule, _upgrade, _replay, _wait, _bench, _completion)
 """Those of `snapdb --help`."""

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from snapdb_cli.main import main
 
-COMMANDS = ["bench", "check", "completion", "demo", "export", "replay", "schedule", "upgrade"]
+COMMANDS = ["bench", "check", "completion", "demo", "export", "replay", "schedule", "upgrade", "wait"]
 
 
 def offered(*words: str) -> list[str]:

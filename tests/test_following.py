@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import fcntl
+import json
 import pickle
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from torch.utils.data import DataLoader
 
 import snapdb
@@ -23,6 +25,7 @@ from snapdb import Database, Published
 from snapdb.errors import BindError, DatabaseError, DataError, InputError, QueryError, WaitTimeout
 from snapdb.loading import stream as stream_module
 from snapdb.storage.leader import Leader, campaign
+from snapdb_cli.main import main
 from tests.test_stream import prints, settles, workers_alive
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on machines of one core
@@ -388,3 +391,19 @@ def test_files_that_nobody_changes_are_not_waited_on(made: Path, monkeypatch: py
         assert db.wait_for("now").name == "now"
         with pytest.raises(DatabaseError, match="waiting would never end"):
             db.wait_for("later")
+
+
+def test_the_command_line_waits_and_tells_that_it_was_in_vain(town: Database) -> None:
+    def snapdb_wait(*words: str) -> Result:
+        return CliRunner().invoke(main, ["wait", str(town.path), *words])
+
+    found = snapdb_wait("now", "--format", "json")
+    there = town.wait_for("now")
+    (row,) = json.loads(found.stdout)
+    assert (row["snapshot"], row["graph"], row["version"]) == ("now", "town", there.version)
+    assert datetime.fromisoformat(row["published"]) == there.time
+    late = snapdb_wait("now", "--newer-than", str(there.version), "--timeout", "0")
+    assert (late.exit_code, late.stdout) == (3, "")
+    assert late.stderr.startswith(f"WaitTimeout: waited 0 s for snapshot now of a version after {there.version}")
+    assert snapdb_wait("met").exit_code == 1
+    assert snapdb_wait("now", "--timeout", "nan").exit_code == 2
