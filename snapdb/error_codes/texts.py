@@ -227,4 +227,25 @@ TEXTS = (
         "Write {date}, {time}, {version} or {run}.",
         "CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS CREATE SNAPSHOT s_{dat} OF g",
     ),
+    Code(
+        "task-transaction",
+        _KIND,
+        "The body of a task does not end a transaction that it begins, or ends one that it did not begin.",
+        "Write BEGIN and COMMIT in pairs.",
+        "CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS $$ BEGIN; INSERT INTO person SELECT 1, 'Ann', 3 $$",
+    ),
+    Code(
+        "task-url",
+        _KIND,
+        "The body of a task names a file of another machine.",
+        "Copy it here by other means, and name the copy.",
+        "CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS COPY person FROM 's3://bucket/people.csv'",
+    ),
+    Code(
+        "bad-changed",
+        _KIND,
+        "changed(…) in WHEN of a task is given something else than a graph's name in quotes.",
+        "Write changed('shop').",
+        "CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' WHEN (changed(g) > 0) AS VACUUM",
+    ),
 )

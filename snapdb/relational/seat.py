@@ -215,6 +215,15 @@ class Session:
         rows = self._fetch(f"DESCRIBE {around[0]}", query, around[1], parameters)
         return [Column(row[0], row[1]) for row in rows]
 
+    def check_syntax(self, before: str, query: str, after: str) -> None:
+        """Nothing when DuckDB's parser takes `before + query + after`, whatever its names mean.
+
+        Raises:
+            ParseError: its place counts within `query`.
+        """
+        with self._reading(before, query):
+            self.cursor.extract_statements(before + query + after)
+
     def rows(self, query: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
         """All rows as Python values."""
         return self._fetch("", query, "", parameters)

@@ -1,19 +1,22 @@
-"""What a task runs, read when the task is made: with sample values for {date} and the like, so that mistakes show."""
+"""What a task runs: read when the task is made, so that mistakes show, and as each run is to run it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from snapdb.errors import ParseError, SnapdbError, Span
-from snapdb.sql.ast import Statement
+from snapdb.sql.ast import Begin, Commit, ExecuteTask, Explain, Rollback, Statement
+from snapdb.sql.body_paths import named_paths
 from snapdb.sql.build import Leaf, span_of
 from snapdb.sql.refuse import refuse_parameters, refused
 from snapdb.sql.rewrite import Rewritten, rewrite
+from snapdb.sql.split import parts
 from snapdb.sql.tokens import Token, scan
 from snapdb.types import did_you_mean
 
-__all__ = ["PLACEHOLDERS", "check_body"]
+__all__ = ["PLACEHOLDERS", "Rendered", "check_body", "filled", "rendered", "statements_of"]
 
 PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"}
 """What may stand in braces anywhere in a task's body, and a value such as a run puts there."""
@@ -21,19 +24,64 @@ PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"
 _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """Statements or a condition as a run runs them."""
+
+    text: str
+    folders: tuple[str, ...]
+    """Absolute paths of the folders that hold the files which the text names, in order, each once."""
+
+
+def rendered(text: str, values: Mapping[str, str], folder: str) -> Rendered:
+    """A body or a condition with its placeholders filled, and its paths made absolute; all else is left as it was.
+
+    Args:
+        values: Of `date`, `time`, `version` and `run`.
+        folder: Where relative paths count from.
+
+    >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/data")
+    Rendered(text="COPY t FROM '/data/in/20260101.csv'; COPY t TO '/out/7.csv'", folders=('/data/in', '/out'))
+    """
+    said = filled(text, values).text
+    named = named_paths(said)
+    moved = [(path.span, path.absolute(folder)) for path in named if path.absolute(folder) != path.path]
+    replacements = [(span, "'" + path.replace("'", "''") + "'") for span, path in moved]
+    return Rendered(rewrite(said, replacements).text, tuple(sorted({path.folder(folder) for path in named})))
+
+
+def filled(text: str, values: Mapping[str, str]) -> Rewritten:
+    """A text with the values of its placeholders.
+
+    >>> filled("CREATE SNAPSHOT shop_{date} OF shop", PLACEHOLDERS).text
+    'CREATE SNAPSHOT shop_20260101 OF shop'
+    """
+    return rewrite(text, [(Span(*found.span()), values[found[1]]) for found in _PLACEHOLDER.finditer(text)])
+
+
+def statements_of(body: str) -> int:
+    """How many statements a body has.
+
+    >>> statements_of("BEGIN; INSERT INTO t VALUES ('{date};'); COMMIT;")
+    3
+    """
+    return sum(1 for _ in parts(body))
+
+
 def check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> None:
     """Raise the first mistake of a body at its place in the source; `parse` is told of the text with sample values."""
     start, text = _inside(body)
-    found = _PLACEHOLDER.finditer(text)
-    rendered = rewrite(text, [(Span(*match.span()), PLACEHOLDERS[match[1]]) for match in found])
+    sample = filled(text, PLACEHOLDERS)
     try:
-        tokens = scan(rendered.text)
-        _check(tokens)
-        if not parse(rendered.text):
+        _check(scan(sample.text))
+        statements = parse(sample.text)
+        if not statements:
             raise ParseError("this task does nothing; write a statement between the dollars",
-                             span=Span(0, len(rendered.text)), code="empty-task")  # fmt: skip
+                             span=Span(0, len(sample.text)), code="empty-task")  # fmt: skip
+        _check_statements(statements)
+        named_paths(sample.text)
     except SnapdbError as error:
-        error.span = None if error.span is None else _placed(error.span, rendered, start)
+        error.span = None if error.span is None else _placed(error.span, sample, start)
         raise
 
 
@@ -63,7 +111,33 @@ def _check(tokens: tuple[Token, ...]) -> None:
                              code="unknown-placeholder")  # fmt: skip
 
 
-def _placed(span: Span, rendered: Rewritten, start: int) -> Span:
-    """A place of the rendered text as one of the source."""
-    first, stop = rendered.place(span.start), rendered.place(span.stop)
+def _check_statements(statements: Sequence[Statement]) -> None:
+    """Raise for a run of another task, and for a transaction that the body does not end, or did not begin."""
+    begun: Span | None = None
+    for statement in statements:
+        inner = statement
+        while isinstance(inner, Explain):
+            inner = inner.statement
+        match inner:
+            case ExecuteTask():
+                raise refused("EXECUTE TASK in a task", "a task runs no other", "write its statements here", inner.span)
+            case Begin() if begun is not None:
+                raise _unpaired("BEGIN stands in a transaction that is open; COMMIT or ROLLBACK that first", inner.span)
+            case Begin():
+                begun = inner.span
+            case Commit() | Rollback():
+                if begun is None:
+                    raise _unpaired("no transaction is open here; write BEGIN before what belongs to it", inner.span)
+                begun = None
+    if begun is not None:
+        raise _unpaired("this task never ends the transaction that it begins; add COMMIT", begun)
+
+
+def _unpaired(message: str, span: Span) -> ParseError:
+    return ParseError(message, span=span, code="task-transaction")
+
+
+def _placed(span: Span, sample: Rewritten, start: int) -> Span:
+    """A place of the text with sample values as one of the source."""
+    first, stop = sample.place(span.start), sample.place(span.stop)
     return Span(start + first, start + max(first, stop))

@@ -1,0 +1,177 @@
+"""Where a text of statements names files: the strings that DuckDB or COPY opens as paths, and none that are values."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from snapdb.errors import ParseError, Span
+from snapdb.sql.brackets import CLOSERS, OPENERS, partners
+from snapdb.sql.islands import explained, says, top_level
+from snapdb.sql.split import parts
+from snapdb.sql.tokens import Token, identifier, string_value
+
+__all__ = ["NamedPath", "named_paths"]
+
+_READERS = frozenset((
+    "glob", "parquet_bloom_probe", "parquet_file_metadata", "parquet_full_metadata", "parquet_kv_metadata",
+    "parquet_metadata", "parquet_scan", "parquet_schema", "read_avro", "read_blob", "read_csv", "read_csv_auto",
+    "read_duckdb", "read_json", "read_json_auto", "read_json_objects", "read_json_objects_auto", "read_ndjson",
+    "read_ndjson_auto", "read_ndjson_objects", "read_parquet", "read_text", "sniff_csv",
+))  # fmt: skip
+"""DuckDB's functions in FROM whose first argument is a path, or a list of them."""
+_ENDS = frozenset((
+    "EXCEPT", "FETCH", "GROUP", "HAVING", "INTERSECT", "LIMIT", "OFFSET", "ORDER", "QUALIFY", "SELECT", "UNION",
+    "VALUES", "WHERE", "WINDOW", "WITH",
+))  # fmt: skip
+"""Words after which a comma names no further table."""
+_SHOWS = frozenset({"DESC", "DESCRIBE", "PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", "SUMMARIZE", "TABLE", "UNPIVOT"})
+"""Words besides FROM and JOIN after which a table stands."""
+_HAVE_FROM = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
+"""Functions in whose parentheses FROM stands before a value."""
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")
+_GLOB = re.compile(r"[*?[]")
+
+
+class NamedPath(NamedTuple):
+    """A string that is opened as a path."""
+
+    span: Span
+    """Of the string, its quotes included."""
+    path: str
+    """What it says."""
+    written: bool
+    """COPY … TO makes it; else it is read, and may be a glob."""
+
+    def absolute(self, folder: str) -> str:
+        """The path where relative ones count from a folder; one that is absolute as it stands.
+
+        >>> NamedPath(Span(0, 0), "in/*.csv", False).absolute("/data/[1]")
+        '/data/[[]1]/in/*.csv'
+        """
+        start, rest = self._start(folder)
+        return os.path.join(start if self.written else _GLOB.sub(r"[\g<0>]", start), rest)
+
+    def folder(self, folder: str) -> str:
+        """The folder that holds whatever the path means; of a glob, the last one before its first mark.
+
+        >>> [NamedPath(Span(0, 0), path, False).folder("/data") for path in ("in/*.csv", "/a/b.csv", "*/b.csv")]
+        ['/data/in', '/a', '/data']
+        """
+        start, rest = self._start(folder)
+        if self.written:
+            return os.path.dirname(os.path.join(start, rest).rstrip("/"))
+        rest = _LOCAL.sub("", rest)
+        return os.path.dirname(os.path.join(start, _GLOB.split(rest, maxsplit=1)[0]))
+
+    def _start(self, folder: str) -> tuple[str, str]:
+        """What the path counts from, and the path from there; '' and itself where it is absolute."""
+        if self.path.startswith("/") or _LOCAL.match(self.path):
+            return "", self.path
+        home, _, rest = self.path.partition("/")
+        if home.startswith("~") and (known := os.path.expanduser(home)) != home:
+            return known, rest
+        return folder, self.path
+
+
+def named_paths(text: str) -> tuple[NamedPath, ...]:
+    """The paths of a text's statements, in order.
+
+    Raises:
+        ParseError: one is of another machine.
+
+    >>> text = "COPY t FROM 'a.csv'; SELECT 'x' FROM read_csv(['b.csv'], delim = ';') WHERE c IN ('d.csv', 'e.csv')"
+    >>> [named.path for named in named_paths(text)]
+    ['a.csv', 'b.csv']
+    """
+    found = [named for part in parts(text) for named in _paths(part.tokens)]
+    for span, path, written in found:
+        if _URL.match(path) and (written or not _LOCAL.match(path)):
+            raise ParseError(f"a task reads and writes files of this machine, found '{path[:80]}'; copy it here "
+                             "by other means, and name the copy", span=span, code="task-url")  # fmt: skip
+    return tuple(sorted(found))
+
+
+def _paths(tokens: Sequence[Token]) -> Iterator[NamedPath]:
+    """Those of one statement."""
+    pairs = partners(tokens)
+    first = explained(tokens, pairs) if tokens[0].word == "EXPLAIN" else 0
+    if says(tokens, first, "COPY"):
+        for index in top_level(tokens, pairs, first):
+            if tokens[index].word == "TO" and index + 1 < len(tokens) and tokens[index + 1].kind == "string":
+                yield NamedPath(tokens[index + 1].span, string_value(tokens[index + 1]), written=True)
+    deletes = says(tokens, first, "DELETE")
+    for token in _tables(tokens, pairs, deletes=deletes):
+        if path := string_value(token):
+            yield NamedPath(token.span, path, written=False)
+
+
+@dataclass(slots=True)
+class _Bracket:
+    """An open bracket, or the statement around all of them."""
+
+    function: str
+    """The word before it."""
+    lists: bool
+    """Whether a list of tables goes on in it."""
+
+
+def _tables(tokens: Sequence[Token], pairs: dict[int, int], *, deletes: bool) -> Iterator[Token]:
+    """The strings that stand where a table does, and those that a reader of files is given there."""
+    expected = False
+    around = [_Bracket("", lists=False)]
+    for index, token in enumerate(tokens):
+        word, before = token.word, tokens[index - 1].word if index else ""
+        following = tokens[index + 1].text if index + 1 < len(tokens) else ""
+        if token.kind == "mark":
+            expected = _after_mark(word, before, around, expected)
+        elif token.kind == "string":
+            if expected:
+                yield token
+            expected = False
+        elif before != "." and (_opens(tokens, index, around[-1].function) or (deletes and word == "USING")):
+            around[-1].lists = expected = True
+        elif before != "." and (word == "JOIN" or word in _SHOWS):
+            expected = word == "JOIN" or following != "("
+        elif before != "." and word in _ENDS:
+            around[-1].lists = expected = False
+        elif expected:
+            if following == "(" and identifier(token).lower() in _READERS:
+                yield from _given(tokens, pairs, index + 1)
+            expected = word == "LATERAL" or following in {".", ":"}
+
+
+def _after_mark(mark: str, before: str, around: list[_Bracket], expected: bool) -> bool:
+    """Whether a table stands after a mark, if it was `expected` in the mark's place; brackets come and go."""
+    if mark in OPENERS:
+        around.append(_Bracket(before, lists=expected and mark == "("))
+        return around[-1].lists
+    if mark in CLOSERS:
+        around.pop()
+        return False
+    return around[-1].lists if mark == "," else expected and mark in {".", ":"}
+
+
+def _opens(tokens: Sequence[Token], index: int, function: str) -> bool:
+    """Whether a FROM begins a list of tables."""
+    if tokens[index].word != "FROM" or function in _HAVE_FROM:
+        return False
+    before = tokens[index - 1].word if index else ""
+    return before != "DISTINCT" and not (index > 1 and says(tokens, index - 2, "FOR", "EVENT_TIME"))
+
+
+def _given(tokens: Sequence[Token], pairs: dict[int, int], opener: int) -> Iterator[Token]:
+    """The strings in a function's first argument that are each a path by themselves."""
+    first, stop = opener + 1, pairs[opener]
+    if tokens[first].text == "[":
+        first, stop = first + 1, pairs[first]
+    else:
+        stop = next((index for index in top_level(tokens[:stop], pairs, first) if tokens[index].word == ","), stop)
+    for index in top_level(tokens[:stop], pairs, first):
+        beside = {tokens[index - 1].text, tokens[index + 1].text}
+        if tokens[index].kind == "string" and beside <= {"(", "[", ",", "]", ")"}:
+            yield tokens[index]
