@@ -32,6 +32,7 @@ STATEMENTS = {
     "create table": "CREATE TABLE made AS SELECT range AS a FROM range(5)",
     "replace table": "CREATE OR REPLACE TABLE knows AS SELECT 'p1' AS a, 'p2' AS b, 7::BIGINT AS t",
     "insert": "INSERT INTO person VALUES ('new', 0.5), ('p1', 3)",
+    "new files": "COPY person FROM '${FILES}/*.csv' (FORMAT csv, NEW FILES ONLY)",
     "delete": "DELETE FROM knows WHERE t > 15",
     "update": "UPDATE knows SET t = t + 100 WHERE t < 3",
     "alter": "ALTER TABLE person ADD COLUMN age INTEGER DEFAULT 7",
@@ -68,6 +69,7 @@ EVERY = 1 if os.environ.get("SNAPDB_SOAK") else 3
 def contents(db: Database) -> dict[str, Any]:
     """All that a person can see, row ids too."""
     seen: dict[str, Any] = {"versions": len(db.execute("SHOW VERSIONS").arrow())}
+    seen["loaded"] = db.execute("SELECT path, version FROM snapdb.loaded_files").fetchall()
     for row in db.execute("SHOW TABLES").fetchall():
         seen[row[0]] = db.execute(f'SELECT * FROM "{row[0]}"').fetchall()
     for row in db.execute("SHOW SNAPSHOTS").fetchall():
@@ -84,6 +86,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("shop") / "shop.snapdb"
     with snapdb.connect(path) as db:
         db.script(SHOP)
+    (path.parent / "day.csv").write_text("name,weight\nfrom a file,3\n", encoding="utf-8")
     return path
 
 
@@ -155,7 +158,8 @@ def script(text: str) -> Callable[[Path, Disk | None], None]:
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_crash_leaves_the_old_or_the_new_version(shop: Path, tmp_path: Path, name: str) -> None:
-    assert crash_everywhere(shop, tmp_path / "copy.snapdb", script(STATEMENTS[name])) > 1
+    statement = STATEMENTS[name].replace("${FILES}", str(shop.parent))
+    assert crash_everywhere(shop, tmp_path / "copy.snapdb", script(statement)) > 1
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)

@@ -184,6 +184,7 @@ copy_from = _tree(
     columns=any_columns,
     path=texts,
     options=_some(st.tuples(names, single), 0),
+    new_only=st.booleans(),
     message=messages,
 )
 copy_options = _some(st.tuples(names, single | columns), 0)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from snapdb.catalog.facts_caches import CACHES, cache_rows
 from snapdb.catalog.facts_graphs import ELEMENTS, FEATURES, GRAPHS, element_rows, feature_rows, graph_rows
+from snapdb.catalog.facts_loaded import LOADED, loaded_rows
 from snapdb.catalog.history import tags, versions
 from snapdb.catalog.listing import MOMENT, Fields, listing
 from snapdb.catalog.state import Catalog
@@ -122,6 +123,7 @@ FACTS: Mapping[str, Facts] = {
     "samplers": Facts("a sampler", _SAMPLERS, _samplers),
     "caches": Facts("a cache of a sampler's rows", CACHES, lambda catalog, ledger: cache_rows(catalog, ledger.home)),
     "versions": Facts("a version and a table that it changed", _VERSIONS, _versions),
+    "loaded_files": Facts("a file that COPY … (NEW FILES ONLY) loaded", LOADED, loaded_rows),
     "tags": Facts("a name for a version", _TAGS, _tags),
     "errors": Facts("a code of an error", _ERRORS, _errors),
 }

@@ -15,6 +15,7 @@ from snapdb.storage.changes import (
     DropNames,
     DropTable,
     File,
+    Loaded,
     RemoveRows,
 )
 from snapdb.types import Column, Segment, Table
@@ -25,6 +26,7 @@ __all__ = ["with_changes"]
 def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
     """The catalog after changes that are not committed. New rows follow the table's own, as if they were next."""
     tables = {table.id: table for table in catalog.tables.values()}
+    loaded = list(catalog.loading)
     for change in changes:
         match change:
             case AddTable():
@@ -51,7 +53,10 @@ def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
                 pass  # graphs and snapshots stand outside transactions
             case Allot():
                 pass  # ids are allotted when the transaction commits
-    return replace(catalog, tables={table.name.lower(): table for table in tables.values()})
+            case Loaded():
+                loaded += ((change.table_id, file) for file in change.files)
+    by_name = {table.name.lower(): table for table in tables.values()}
+    return replace(catalog, tables=by_name, loading=tuple(loaded))
 
 
 def _appended(table: Table, columns: tuple[Column, ...], files: Iterable[File]) -> Table:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from snapdb.catalog.tables import damaged, read_tables
 from snapdb.errors import BindError
+from snapdb.storage.changes import LoadedFile
 from snapdb.storage.codec import decode
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
@@ -40,6 +41,8 @@ class Catalog:
     """As are these,"""
     tasks: Mapping[str, Task] = field(default_factory=dict)
     """and these."""
+    loading: tuple[tuple[int, LoadedFile], ...] = ()
+    """Files that an open transaction takes into a table, and the table's id; what was committed is in the ledger."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
     """The tables of versions that were asked for, as they were committed; only the last few asked for are kept."""
 

@@ -173,6 +173,20 @@ STORAGE = (
         _AGAIN,
         unshown=_RACE,
     ),
+    Code(
+        "file-moved",
+        _MOVED,
+        "A file changed or went away while COPY … (NEW FILES ONLY) read it; nothing was loaded.",
+        _AGAIN,
+        unshown=_RACE,
+    ),
+    Code(
+        "file-loaded",
+        _MOVED,
+        "Another process loaded a file meanwhile, with NEW FILES ONLY too; nothing was loaded twice.",
+        _AGAIN,
+        unshown=_RACE,
+    ),
     Code("graph-moved", _MOVED, "A graph was made or dropped meanwhile.", _AGAIN, unshown=_RACE),
     Code("snapshot-moved", _MOVED, "A snapshot was refreshed, replaced or dropped meanwhile.", _AGAIN, unshown=_RACE),
     Code(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from snapdb.errors import InputError, QueryError, SnapdbError
 from snapdb.execute.copied import copied
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.publish import publish
 from snapdb.plan.logical import InsertPlan
-from snapdb.storage.changes import Append, File
+from snapdb.storage.changes import Append, Change, File, Loaded
 from snapdb.storage.segments import write_segment
 from snapdb.types.words import counted
 
@@ -24,10 +25,31 @@ class Insert:
     def run(self, engine: Engine) -> Rows:
         yield from ()
         plan, table = self.plan, self.plan.table
-        files = copied(engine, table.folder, table.name, plan.copies) if plan.copies else (_written(engine, plan),)
+        files = _read(engine, plan)
         rows = sum(file.rows for file in files)
-        change = Append(table.id, table.columns, files)
-        return publish(engine, [change], plan.message, f"{counted(rows, 'row')} added to {table.name}", rows)
+        changes: list[Change] = [Append(table.id, table.columns, files)]
+        did, notes = f"{counted(rows, 'row')} added to {table.name}", ""
+        if (new := plan.new) is not None:
+            changes.append(Loaded(table.id, new.files))
+            did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
+        outcome = publish(engine, changes, plan.message, did, rows)
+        return replace(outcome, message=outcome.message + notes)
+
+
+def _read(engine: Engine, plan: InsertPlan) -> tuple[File, ...]:
+    """The rows as files of the database; none of them when what they were read from was written to meanwhile."""
+    table, made = plan.table, tuple[File, ...]()
+    try:
+        made = copied(engine, table.folder, table.name, plan.copies) if plan.copies else (_written(engine, plan),)
+        if plan.new is not None:
+            plan.new.check_unmoved()
+    except SnapdbError as error:
+        for file in made:
+            engine.home.disk.remove(engine.home.path / file.path)
+        if plan.new is not None and isinstance(error, InputError | QueryError) and error.code != "interrupted":
+            plan.new.check_unmoved()  # then this is why they could not be read
+        raise
+    return made
 
 
 def _written(engine: Engine, plan: InsertPlan) -> File:

@@ -12,7 +12,7 @@ from snapdb.plan.logical import CreateTablePlan, InsertPlan, NothingPlan, Plan
 from snapdb.plan.names import check_new, find_table, named_columns
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
-from snapdb.relational import Session, check_storable, parquet_form, text_literal
+from snapdb.relational import Session, check_storable, files_behind, parquet_form, text_literal
 from snapdb.sql.ast import CreateTable, Insert, Island
 from snapdb.sql.tokens import scan
 from snapdb.sql.travel import bare_ats
@@ -34,7 +34,7 @@ def bind_create_table(statement: CreateTable, context: Context) -> Plan:
         with context.describing(query) as session:
             columns = session.describe(query.text, query.parameters)
             if (path := whole_files(query.text)) is not None:
-                copies = copyable(session, path, columns)
+                copies = copyable(session, files_behind(session, path), columns)
         place = statement.query.span
     else:
         assert statement.definition is not None
@@ -58,9 +58,8 @@ def bind_insert(statement: Insert, context: Context) -> Plan:
         found = session.describe(query.text, query.parameters, around=("SELECT * FROM (", ") AS q"))
         path = whole_files(query.text)
         in_order = [c.name.lower() for c in found] == [c.name.lower() for c in table.columns]
-        copies = (
-            copyable(session, path, table.columns) if path is not None and in_order and not statement.columns else ()
-        )
+        whole = path is not None and in_order and not statement.columns
+        copies = copyable(session, files_behind(session, str(path)), table.columns) if whole else ()
     if len(found) != len(supplied):
         raise BindError(
             f"{table.name} takes {counted(len(supplied), 'column')} here ({', '.join(supplied)}), the query gives "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from snapdb.relational import Session, is_plain, text_literal
+from snapdb.relational import Session, file_literal, is_plain
 from snapdb.sql.tokens import scan, string_value
 from snapdb.types import Column
 
@@ -29,11 +29,10 @@ def whole_files(query: str) -> str | None:
     return path if path.lower().endswith(".parquet") else None
 
 
-def copyable(session: Session, path: str, columns: Sequence[Column]) -> tuple[str, ...]:
-    """The files behind a path or glob when each has just these columns in these types, else none of them."""
+def copyable(session: Session, files: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
+    """The files when each has just these columns in these types, else none of them."""
     if not all(c.nullable and is_plain(c.type) for c in columns):
         return ()
-    files = [str(row[0]) for row in session.rows(f"SELECT file FROM glob({text_literal(path)})")]
     wanted = {c.name.lower(): c.type for c in columns}
     return tuple(files) if files and all(_fits(session, file, wanted) for file in files) else ()
 
@@ -42,5 +41,5 @@ def _fits(session: Session, file: str, wanted: dict[str, str]) -> bool:
     local = Path(file)
     if not local.is_file() or local.stat().st_size < _WORTH:
         return False
-    source = f"read_parquet({text_literal(file)}, hive_partitioning = false)"
+    source = f"read_parquet({file_literal(file)}, hive_partitioning = false)"
     return {c.name.lower(): c.type for c in session.describe(f"FROM {source}")} == wanted

@@ -18,6 +18,7 @@ from snapdb.plan.logical_samples import (
     SamplePlan,
     SeedColumns,
 )
+from snapdb.plan.new_files import NewFiles
 from snapdb.sql.ast_versions import Shown
 from snapdb.types import (
     PINNED,
@@ -114,6 +115,8 @@ class InsertPlan:
     message: str | None
     copies: tuple[str, ...] = ()
     """As in CreateTablePlan."""
+    new: NewFiles | None = None
+    """The files that the query reads, where COPY takes new ones only: they are to be remembered."""
 
 
 @dataclass(frozen=True, slots=True)

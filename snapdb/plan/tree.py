@@ -50,7 +50,11 @@ def _create_table(plan: logical.CreateTablePlan) -> Words:
 
 
 def _insert(plan: logical.InsertPlan) -> Words:
-    return Words("Insert", f"into {plan.table.name} ({', '.join(plan.supplied)})", (_source(plan.query, plan.copies),))
+    detail = f"into {plan.table.name} ({', '.join(plan.supplied)})"
+    if (new := plan.new) is None:
+        return Words("Insert", detail, (_source(plan.query, plan.copies),))
+    how = "CopyFiles" if plan.copies else "ReadFiles"
+    return Words("Insert", detail + new.notes(), (Words(how, f"new ones: {', '.join(new.names)}"),))
 
 
 def _source(asked: Asked, copies: tuple[str, ...]) -> Words:

@@ -45,6 +45,8 @@ class CopyFrom(Statement):
     path_span: Span = field(compare=False)
     options: tuple[tuple[Name, str | bool | int | float], ...]
     """FORMAT, HEADER, DELIMITER, … as written; a bare option is True."""
+    new_only: bool
+    """NEW FILES ONLY stands among them."""
     message: str | None
 
 

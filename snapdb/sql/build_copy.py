@@ -44,10 +44,15 @@ def build_copy(tree: Tree, place: Place, read: Read) -> Statement:
     (statement,) = trees(tree)
     *what, path = leaves(statement)
     options = first_tree(statement, "options")
-    said = () if options is None else tuple(_option(option) for option in trees(options))
+    given = () if options is None else tuple(trees(options))
+    new_only = next((found for option in given if (found := first_tree(option, "new_files")) is not None), None)
+    said = tuple(_option(option) for option in given if leaves(option))
+    if new_only is not None and statement.data != "copy_from":
+        raise ParseError("NEW FILES ONLY is about files that are read: COPY … FROM 'days/*.parquet' (NEW FILES ONLY); "
+                         "leave it out", span=span_of(new_only), code="bad-option")  # fmt: skip
     match statement.data:
         case "copy_from":
-            return _from(statement, place, said)
+            return _from(statement, place, said, new_only=new_only is not None)
         case "copy_to":
             return _to(statement, place, what, path, said)
         case "copy_snapshot":
@@ -58,7 +63,7 @@ def build_copy(tree: Tree, place: Place, read: Read) -> Statement:
             return CopySampleTo(*place, sample, string(path), span_of(path), said)
 
 
-def _from(tree: Tree, place: Place, options: tuple[CopyOption, ...]) -> CopyFrom:
+def _from(tree: Tree, place: Place, options: tuple[CopyOption, ...], *, new_only: bool) -> CopyFrom:
     table, path = leaves(tree)
     return CopyFrom(
         *place,
@@ -67,6 +72,7 @@ def _from(tree: Tree, place: Place, options: tuple[CopyOption, ...]) -> CopyFrom
         path=string(path),
         path_span=span_of(path),
         options=tuple((label, _single(label, value)) for label, value in options),
+        new_only=new_only,
         message=message(tree),
     )
 

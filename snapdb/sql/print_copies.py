@@ -14,7 +14,8 @@ __all__ = ["print_copy_from", "print_copy_sample_to", "print_copy_snapshot_to", 
 def print_copy_from(tree: CopyFrom) -> str:
     """COPY … FROM."""
     table = clauses(name(tree.table), bool(tree.columns) and listed(tree.columns))
-    return statement(f"COPY {table}", f"FROM {string(tree.path)}", _options(tree.options), message(tree.message))
+    options = _options(tree.options, new_only=tree.new_only)
+    return statement(f"COPY {table}", f"FROM {string(tree.path)}", options, message(tree.message))
 
 
 def print_copy_to(tree: CopyTo) -> str:
@@ -39,8 +40,9 @@ def print_copy_sample_to(tree: CopySampleTo) -> str:
     return statement(f"COPY ({sample})", f"TO {string(tree.path)}", _options(tree.options))
 
 
-def _options(options: Sequence[CopyOption]) -> str | None:
-    return f"({', '.join(map(_option, options))})" if options else None
+def _options(options: Sequence[CopyOption], *, new_only: bool = False) -> str | None:
+    said = [*map(_option, options), *(["NEW FILES ONLY"] if new_only else [])]
+    return f"({', '.join(said)})" if said else None
 
 
 def _option(option: CopyOption) -> str:

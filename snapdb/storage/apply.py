@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapdb.errors import BindError, CommitConflict
-from snapdb.storage.changes import AddTable, Allot, AlterTable, Append, Change, DropNames, DropTable, File, RemoveRows
+from snapdb.storage.changes import (
+    AddTable,
+    Allot,
+    AlterTable,
+    Append,
+    Change,
+    DropNames,
+    DropTable,
+    File,
+    Loaded,
+    RemoveRows,
+)
 from snapdb.storage.names import check_unused, drop_names
 from snapdb.storage.shapes import encode_columns
 from snapdb.types import Column
@@ -66,6 +77,8 @@ class Applying:
                 drop_names(self.connection, change)
             case Allot():
                 self._allot(change)
+            case Loaded():
+                self._remember(change)
 
     def _add_table(self, change: AddTable) -> None:
         if change.replaces is not None:
@@ -112,6 +125,18 @@ class Applying:
         )
         facts = {"change": "ids", "map": change.map_id, **_facts(file), "first": first}
         self.facts.append({**facts, "merged": list(change.merged)})
+
+    def _remember(self, change: Loaded) -> None:
+        """That files are in a table. It stays when the table is dropped, which harms nobody: no other gets its id."""
+        table = self._live(change.table_id)
+        for path, bytes_, modified in (told := [[f.path, f.bytes, f.modified] for f in change.files]):
+            query = "SELECT version FROM loaded WHERE table_id = ? AND path = ?"
+            if (found := self.connection.execute(query, (table, path)).fetchone()) is not None:
+                raise CommitConflict(f"{path} was loaded meanwhile, by version {found['version']}; run the statement "
+                                     "again, which leaves it out", code="file-loaded")  # fmt: skip
+            row = (table, path, bytes_, modified, self.version)
+            self.connection.execute("INSERT INTO loaded VALUES (?, ?, ?, ?, ?)", row)
+        self.facts.append({"change": "loaded", "table": table, "files": told})
 
     def _live(self, table_id: int) -> int:
         """The id of a table that is there."""

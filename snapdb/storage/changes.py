@@ -15,6 +15,8 @@ __all__ = [
     "DropNames",
     "DropTable",
     "File",
+    "Loaded",
+    "LoadedFile",
     "RemoveRows",
     "files_of",
 ]
@@ -114,7 +116,26 @@ class Allot:
     """The map's last files, too small to keep apart."""
 
 
-Change = AddTable | Append | RemoveRows | AlterTable | DropTable | DropNames | Allot
+@dataclass(frozen=True, slots=True)
+class LoadedFile:
+    """A file of the user's, as it was when its rows were taken into a table."""
+
+    path: str
+    """Absolute, no part of it a link."""
+    bytes: int
+    modified: int
+    """Nanoseconds since 1970 UTC, as the file system says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The rows that the same commit appends are those of these files; requires that none was loaded before."""
+
+    table_id: int
+    files: tuple[LoadedFile, ...]
+
+
+Change = AddTable | Append | RemoveRows | AlterTable | DropTable | DropNames | Allot | Loaded
 
 
 def files_of(change: Change) -> tuple[File, ...]:
@@ -126,5 +147,5 @@ def files_of(change: Change) -> tuple[File, ...]:
             return (change.file,)
         case Allot():
             return () if change.file is None else (change.file,)
-        case AlterTable() | DropTable() | DropNames():
+        case AlterTable() | DropTable() | DropNames() | Loaded():
             return ()

@@ -24,7 +24,7 @@ def check_catalog(contents: Contents) -> Iterator[Problem]:
     except _MISREAD as error:
         yield in_catalog(f"the facts of its versions contradict each other: {error}")._replace(kind="chain")
     else:
-        for look in (_tables, _shapes, _files, _sums):
+        for look in (_tables, _shapes, _files, _sums, _loaded):
             yield from map(in_catalog, look(contents, told))
 
 
@@ -79,6 +79,11 @@ def _sums(contents: Contents, told: Told) -> Iterator[str]:
     for version, table, kind in sorted(turns ^ told.turns, key=str):
         state = "is told by the versions only" if (version, table, kind) in told.turns else "is told by no version"
         yield f"{kind} of table {table} in version {version} {state}"
+
+
+def _loaded(contents: Contents, told: Told) -> Iterator[str]:
+    found = {(r["table_id"], r["path"]): (r["bytes"], r["modified"], r["version"]) for r in contents["loaded"]}
+    yield from _differences("what (table, file) was loaded:", found, told.loaded)
 
 
 def _differences(what: str, found: Mapping[Any, Any], told: Mapping[Any, Any]) -> Iterator[str]:

@@ -29,6 +29,7 @@ _TABLES = {
     "samplers": "id",
     "caches": "id",
     "garbage": "path",
+    "loaded": "table_id, path",
 }
 """Table of the catalog → its order."""
 

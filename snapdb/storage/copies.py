@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from snapdb.errors import DatabaseError, InputError
-from snapdb.relational import Session, text_literal
+from snapdb.relational import Session, file_literal
 from snapdb.storage.changes import File
 from snapdb.storage.disk import fresh_name
 from snapdb.storage.home import Home
@@ -58,7 +58,7 @@ def copy_segment(home: Home, session: Session, folder: str, source: str, report:
 
 def _rows(session: Session, source: str) -> int:
     """How many rows the file holds; InputError when a part that its footer names lies beyond its end."""
-    name = text_literal(source)
+    name = file_literal(source)
     (rows,) = session.rows(f"SELECT num_rows FROM parquet_file_metadata({name})")[0]
     (end,) = session.rows(
         "SELECT coalesce(max(coalesce(nullif(dictionary_page_offset, 0), data_page_offset) + total_compressed_size), 0)"

@@ -41,6 +41,8 @@ class Told:
     """(version, table) → [rows added, rows removed], where one is not 0."""
     turns: set[tuple[int, int, str]] = field(default_factory=set)
     """(version, table, 'create' | 'alter' | 'drop')."""
+    loaded: dict[tuple[int, str], tuple[int, int, int]] = field(default_factory=dict)
+    """(table, path of a file that was loaded into it) → (bytes, modified, version)."""
 
     def commit(self, version: int, change: dict[str, Any]) -> None:
         """Take in one change of a version."""
@@ -63,6 +65,9 @@ class Told:
                 for path in change["merged"]:  # the first file of a map is told by no fact
                     self.files.pop(path, None)
                 self._file(change["map"], "ids", change, None, None)
+            case "loaded":
+                for path, bytes_, modified in change["files"]:
+                    self.loaded[change["table"], path] = (bytes_, modified, version)
             case other:
                 raise ValueError(f"a change of a kind that this snapdb does not know: {other!r}")
 
