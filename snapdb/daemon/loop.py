@@ -1,0 +1,247 @@
+"""The leader's loop: what came due is settled and handed to lanes, what ended is recorded."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Protocol
+
+from snapdb.daemon.board import Board, look
+from snapdb.daemon.claims import again, claim, resume
+from snapdb.daemon.clock import Clock
+from snapdb.daemon.ends import Died, Finished, tell_end
+from snapdb.daemon.log import Log, iso
+from snapdb.daemon.pace import Pace
+from snapdb.daemon.placing import placed
+from snapdb.errors import CommitConflict, SnapdbError
+from snapdb.execute.run_ends import Ended, record, settle_abandoned
+from snapdb.schedule import after_a_jump, next_firing
+from snapdb.storage.home import Home
+from snapdb.storage.ledger import Ledger
+from snapdb.types import Run, Task
+
+__all__ = ["Lanes", "Loop"]
+
+_SECOND = 1_000_000
+_RETRY_AT_MOST = 61 * _SECOND
+"""No attempt waits for longer; one that would does because the clock was set back."""
+_TOLD = 5
+"""So many firings that were missed at once are told in lines of their own."""
+_MOST = 30.0
+"""Seconds between attempts to write what the disk refused."""
+
+Key = tuple[int, int, int]
+
+
+class Lanes(Protocol):
+    """Where runs go on, beside the loop."""
+
+    def free(self) -> int:
+        """How many more runs can begin at once."""
+
+    def start(self, task: Task, run: Run) -> None:
+        """Let a run go on that is on record as running."""
+
+    def ended(self) -> list[Finished | Died]:
+        """What has ended since the last time."""
+
+
+class Loop:
+    """One term of a leader. `step` does what there is to do; between two steps nothing happens."""
+
+    def __init__(
+        self, home: Home, ledger: Ledger, lanes: Lanes, clock: Clock, pace: Pace, log: Log, holder: str
+    ) -> None:
+        self._home, self._ledger, self._lanes = home, ledger, lanes
+        self._clock, self._pace, self._log, self._holder = clock, pace, log, holder
+        self._awake_since = clock.now()
+        self._last = (clock.now(), clock.monotonic())
+        self._expected = clock.monotonic()
+        self._board: Board | None = None
+        self._going: dict[Key, tuple[Task, Run]] = {}
+        self._ends: list[Finished | Died] = []
+        self._looked: float | None = None
+        self._next: dict[int, tuple[Task, int, int | None]] = {}
+        self._trouble: str | None = None
+        self._troubled = 0.0
+        self._patience = 0.0
+
+    def step(self) -> float:
+        """Do what is due; the seconds until there may be more to do.
+
+        Raises:
+            CommitConflict: another daemon leads (code leader-lost).
+            DatabaseError: the database is gone (code database-gone).
+        """
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        self._notice_gaps(now, monotonic)
+        try:
+            self.collect()
+            wait = self._fire(now, monotonic)
+            self._over(monotonic)
+        except CommitConflict as moved:
+            if moved.code == "leader-lost":
+                raise
+            self._patience = min(max(0.02, 2 * self._patience), self._pace.poll)
+            wait = self._patience
+        except (SnapdbError, OSError, sqlite3.Error) as error:
+            if isinstance(error, SnapdbError) and error.code == "database-gone":
+                raise
+            wait = self._wait_out(error, monotonic)
+        self._last, self._expected = (now, monotonic), self._clock.monotonic() + wait
+        return wait
+
+    def busy(self) -> bool:
+        """Whether a run goes on, or its end is not on record yet."""
+        return bool(self._going)
+
+    def collect(self) -> list[Ended]:
+        """Record the ends that no worker could record, and tell of all; those that are told.
+
+        Raises:
+            SnapdbError: the catalog cannot be written at the moment; what is left is recorded another time.
+        """
+        self._ends += self._lanes.ended()
+        told, held = [], []
+        while self._ends:
+            ended = self._recorded(self._ends[0])
+            end = self._ends.pop(0)
+            if ended is None:
+                held.append(end)
+                continue
+            del self._going[_key(ended.run)]
+            tell_end(self._log, ended)
+            told.append(ended)
+        self._ends = held
+        return told
+
+    def _recorded(self, end: Finished | Died) -> Ended | None:
+        """How a run of ours ended, on record now; None: something of its process still holds its lock."""
+        task, run = self._going[_key(end.run)]
+        if isinstance(end, Finished):
+            return end.ended if end.ended.recorded else record(self._ledger, task, end.ended)
+        now = self._clock.now()
+        return settle_abandoned(self._home, self._ledger, task, run, now, error=end.how, state=end.state)
+
+    def _fire(self, now: int, monotonic: float) -> float:
+        """Begin what is due; the seconds until more is."""
+        board = self._board = look(self._ledger, self._board)
+        if self._looked is None or monotonic - self._looked >= self._pace.look:
+            self._looked = monotonic
+            if self._settle(board, now):
+                board = self._board = look(self._ledger, board)
+        busy = {run.task: "waits to be tried again" for run in board.waiting}
+        busy |= {run.task: "still went" for run in (*board.running, *(run for _, run in self._going.values()))}
+        soonest = self._retry(board, busy, now)
+        active = [task for task in board.tasks.values() if not task.suspended]
+        self._next = {task.id: self._next_of(board, task) for task in active}
+        for task in sorted(active, key=lambda task: self._next[task.id][2] or 0):
+            due = self._next[task.id][2]
+            cursor = board.considered[task.id]
+            if cursor > now:
+                self._after_a_jump(task, cursor, now)
+            if due is not None and due <= now:
+                due = self._place(task, cursor, busy.get(task.id), now)
+            if due is not None:
+                soonest = min(soonest, due)
+        return max(0.0, min(self._pace.poll, (soonest - self._clock.now()) / _SECOND))
+
+    def _place(self, task: Task, cursor: int, busy: str | None, now: int) -> int | None:
+        """Settle what can be settled of firings that are due; when there is more, but at the end of a run."""
+        wish = placed(task, cursor, self._awake_since, now, busy, self._lanes.free() > 0)
+        if wish is None:
+            return None
+        run = claim(self._ledger, self._holder, wish, now)
+        if run is not None:
+            self._start(task, run)
+        self._tell_missed(task, wish.missed)
+        return next_firing(task.schedule, wish.considered)
+
+    def _retry(self, board: Board, busy: dict[int, str], now: int) -> float:
+        """Make the attempts that are due; when the next one is."""
+        soonest = float("inf")
+        for failed in board.waiting:
+            task = board.tasks.get(failed.task)
+            if task is None or task.suspended or busy[failed.task] == "still went" or failed.retry is None:
+                continue
+            if now < failed.retry <= now + _RETRY_AT_MOST:
+                soonest = min(soonest, failed.retry)
+            elif self._lanes.free():
+                self._start(task, again(self._ledger, self._holder, task, failed, now))
+                busy[task.id] = "still went"
+        return soonest
+
+    def _start(self, task: Task, run: Run) -> None:
+        self._going[_key(run)] = (task, run)
+        late = max(0.0, (self._clock.now() - run.scheduled) / _SECOND)
+        at = iso(run.scheduled)
+        self._log.info("run.start", task=task.name, run=run.run, attempt=run.attempt, scheduled=at, late=late)
+        self._lanes.start(task, run)
+
+    def _settle(self, board: Board, now: int) -> bool:
+        """Record the ends of runs whose processes are gone: another daemon's, and those by hand; whether any was."""
+        settled = False
+        for run in board.running:
+            if _key(run) not in self._going:
+                ended = settle_abandoned(self._home, self._ledger, board.tasks.get(run.task), run, now)
+                if ended is not None:
+                    tell_end(self._log, ended)
+                    settled = True
+        return settled
+
+    def _next_of(self, board: Board, task: Task) -> tuple[Task, int, int | None]:
+        """The task's first firing that is not settled, which is worked out again only where it may be another."""
+        cursor, known = board.considered[task.id], self._next.get(task.id)
+        if known is not None and known[:2] == (task, cursor):
+            return known
+        return task, cursor, next_firing(task.schedule, cursor)
+
+    def _after_a_jump(self, task: Task, cursor: int, now: int) -> None:
+        resumed = after_a_jump(task.schedule, cursor, now)
+        if resumed.considered != cursor:
+            resume(self._ledger, self._holder, task, resumed.anchor, resumed.considered)
+            raise CommitConflict(f"task {task.name} moved: the clock was set back", code="task-moved")
+
+    def _tell_missed(self, task: Task, missed: tuple[tuple[int, str], ...]) -> None:
+        if len(missed) > _TOLD:
+            first, last, why = missed[0][0], missed[-1][0], missed[-1][1]
+            self._log.warn(
+                "run.missed", task=task.name, scheduled=iso(first), last=iso(last), count=len(missed), why=why
+            )
+            return
+        for moment, why in missed:
+            self._log.warn("run.missed", task=task.name, scheduled=iso(moment), why=why)
+
+    def _notice_gaps(self, now: int, monotonic: float) -> None:
+        """Nobody led while the machine or this process was suspended, nor in time that the clock left out."""
+        moved = (now - self._last[0]) / _SECOND - (monotonic - self._last[1])
+        late = monotonic - self._expected
+        if abs(moved) > self._pace.gap:
+            why = "the clock was set back" if moved < 0 else "the clock was set, or the machine was suspended"
+            self._log.warn("clock.jump", seconds=moved, why=why)
+            self._awake_since = now
+        elif late > self._pace.gap:
+            self._log.warn("clock.jump", seconds=late, why="the daemon was suspended, or waited for the catalog")
+            self._awake_since = now
+        elif self._trouble is not None and monotonic - self._troubled > self._pace.gap:
+            self._awake_since = now
+        self._awake_since = min(self._awake_since, now)
+
+    def _wait_out(self, error: Exception, monotonic: float) -> float:
+        """What the disk refuses now is done later: firings stay due, and ends stay known, until they are on record."""
+        if self._trouble is None:
+            self._troubled, self._patience = monotonic, 0.0
+        if self._trouble != str(error):
+            self._trouble = str(error)
+            self._log.error("error", error=self._trouble, code=getattr(error, "code", None))
+        self._patience = min(max(1.0, 2 * self._patience), _MOST)
+        return self._patience
+
+    def _over(self, monotonic: float) -> None:
+        self._patience = 0.0
+        if self._trouble is not None:
+            self._trouble = None
+            self._log.info("error.over", seconds=monotonic - self._troubled)
+
+
+def _key(run: Run) -> Key:
+    return run.task, run.run, run.attempt

@@ -1,0 +1,102 @@
+"""A process that performs runs for the daemon: `python -m snapdb.daemon.worker DB PARENT`.
+
+It hears of runs on its stdin and tells of their ends on its stdout (`messages`). It ends at once, whatever it is doing,
+when the daemon does: what it did by then is on record, and what it had not done left nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from snapdb.daemon.messages import decode_run, encode_end
+from snapdb.database import Database
+from snapdb.execute.perform import perform
+from snapdb.execute.stopping import Stop
+from snapdb.storage.commit import now as clock
+from snapdb.storage.disk import Disk
+from snapdb.storage.home import open_home
+from snapdb.storage.ledger import Ledger
+from snapdb.types import Run, Task
+
+__all__ = ["work"]
+
+_ORPHANED = 70
+_PR_SET_PDEATHSIG = 1
+
+Jobs = queue.SimpleQueue[tuple[Task, Run, Stop] | None]
+
+
+def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
+    """Perform runs until the daemon says that it is enough.
+
+    Args:
+        parent: The daemon's process.
+        now: Microseconds since 1970 UTC.
+    """
+    # The daemon decides what signals mean for runs; those that reach its whole group are not for us.
+    for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ignored, signal.SIG_IGN)
+    _die_with(parent)
+    heard, told = _pipes()
+    jobs: Jobs = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(heard, jobs), name="snapdb-ear", daemon=True).start()
+    home = open_home(path, read_only=False)
+    ledger = Ledger(home)
+
+    def opened(folders: Sequence[str], disk: Disk) -> Database:
+        return Database(path, folders=folders, disk=disk)
+
+    while (job := jobs.get()) is not None:
+        told.write(encode_end(perform(opened, home, ledger, *job, now=now)))
+        told.flush()
+        del job
+        gc.collect()
+    ledger.close()
+
+
+def _die_with(parent: int) -> None:
+    """End when the daemon does: its end closes our stdin too, yet a run might keep the thread that reads it waiting."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(_ORPHANED)
+
+
+def _pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Stdin and stdout for ourselves alone: whoever else reads finds nothing; what else is written is a complaint."""
+    heard, told = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return heard, told
+
+
+def _listen(heard: BinaryIO, jobs: Jobs) -> None:
+    current = Stop()
+    for line in heard:
+        message = json.loads(line)
+        match message["do"]:
+            case "run":
+                current = Stop()
+                jobs.put((*decode_run(message), current))
+            case "stop":
+                current.request(message["why"])
+            case _:
+                jobs.put(None)
+                return
+    os._exit(_ORPHANED)
+
+
+if __name__ == "__main__":
+    work(Path(sys.argv[1]), int(sys.argv[2]))

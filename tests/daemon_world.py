@@ -1,0 +1,182 @@
+"""A daemon's loop in a world of its own: a clock that moves when told to, and runs that take as long as they say."""
+
+from __future__ import annotations
+
+import io
+import math
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from snapdb.daemon.clock import Clock
+from snapdb.daemon.ends import Died, Finished
+from snapdb.daemon.log import Log
+from snapdb.daemon.loop import Loop
+from snapdb.daemon.pace import Pace
+from snapdb.execute.run_ends import Ended, EndState
+from snapdb.storage.disk import Disk
+from snapdb.storage.home import open_home
+from snapdb.storage.leader import Leader, campaign, leader_of
+from snapdb.storage.ledger import Ledger
+from snapdb.storage.run_rows import runs
+from snapdb.storage.task_rows import put_task
+from snapdb.types import Period, Run, Schedule, Task
+
+SECOND = 1_000_000
+MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
+
+Fate = Callable[[Task, Run], tuple[float, EndState]]
+"""How many seconds a run takes, and how it ends."""
+
+
+def at_once(task: Task, run: Run) -> tuple[float, EndState]:
+    return 0.5, "ok"
+
+
+class StandingClock(Clock):
+    """Moves only when it is told to."""
+
+    def __init__(self, now: int) -> None:
+        self.wall, self.steady = now, 0
+
+    def now(self) -> int:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.steady / SECOND
+
+    def wait(self, seconds: float) -> None:
+        self.go(math.ceil(seconds * SECOND))
+
+    def wake(self) -> None:
+        pass
+
+    def pause(self, stopped: threading.Event, seconds: float) -> bool:
+        raise AssertionError("nothing waits here")
+
+    def go(self, microseconds: int) -> None:
+        """Time goes by."""
+        self.wall += microseconds
+        self.steady += microseconds
+
+
+class SimulatedLanes:
+    """Runs that end when their time has come; nothing is done in them."""
+
+    def __init__(self, clock: StandingClock, jobs: int, fate: Fate) -> None:
+        self._clock, self._jobs, self._fate = clock, jobs, fate
+        self.going: list[tuple[int, Run, EndState]] = []
+        self.began: list[Run] = []
+
+    def free(self) -> int:
+        return self._jobs - len(self.going)
+
+    def start(self, task: Task, run: Run) -> None:
+        assert self.free() > 0
+        assert run.task not in {other.task for _, other, _ in self.going}, "two runs of one task at once"
+        seconds, state = self._fate(task, run)
+        self.going.append((self._clock.steady + int(seconds * SECOND), run, state))
+        self.began.append(run)
+
+    def ended(self) -> list[Finished | Died]:
+        over = [one for one in self.going if one[0] <= self._clock.steady]
+        self.going = [one for one in self.going if one[0] > self._clock.steady]
+        return [Finished(Ended(run, state, self._clock.now())) for _, run, state in over]
+
+    def soonest(self) -> float:
+        """Seconds until the next run ends."""
+        return min(((end - self._clock.steady) / SECOND for end, *_ in self.going), default=math.inf)
+
+
+class RefusingDisk(Disk):
+    """A disk that is full while it says so."""
+
+    full = False
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        if self.full:
+            raise sqlite3.OperationalError("database or disk is full")
+        super().commit(connection)
+
+
+@dataclass
+class World:
+    """A database with tasks, and the daemon that leads it."""
+
+    path: Path
+    now: int
+    jobs: int = 4
+    fate: Fate = at_once
+    poll: float = math.inf
+    clock: StandingClock = field(init=False)
+    lanes: SimulatedLanes = field(init=False)
+    loop: Loop = field(init=False)
+    said: io.StringIO = field(default_factory=io.StringIO)
+
+    def __post_init__(self) -> None:
+        self.disk = RefusingDisk()
+        self.home = open_home(self.path, read_only=False, disk=self.disk)
+        self.ledger = Ledger(self.home)
+        with self.ledger.reading() as connection:
+            pass
+        connection.execute("PRAGMA synchronous = OFF")
+        self.clock = StandingClock(self.now)
+        self.terms = 0
+        self.take_over()
+
+    def take_over(self) -> None:
+        """Another daemon leads from now on; what ran under the one before is dead."""
+        self.terms += 1
+        holder = f"daemon {self.terms}"
+        assert campaign(self.ledger, Leader(holder, 0, "here", 1, self.clock.now()), leader_of(self.ledger))
+        self.lanes = SimulatedLanes(self.clock, self.jobs, self._fate)
+        log = Log(self.said, "text", self.clock)
+        pace = Pace(poll=self.poll)
+        self.loop = Loop(self.home, self.ledger, self.lanes, self.clock, pace, log, holder)
+
+    def _fate(self, task: Task, run: Run) -> tuple[float, EndState]:
+        return self.fate(task, run)
+
+    def task(self, name: str, cron: str | int, zone: str = "UTC", **options: Any) -> Task:
+        """A task by a cron line, or every so many microseconds, made now."""
+        now = self.clock.now()
+        steps = isinstance(cron, int)
+        schedule = Schedule(
+            str(cron), None if steps else str(cron), zone, Period(0, 0, int(cron)) if steps else None, now
+        )
+        task = Task(
+            id=0, name=name, schedule=schedule, condition=None, body="SELECT 1", folder="/", timeout=None, retries=0,
+            overlap="skip", catch_up="none", suspended=False, created=now, author="me",
+        )  # fmt: skip
+        with self.ledger.writing() as connection:
+            return put_task(connection, replace(task, **options), None)
+
+    def until(self, moment: int) -> None:
+        """Lead up to a moment of the wall's clock."""
+        idle = 0
+        while self.clock.now() < moment:
+            wait = min(self.loop.step(), self.lanes.soonest(), (moment - self.clock.now()) / SECOND)
+            idle = idle + 1 if wait <= 0 else 0
+            assert idle < 1000, "the loop turns without an end"
+            self.clock.wait(wait)
+
+    def for_(self, microseconds: int) -> None:
+        """Lead for a while."""
+        self.until(self.clock.now() + microseconds)
+
+    def runs(self, task: Task | None = None) -> list[Run]:
+        """All rows, or those of a task."""
+        with self.ledger.reading() as connection:
+            return list(runs(connection, task=None if task is None else task.id))
+
+    def states(self, task: Task) -> dict[int, str]:
+        """How the last attempt for each firing of a task ended, by its moment; no firing has two runs."""
+        found: dict[int, tuple[int, str]] = {}
+        for run in self.runs(task):
+            if run.cause == "schedule":
+                assert run.scheduled not in found or found[run.scheduled][0] == run.run, "a firing ran twice"
+                found[run.scheduled] = (run.run, run.state)
+        return {moment: state for moment, (_, state) in found.items()}
