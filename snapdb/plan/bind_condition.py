@@ -29,7 +29,7 @@ def check_condition(condition: Island, relational: Relational) -> None:
         plain = rewrite(sample.text, [*_ours(sample.text)])
         edits = (plain, sample)
         with relational.session() as session:
-            session.check_syntax("SELECT (", plain.text, "\n)")
+            session.check_syntax("SELECT (", plain.text, ")")
     except SnapdbError as error:
         if error.span is not None:
             error.span = _placed(error.span, edits, condition.span.start)
