@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,24 @@ def test_other_tags_and_people_tell_a_hidden_tag_better_than_popularity(data: Pa
     figures = example("askubuntu_tags")(["--data", str(data), *arguments])
     assert figures["violations"] == 0
     assert figures["mrr"] >= 1.4 * figures["popular: mrr"]
+
+
+def followed(*arguments: str) -> dict[str, float]:
+    """What a trainer that follows a growing graph came to."""
+    figures: dict[str, Any] = example("follow")(["--publications", "2", *arguments])
+    assert len(set(figures["versions"])) == 2
+    assert figures["versions"] == sorted(figures["versions"])
+    assert figures["edges"] == sorted(set(figures["edges"]))
+    return figures
+
+
+def test_a_trainer_follows_a_graph_that_grows() -> None:
+    assert followed("--by-hand")["accuracy"] > 0.5
+
+
+@pytest.mark.skipif(not os.environ.get("SNAPDB_SOAK"), reason="waits for a daemon's clock")
+def test_a_trainer_follows_what_a_daemon_publishes() -> None:
+    assert followed()["accuracy"] > 0.5
 
 
 @pytest.mark.parametrize(

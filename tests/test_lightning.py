@@ -248,6 +248,32 @@ def test_batches_move_to_a_device_as_the_trainer_moves_them(town: Path) -> None:
     data.teardown()
 
 
+class Publishing(Model):
+    """A model while whose epochs the snapshot moves."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+    def on_train_epoch_end(self) -> None:
+        first = 1000 + 100 * self.current_epoch
+        with snapdb.connect(self.path) as db:
+            db.script(f"""
+                INSERT INTO person SELECT {first} + range, 1, [1, 1], 1 FROM range(20);
+                INSERT INTO met SELECT {first} + range % 20, range FROM range(60);
+                REFRESH SNAPSHOT now""")
+
+
+def test_loaders_that_are_asked_for_anew_follow_the_snapshot(tmp_path: Path) -> None:
+    with snapdb.connect(tmp_path / "town.snapdb") as db:
+        db.script(TOWN)
+    model = Publishing(tmp_path / "town.snapdb")
+    anew = trainer(tmp_path, max_epochs=3, reload_dataloaders_every_n_epochs=1)
+    anew.fit(model, datamodule=SnapDataModule(model.path, "train", threads=1))
+    seeds = [[len(ids) for epoch, _, ids, _ in model.seen["train"] if epoch == at] for at in range(3)]
+    assert [(sum(sizes), len(sizes)) for sizes in seeds] == [(100, 7), (120, 8), (140, 9)]
+
+
 def test_a_machine_without_lightning_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("lightning.pytorch", "pytorch_lightning"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -114,14 +114,16 @@ class _Look:
         if sampler is not None:
             found = catalog.samplers.get(sampler.name.lower())
             if found is None:
-                return self._gone(f"sampler {sampler.name}")
+                self._tell_gone(f"sampler {sampler.name}")
+                return None
             sampler, name = found, found.snapshot
         snapshot = catalog.snapshots.get(name.lower())
         if snapshot is None:
-            return self._gone(f"snapshot {name}")
+            self._tell_gone(f"snapshot {name}")
+            return None
         return _Mark(published(snapshot), None if sampler is None else (sampler.text, sampler.generation))
 
-    def _gone(self, what: str) -> None:
+    def _tell_gone(self, what: str) -> None:
         was = self._mark.published
         warnings.warn(
             f"{what} was dropped: the stream goes on with {was.name} at version {was.version}, whose files stay until "
