@@ -12,7 +12,7 @@ from snapdb.sql.task_body import statements_of
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import RunLock, end_run, find_run, forget_run
-from snapdb.storage.task_rows import read_tasks
+from snapdb.storage.task_rows import REPLACED, read_tasks
 from snapdb.types import Run, Task
 
 __all__ = ["EndState", "Ended", "record", "retry_delay", "settle", "settle_abandoned"]
@@ -118,14 +118,13 @@ def settle(
     state: Literal["failed", "timeout"] = "failed",
 ) -> Ended:
     """The same for who holds the lock of the task's runs."""
-    if task is not None and run.started is not None and task.created > run.started:
-        task = None  # what ran then was the task that this one replaced
     with ledger.reading() as connection:
         found = find_run(connection, run)
         rows, size = _brought(connection, () if found is None else found.published)
     if found is None or found.state != "running":
         return Ended(run, "lost", now, error="another process has said how it ended")
-    total = None if task is None else statements_of(task.body)
+    replaced = REPLACED in found.log.splitlines()
+    total = None if task is None or replaced else statements_of(task.body)
     if total is not None and found.step >= total:
         log = f"{found.log}{error or 'its process ended'} when all was done, before it had said so\n"
         return record(ledger, task, Ended(found, "ok", now, rows, size, log=log))
@@ -133,7 +132,7 @@ def settle(
     if total == 1:
         number = "its statement"
     said = f"{error or 'its process ended'} before {number} was done; what was under way left nothing"
-    return record(ledger, task, Ended(found, state, now, rows, size, said, found.log))
+    return record(ledger, None if replaced else task, Ended(found, state, now, rows, size, said, found.log))
 
 
 def _brought(connection: sqlite3.Connection, versions: Sequence[int]) -> tuple[int, int]:

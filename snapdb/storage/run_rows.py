@@ -45,13 +45,15 @@ def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: in
     Raises:
         CommitConflict: somebody else has begun it, or it waits no longer.
     """
+    # What is done stands in the row: the run that is given may have been read before.
     waited = connection.execute(
-        "UPDATE runs SET retry = NULL WHERE task = ? AND run = ? AND attempt = ? AND retry IS NOT NULL", _key(run)
-    )
-    if not waited.rowcount:
+        "UPDATE runs SET retry = NULL WHERE task = ? AND run = ? AND attempt = ? AND retry IS NOT NULL RETURNING step",
+        _key(run),
+    ).fetchone()
+    if waited is None:
         raise _lost(run)
     row = (run.task, run.name, run.run, run.attempt + 1, run.cause, "running", holder, run.scheduled, started, None,
-           run.version, run.step, "[]", None, 0, 0, None, "")  # fmt: skip
+           run.version, waited["step"], "[]", None, 0, 0, None, "")  # fmt: skip
     return _inserted(connection, row)
 
 

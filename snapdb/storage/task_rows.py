@@ -6,10 +6,13 @@ import sqlite3
 from dataclasses import replace
 
 from snapdb.errors import CommitConflict
-from snapdb.storage.codec import decode, encode
+from snapdb.storage.codec import decode, encode, is_sound
 from snapdb.types import Task
 
-__all__ = ["advance", "alter_task", "considered", "drop_task", "put_task", "read_tasks"]
+__all__ = ["REPLACED", "advance", "alter_task", "considered", "drop_task", "put_task", "read_tasks"]
+
+REPLACED = "its task was replaced meanwhile"
+"""A line in the log of a run that went on then: what it runs is not what the task says now."""
 
 
 def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) -> Task:
@@ -23,8 +26,10 @@ def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) ->
     if before is not None:
         put = replace(task, id=before.id)
         alter_task(connection, before, put, put.created)
-        # Attempts that wait go on within a body that is no more.
+        # Attempts that wait would go on within a body that is no more; one that goes on may yet have to be settled.
         connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
+        note = "UPDATE runs SET log = log || ? WHERE task = ? AND state = 'running'"
+        connection.execute(note, (f"{REPLACED}\n", put.id))
         return put
     row = (task.name, task.name.lower(), task.created)
     sql = "INSERT INTO tasks (name, folded, definition, considered) VALUES (?, ?, '', ?) ON CONFLICT DO NOTHING"
@@ -67,9 +72,17 @@ def drop_task(connection: sqlite3.Connection, task: Task) -> None:
 
 
 def read_tasks(connection: sqlite3.Connection) -> dict[str, Task]:
-    """All tasks by their case-folded names, the oldest first."""
+    """All tasks by their case-folded names, the oldest first.
+
+    Raises:
+        ValueError: what a row says is no task.
+    """
     rows = connection.execute("SELECT folded, definition FROM tasks ORDER BY id").fetchall()
-    return {row["folded"]: decode(Task, row["definition"]) for row in rows}
+    tasks = {row["folded"]: decode(Task, row["definition"]) for row in rows}
+    for name, task in tasks.items():
+        if not is_sound(Task, task):
+            raise ValueError(f"the definition of task {name} cannot be read")
+    return tasks
 
 
 def considered(connection: sqlite3.Connection) -> dict[int, int]:

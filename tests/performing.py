@@ -1,0 +1,75 @@
+"""Runs of tasks without a daemon: claimed, performed, settled and tried again as one does it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from snapdb import Database
+from snapdb.catalog import load
+from snapdb.execute.perform import perform
+from snapdb.execute.run_ends import Ended, settle_abandoned
+from snapdb.execute.stopping import Stop
+from snapdb.storage.commit import now
+from snapdb.storage.disk import Disk
+from snapdb.storage.home import open_home
+from snapdb.storage.ledger import Ledger
+from snapdb.storage.run_rows import begin_run, retry_run, runs
+from snapdb.types import Run, Task
+
+__all__ = ["DAY", "Worker", "told"]
+
+DAY = 1_767_225_600_000_000
+"""2026-01-01, when runs are said to be planned."""
+
+
+@dataclass
+class Worker:
+    """Performs runs in a database as a process of the daemon does."""
+
+    path: Path
+    disk: Disk | None = None
+    """Stands between it and its files."""
+    opened: list[Database] = field(default_factory=list)
+
+    def task(self, name: str = "job") -> Task:
+        with closing(Ledger(open_home(self.path, read_only=False))) as ledger:
+            return load(open_home(self.path, read_only=False), ledger).task(name)
+
+    def claim(self, task: Task, scheduled: int = DAY) -> Run:
+        """The row of a run that begins."""
+        with closing(Ledger(open_home(self.path, read_only=False))) as ledger, ledger.writing() as connection:
+            return begin_run(connection, task, "schedule", scheduled, "worker", now())
+
+    def again(self, run: Run) -> Run:
+        """The row of its next attempt."""
+        with closing(Ledger(open_home(self.path, read_only=False))) as ledger, ledger.writing() as connection:
+            return retry_run(connection, run, "worker", now())
+
+    def perform(self, task: Task, run: Run, stop: Stop | None = None) -> Ended:
+        home = open_home(self.path, read_only=False, disk=self.disk)
+        ledger = Ledger(home)
+        try:
+            return perform(self._open, home, ledger, task, run, stop or Stop())
+        finally:
+            ledger.close()
+
+    def settle(self, task: Task | None, run: Run) -> Ended | None:
+        home = open_home(self.path, read_only=False)
+        with closing(Ledger(home)) as ledger:
+            return settle_abandoned(home, ledger, task, run, now())
+
+    def rows(self) -> list[Run]:
+        with closing(Ledger(open_home(self.path, read_only=False))) as ledger, ledger.reading() as connection:
+            return list(runs(connection))
+
+    def _open(self, *, folders: Sequence[str], disk: Disk) -> Database:
+        self.opened.append(Database(self.path, folders=folders, disk=disk, threads=1))
+        return self.opened[-1]
+
+
+def told(run: Run) -> tuple[str, int, int, int | None]:
+    """Of a run what tests look at most: its state, attempt, step, and whether it is tried again."""
+    return run.state, run.attempt, run.step, run.retry
