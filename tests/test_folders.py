@@ -87,6 +87,12 @@ def test_files_cannot_be_listed(db: Database, place: Path) -> None:
     assert deep == [(f"{place}/in/deep/x.parquet",), (f"{place}/in/x.parquet",)]
 
 
+def test_a_link_that_leads_away_is_no_half_written_file(db: Database, place: Path) -> None:
+    error = refused(db, f"COPY t FROM '{place}/in/away/*.parquet' (NEW FILES ONLY)")
+    assert "away" in error.message
+    refused(db, f"COPY t FROM '{place}/in/aw*/*.parquet' (NEW FILES ONLY)")
+
+
 def test_urls_and_relative_paths_are_refused(db: Database, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
     for path in ("https://example.org/x.parquet", "s3://bucket/x.parquet", "x.parquet", "~/x.parquet", "file:x.csv"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from snapdb.errors import CommitConflict, QueryError, SnapdbError
+from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.plan.scope import Context
 from snapdb.relational import Session, file_literal, files_behind
 from snapdb.storage.changes import LoadedFile
@@ -84,11 +84,9 @@ def _is_readable(session: Session, name: str) -> bool:
     """Whether what the footer says of a Parquet file can be read."""
     try:
         session.describe(f"FROM read_parquet({file_literal(name)})")
-    except QueryError as error:
-        if error.code == "interrupted":
+    except SnapdbError as error:
+        if error.code in {"interrupted", "folder-not-allowed"}:  # neither is about what the file holds
             raise
-        return False
-    except SnapdbError:
         return False
     return True
 
