@@ -184,6 +184,7 @@ def test_a_check_names_the_file_that_is_damaged(
         ("UPDATE id_segments SET first = first + 50 WHERE first > 0", "catalog", "of map 1 are in no file"),
         ("DELETE FROM id_segments WHERE first > 0", "catalog", "is not there, though its versions tell"),
         ("UPDATE graphs SET definition = '{'", "catalog", "definition of graph 'g' cannot be read"),
+        ("UPDATE graphs SET retention = '{}'", "catalog", "retention of graph 'g' cannot be read"),
         ("UPDATE snapshots SET definition = '{'", "catalog", "definition of snapshot 's' cannot be read"),
         ("UPDATE snapshots SET path = 'snapshots/x'", "missing", "it was published"),
         ("DELETE FROM artefacts", "catalog", "no row of artefacts names"),

@@ -18,6 +18,7 @@ from snapdb.sql import (
     CreateTask,
     Describe,
     Drop,
+    DropRetention,
     ExecuteTask,
     Explain,
     Insert,
@@ -240,8 +241,10 @@ def test_retention_says_what_is_kept_and_how_long() -> None:
     kept = one(SetRetention, "ALTER PROPERTY GRAPH shop SET RETENTION (all '3 days', WEEKLY '180 days', keep_tagged)")
     assert str(kept.graph) == "shop"
     assert [(rule.keeps, rule.length) for rule in kept.rules] == [("all", "3 days"), ("weekly", "180 days")]
-    assert kept.keep_tagged
-    assert not one(SetRetention, "ALTER GRAPH shop SET RETENTION (daily '1 day')").keep_tagged
+    assert (kept.keep_tagged, kept.dry_run) == (True, False)
+    tried = one(SetRetention, "ALTER GRAPH shop SET RETENTION (daily '1 day') DRY RUN")
+    assert (tried.keep_tagged, tried.dry_run) == (False, True)
+    assert str(one(DropRetention, "ALTER PROPERTY GRAPH shop DROP RETENTION").graph) == "shop"
 
 
 @pytest.mark.parametrize(
@@ -304,6 +307,10 @@ def test_the_mistakes_of_a_task_show_at_their_place(body: str, place: str, messa
         ("CREATE CACHE c ON SAMPLER s IN FILE 4 GB", "4", "write the size and its unit in quotes, '4GB'"),
         ("ALTER PROPERTY GRAPH g SET RETENTION (dayly '3 days')", "dayly", 'did you mean "daily"'),
         ("ALTER PROPERTY GRAPH g SET RETENTION (daily)", "daily", "expected a length after daily"),
+        ("ALTER PROPERTY GRAPH g SET RETENTION ()", "ALTER PROPERTY GRAPH g SET RETENTION ()", "lacks its rules"),
+        ("ALTER GRAPH g SET RETENTION (keep_tagged)", "ALTER GRAPH g SET RETENTION (keep_tagged)", "not tagged"),
+        ("ALTER PROPERTY GRAPH g DROP VERTEX", "PROPERTY", "its parts are not changed one by one"),
+        ("EXPIRE SNAPSHOTS BY RETENTION RETAIN LAST 2", "RETAIN", "expected DRY"),
         ("ALTER PROPERTY GRAPH g SET RETENTION (keep_tagged '3 days')", "'3 days'", "takes no length"),
         ("ALTER PROPERTY GRAPH g SET RETENTION (all '1 day', ALL '2 days')", "ALL", "given twice"),
         ("ALTER TASK n STOP", "STOP", "expected RESUME, SET or SUSPEND"),
@@ -311,7 +318,7 @@ def test_the_mistakes_of_a_task_show_at_their_place(body: str, place: str, messa
         ("ALTER", "", "expected TABLE, PROPERTY GRAPH or TASK"),
         ("ALTER PROPERTY", "", "expected GRAPH"),
         ("ALTER GRAPH", "", "expected a name"),
-        ("ALTER PROPERTY GRAPH g", "", "expected SET"),
+        ("ALTER PROPERTY GRAPH g", "", "expected DROP or SET"),
         ("ALTER PROPERTY GRAPH g SET x", "x", "expected RETENTION"),
         ("ALTER SNAPSHOT s", "SNAPSHOT", "write CREATE OR REPLACE SNAPSHOT"),
         ("ALTER VIEW v", "VIEW", "ALTER knows TABLE, TASK and PROPERTY GRAPH, found VIEW"),

@@ -69,7 +69,10 @@ ROWS: dict[type[ast.Statement], Row] = {
         "CREATE PROPERTY GRAPH", "create-property-graph", "CREATE PROPERTY GRAPH g VERTEX TABLES (customer KEY (cid))"
     ),
     ast.SetRetention: Row(
-        "ALTER PROPERTY GRAPH", "create-property-graph", "ALTER GRAPH shop SET RETENTION (all '3 days')", later=True
+        "ALTER PROPERTY GRAPH … SET", "alter-property-graph", "ALTER GRAPH shop SET RETENTION (all '3 days')"
+    ),
+    ast.DropRetention: Row(
+        "ALTER PROPERTY GRAPH … DROP", "alter-property-graph", "ALTER GRAPH shop DROP RETENTION"
     ),
     ast.CreateSnapshot: Row("CREATE SNAPSHOT", "create-snapshot", "CREATE SNAPSHOT late OF shop"),
     ast.RefreshSnapshot: Row("REFRESH SNAPSHOT", "refresh-snapshot", "REFRESH SNAPSHOT late"),

@@ -299,6 +299,7 @@ rules = _tree(
     ast.RetentionRule, keeps=st.sampled_from(["all", "daily", "weekly", "monthly", "yearly"]), length=st.just("3 days")
 )
 set_retention = _tree(ast.SetRetention, graph=names, rules=st.lists(rules, min_size=1, max_size=1).map(tuple))
+drop_retention = _tree(ast.DropRetention, graph=names)
 
 moments = _island(MOMENTS)
 event_time = st.one_of(
@@ -319,8 +320,9 @@ create_snapshot = _tree(
 refresh_snapshot = _tree(ast.RefreshSnapshot, name=names)
 older, last = _island([*MOMENTS, *LENGTHS[:-1], "INTERVAL '1' day + INTERVAL '1' hour"]), counts
 expire_snapshots = st.one_of(
-    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=older, last=_maybe(last)),
-    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=st.none(), last=last),
+    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=older, last=_maybe(last), by_retention=st.just(False)),
+    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=st.none(), last=last, by_retention=st.just(False)),
+    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=st.none(), last=st.none(), by_retention=st.just(True)),
 )
 
 seeds = _tree(ast.SeedsClause, query=_island(QUERIES), type=names)
@@ -506,6 +508,7 @@ STATEMENTS: dict[type[ast.Statement], st.SearchStrategy[Any]] = {
     ast.Sample: sample,
     ast.SampleUsing: sample_using,
     ast.SetRetention: set_retention,
+    ast.DropRetention: drop_retention,
     ast.Show: shows,
     ast.Summarize: _tree(ast.Summarize, name=names),
     ast.Update: update,

@@ -14,7 +14,7 @@ __all__ = ["ELEMENTS", "FEATURES", "GRAPHS", "element_rows", "feature_rows", "gr
 
 _TEXT, _TEXTS, _COUNT = pa.string(), pa.list_(pa.string()), pa.int64()
 
-GRAPHS = (("name", _TEXT), ("vertex_types", _TEXTS), ("edge_types", _TEXTS))
+GRAPHS = (("name", _TEXT), ("vertex_types", _TEXTS), ("edge_types", _TEXTS), ("retention", _TEXT))
 ELEMENTS = (("graph", _TEXT), ("element", _TEXT), ("kind", _TEXT), ("table", _TEXT), ("key", _TEXTS),
             ("source", _TEXT), ("source_key", _TEXTS), ("destination", _TEXT), ("destination_key", _TEXTS),
             ("event_time", _TEXT), ("event_end", _TEXT), ("weight", _TEXT), ("target", _TEXT),
@@ -29,7 +29,9 @@ Rows = Iterator[Sequence[Any]]
 def graph_rows(catalog: Catalog) -> Rows:
     """A row a graph."""
     for g in catalog.graphs.values():
-        yield g.name, [v.name for v in g.vertices], [e.name for e in g.edges]
+        retention = catalog.retentions.get(g.name.lower())
+        types = [v.name for v in g.vertices], [e.name for e in g.edges]
+        yield g.name, *types, None if retention is None else str(retention)
 
 
 def element_rows(catalog: Catalog) -> Rows:

@@ -14,7 +14,7 @@ from snapdb.storage.codec import decode
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.task_rows import read_tasks
-from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Task
+from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot, Table, Task
 from snapdb.types.suggest import did_you_mean
 
 T = TypeVar("T")
@@ -41,6 +41,8 @@ class Catalog:
     """As are these,"""
     tasks: Mapping[str, Task] = field(default_factory=dict)
     """and these."""
+    retentions: Mapping[str, Retention] = field(default_factory=dict)
+    """By the case-folded name of their graph; a graph need have none."""
     loading: tuple[tuple[int, LoadedFile], ...] = ()
     """Files that an open transaction takes into a table, and the table's id; what was committed is in the ledger."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
@@ -119,7 +121,7 @@ def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
         if known is not None and known.stamp == stamp:
             return known
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
-        graphs = connection.execute("SELECT folded, definition FROM graphs ORDER BY folded").fetchall()
+        graphs = connection.execute("SELECT folded, definition, retention FROM graphs ORDER BY folded").fetchall()
         start = known if known is not None and known.stamp[1] == stamp[1] else Catalog(0, {}, {}, {})
         tables = read_tables(connection, head, start.tables, start.version)
         return Catalog(
@@ -130,6 +132,7 @@ def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
             samplers=_kept(connection, "samplers", Sampler, () if known is None else known.samplers.values()),
             caches=_kept(connection, "caches", Cache, () if known is None else known.caches.values()),
             tasks=read_tasks(connection),
+            retentions={g["folded"]: decode(Retention, g["retention"]) for g in graphs if g["retention"] is not None},
             stamp=stamp,
             past={head: tables},
         )

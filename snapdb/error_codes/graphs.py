@@ -88,6 +88,20 @@ GRAPHS = (
         "Go the way round that the message names.",
         "SHOW TASKS",
     ),
+    Code(
+        "bad-length",
+        _KIND,
+        "What stands for a length of time is none, or not greater than zero.",
+        "Write a number and a unit, such as '7 days'.",
+        "ALTER PROPERTY GRAPH g SET RETENTION (all 'for ever')",
+    ),
+    Code(
+        "no-retention",
+        _KIND,
+        "The graph does not say how long which of its snapshots stay.",
+        "Say it with ALTER PROPERTY GRAPH … SET RETENTION.",
+        "EXPIRE SNAPSHOTS OF g BY RETENTION",
+    ),
     Code("bad-path", _KIND, "COPY is given no path.", "Name a file.", "COPY person FROM ''"),
     Code(
         "file-columns",

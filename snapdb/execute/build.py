@@ -32,6 +32,7 @@ from snapdb.execute.query import Query
 from snapdb.execute.refresh import Refresh
 from snapdb.execute.refresh_cache import RefreshCache
 from snapdb.execute.sample import Sample
+from snapdb.execute.set_retention import SetRetention
 from snapdb.execute.show import Show
 from snapdb.execute.summarize import Summarize
 from snapdb.execute.transaction import Transaction
@@ -68,6 +69,8 @@ _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.DiffGraphPlan: DiffGraph,
     logical.RefreshPlan: Refresh,
     logical.ExpirePlan: Expire,
+    logical.RetainPlan: Expire,
+    logical.SetRetentionPlan: SetRetention,
     logical.ExplainPlan: lambda plan: Explain(plan, build),
     logical.BeginPlan: Transaction,
     logical.CommitPlan: Transaction,

@@ -38,11 +38,12 @@ class CreateGraph:
                 check_features(session, edge.features, edge.rows.element.features)
         with engine.ledger.writing(publishes=True) as connection:
             replaced = "DELETE FROM graphs WHERE folded = ? RETURNING retention"
-            before = connection.execute(replaced, (graph.name.lower(),)).fetchone() if self.plan.replaces else None
+            gone = connection.execute(replaced, (graph.name.lower(),)).fetchone() if self.plan.replaces else None
             check_free(connection, graph.name)
             for table in (engine.context.catalog.table(name) for name in graph.tables):
                 require_table(connection, table.id)
-            row = (graph.name, graph.name.lower(), encode(graph), now(), None if before is None else before["retention"])
+            retention = None if gone is None else gone["retention"]
+            row = (graph.name, graph.name.lower(), encode(graph), now(), retention)
             connection.execute("INSERT INTO graphs VALUES (?, ?, ?, ?, ?)", row)
         vertices, edges = counted(len(graph.vertices), "vertex type"), counted(len(graph.edges), "edge type")
         return Outcome(f"graph {graph.name}: {vertices}, {edges}")

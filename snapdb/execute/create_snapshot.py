@@ -12,7 +12,7 @@ from snapdb.plan.logical import CreateSnapshotPlan
 from snapdb.storage.apply import check_free
 from snapdb.storage.codec import encode
 from snapdb.storage.commit import now
-from snapdb.storage.locks import remove_unless_held
+from snapdb.storage.released import forget_gone, release, remove_released
 from snapdb.types import FORMS, Snapshot
 from snapdb.types.words import counted
 
@@ -51,7 +51,7 @@ def create_snapshot(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = Fa
         engine.home.disk.remove(made.path)
         raise
     if plan.replaces is not None:
-        remove_unless_held(engine.home, engine.home.inside(plan.replaces.path))
+        remove_released(engine.home, plan.replaces.path)
     return snapshot, made
 
 
@@ -103,6 +103,8 @@ def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
                     f"{plan.name} moved: it was replaced or dropped meanwhile; run the statement again",
                     code="snapshot-moved",
                 )
+            forget_gone(connection, engine.home)
+            release(connection, [plan.replaces.path])
         check_free(connection, plan.name)
         if not connection.execute("SELECT 1 FROM graphs WHERE folded = ?", (plan.graph.name.lower(),)).fetchone():
             raise CommitConflict(

@@ -12,7 +12,7 @@ from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import window_text
 from snapdb.execute.describe_cache import describe_cache
 from snapdb.execute.describe_sampler import describe_sampler
-from snapdb.execute.operator import Engine, Rows
+from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.graph.open import unless_moved
 from snapdb.plan.logical import DescribePlan
 from snapdb.storage.disk import read_manifest
@@ -48,6 +48,8 @@ class Describe:
                 yield _table(table)
             case PropertyGraph() as graph:
                 yield _graph(graph)
+                retention = engine.context.catalog.retentions.get(graph.name.lower())
+                return None if retention is None else Outcome(f"of its snapshots it keeps {retention}")
             case Snapshot() as snapshot:
                 yield _snapshot(engine, snapshot)
             case Sampler() as sampler:

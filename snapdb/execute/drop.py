@@ -11,8 +11,8 @@ from snapdb.execute.publish import publish
 from snapdb.plan.bind_drop import KINDS
 from snapdb.plan.logical import DropPlan
 from snapdb.storage.changes import Change, DropNames, DropTable
-from snapdb.storage.locks import remove_unless_held
 from snapdb.storage.names import drop_names
+from snapdb.storage.released import remove_released
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag
 
 __all__ = ["Drop"]
@@ -78,6 +78,6 @@ def _with(plan: DropPlan) -> str:
 def _remove(engine: Engine, names: DropNames) -> None:
     """Files go once the catalog names them no more, unless somebody reads them; so does what caches hold."""
     for snapshot in names.snapshots:
-        remove_unless_held(engine.home, engine.home.inside(snapshot.path))
+        remove_released(engine.home, snapshot.path)
     for cache in names.caches:
         engine.caches.drop(cache)

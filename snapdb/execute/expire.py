@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from snapdb.catalog.listing import MOMENT, listing
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import ExpirePlan
-from snapdb.storage.locks import remove_unless_held
+from snapdb.execute.retained import retained
+from snapdb.plan.logical import ExpirePlan, RetainPlan
+from snapdb.storage.released import forget_gone, release, remove_released
 from snapdb.types import Snapshot
+from snapdb.types.words import counted
 
-__all__ = ["Expire"]
+__all__ = ["Expire", "Expired", "Told", "expire"]
+
+Told = Sequence[tuple[Snapshot, str | None]]
+"""Snapshots, each with why it stays; None: it goes."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIELDS = [("snapshot", pa.string()), ("action", pa.string()), ("graph", pa.string()), ("version", pa.int64()),
@@ -25,46 +30,55 @@ _GO = "DELETE FROM snapshots WHERE id = ? AND path = ? AND folded NOT IN (SELECT
 _MOVED = "it was refreshed, replaced, dropped or given a sampler meanwhile"
 
 
+class Expired(NamedTuple):
+    """What became of snapshots that were to go, by their ids."""
+
+    gone: Set[int]
+    held: Set[int] = frozenset()
+    """Of these the files stay until who reads them is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class Expire:
     """Lists every snapshot that was asked about, and why it stays or went."""
 
-    plan: ExpirePlan
+    plan: ExpirePlan | RetainPlan
 
     def run(self, engine: Engine) -> Rows:
-        going = [snapshot for snapshot, kept in self.plan.snapshots if kept is None]
-        gone = {s.id for s in going} if self.plan.dry_run else _forget(engine, going)
-        held = set() if self.plan.dry_run else _remove(engine, [s for s in going if s.id in gone])
-        yield listing(_FIELDS, list(_rows(self.plan, gone, held)))
-        return Outcome(_said(self.plan, gone, held))
+        plan = self.plan
+        asked = retained(engine, plan.retentions) if isinstance(plan, RetainPlan) else plan.snapshots
+        done = Expired({s.id for s, kept in asked if kept is None}) if plan.dry_run else expire(engine, asked)
+        yield listing(_FIELDS, list(_rows(asked, done)))
+        return Outcome(_said(asked, done, plan.dry_run))
 
 
-def _forget(engine: Engine, snapshots: list[Snapshot]) -> set[int]:
-    """Take the snapshots out of the catalog, all at once; which of them were still there as they were found."""
-    if not snapshots:
-        return set()
-    with engine.ledger.writing(publishes=True) as connection:
-        return {s.id for s in snapshots if connection.execute(_GO, (s.id, s.path)).rowcount}
+def expire(engine: Engine, asked: Told, *, publishes: bool = True) -> Expired:
+    """Take snapshots out of the catalog, all at once, and remove the files of those that nobody reads.
+
+    Args:
+        publishes: It is all that the statement does, rather than something beside it.
+    """
+    going = [snapshot for snapshot, kept in asked if kept is None]
+    if not going:
+        return Expired(frozenset())
+    with engine.ledger.writing(publishes=publishes) as connection:
+        gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
+        forget_gone(connection, engine.home)
+        release(connection, [s.path for s in going if s.id in gone])
+    return Expired(gone, {s.id for s in going if s.id in gone and not remove_released(engine.home, s.path)})
 
 
-def _remove(engine: Engine, snapshots: list[Snapshot]) -> set[int]:
-    """Remove the files of snapshots that are in the catalog no more; those whose files somebody reads."""
-    found = {s.id: engine.home.inside(s.path) for s in snapshots}
-    return {number for number, path in found.items() if path.exists() and not remove_unless_held(engine.home, path)}
-
-
-def _rows(plan: ExpirePlan, gone: set[int], held: set[int]) -> Iterator[tuple[Any, ...]]:
-    for s, kept in plan.snapshots:
-        moved = kept is None and s.id not in gone
-        reason = _MOVED if moved else "its files stay until who reads them is done" if s.id in held else kept
-        action = "expire" if s.id in gone else "keep"
+def _rows(asked: Told, done: Expired) -> Iterator[tuple[Any, ...]]:
+    for s, kept in asked:
+        moved = kept is None and s.id not in done.gone
+        reason = _MOVED if moved else "its files stay until who reads them is done" if s.id in done.held else kept
+        action = "expire" if s.id in done.gone else "keep"
         created = _EPOCH + timedelta(microseconds=s.created)
         yield s.name, action, s.graph.name, s.version, created, s.bytes, reason
 
 
-def _said(plan: ExpirePlan, gone: set[int], held: set[int]) -> str:
-    freed = sum(s.bytes for s, _ in plan.snapshots if s.id in gone and s.id not in held)
-    would = "would expire" if plan.dry_run else "expired"
-    number = f"{len(gone)} snapshot{'' if len(gone) == 1 else 's'}"
-    more = "; VACUUM removes shared files that no snapshot uses any more" if gone else ""
-    return f"{number} {would}, {freed:,} bytes of their own{more}"
+def _said(asked: Told, done: Expired, dry_run: bool) -> str:
+    freed = sum(s.bytes for s, _ in asked if s.id in done.gone and s.id not in done.held)
+    would = "would expire" if dry_run else "expired"
+    more = "; VACUUM removes shared files that no snapshot uses any more" if done.gone else ""
+    return f"{counted(len(done.gone), 'snapshot')} {would}, {freed:,} bytes of their own{more}"

@@ -18,6 +18,7 @@ from snapdb.plan.bind_drop import bind_drop
 from snapdb.plan.bind_expire import bind_expire
 from snapdb.plan.bind_graph import bind_create_graph
 from snapdb.plan.bind_refresh import bind_refresh
+from snapdb.plan.bind_retention import bind_retention
 from snapdb.plan.bind_sample import bind_audit, bind_sample
 from snapdb.plan.bind_sampler import bind_create_sampler
 from snapdb.plan.bind_show import bind_describe, bind_show, bind_summarize
@@ -95,6 +96,7 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.CreateTask: bind_later,
     ast.AlterTask: bind_later,
     ast.ExecuteTask: bind_later,
-    ast.SetRetention: bind_later,
+    ast.SetRetention: bind_retention,
+    ast.DropRetention: bind_retention,
 }
 """Which binder reads which statement."""

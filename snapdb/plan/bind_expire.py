@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from snapdb.catalog import tags
 from snapdb.errors import BindError
-from snapdb.plan.logical import ExpirePlan
+from snapdb.plan.bind_retention import find_retention
+from snapdb.plan.logical import ExpirePlan, RetainPlan
 from snapdb.plan.moments import number, spelled, time_value, type_of
 from snapdb.plan.names import find_graph
 from snapdb.plan.scope import Context
@@ -17,8 +18,10 @@ from snapdb.types import Snapshot
 __all__ = ["bind_expire"]
 
 
-def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan:
-    """Every snapshot that was asked about, oldest first, each with why it stays if it does."""
+def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | RetainPlan:
+    """Every snapshot that was asked about, oldest first, each with why it stays if it does; or whose graphs tell."""
+    if statement.by_retention:
+        return _by_retention(statement, context)
     asked = list(context.catalog.snapshots.values())
     if statement.graph is not None:
         graph = find_graph(context, statement.graph)
@@ -27,7 +30,7 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan:
     if statement.last is not None and statement.last < 1:
         raise BindError("RETAIN LAST takes a number greater than zero; DROP SNAPSHOT drops one by its name",
                         span=statement.last_span, code="out-of-range")  # fmt: skip
-    asked.sort(key=lambda s: (_made(s), s.id))
+    asked.sort(key=lambda s: (s.made, s.id))
     names: dict[int, str] = {}
     for tag in tags(context.ledger):
         names.setdefault(tag.version, tag.name)
@@ -36,7 +39,7 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan:
     found = []
     for snapshot in asked:
         reason = None
-        if before is not None and _made(snapshot) >= before:
+        if before is not None and snapshot.made >= before:
             reason = f"not older than {spelled(before)}"
         elif snapshot.id in newest:
             reason = f"among the last {statement.last} of graph {snapshot.graph.name}"
@@ -48,9 +51,12 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan:
     return ExpirePlan(tuple(found), statement.dry_run)
 
 
-def _made(snapshot: Snapshot) -> int:
-    """When it was brought up to date last."""
-    return snapshot.created if snapshot.refreshed is None else snapshot.refreshed
+def _by_retention(statement: ExpireSnapshots, context: Context) -> RetainPlan:
+    """Of one graph, which must have a retention, or of all that have one."""
+    if statement.graph is None:
+        return RetainPlan(context.catalog.retentions, statement.dry_run)
+    graph, retention = find_retention(context, statement.graph)
+    return RetainPlan({graph.name.lower(): retention}, statement.dry_run)
 
 
 def _newest(snapshots: Sequence[Snapshot], last: int) -> set[int]:

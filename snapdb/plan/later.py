@@ -13,7 +13,7 @@ __all__ = ["bind_later", "refuse_later"]
 _TASKS = "run the statement with the command line from cron: snapdb DATABASE -c '…'"
 _LISTED = {"TASKS": _TASKS, "TASK RUNS": _TASKS, "TASK": _TASKS}
 
-Later = ast.AlterTask | ast.CreateTask | ast.ExecuteTask | ast.SetRetention
+Later = ast.AlterTask | ast.CreateTask | ast.ExecuteTask
 
 
 def bind_later(statement: Later, context: Context) -> NoReturn:
@@ -25,9 +25,6 @@ def bind_later(statement: Later, context: Context) -> NoReturn:
             _refuse("ALTER TASK", _TASKS, statement.name.span)
         case ast.ExecuteTask():
             _refuse("EXECUTE TASK", "run the statement itself", statement.name.span)
-        case ast.SetRetention():
-            way = f"write EXPIRE SNAPSHOTS OF {statement.graph} OLDER THAN INTERVAL '7 days' when it is time"
-            _refuse("SET RETENTION", way, statement.graph.span)
 
 
 def refuse_later(verb: str, kind: str, span: Span) -> None:

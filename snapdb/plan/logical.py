@@ -28,6 +28,7 @@ from snapdb.types import (
     Form,
     Pin,
     PropertyGraph,
+    Retention,
     Sampler,
     Snapshot,
     Table,
@@ -70,9 +71,11 @@ __all__ = [
     "QueryPlan",
     "RefreshCachePlan",
     "RefreshPlan",
+    "RetainPlan",
     "RollbackPlan",
     "SamplePlan",
     "SeedColumns",
+    "SetRetentionPlan",
     "ShowPlan",
     "SnapshotFormat",
     "SummarizePlan",
@@ -284,6 +287,26 @@ class ExpirePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class RetainPlan:
+    """Snapshots go that their graph's retention does not keep."""
+
+    retentions: Mapping[str, Retention]
+    """Of the graphs that were asked about, by case-folded name."""
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetRetentionPlan:
+    """A graph says how long which of its snapshots stay; nothing goes yet."""
+
+    graph: PropertyGraph
+    retention: Retention | None
+    """None: all stay until they are dropped."""
+    dry_run: bool
+    """Only tell what it would let go."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExplainPlan:
     """What a plan would do, told instead of done."""
 
@@ -432,6 +455,8 @@ Plan = (
     | DiffSnapshotPlan
     | DiffGraphPlan
     | ExpirePlan
+    | RetainPlan
+    | SetRetentionPlan
     | ExplainPlan
     | BeginPlan
     | CommitPlan
@@ -445,7 +470,7 @@ Plan = (
 def changes_nothing(plan: Plan) -> bool:
     """Whether a plan only looks."""
     match plan:
-        case VacuumPlan() | ExpirePlan() | RefreshPlan():
+        case VacuumPlan() | ExpirePlan() | RetainPlan() | SetRetentionPlan() | RefreshPlan():
             return plan.dry_run
         case ExplainPlan():
             return not plan.analyze or changes_nothing(plan.plan)

@@ -171,6 +171,15 @@ def _expire(plan: logical.ExpirePlan) -> Words:
     return Words("Expire", ", ".join(gone) or "nothing")
 
 
+def _retain(plan: logical.RetainPlan) -> Words:
+    rules = (Words("Retention", f"of {graph}: {retention}") for graph, retention in plan.retentions.items())
+    return Words("Expire", "what retention does not keep", tuple(rules))
+
+
+def _set_retention(plan: logical.SetRetentionPlan) -> Words:
+    return Words("SetRetention", f"of {plan.graph.name}: {plan.retention or 'none'}")
+
+
 def _explain(plan: logical.ExplainPlan) -> Words:
     return Words("Explain", "and do it" if plan.analyze else "", (in_words(plan.plan),))
 
@@ -205,6 +214,8 @@ WORDS: dict[type, Callable[[Any], Words]] = {
     logical.CreateSnapshotPlan: _create_snapshot,
     logical.RefreshPlan: _refresh,
     logical.ExpirePlan: _expire,
+    logical.RetainPlan: _retain,
+    logical.SetRetentionPlan: _set_retention,
     logical.SamplePlan: _sample,
     logical.CreateSamplerPlan: lambda plan: Words("CreateSampler", plan.sampler.name, (_sample(plan.sample),)),
     logical.CreateCachePlan: lambda plan: Words("CreateCache", f"{plan.cache.name} on sampler {plan.cache.sampler}"),

@@ -13,6 +13,7 @@ __all__ = [
     "CacheRoom",
     "CreateCache",
     "CreateTask",
+    "DropRetention",
     "ExecuteTask",
     "RefreshCache",
     "RetentionRule",
@@ -109,12 +110,22 @@ class RetentionRule:
     length: str
     """An interval, such as 3 days."""
     span: Span = field(compare=False)
+    """Of the length."""
 
 
 @dataclass(frozen=True, slots=True)
 class SetRetention(Statement):
-    """ALTER PROPERTY GRAPH graph SET RETENTION (all '3 days', daily '7 days', …, keep_tagged)."""
+    """ALTER PROPERTY GRAPH graph SET RETENTION (all '3 days', daily '7 days', …, keep_tagged) [DRY RUN]."""
 
     graph: Name
     rules: tuple[RetentionRule, ...]
+    """One or more."""
     keep_tagged: bool
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropRetention(Statement):
+    """ALTER PROPERTY GRAPH graph DROP RETENTION."""
+
+    graph: Name

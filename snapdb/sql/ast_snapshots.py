@@ -47,7 +47,7 @@ class RefreshSnapshot(Statement):
 
 @dataclass(frozen=True, slots=True)
 class ExpireSnapshots(Statement):
-    """EXPIRE SNAPSHOTS [OF graph] [OLDER THAN t] [RETAIN LAST n] [DRY RUN]; one of the two clauses is there."""
+    """EXPIRE SNAPSHOTS [OF graph] [OLDER THAN t] [RETAIN LAST n] [DRY RUN], or BY RETENTION in place of the two."""
 
     graph: Name | None
     """None: the snapshots of every graph."""
@@ -55,4 +55,6 @@ class ExpireSnapshots(Statement):
     """INTERVAL …, or a moment as TimeBound's."""
     last: int | None
     last_span: Span | None = field(compare=False)
+    by_retention: bool
+    """As each graph itself says; else one of the other two is there."""
     dry_run: bool

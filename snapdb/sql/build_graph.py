@@ -1,4 +1,4 @@
-"""Trees of graph.lark as CREATE PROPERTY GRAPH and ALTER PROPERTY GRAPH."""
+"""Trees of graph.lark as CREATE PROPERTY GRAPH; those of ALTER PROPERTY GRAPH go to their own builder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["build_graph"]
 
 
 def build_graph(tree: Tree, place: Place) -> Statement:
-    """CREATE PROPERTY GRAPH, or ALTER PROPERTY GRAPH … SET RETENTION."""
+    """CREATE PROPERTY GRAPH, or ALTER PROPERTY GRAPH … SET or DROP RETENTION."""
     (statement,) = trees(tree)
     return _create(statement, place) if statement.data == "create" else build_retention(statement, place)
 

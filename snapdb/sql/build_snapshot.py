@@ -70,8 +70,8 @@ def _create(tree: Tree, place: Place) -> CreateSnapshot:
 def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
     clauses = once(trees(tree))
     graph, older, last = clauses.get("of"), clauses.get("older"), clauses.get("last")
-    if older is None and last is None:
-        message = "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, or both"
+    if older is None and last is None and not has(tree, "by_retention"):
+        message = "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, both, or BY RETENTION"
         raise ParseError(message, span=Span(place.span.stop, place.span.stop), code="missing-clause")
     return ExpireSnapshots(
         *place,
@@ -79,6 +79,7 @@ def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
         older=None if older is None else _moment(trees(older)[0], place.source),
         last=None if last is None else integer(trees(last)[0], "RETAIN LAST"),
         last_span=None if last is None else span_of(last),
+        by_retention=has(tree, "by_retention"),
         dry_run=has(tree, "dry_run"),
     )
 

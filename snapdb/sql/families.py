@@ -141,9 +141,10 @@ def _check(tokens: Sequence[Token]) -> None:
 
 
 def _check_altered(tokens: Sequence[Token]) -> None:
-    """Raise unless a graph's retention is set."""
+    """Raise unless a graph's retention is set or dropped."""
     named = 3 if says(tokens, 1, "PROPERTY", "GRAPH") else 2
-    changed = len(tokens) > named + 1 and tokens[named + 1].word != "SET"
+    change = [token.word for token in tokens[named + 1 : named + 3]]
+    changed = change not in ([], ["DROP"], ["DROP", "RETENTION"]) and change[0] != "SET"
     if changed or tokens[min(named, len(tokens)) - 1].word not in {"GRAPH", "PROPERTY"}:
         raise unknown_altered(tokens[1])
 

@@ -8,6 +8,7 @@ from snapdb.sql.ast import (
     AlterTask,
     CreateCache,
     CreateTask,
+    DropRetention,
     ExecuteTask,
     RefreshCache,
     Schedule,
@@ -20,6 +21,7 @@ __all__ = [
     "print_alter_task",
     "print_create_cache",
     "print_create_task",
+    "print_drop_retention",
     "print_execute_task",
     "print_refresh_cache",
     "print_set_retention",
@@ -77,4 +79,11 @@ def print_set_retention(tree: SetRetention) -> str:
     """ALTER PROPERTY GRAPH … SET RETENTION."""
     kept = [f"{rule.keeps} {string(rule.length)}" for rule in tree.rules]
     rules = ", ".join([*kept, "keep_tagged"] if tree.keep_tagged else kept)
-    return statement(f"ALTER PROPERTY GRAPH {name(tree.graph)}", f"SET RETENTION ({rules})")
+    return statement(
+        f"ALTER PROPERTY GRAPH {name(tree.graph)}", f"SET RETENTION ({rules})", tree.dry_run and "DRY RUN"
+    )
+
+
+def print_drop_retention(tree: DropRetention) -> str:
+    """ALTER PROPERTY GRAPH … DROP RETENTION."""
+    return f"ALTER PROPERTY GRAPH {name(tree.graph)} DROP RETENTION"

@@ -47,5 +47,6 @@ def print_expire_snapshots(tree: ExpireSnapshots) -> str:
         named("OF", tree.graph),
         tree.older and f"OLDER THAN {moment(tree.older, length=True)}",
         tree.last is not None and f"RETAIN LAST {tree.last}",
+        tree.by_retention and "BY RETENTION",
         tree.dry_run and "DRY RUN",
     )

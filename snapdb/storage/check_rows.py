@@ -11,8 +11,9 @@ from snapdb.storage.codec import decode
 from snapdb.storage.contents import Contents, in_catalog
 from snapdb.storage.home import Home
 from snapdb.storage.problem import Problem
+from snapdb.storage.released import DIRECTORIES
 from snapdb.storage.shapes import decode_columns
-from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot
+from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot
 
 __all__ = ["check_rows"]
 
@@ -83,6 +84,8 @@ def _graphs(contents: Contents) -> Iterator[str]:
             yield f"the definition of graph {row['name']!r} cannot be read"
         elif graph.name != row["name"]:
             yield f"graph {row['name']!r} is defined as {graph.name!r}"
+        if row["retention"] is not None and _read(lambda text: decode(Retention, text), row["retention"]) is None:
+            yield f"the retention of graph {row['name']!r} cannot be read"
 
 
 def _snapshots(contents: Contents) -> Iterator[str]:
@@ -129,7 +132,7 @@ def _garbage(home: Home, contents: Contents) -> Iterator[str]:
             continue
         if path in named:
             yield f"{path} is named, and as garbage too"
-        if not isinstance(since, int) or not path.startswith(("tables/", "ids/")):
+        if not isinstance(since, int) or not path.startswith(("tables/", "ids/", *DIRECTORIES)):
             yield f"a row of garbage is damaged: {path!r} since {since!r}"
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 from snapdb.errors import CommitConflict
 from snapdb.storage.changes import DropNames
 from snapdb.storage.codec import decode, encode
+from snapdb.storage.released import release
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot
 
 __all__ = ["check_unused", "drop_names", "put_name"]
@@ -84,6 +85,7 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
             raise CommitConflict(f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile; "
                                  "run the statement again", code="snapshot-moved")  # fmt: skip
         _check_free(connection, snapshot, Sampler)
+    release(connection, [snapshot.path for snapshot in change.snapshots])
     for graph in change.graphs:
         if not connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.lower(),)).rowcount:
             raise CommitConflict(

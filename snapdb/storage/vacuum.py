@@ -16,6 +16,7 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.litter import Litter, find_litter, remove
 from snapdb.storage.locks import TablesLock
 from snapdb.storage.merges import Merge, find_merges
+from snapdb.storage.released import forget_gone
 
 __all__ = ["Done", "Vacuuming"]
 
@@ -79,6 +80,8 @@ class Vacuuming(NamedTuple):
                     yield Done("remove", litter.path, litter.bytes, litter.why)
             if not self.dry_run:  # what streams that are gone told of their caches: small, and in nobody's way
                 clear_reports(self.home)
+                with self.ledger.writing(counted=False) as connection:
+                    forget_gone(connection, self.home)
         finally:
             if alone:
                 self.lock.share()

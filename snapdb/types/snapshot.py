@@ -98,3 +98,8 @@ class Snapshot:
     """The form that WITH (layout = …) asked for."""
     refreshed: int | None = None
     """When it was last refreshed: microseconds since 1970, UTC."""
+
+    @property
+    def made(self) -> int:
+        """When it was brought up to date last: microseconds since 1970, UTC."""
+        return self.created if self.refreshed is None else self.refreshed
