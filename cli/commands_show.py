@@ -13,7 +13,7 @@ from .repl_session import Session
 
 __all__ = ["SHOWING"]
 
-_KINDS = ("tables", "graphs", "snapshots", "samplers", "caches")
+_KINDS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks")
 
 
 def _describe(session: Session, argument: str) -> None:
@@ -29,7 +29,7 @@ def _describe(session: Session, argument: str) -> None:
 
 
 def _more(session: Session, argument: str) -> None:
-    """What `\\d` tells, then what changed a table or what is in a snapshot."""
+    """What `\\d` tells, then what changed a table, what is in a snapshot or how the runs of a task ended."""
     _describe(session, argument)
     name = unquoted(argument)
     if not name or "." in name or (found := _find(session, name, quiet=True)) is None:
@@ -39,6 +39,8 @@ def _more(session: Session, argument: str) -> None:
         session.shell.execute(f"SHOW VERSIONS OF {quote(given)}")
     elif kind == "SNAPSHOT":
         session.shell.execute(f"SUMMARIZE SNAPSHOT {quote(given)}")
+    elif kind == "TASK":
+        session.shell.execute(f"SHOW TASK RUNS OF {quote(given)}")
 
 
 def _list(session: Session) -> None:
@@ -60,7 +62,7 @@ def _find(session: Session, name: str, *, quiet: bool = False) -> tuple[str, str
     if not quiet:
         close = get_close_matches(name, known.of(*_KINDS), n=1)
         hint = f"did you mean {close[0]}?" if close else "\\d lists what there is"
-        session.say(f"no table, graph, snapshot, sampler or cache {name}; {hint}")
+        session.say(f"no table, graph, snapshot, sampler, cache or task {name}; {hint}")
     return None
 
 
@@ -98,12 +100,15 @@ def _connection(session: Session, argument: str) -> None:
 
 SHOWING = (
     Command(("\\d", ".schema"), "[NAME]", "list what there is, or describe one thing", _describe, _KINDS),
-    Command(("\\d+",), "NAME", "the same, with a table's versions or what is in a snapshot", _more, _KINDS),
+    Command(
+        ("\\d+",), "NAME", "the same, with a table's versions, what is in a snapshot or a task's runs", _more, _KINDS
+    ),
     Command(("\\dt", ".tables"), "[PATTERN]", "list tables; * stands for anything", _show("TABLES"), ("tables",)),
     Command(("\\dg", ".graphs"), "[PATTERN]", "list property graphs", _show("GRAPHS"), ("graphs",)),
     Command(("\\ds", "\\dn", ".snapshots"), "[PATTERN]", "list snapshots", _show("SNAPSHOTS"), ("snapshots",)),
     Command(("\\dp", ".samplers"), "[PATTERN]", "list samplers", _show("SAMPLERS"), ("samplers",)),
     Command(("\\dc", ".caches"), "[PATTERN]", "list caches", _show("CACHES"), ("caches",)),
+    Command(("\\dk", ".tasks"), "[PATTERN]", "list tasks", _show("TASKS"), ("tasks",)),
     Command(("\\dv", ".versions"), "[TABLE]", "list versions, of everything or of a table", _versions, ("tables",)),
     Command((".tags",), "[PATTERN]", "list tags", _show("TAGS"), ("tags",)),
     Command(("\\df", ".functions"), "[PATTERN]", "list functions of queries", _functions, ("functions",)),

@@ -20,9 +20,6 @@ from .completion_spot import Spot
 
 __all__ = ["Slot", "families", "keywords", "slots"]
 
-_LATER = frozenset({"task"})
-"""Grammars whose statements are read and refused."""
-_LATER_WORDS = frozenset({"TASK", "TASKS"})
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
 """Words at which a statement need not begin: others say the same."""
 _QUOTED_WORD = re.compile(r'"([A-Z_]+)"i')
@@ -70,7 +67,7 @@ class Slot(NamedTuple):
 
     def words(self) -> list[str]:
         """The keywords that may follow, each with those that have to come after it: EXPIRE gives EXPIRE SNAPSHOTS."""
-        open_ = self.accepts - _LATER_WORDS - ({"SNAPSHOT"} if self.types == ("COPY",) else set())
+        open_ = self.accepts - ({"SNAPSHOT"} if self.types == ("COPY",) else set())
         if len(open_) > _CLAUSES:
             open_ -= set(self.path.split()) - _AGAIN  # each clause is said once
         return sorted(filter(None, map(self._chained, open_)))
@@ -102,9 +99,9 @@ class Slot(NamedTuple):
 
 @cache
 def families() -> tuple[str, ...]:
-    """The grammars of what this version can do, by name."""
+    """The grammars by name."""
     names = (entry.name for entry in files("snapdb_grammar").iterdir())
-    return tuple(sorted({name.removesuffix(".lark") for name in names if name.endswith(".lark")} - _LATER))
+    return tuple(sorted(name.removesuffix(".lark") for name in names if name.endswith(".lark")))
 
 
 @cache

@@ -23,7 +23,7 @@ _RESERVED = frozenset({
 """Words that DuckDB or we take for no name."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-_LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tags", "functions", "types")
+_LISTS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks", "tags", "functions", "types")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Known:
     snapshots: tuple[str, ...] = ()
     samplers: tuple[str, ...] = ()
     caches: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
     """DuckDB's."""

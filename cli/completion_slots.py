@@ -74,22 +74,43 @@ def _options(known: Known, spot: Spot) -> Sequence[Group]:
     return [words(choices.get(said, ()))]
 
 
+_TASK_OPTIONS: dict[str, tuple[str, ...]] = {
+    "timeout": (), "retries": (), "overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")
+}  # fmt: skip
+"""Option of a task → the words that it takes."""
+
+
+def _task_options(known: Known, spot: Spot) -> Sequence[Group]:
+    return [Group("option", [f"{option} =" for option in _TASK_OPTIONS], "text")]
+
+
+def _task_values(known: Known, spot: Spot) -> Sequence[Group]:
+    """The words that the option before = takes."""
+    return [Group("", _TASK_OPTIONS.get(identifier(spot.before[-2]).lower(), ()), "text")]
+
+
 _RELATIONS = _kinds(tables="table", snapshots="snapshot")
 _TABLES = _kinds(tables="table")
 _GRAPHS = _kinds(graphs="graph")
-_ANYTHING = _kinds(tables="table", graphs="graph", snapshots="snapshot", samplers="sampler", caches="cache")
+_ANYTHING = _kinds(
+    tables="table", graphs="graph", snapshots="snapshot", samplers="sampler", caches="cache", tasks="task"
+)
 _GUARD = r"( IF EXISTS)?"
 _LISTED = r"( .*COMMA)?$"
 _PLACES = tuple(
     _Place(re.compile(pattern), found)
     for pattern, found in (
-        (r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TAG)( IF NOT EXISTS)?$", _nothing),
+        (r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
+         _nothing),
         (r"SEEDS \(\) AS$", lambda known, spot: [names("vertex", known.edges_of(_sampled(spot), vertices=True))]),
         (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", lambda known, spot: [names("edge", known.edges_of(_sampled(spot)))]),
         (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
         (r"WEIGHT BY( .*COMMA)?$", lambda known, spot: [names("column", known.columns()), names("edge", known.types)]),
         (r"(SAMPLE USING|(DESCRIBE|DESC|DROP|SHOW|ON) SAMPLER" + _GUARD + ")$", _kinds(samplers="sampler")),
         (r"(DESCRIBE|DESC|DROP|REFRESH) CACHE" + _GUARD + "$", _kinds(caches="cache")),
+        (r"((DESCRIBE|DESC|DROP|ALTER|EXECUTE) TASK" + _GUARD + "|RUNS OF)$", _kinds(tasks="task")),
+        (r"TASK .*(WITH|SET) LPAR" + _LISTED, _task_options),
+        (r"TASK .*EQUAL$", _task_values),
         (r"(SAMPLE FROM|SNAPSHOT" + _GUARD + "|DIFF SNAPSHOT NAME WITH)$", _kinds(snapshots="snapshot")),
         (r"(DROP|DESCRIBE|DESC|ALTER)( PROPERTY)? GRAPH" + _GUARD + "$|DIFF( PROPERTY)? GRAPH$", _GRAPHS),
         (r"TAG" + _GUARD + "$", _kinds(tags="tag")),

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -40,6 +41,7 @@ from snapdb.plan.logical import SamplePlan
 from snapdb.plan.rules import Rule
 from snapdb.relational import Relational
 from snapdb.relational.sources import as_source
+from snapdb.schedule import next_firing
 from snapdb.sql import ast, parse
 from snapdb.sql.sizes import bytes_of
 from snapdb.storage.disk import Disk
@@ -173,7 +175,7 @@ class Database:
 
     def plan(self, statement: ast.Statement, params: Parameters = None) -> Plan:
         """What running a statement would do; nothing is done, and an open transaction stays as it is."""
-        with self._reading(params) as engine:
+        with self.reading(params) as engine:
             return optimize(bind(statement, engine.context), self._rules)
 
     @contextmanager
@@ -278,7 +280,7 @@ class Database:
         self, statement: ast.Sample | ast.SampleUsing, seeds: Any, params: Parameters
     ) -> tuple[SamplePlan, Opened]:
         self._stopped.clear()  # what stopped the statement before is over
-        with self._reading(params, committed=True) as engine:
+        with self.reading(params, committed=True) as engine:
             return open_asked(engine, statement, seeds, self._rules, "batches")
 
     def wait_for(
@@ -372,7 +374,7 @@ class Database:
 
     def _within(self, make: Callable[[Engine, Sequence[Rule]], T]) -> T:
         self._stopped.clear()
-        with self._reading(None, committed=True) as engine:
+        with self.reading(None, committed=True) as engine:
             return make(engine, self._rules)
 
     def open_snapshot(self, name: str) -> OpenSnapshot:
@@ -384,7 +386,7 @@ class Database:
         """
 
         def opened() -> OpenSnapshot:
-            with self._reading(None, committed=True) as engine:
+            with self.reading(None, committed=True) as engine:
                 return open_whole(engine, engine.context.catalog.snapshot(name))
 
         return once_it_stands(opened)
@@ -443,7 +445,7 @@ class Database:
         return self._known
 
     @contextmanager
-    def _reading(self, params: Parameters, *, committed: bool = False) -> Iterator[Engine]:
+    def reading(self, params: Parameters = None, *, committed: bool = False) -> Iterator[Engine]:
         """An engine for the block, which publishes nothing; meanwhile no file that the catalog names is removed."""
         lock = TablesLock(self._home)
         try:
@@ -456,19 +458,10 @@ class Database:
         if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):
             raise ValueError(f"params is a mapping for $name or a sequence for ?, found {params!r}")
         catalog = self._committed() if committed else self._catalog()
-        context = Context(self._home, self._ledger, self._relational, catalog, self._sources, params)
-        return Engine(
-            self._home,
-            self._ledger,
-            self._relational,
-            context,
-            self._work,
-            lock,
-            self._caches,
-            self.progress,
-            self._stopped,
-            self._threads,
-        )
+        context = Context(self._home, self._ledger, self._relational, catalog, self._sources, params, due=next_firing)
+        mine = (self._work, lock, self._caches, self.progress, self._stopped, self._threads)
+        opener = partial(Database, self.path, threads=self._threads, rules=self._rules)
+        return Engine(self._home, self._ledger, self._relational, context, *mine, opener)
 
     def _check_allowed(self, plan: Plan, statement: ast.Statement) -> None:
         in_transaction = self._work.state != "idle"

@@ -16,6 +16,7 @@ from snapdb.plan import Context, Plan, bind
 from snapdb.plan.bind_sample import with_seeds
 from snapdb.plan.logical import AuditPlan, ExplainPlan, SamplePlan, SeedColumns, changes_nothing
 from snapdb.relational import Relational
+from snapdb.schedule import next_firing
 from snapdb.sql import parse
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
@@ -61,7 +62,7 @@ class World:
     def __init__(self, db: Any) -> None:
         home = open_home(db.path, read_only=True)
         self.ledger, self.relational = Ledger(home), Relational(home.path)
-        self.context = Context(home, self.ledger, self.relational, load(home, self.ledger))
+        self.context = Context(home, self.ledger, self.relational, load(home, self.ledger), due=next_firing)
 
     def close(self) -> None:
         self.ledger.close()

@@ -26,6 +26,7 @@ from snapdb.plan.logical import (
     ShowPlan,
 )
 from snapdb.relational import Relational
+from snapdb.schedule import next_firing
 from snapdb.sql import parse
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
@@ -64,7 +65,9 @@ class World:
     def bind(self, text: str, parameters: Any = None) -> Plan:
         catalog = replace(load(self.home, self.ledger), graphs=dict(self.graphs), snapshots=dict(self.snapshots))
         (statement,) = parse(text)
-        return bind(statement, Context(self.home, self.ledger, self.relational, catalog, {}, parameters))
+        return bind(
+            statement, Context(self.home, self.ledger, self.relational, catalog, {}, parameters, due=next_firing)
+        )
 
     def graph(self, text: str) -> PropertyGraph:
         plan = self.bind(text.replace("CREATE PROPERTY", "CREATE OR REPLACE PROPERTY"))

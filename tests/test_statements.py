@@ -24,6 +24,7 @@ CREATE PROPERTY GRAPH shop VERTEX TABLES (customer KEY (id))
 CREATE SNAPSHOT q OF shop;
 CREATE SNAPSHOT kept OF shop;
 CREATE SAMPLER train AS SAMPLE FROM kept SEEDS (SELECT id FROM customer) AS customer FANOUT (ordered => [2]);
+CREATE TASK nightly SCHEDULE 'USING CRON 0 3 * * *' AS INSERT INTO orders VALUES (9, 'open');
 """
 
 
@@ -56,14 +57,4 @@ def test_what_is_refused_says_why_and_what_to_do(db: Database, statement: str, r
         db.execute(statement)
     assert raised.value.code == "refused"
     assert raised.value.message.endswith(f" is refused: {reason}; {way}")
-    assert raised.value.span is not None
-
-
-@pytest.mark.parametrize(("statement", "said", "way"), rows("Later"))
-def test_what_comes_later_is_read_and_says_what_to_do(db: Database, statement: str, said: str, way: str) -> None:
-    db.script(SETUP)
-    with pytest.raises(snapdb.BindError) as raised:
-        db.execute(statement)
-    assert raised.value.code == "later"
-    assert raised.value.message == f"{said}; {way}"
     assert raised.value.span is not None

@@ -11,6 +11,7 @@ import pyarrow as pa
 from snapdb.catalog.facts_caches import CACHES, cache_rows
 from snapdb.catalog.facts_graphs import ELEMENTS, FEATURES, GRAPHS, element_rows, feature_rows, graph_rows
 from snapdb.catalog.facts_loaded import LOADED, loaded_rows
+from snapdb.catalog.facts_tasks import TASK_RUNS, TASKS, Due, run_rows, task_rows
 from snapdb.catalog.history import tags, versions
 from snapdb.catalog.listing import MOMENT, Fields, listing
 from snapdb.catalog.state import Catalog
@@ -52,28 +53,32 @@ class Facts:
     about: str
     """What a row of it is."""
     fields: Fields
-    rows: Callable[[Catalog, Ledger], Rows]
+    rows: Callable[[Catalog, Ledger, Due], Rows]
 
 
-def facts(name: str, catalog: Catalog, ledger: Ledger) -> pa.RecordBatch:
-    """The table of that name, one of `FACTS`, as the catalog has it: an open transaction's own changes are in it."""
+def facts(name: str, catalog: Catalog, ledger: Ledger, due: Due) -> pa.RecordBatch:
+    """The table of that name, one of `FACTS`, as the catalog has it: an open transaction's own changes are in it.
+
+    Args:
+        due: When a task's schedule fires next.
+    """
     table = FACTS[name]
-    return listing(table.fields, table.rows(catalog, ledger))
+    return listing(table.fields, table.rows(catalog, ledger, due))
 
 
-def _tables(catalog: Catalog, ledger: Ledger) -> Rows:
+def _tables(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
     for t in catalog.tables.values():
         bytes_ = sum(s.bytes for s in (*t.segments, *t.deletes))
         yield t.name, t.rows, len(t.columns), len(t.segments), bytes_, t.state
 
 
-def _columns(catalog: Catalog, ledger: Ledger) -> Rows:
+def _columns(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
     for table in catalog.tables.values():
         for position, c in enumerate(table.columns, 1):
             yield table.name, c.name, position, c.type, c.nullable, c.default
 
 
-def _snapshots(catalog: Catalog, ledger: Ledger) -> Rows:
+def _snapshots(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
     named: dict[int, list[str]] = {}
     for tag in tags(ledger):
         named.setdefault(tag.version, []).append(tag.name)
@@ -92,22 +97,22 @@ def _joined(names: Sequence[str] | None) -> str | None:
     return ", ".join(names or ()) or None
 
 
-def _samplers(catalog: Catalog, ledger: Ledger) -> Rows:
+def _samplers(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
     for s in catalog.samplers.values():
         kind = "edge" if s.edges else "vertex"
         yield s.name, s.snapshot, s.batch, s.hops, s.method, s.seeds, kind, moment(s.created), s.text, s.author
 
 
-def _errors(catalog: Catalog, ledger: Ledger) -> Rows:
+def _errors(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
     return [(code.code, code.kind, code.meaning, code.remedy) for code in CODES]
 
 
-def _tags(catalog: Catalog, ledger: Ledger) -> Rows:
+def _tags(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
     # Others may have committed since the catalog was read: all that a statement reads is of one moment.
     return [(t.name, t.version, moment(t.time)) for t in tags(ledger) if t.version <= catalog.version]
 
 
-def _versions(catalog: Catalog, ledger: Ledger) -> Rows:
+def _versions(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
     for v in versions(ledger):
         if v.version <= catalog.version:
             yield v.version, moment(v.time), v.message, v.tag, v.author, v.table, v.rows_added, v.rows_removed
@@ -116,14 +121,20 @@ def _versions(catalog: Catalog, ledger: Ledger) -> Rows:
 FACTS: Mapping[str, Facts] = {
     "tables": Facts("a table", _TABLES, _tables),
     "columns": Facts("a column of a table", _COLUMNS, _columns),
-    "graphs": Facts("a property graph", GRAPHS, lambda catalog, ledger: graph_rows(catalog)),
-    "elements": Facts("a vertex or edge type of a graph", ELEMENTS, lambda catalog, ledger: element_rows(catalog)),
-    "features": Facts("a feature of an element", FEATURES, lambda catalog, ledger: feature_rows(catalog)),
+    "graphs": Facts("a property graph", GRAPHS, lambda catalog, ledger, due: graph_rows(catalog)),
+    "elements": Facts("a vertex or edge type of a graph", ELEMENTS, lambda catalog, ledger, due: element_rows(catalog)),
+    "features": Facts("a feature of an element", FEATURES, lambda catalog, ledger, due: feature_rows(catalog)),
     "snapshots": Facts("a snapshot", _SNAPSHOTS, _snapshots),
     "samplers": Facts("a sampler", _SAMPLERS, _samplers),
-    "caches": Facts("a cache of a sampler's rows", CACHES, lambda catalog, ledger: cache_rows(catalog, ledger.home)),
+    "caches": Facts(
+        "a cache of a sampler's rows", CACHES, lambda catalog, ledger, due: cache_rows(catalog, ledger.home)
+    ),
+    "tasks": Facts("a task", TASKS, task_rows),
+    "task_runs": Facts("an attempt of a task's run", TASK_RUNS, lambda catalog, ledger, due: run_rows(ledger)),
     "versions": Facts("a version and a table that it changed", _VERSIONS, _versions),
-    "loaded_files": Facts("a file that COPY … (NEW FILES ONLY) loaded", LOADED, loaded_rows),
+    "loaded_files": Facts(
+        "a file that COPY … (NEW FILES ONLY) loaded", LOADED, lambda catalog, ledger, due: loaded_rows(catalog, ledger)
+    ),
     "tags": Facts("a name for a version", _TAGS, _tags),
     "errors": Facts("a code of an error", _ERRORS, _errors),
 }

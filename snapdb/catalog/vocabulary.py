@@ -25,6 +25,7 @@ class Vocabulary(TypedDict):
     snapshots: list[str]
     samplers: list[str]
     caches: list[str]
+    tasks: list[str]
     tags: list[str]
     columns: list[str]
     """Of all tables."""
@@ -63,6 +64,7 @@ def vocabulary(catalog: Catalog, ledger: Ledger, sources: Mapping[str, Any], fun
         "snapshots": [s.name for s in catalog.snapshots.values()],
         "samplers": [s.name for s in catalog.samplers.values()],
         "caches": [c.name for c in catalog.caches.values()],
+        "tasks": [t.name for t in catalog.tasks.values()],
         "tags": [t.name for t in tags(ledger)],
         "columns": _distinct(column for columns in tables.values() for column in columns),
         "types": _distinct(e.name for g in graphs for e in g.elements),

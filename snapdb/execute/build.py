@@ -17,12 +17,14 @@ from snapdb.execute.create_sampler import CreateSampler
 from snapdb.execute.create_snapshot import CreateSnapshot
 from snapdb.execute.create_table import CreateTable
 from snapdb.execute.create_tag import CreateTag
+from snapdb.execute.create_task import AlterTask, CreateTask
 from snapdb.execute.delete import Delete
 from snapdb.execute.describe import Describe
 from snapdb.execute.diff_graph import DiffGraph
 from snapdb.execute.diff_snapshot import DiffSnapshot
 from snapdb.execute.diff_table import DiffTable
 from snapdb.execute.drop import Drop
+from snapdb.execute.execute_task import ExecuteTask
 from snapdb.execute.expire import Expire
 from snapdb.execute.explain import Explain
 from snapdb.execute.insert import Insert
@@ -64,6 +66,9 @@ _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.SummarizePlan: Summarize,
     logical.DropPlan: Drop,
     logical.CreateTagPlan: CreateTag,
+    logical.CreateTaskPlan: CreateTask,
+    logical.AlterTaskPlan: AlterTask,
+    logical.ExecuteTaskPlan: ExecuteTask,
     logical.DiffTablePlan: DiffTable,
     logical.DiffSnapshotPlan: DiffSnapshot,
     logical.DiffGraphPlan: DiffGraph,

@@ -1,4 +1,4 @@
-"""DESCRIBE: what a table, graph, snapshot, sampler or cache is made of."""
+"""DESCRIBE: what a table, graph, snapshot, sampler, cache or task is made of."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import window_text
 from snapdb.execute.describe_cache import describe_cache
 from snapdb.execute.describe_sampler import describe_sampler
+from snapdb.execute.describe_task import describe_task
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.graph.open import unless_moved
 from snapdb.plan.logical import DescribePlan
@@ -25,6 +26,7 @@ from snapdb.types import (
     Sampler,
     Snapshot,
     Table,
+    Task,
     VertexElement,
 )
 
@@ -56,6 +58,8 @@ class Describe:
                 yield describe_sampler(sampler)
             case Cache() as cache:
                 yield describe_cache(engine, cache)
+            case Task() as task:
+                yield describe_task(engine, task)
         return None
 
 

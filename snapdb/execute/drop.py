@@ -13,14 +13,15 @@ from snapdb.plan.logical import DropPlan
 from snapdb.storage.changes import Change, DropNames, DropTable
 from snapdb.storage.names import drop_names
 from snapdb.storage.released import remove_released
-from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag
+from snapdb.storage.task_rows import drop_task
+from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 __all__ = ["Drop"]
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Removes a table (as a version), a graph, snapshot, sampler, cache or tag, and what binding found to go too."""
+    """Removes a table (as a version), a graph, snapshot, sampler, cache, task or tag, and what binding found to go."""
 
     plan: DropPlan
 
@@ -31,6 +32,8 @@ class Drop:
                 return _drop_table(engine, table, self.plan)
             case PropertyGraph() | Snapshot() | Sampler() | Cache() as target:
                 return _drop_names(engine, target, self.plan)
+            case Task() as task:
+                return _drop_task(engine, task)
             case Tag() as tag:
                 return _drop_tag(engine, tag)
 
@@ -50,6 +53,12 @@ def _drop_names(engine: Engine, target: PropertyGraph | Snapshot | Sampler | Cac
         drop_names(connection, names)
     _remove(engine, names)
     return Outcome(f"{KINDS[type(target)]} {target.name} dropped{_with(plan)}")
+
+
+def _drop_task(engine: Engine, task: Task) -> Outcome:
+    with engine.ledger.writing(publishes=True) as connection:
+        drop_task(connection, task)
+    return Outcome(f"task {task.name} dropped; its runs stay on record")
 
 
 def _drop_tag(engine: Engine, tag: Tag) -> Outcome:

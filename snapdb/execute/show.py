@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from snapdb.catalog.facts import facts
+from snapdb.catalog.facts_tasks import SHOWN_RUNS, SHOWN_TASKS
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import ShowPlan
 
@@ -24,6 +25,8 @@ class _List(NamedTuple):
     """The column that LIKE looks at."""
     of: str | None = None
     """The column that OF looks at."""
+    columns: tuple[str, ...] | None = None
+    """Those that are listed; None: all."""
 
 
 _LISTS: Mapping[str, _List] = {
@@ -33,6 +36,8 @@ _LISTS: Mapping[str, _List] = {
     "SNAPSHOTS": _List("snapshots", of="graph"),
     "SAMPLERS": _List("samplers"),
     "CACHES": _List("caches"),
+    "TASKS": _List("tasks", columns=SHOWN_TASKS),
+    "TASK RUNS": _List("task_runs", "task", "task", SHOWN_RUNS),
     "TAGS": _List("tags"),
     "VERSIONS": _List("versions", "table", "table"),  # versions have no name; LIKE looks at their table
 }
@@ -47,13 +52,14 @@ class Show:
     def run(self, engine: Engine) -> Rows:
         plan, list_ = self.plan, _LISTS[self.plan.what]
         tables = {table.name.lower(): table for table in plan.tables}  # those of the version that was asked for
-        found = facts(list_.facts, replace(engine.context.catalog, tables=tables), engine.ledger)
+        found = facts(list_.facts, replace(engine.context.catalog, tables=tables), engine.ledger, engine.context.due)
         kept = [_like(name, plan.like) for name in found.column(list_.named).to_pylist()]
         if list_.of is not None and plan.of is not None:
             of = plan.of.lower()
             owners = found.column(list_.of).to_pylist()
             kept = [keep and (owner or "").lower() == of for keep, owner in zip(kept, owners, strict=True)]
-        yield found.filter(pa.array(kept, pa.bool_()))
+        shown = found if list_.columns is None else found.select(list_.columns)
+        yield shown.filter(pa.array(kept, pa.bool_()))
         return None
 
 

@@ -15,6 +15,7 @@ from snapdb.plan.bind_copy_snapshot import bind_copy_snapshot
 from snapdb.plan.bind_copy_to import bind_copy_to
 from snapdb.plan.bind_diff import bind_diff_graph, bind_diff_snapshot, bind_diff_table
 from snapdb.plan.bind_drop import bind_drop
+from snapdb.plan.bind_execute_task import bind_execute_task
 from snapdb.plan.bind_expire import bind_expire
 from snapdb.plan.bind_graph import bind_create_graph
 from snapdb.plan.bind_refresh import bind_refresh
@@ -24,8 +25,8 @@ from snapdb.plan.bind_sampler import bind_create_sampler
 from snapdb.plan.bind_show import bind_describe, bind_show, bind_summarize
 from snapdb.plan.bind_snapshot import bind_create_snapshot
 from snapdb.plan.bind_table import bind_create_table, bind_insert
+from snapdb.plan.bind_task import bind_alter_task, bind_create_task
 from snapdb.plan.bind_version import bind_create_tag, bind_vacuum
-from snapdb.plan.later import bind_later
 from snapdb.plan.logical import BeginPlan, CheckPlan, CommitPlan, ExplainPlan, Plan, QueryPlan, RollbackPlan, SamplePlan
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
@@ -93,9 +94,9 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.Rollback: lambda statement, context: RollbackPlan(),
     ast.CheckDatabase: lambda statement, context: CheckPlan(),
     ast.Vacuum: bind_vacuum,
-    ast.CreateTask: bind_later,
-    ast.AlterTask: bind_later,
-    ast.ExecuteTask: bind_later,
+    ast.CreateTask: bind_create_task,
+    ast.AlterTask: bind_alter_task,
+    ast.ExecuteTask: bind_execute_task,
     ast.SetRetention: bind_retention,
     ast.DropRetention: bind_retention,
 }

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from snapdb.errors import BindError
 from snapdb.plan.bind_version import find_tag
 from snapdb.plan.logical import DropPlan, NothingPlan, Plan
-from snapdb.plan.names import find_cache, find_graph, find_sampler, find_snapshot, find_table, tables_of
+from snapdb.plan.names import find_cache, find_graph, find_sampler, find_snapshot, find_table, find_task, tables_of
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
-from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag
+from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 __all__ = ["KINDS", "bind_drop"]
 
@@ -39,7 +39,7 @@ def bind_drop(statement: ast.Drop, context: Context) -> Plan:
 
 
 def _dependants(
-    context: Context, target: Table | PropertyGraph | Snapshot | Sampler | Cache | Tag
+    context: Context, target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
 ) -> tuple[PropertyGraph | Snapshot | Sampler | Cache, ...]:
     """What depends on a thing: caches, then the samplers, snapshots and graphs, each of the next, that they are of."""
     match target:
@@ -52,7 +52,7 @@ def _dependants(
             return _samplers_of(context, [target])
         case Sampler():
             return _caches_of(context, [target])
-        case Cache() | Tag():
+        case Cache() | Task() | Tag():
             return ()
 
 
@@ -81,7 +81,9 @@ def _listed(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) ->
     return ", ".join([*named[:_NAMED], *more])
 
 
-def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Tag:
+def _find(
+    context: Context, kind: ast.Kind, name: ast.Name
+) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag:
     match kind:
         case "TABLE":
             return find_table(context, name)
@@ -96,5 +98,4 @@ def _find(context: Context, kind: ast.Kind, name: ast.Name) -> Table | PropertyG
         case "CACHE":
             return find_cache(context, name)
         case "TASK":
-            raise BindError(f'no task "{name}": there are no tasks in this version', span=name.span,
-                            code=f"unknown-{kind.lower()}")  # fmt: skip
+            return find_task(context, name)

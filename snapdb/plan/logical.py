@@ -18,6 +18,7 @@ from snapdb.plan.logical_samples import (
     SamplePlan,
     SeedColumns,
 )
+from snapdb.plan.logical_tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
 from snapdb.plan.new_files import NewFiles
 from snapdb.sql.ast_versions import Shown
 from snapdb.types import (
@@ -33,6 +34,7 @@ from snapdb.types import (
     Snapshot,
     Table,
     Tag,
+    Task,
     TimeUnit,
     Window,
 )
@@ -41,6 +43,7 @@ __all__ = [
     "READS",
     "TRANSACTIONAL",
     "AlterPlan",
+    "AlterTaskPlan",
     "AuditPlan",
     "BatchFormat",
     "BeginPlan",
@@ -55,12 +58,14 @@ __all__ = [
     "CreateSnapshotPlan",
     "CreateTablePlan",
     "CreateTagPlan",
+    "CreateTaskPlan",
     "DeletePlan",
     "DescribePlan",
     "DiffGraphPlan",
     "DiffSnapshotPlan",
     "DiffTablePlan",
     "DropPlan",
+    "ExecuteTaskPlan",
     "ExpirePlan",
     "ExplainPlan",
     "FileFormat",
@@ -338,7 +343,7 @@ class ShowPlan:
 class DescribePlan:
     """What one thing is made of."""
 
-    target: Table | PropertyGraph | Snapshot | Sampler | Cache
+    target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,9 +355,9 @@ class SummarizePlan:
 
 @dataclass(frozen=True, slots=True)
 class DropPlan:
-    """A table, graph, snapshot, sampler, cache or tag goes."""
+    """A table, graph, snapshot, sampler, cache, task or tag goes."""
 
-    target: Table | PropertyGraph | Snapshot | Sampler | Cache | Tag
+    target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
     base: int
     dependants: tuple[PropertyGraph | Snapshot | Sampler | Cache, ...] = ()
     """What goes with it (CASCADE), what depends on others first."""
@@ -450,6 +455,9 @@ Plan = (
     | SummarizePlan
     | DropPlan
     | CreateTagPlan
+    | CreateTaskPlan
+    | AlterTaskPlan
+    | ExecuteTaskPlan
     | DiffTablePlan
     | RefreshPlan
     | DiffSnapshotPlan

@@ -10,8 +10,8 @@ from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.fits import is_event_time
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
-from snapdb.sql.ast import CreateCache, CreateSampler, Name
-from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, VertexElement
+from snapdb.sql.ast import CreateCache, CreateSampler, CreateTask, Name
+from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, Task, VertexElement
 from snapdb.types.suggest import did_you_mean
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "find_sampler",
     "find_snapshot",
     "find_table",
+    "find_task",
     "find_vertex_type",
     "named_columns",
     "tables_of",
@@ -59,6 +60,11 @@ def find_sampler(context: Context, name: Name) -> Sampler:
 def find_cache(context: Context, name: Name) -> Cache:
     """The cache of that name, or BindError at its place."""
     return _placed(context.catalog.cache, name)
+
+
+def find_task(context: Context, name: Name) -> Task:
+    """The task of that name, or BindError at its place."""
+    return _placed(context.catalog.task, name)
 
 
 def _placed(find: Callable[[str], T], name: Name) -> T:
@@ -156,7 +162,9 @@ def check_new(catalog: Catalog, name: Name, replacing: Iterable[str] = ()) -> st
     return kind
 
 
-def check_own(statement: CreateSampler | CreateCache, kind: str, found: Sampler | Cache | None) -> str | None:
+def check_own(
+    statement: CreateSampler | CreateCache | CreateTask, kind: str, found: Sampler | Cache | Task | None
+) -> str | None:
     """Why there is nothing to do: IF NOT EXISTS, and there is one of this kind, whose names are their own; else None.
 
     Raises:

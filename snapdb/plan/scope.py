@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from snapdb.catalog import Catalog, element_columns, snapshot_views, tables_at
 from snapdb.catalog.facts import FACTS, SCHEMA, facts
+from snapdb.catalog.facts_tasks import Due
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.asked import Asked, Parameters, written
 from snapdb.plan.moments import resolve_version
@@ -44,6 +45,8 @@ class Context:
     sources: Mapping[str, Any] = field(default_factory=dict)
     """Data that was registered, by name."""
     parameters: Parameters = None
+    due: Due = field(kw_only=True)
+    """When a task's schedule fires next: what knows it stands beside this room."""
 
     def asked(self, island: Island, *, first: Snapshot | None = None) -> Asked:
         """An island with the views of every table, snapshot and source that its text mentions.
@@ -91,7 +94,7 @@ class Context:
         """The facts among some words as views, and what the views read."""
         named = {name: f"{SCHEMA} facts {name}" for name in FACTS if name in words}
         views = {name: f"SELECT * FROM {quote(source)}" for name, source in named.items()}
-        rows = {source: facts(name, self.catalog, self.ledger) for name, source in named.items()}
+        rows = {source: facts(name, self.catalog, self.ledger, self.due) for name, source in named.items()}
         return views, {source: pa.Table.from_batches([batch]) for source, batch in rows.items()}
 
     def rows(self, table: Table, *, row_ids: bool = False, ordered: bool = True) -> str:
@@ -143,6 +146,11 @@ class Context:
     def was_table(self, name: str) -> bool:
         """Whether any version has a table of this name."""
         return bool(self.ledger.rows("SELECT 1 FROM tables WHERE folded = ? LIMIT 1", (name.lower(),)))
+
+    def had_runs(self, name: str) -> bool:
+        """Whether runs of a task of this name are on record, of one that was dropped too."""
+        names = self.ledger.rows("SELECT DISTINCT name FROM runs")
+        return name.lower() in {row["name"].lower() for row in names}
 
     def _travelled(self, island: Island, travel: TimeTravel) -> tuple[str, Table]:
         """A hidden schema for the tables of one version, and the table at that version."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from snapdb.errors import CorruptError
-from snapdb.storage.codec import decode
+from snapdb.storage.codec import decode, is_sound
 from snapdb.storage.contents import Contents, in_catalog
 from snapdb.storage.home import Home
 from snapdb.storage.problem import Problem
 from snapdb.storage.released import DIRECTORIES
 from snapdb.storage.shapes import decode_columns
-from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot
+from snapdb.types import Cache, PropertyGraph, Retention, Run, Sampler, Snapshot, Task
 
 __all__ = ["check_rows"]
 
@@ -22,7 +22,20 @@ _MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, Asserti
 
 def check_rows(home: Home, contents: Contents) -> Iterator[Problem]:
     """What is wrong with rows that are no table's, version's or file's; call it when every table could be read."""
-    for look in (_names, _tags, _id_maps, _ids, _artefacts, _graphs, _snapshots, _samplers, _caches):
+    for look in (
+        _names,
+        _tags,
+        _id_maps,
+        _ids,
+        _artefacts,
+        _graphs,
+        _snapshots,
+        _samplers,
+        _caches,
+        _tasks,
+        _runs,
+        _leader,
+    ):
         yield from map(in_catalog, look(contents))
     yield from map(in_catalog, _garbage(home, contents))
 
@@ -31,7 +44,7 @@ def _names(contents: Contents) -> Iterator[str]:
     facts = {r["name"]: r["value"] for r in contents["facts"]}
     if not str(facts.get("changes")).isdecimal():
         yield f"it counts its changes as {facts.get('changes')!r}"
-    for table in ("tables", "tags", "graphs", "snapshots", "samplers", "caches"):
+    for table in ("tables", "tags", "graphs", "snapshots", "samplers", "caches", "tasks"):
         kind = table.removesuffix("s")
         for row in contents[table]:
             if row["folded"] != str(row["name"]).lower():
@@ -106,6 +119,38 @@ def _samplers(contents: Contents) -> Iterator[str]:
 
 def _caches(contents: Contents) -> Iterator[str]:
     yield from _named_after(contents, Cache, "cache", "sampler")
+
+
+def _tasks(contents: Contents) -> Iterator[str]:
+    for row in contents["tasks"]:
+        task = _read(lambda text: decode(Task, text), row["definition"])
+        sound = task is not None and is_sound(Task, task) and is_sound(int, row["considered"])
+        if task is None or not sound or (task.schedule.cron is None) is (task.schedule.every is None):
+            yield f"the definition of task {row['name']!r} cannot be read"
+        elif (task.name, task.id) != (row["name"], row["id"]):
+            yield f"task {row['name']!r} is defined as another one"
+
+
+def _runs(contents: Contents) -> Iterator[str]:
+    """Attempts that name versions that never were, or whose state contradicts their times."""
+    head = max((r["version"] for r in contents["versions"]), default=0)
+    for row in contents["runs"]:
+        said = f"attempt {row['attempt']} of run {row['run']} of task {row['name']!r}"
+        run = _read(lambda found: Run(**{**dict(found), "published": tuple(json.loads(found["published"]))}), row)
+        if run is None or not is_sound(Run, run):
+            yield f"{said} cannot be read"
+            continue
+        began, over = run.started is not None, run.ended is not None
+        if not all(0 <= version <= head for version in (*run.published, run.version)):
+            yield f"{said} names a version that is not there"
+        elif (began, over) != {"running": (True, False), "missed": (False, False)}.get(run.state, (True, True)):
+            yield f"{said} is {run.state}, and its times say otherwise"
+
+
+def _leader(contents: Contents) -> Iterator[str]:
+    for row in contents["leader"]:
+        if not all(is_sound(int, row[name]) for name in ("beat", "pid", "since")):
+            yield "who fires tasks cannot be read"
 
 
 def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, TypeVar
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "encode", "is_sound"]
 
 T = TypeVar("T")
 
@@ -38,6 +38,36 @@ def decode(kind: type[T], text: str) -> T:
     """
     value: T = _builder(typing.cast(Any, kind))(json.loads(text))
     return value
+
+
+def is_sound(kind: Any, value: Any) -> bool:
+    """Whether a value and all within it are of the kinds that annotations say; numbers are moderate, as moments are.
+
+    >>> from snapdb.types import Period
+    >>> is_sound(Period, Period(0, 1, 0)), is_sound(Period, Period(0, "1", 0))
+    (True, False)
+    """
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType:
+        return any(is_sound(one, value) for one in arguments)
+    if origin is typing.Literal:
+        return value in arguments
+    if origin is tuple:
+        return isinstance(value, tuple) and all(is_sound(arguments[0], one) for one in value)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        return False
+    if dataclasses.is_dataclass(value):
+        return all(is_sound(hint, getattr(value, name)) for name, hint in _hints(type(value)).items())
+    return not isinstance(value, int) or abs(value) < _GREATEST
+
+
+_GREATEST = 1 << 57
+"""Microseconds of more than four thousand years."""
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 @cache

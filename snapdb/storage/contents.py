@@ -28,6 +28,9 @@ _TABLES = {
     "snapshots": "id",
     "samplers": "id",
     "caches": "id",
+    "tasks": "id",
+    "runs": "task, run, attempt",
+    "leader": "one",
     "garbage": "path",
     "loaded": "table_id, path",
 }

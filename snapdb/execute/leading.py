@@ -1,0 +1,40 @@
+"""Who fires tasks, in words."""
+
+from __future__ import annotations
+
+import shlex
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from snapdb.catalog.windows import moment
+from snapdb.storage.home import Home
+from snapdb.storage.leader import Leader, leader_of
+from snapdb.storage.ledger import Ledger
+
+__all__ = ["leads", "nobody"]
+
+
+def leads(home: Home, ledger: Ledger) -> str:
+    """The daemon that leads, or what to do where none does."""
+    leader = leader_of(ledger)
+    if leader is None:
+        return nobody(home)
+    who = f"pid {leader.pid} on {leader.host}"
+    if _is_gone(leader):
+        return f"{who} ended without a word; {nobody(home)}"
+    return f"{who} since {moment(leader.since):%Y-%m-%d %H:%M:%S}+00:00"
+
+
+def nobody(home: Home) -> str:
+    """That no daemon fires tasks, and what starts one."""
+    return f"no daemon leads this database; run: snapdb schedule run {shlex.quote(str(home.path))}"
+
+
+def _is_gone(leader: Leader) -> bool:
+    """Whether no process of this machine is it. One that waits takes over within seconds, where there is one."""
+    if leader.host != socket.gethostname() or not Path("/proc/self").exists():
+        return False
+    with suppress(OSError, OverflowError):
+        return not Path(f"/proc/{leader.pid}").exists()
+    return False
