@@ -26,6 +26,7 @@ CREATE PROPERTY GRAPH social VERTEX TABLES (person KEY (pid)) EDGE TABLES (knows
 CREATE SNAPSHOT early OF social FOR EVENT_TIME AS OF 2;
 CREATE SAMPLER train AS SAMPLE FROM early SEEDS (SELECT pid FROM person) AS person FANOUT (knows => [2]);
 CREATE TAG first;
+CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS REFRESH SNAPSHOT early;
 """
 SAMPLED = "SAMPLE FROM early SEEDS (SELECT pid FROM person) AS person "
 
@@ -83,8 +84,17 @@ def known() -> Iterator[Known]:
         ("CREATE PROPERTY GRAPH g VERTEX TABLES (", ["person", "knows"]),
         ("CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (", ["pid", "half"]),
         ("CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (pid)) EDGE TABLES (knows SOURCE KEY (", ["a", "b", "ts"]),
+        ("ALTER TASK ", ["nightly"]),
+        ("ALTER TASK nightly SET (re", ["retries ="]),
+        ("ALTER TASK nightly SET (retries = 2, catch_up = n", ["none"]),
+        ("EXECUTE TASK ", ["nightly"]),
+        ("DROP TASK IF EXISTS ", ["nightly"]),
+        ("DESCRIBE TASK ", ["nightly"]),
+        ("SHOW TASK RUNS OF ", ["nightly"]),
+        ("CREATE TASK t SCHEDULE EVERY INTERVAL '1 day' AS REFRESH SNAPSHOT ", ["early"]),
         ("SHOW TABLES; SELECT * FROM pers", ["person"]),
         ("\\d ea", ["early"]),
+        ("\\dk ", ["nightly"]),
         ("\\tim", ["\\timing"]),
         ("\\set expanded ", ["on", "off", "auto"]),
         (".mode ma", ["markdown"]),
@@ -96,7 +106,15 @@ def test_what_may_follow_is_offered(known: Known, text: str, offered: list[str])
 
 
 @pytest.mark.parametrize(
-    "text", ["SELECT 1 -- pers", "SELECT 12", "SELECT /* pers", "CREATE TAG IF NOT EXISTS ", "SELECT $1"]
+    "text",
+    [
+        "SELECT 1 -- pers",
+        "SELECT 12",
+        "SELECT /* pers",
+        "CREATE TAG IF NOT EXISTS ",
+        "CREATE TASK IF NOT EXISTS ",
+        "SELECT $1",
+    ],
 )
 def test_nothing_is_offered_where_nothing_known_can_stand(known: Known, text: str) -> None:
     assert suggest(text, known) == []
@@ -121,7 +139,7 @@ def test_a_statement_begins_with_what_the_grammars_take() -> None:
     begun = suggest("", Known())
     assert {"SELECT", "CREATE TABLE", "SAMPLE FROM", "SHOW SNAPSHOTS", "EXPIRE SNAPSHOTS", "EXPLAIN"} <= set(begun)
     assert {"CREATE CACHE", "REFRESH CACHE"} <= set(begun)
-    assert not any("TASK" in words for words in begun)
+    assert {"CREATE TASK", "ALTER TASK", "EXECUTE TASK", "DROP TASK", "SHOW TASKS", "SHOW TASK RUNS"} <= set(begun)
 
 
 def test_misspelt_and_scattered_letters_find_what_was_meant(known: Known) -> None:

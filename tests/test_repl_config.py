@@ -175,6 +175,14 @@ def test_more_is_told_of_a_table_and_of_a_snapshot(desk: Desk) -> None:
     assert "repeat" in desk.type("\\df repeat")
 
 
+def test_tasks_are_listed_and_described_with_their_runs(desk: Desk) -> None:
+    desk.type("CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS SELECT 1; EXECUTE TASK nightly;")
+    assert "EVERY INTERVAL '1 day'" in desk.type("\\dk n*")
+    assert "catch_up" in desk.type("\\d nightly")
+    assert "scheduled" in desk.type("\\d+ nightly")
+    assert "1 task;" in desk.type("\\conninfo")
+
+
 def test_a_drop_tells_what_goes_with_it(desk: Desk) -> None:
     desk.type("CREATE TABLE p AS SELECT 1 AS id; CREATE PROPERTY GRAPH g VERTEX TABLES (p KEY (id));")
     desk.type("CREATE SNAPSHOT now OF g; CREATE SNAPSHOT later OF g;")

@@ -57,7 +57,7 @@ def is_sound(kind: Any, value: Any) -> bool:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         return False
     if dataclasses.is_dataclass(value):
-        return all(is_sound(hint, getattr(value, name)) for name, hint in _hints(type(value)).items())
+        return all(is_sound(hint, getattr(value, name)) for name, hint in _hints(typing.cast(Any, type(value))).items())
     return not isinstance(value, int) or abs(value) < _GREATEST
 
 
