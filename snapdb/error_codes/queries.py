@@ -85,6 +85,20 @@ QUERIES = (
         unshown="Nobody stops an example.",
     ),
     Code(
+        "task-failed",
+        _QUERY,
+        "A run of a task that EXECUTE TASK began did not end well.",
+        "Read what it says, and the log of the run in snapdb.task_runs.",
+        "CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS SELECT * FROM nowhere; EXECUTE TASK nightly",
+    ),
+    Code(
+        "condition-value",
+        _QUERY,
+        "WHEN of a task gives no truth value.",
+        "Compare with something, as in changed('shop') > 0.",
+        unshown="The daemon tells it, in the record of the run.",
+    ),
+    Code(
         "consumed",
         _QUERY,
         "A result is read a second time.",

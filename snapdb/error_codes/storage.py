@@ -223,5 +223,12 @@ STORAGE = (
         "Open it again once another process has it open for writing.",
         unshown=_DISK,
     ),
+    Code(
+        "task-running",
+        _LOCKED,
+        "A run of the task goes on, in this process or another one.",
+        "Wait for its end; SHOW TASK RUNS tells of it.",
+        unshown=_RACE,
+    ),
     Code("leader-lost", _MOVED, "Another daemon leads the database.", "Leave it to that one.", unshown=_RACE),
 )

@@ -99,7 +99,8 @@ def forget_run(connection: sqlite3.Connection, run: Run) -> None:
 def note_run(connection: sqlite3.Connection, run: Run, line: str) -> None:
     """Add a line to the log of a run that goes on. Errors as of `end_run`."""
     found = connection.execute(
-        "UPDATE runs SET log = log || ? WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' AND holder = ?",
+        "UPDATE runs SET log = log || ? "
+        "WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' AND holder = ?",
         (f"{line}\n", *_key(run), run.holder),
     )
     if not found.rowcount:
