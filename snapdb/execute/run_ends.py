@@ -49,7 +49,7 @@ def retry_delay(attempt: int) -> int:
     >>> [retry_delay(attempt) // 1_000_000 for attempt in (1, 2, 3, 6, 7, 500)]
     [1, 2, 4, 32, 60, 60]
     """
-    return _SECOND * min(2 ** min(attempt - 1, 10), _LONGEST)
+    return _SECOND * min(1 << min(attempt - 1, 10), _LONGEST)
 
 
 def record(ledger: Ledger, task: Task | None, ended: Ended) -> Ended:
