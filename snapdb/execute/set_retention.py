@@ -9,6 +9,7 @@ from snapdb.execute.expire import Expire
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.retained import retained
 from snapdb.plan.logical import RetainPlan, SetRetentionPlan
+from snapdb.relational import quote_odd
 from snapdb.storage.codec import encode
 from snapdb.types import Retention
 from snapdb.types.words import counted
@@ -44,5 +45,5 @@ def _now(engine: Engine, graph: str, retention: Retention) -> str:
     going = sum(reason is None for _, reason in retained(engine, {graph.lower(): retention}))
     if not going:
         return "no snapshot is to go yet"
-    goes = "goes" if going == 1 else "go"
-    return f"{counted(going, 'snapshot')} {goes} after the next run of a task, or by EXPIRE SNAPSHOTS OF {graph} BY RETENTION"
+    go = f"{counted(going, 'snapshot')} {'goes' if going == 1 else 'go'}"
+    return f"{go} after the next run of a task, or by EXPIRE SNAPSHOTS OF {quote_odd(graph)} BY RETENTION"

@@ -7,6 +7,7 @@ from snapdb.plan.lengths import period_of_text
 from snapdb.plan.logical import SetRetentionPlan
 from snapdb.plan.names import find_graph
 from snapdb.plan.scope import Context
+from snapdb.relational import quote_odd
 from snapdb.sql.ast import DropRetention, Name, RetentionRule, SetRetention
 from snapdb.types import PropertyGraph, Retention, Rule
 
@@ -27,8 +28,8 @@ def find_retention(context: Context, name: Name) -> tuple[PropertyGraph, Retenti
     """The graph of that name and its retention, or BindError at its place."""
     graph = find_graph(context, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
-        raise BindError(f"graph {graph.name} has no retention: its snapshots stay until they are dropped; ALTER "
-                        f"PROPERTY GRAPH {name} SET RETENTION (all '3 days', daily '30 days') sets one",
+        way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"
+        raise BindError(f"graph {graph.name} has no retention: its snapshots stay until they are dropped; {way}",
                         span=name.span, code="no-retention")  # fmt: skip
     return graph, retention
 

@@ -79,9 +79,7 @@ def print_set_retention(tree: SetRetention) -> str:
     """ALTER PROPERTY GRAPH … SET RETENTION."""
     kept = [f"{rule.keeps} {string(rule.length)}" for rule in tree.rules]
     rules = ", ".join([*kept, "keep_tagged"] if tree.keep_tagged else kept)
-    return statement(
-        f"ALTER PROPERTY GRAPH {name(tree.graph)}", f"SET RETENTION ({rules})", tree.dry_run and "DRY RUN"
-    )
+    return statement(f"ALTER PROPERTY GRAPH {name(tree.graph)}", f"SET RETENTION ({rules})", tree.dry_run and "DRY RUN")
 
 
 def print_drop_retention(tree: DropRetention) -> str:
