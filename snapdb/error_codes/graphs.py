@@ -82,13 +82,6 @@ GRAPHS = (
         "CREATE TABLE t (a VARCHAR COLLATE NOCASE)",
     ),
     Code(
-        "later",
-        _KIND,
-        "The statement is part of the language, and not done by this version yet.",
-        "Go the way round that the message names.",
-        "SHOW TASKS",
-    ),
-    Code(
         "bad-length",
         _KIND,
         "What stands for a length of time is none, or not greater than zero.",

@@ -28,6 +28,7 @@ NAMES = (
     Code("unknown-snapshot", _KIND, "No snapshot has this name.", _LOOK, "DROP SNAPSHOT t"),
     Code("unknown-sampler", _KIND, "No sampler has this name.", _LOOK, "SAMPLE USING nearby"),
     Code("unknown-cache", _KIND, "No cache has this name.", _LOOK, "DESCRIBE CACHE near"),
+    Code("unknown-task", _KIND, "No task has this name.", _LOOK, "EXECUTE TASK nightly"),
     Code("unknown-tag", _KIND, "No tag has this name.", _LOOK, "DROP TAG jun"),
     Code(
         "unknown-version",
