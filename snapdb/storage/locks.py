@@ -88,7 +88,7 @@ def taking_turns(home: Home) -> Iterator[None]:
 
 
 def remove_unless_held(home: Home, directory: Path) -> bool:
-    """Remove a published directory that no reader holds; one that is held stays, as an orphan to collect later."""
+    """Remove a published directory that no reader holds; one that is held stays, to be collected later."""
     return _remove_unless_locked(home, directory, directory / MANIFEST)
 
 
