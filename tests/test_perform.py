@@ -391,7 +391,7 @@ def test_each_statement_is_done_once_wherever_the_process_ends(
         assert tuple(version for row in worker.rows() for version in row.published) == published, at
     else:
         raise AssertionError("it never ends")
-    assert len(states) > 2
+    assert len(states) > 1
 
 
 KILLED = """
