@@ -16,7 +16,12 @@ from snapdb.storage.codec import encode
 from snapdb.storage.schema import APPLICATION_ID, MIGRATIONS
 from snapdb.types import PropertyGraph, VertexElement
 
-__all__ = ["write_format_one"]
+__all__ = ["UNSCHEDULED", "write_format_one"]
+
+UNSCHEDULED = """
+DROP TABLE tasks; DROP TABLE runs; DROP TABLE leader; DROP TABLE loaded; ALTER TABLE graphs DROP COLUMN retention;
+"""
+"""What a catalog lacks that is older than tasks."""
 
 
 def write_format_one(path: Path) -> None:

@@ -18,6 +18,7 @@ from snapdb import Database
 from snapdb.plan.logical import CreateCachePlan, DropPlan, RefreshCachePlan
 from snapdb.storage.cache_reports import CacheReport, this_process, write_report
 from snapdb.types import CacheStats
+from tests.format_one import UNSCHEDULED
 from tests.test_care import problems
 from tests.test_crash import crash_everywhere, script
 from tests.test_keeping import planned
@@ -260,10 +261,10 @@ def test_a_database_without_caches_is_upgraded(own: Database) -> None:
         ((text,),) = connection.execute("SELECT definition FROM samplers").fetchall()
         old = {name: value for name, value in json.loads(text).items() if name != "generation"}
         connection.execute("UPDATE samplers SET definition = ?", (json.dumps(old),))
-        connection.executescript("DROP TABLE caches; PRAGMA user_version = 4;")
+        connection.executescript(f"{UNSCHEDULED} DROP TABLE caches; PRAGMA user_version = 4;")
     with pytest.raises(snapdb.FormatError, match="has format 4 of an older snapdb"):
         snapdb.connect(path)
-    assert snapdb.upgrade(path) == f"{path}: format 4 → 5; the old catalog is kept as catalog.sqlite.format-4"
+    assert snapdb.upgrade(path) == f"{path}: format 4 → 6; the old catalog is kept as catalog.sqlite.format-4"
     with snapdb.connect(path) as db:
         assert db.execute("SHOW CACHES").fetchall() == db.execute("CHECK DATABASE").fetchall() == []
         db.execute("CREATE CACHE hot ON SAMPLER train")

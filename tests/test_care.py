@@ -24,7 +24,7 @@ from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.place import file_system, network_disk
 from snapdb.storage.problem import Problem
-from tests.format_one import write_format_one
+from tests.format_one import UNSCHEDULED, write_format_one
 
 SHOP = """
 CREATE TABLE person (name VARCHAR, weight DOUBLE);
@@ -505,8 +505,7 @@ def test_a_database_of_the_fifth_format_gets_room_for_tasks_and_stays_as_it_was(
 
     before = seen()
     with closing(sqlite3.connect(shop / "catalog.sqlite")) as connection, connection:
-        connection.executescript("""DROP TABLE tasks; DROP TABLE runs; DROP TABLE leader; DROP TABLE loaded;
-                                    ALTER TABLE graphs DROP COLUMN retention; PRAGMA user_version = 5""")
+        connection.executescript(f"{UNSCHEDULED} PRAGMA user_version = 5")
     with pytest.raises(snapdb.FormatError, match="has format 5 of an older snapdb"):
         snapdb.connect(shop)
     assert "format 5 → 6" in snapdb.upgrade(shop)

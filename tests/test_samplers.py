@@ -25,6 +25,7 @@ from snapdb.sql import parse
 from snapdb.sql.ast import Clauses, RefreshClause, Sample, SampleUsing
 from snapdb.storage.locks import TablesLock
 from snapdb.types import Refresh
+from tests.format_one import UNSCHEDULED
 from tests.test_care import problems
 from tests.test_crash import crash_everywhere, script
 from tests.test_keeping import planned
@@ -533,10 +534,10 @@ def test_a_database_without_samplers_is_upgraded(own: Database) -> None:
     path = own.path
     own.close()
     with closing(sqlite3.connect(path / "catalog.sqlite", isolation_level=None)) as connection:
-        connection.executescript("DROP TABLE samplers; DROP TABLE caches; PRAGMA user_version = 3;")
+        connection.executescript(f"{UNSCHEDULED} DROP TABLE samplers; DROP TABLE caches; PRAGMA user_version = 3;")
     with pytest.raises(snapdb.FormatError, match="has format 3 of an older snapdb"):
         snapdb.connect(path)
-    assert snapdb.upgrade(path) == f"{path}: format 3 → 5; the old catalog is kept as catalog.sqlite.format-3"
+    assert snapdb.upgrade(path) == f"{path}: format 3 → 6; the old catalog is kept as catalog.sqlite.format-3"
     with snapdb.connect(path) as db:
         assert db.execute("SHOW SAMPLERS").fetchall() == db.execute("CHECK DATABASE").fetchall() == []
         db.execute(f"CREATE SAMPLER train AS {TRAIN}")
