@@ -21,6 +21,7 @@ PAGES = {
     "benchmarks/EXPORTS.md": "results-exports.md",
     "benchmarks/TASKS.md": "results-tasks.md",
     "benchmarks/REFRESH.md": "results-refresh.md",
+    "benchmarks/SCHEDULE.md": "results-schedule.md",
 }
 """Which file of the project is which page of the site."""
 _NOTE = re.compile(r"^( *```\w+) no-run$", re.MULTILINE)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from snapdb.catalog.facts_caches import CACHES, cache_rows
 from snapdb.catalog.facts_graphs import ELEMENTS, FEATURES, GRAPHS, element_rows, feature_rows, graph_rows
 from snapdb.catalog.facts_loaded import LOADED, loaded_rows
-from snapdb.catalog.facts_tasks import TASK_RUNS, TASKS, Due, run_rows, task_rows
+from snapdb.catalog.facts_tasks import LEADER, TASK_RUNS, TASKS, Due, leader_rows, run_rows, task_rows
 from snapdb.catalog.history import tags, versions
 from snapdb.catalog.listing import MOMENT, Fields, listing
 from snapdb.catalog.state import Catalog
@@ -131,6 +131,7 @@ FACTS: Mapping[str, Facts] = {
     ),
     "tasks": Facts("a task", TASKS, task_rows),
     "task_runs": Facts("an attempt of a task's run", TASK_RUNS, lambda catalog, ledger, due: run_rows(ledger)),
+    "leader": Facts("the daemon that fires tasks", LEADER, lambda catalog, ledger, due: leader_rows(ledger)),
     "versions": Facts("a version and a table that it changed", _VERSIONS, _versions),
     "loaded_files": Facts(
         "a file that COPY … (NEW FILES ONLY) loaded", LOADED, lambda catalog, ledger, due: loaded_rows(catalog, ledger)

@@ -12,12 +12,14 @@ from snapdb.catalog.state import Catalog
 from snapdb.catalog.tables import damaged
 from snapdb.catalog.windows import moment
 from snapdb.storage.commit import now
+from snapdb.storage.leader import leader_of
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import runs
 from snapdb.storage.task_rows import considered
 from snapdb.types import Run, Schedule
 
-__all__ = ["SHOWN_RUNS", "SHOWN_TASKS", "TASKS", "TASK_RUNS", "Due", "Look", "look", "run_rows", "task_rows"]
+__all__ = ["LEADER", "SHOWN_RUNS", "SHOWN_TASKS", "TASKS", "TASK_RUNS", "Due", "Look", "leader_rows", "look",
+           "run_rows", "task_rows"]  # fmt: skip
 
 _TEXT, _COUNT, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
@@ -30,6 +32,7 @@ _SHOWN_RUNS = (("task", _TEXT), ("run", _COUNT), ("state", _TEXT), ("scheduled",
                ("ended", MOMENT), ("rows", _COUNT), ("bytes", _COUNT), ("error", _TEXT))  # fmt: skip
 TASK_RUNS = (*_SHOWN_RUNS, ("attempt", _COUNT), ("cause", _TEXT), ("version", _COUNT), ("published", pa.list_(_COUNT)),
              ("retry_at", MOMENT), ("seconds", _NUMBER), ("log", _TEXT))  # fmt: skip
+LEADER = (("host", _TEXT), ("pid", _COUNT), ("since", MOMENT), ("beat", _COUNT))
 SHOWN_TASKS = tuple(name for name, _ in _SHOWN_TASKS)
 SHOWN_RUNS = tuple(name for name, _ in _SHOWN_RUNS)
 """The columns that SHOW lists."""
@@ -112,6 +115,12 @@ def run_rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
         seconds = None if r.started is None or r.ended is None else (r.ended - r.started) / 1e6
         own = (r.attempt, r.cause, r.version, list(r.published), _moment(r.retry), seconds, r.log)
         yield (r.name, r.run, r.state, *times, r.rows, r.bytes, r.error, *own)
+
+
+def leader_rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
+    """The daemon that leads, dead or alive: a beat that stands still for seconds is of a dead one."""
+    if (leader := leader_of(ledger)) is not None:
+        yield leader.host, leader.pid, moment(leader.since), leader.beat
 
 
 def _began(run: Run) -> tuple[int, int, int, int]:
