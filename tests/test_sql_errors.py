@@ -169,7 +169,7 @@ def shown(error: ParseError) -> str:
         (
             "EXPIRE SNAPSHOTS",
             "",
-            "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, or both",
+            "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, both, or BY RETENTION",
         ),
         ("EXPIRE SNAPSHOTS OF g DRY RUN", "", "lacks which"),
         ("EXPIRE SNAPSHOTS OLDER INTERVAL '1 day'", "INTERVAL", "expected THAN"),
