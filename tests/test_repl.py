@@ -171,7 +171,7 @@ def test_d_describes_an_element_of_a_snapshot(social: Room) -> None:
 
 def test_d_with_an_unknown_name_says_what_is_near(social: Room) -> None:
     run_command(social.session, "\\d persn")
-    assert social.said() == "no table, graph, snapshot, sampler or cache persn; did you mean person?\n"
+    assert social.said() == "no table, graph, snapshot, sampler, cache or task persn; did you mean person?\n"
 
 
 def test_lists_take_a_pattern(social: Room) -> None:

@@ -110,6 +110,14 @@ def test_a_task_is_kept_as_it_was_said(db: Database, tmp_path: Path, monkeypatch
     )
 
 
+def test_a_folder_that_is_gone_is_told(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(snapdb.DatabaseError, match="the folder that this process works in is gone"):
+        db.execute(OFTEN)
+
+
 def test_runs_are_listed_by_when_they_began_an_attempt_a_row(own: Database) -> None:
     some_runs(own)
     shown = own.execute("SHOW TASK RUNS")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from snapdb.errors import BindError, QueryError
+from snapdb.errors import BindError, DatabaseError, QueryError
 from snapdb.plan.bind_condition import check_condition
 from snapdb.plan.lengths import microseconds, period, period_of_text
 from snapdb.plan.logical import NothingPlan, Plan
@@ -40,7 +40,7 @@ def bind_create_task(statement: ast.CreateTask, context: Context) -> Plan:
         schedule=_schedule(context, statement.schedule, created),
         condition=None if statement.when is None else statement.when.text,
         body=_inside(statement.body.text),
-        folder=os.getcwd(),
+        folder=_here(),
         timeout=None,
         retries=0,
         overlap="skip",
@@ -89,6 +89,17 @@ def _schedule(context: Context, schedule: ast.Schedule, created: int) -> Schedul
         raise BindError("EVERY takes an interval from a second to a thousand years, and no part of it negative, such "
                         "as INTERVAL '10 minutes'", span=schedule.every.span, code="bad-length")  # fmt: skip
     return Schedule(f"EVERY {' '.join(schedule.every.text.split())}", None, "UTC", every, anchor)
+
+
+def _here() -> str:
+    """The folder that relative paths count from."""
+    try:
+        return os.getcwd()
+    except OSError as error:
+        raise DatabaseError(
+            "the folder that this process works in is gone, and a task's paths count from it; change to another one",
+            code="cannot-read",
+        ) from error
 
 
 def _inside(body: str) -> str:
