@@ -38,7 +38,7 @@ docs: $(INSTALLED) ## build the documentation as a site, in site/ (its examples 
 
 soak: $(INSTALLED) ## kill writers and readers 500 times, and try long random histories
 	SNAPDB_KILLS=500 SNAPDB_SEED=$$(date +%s) $(BIN)/pytest -n 0 -q -s tests/test_soak.py
-	SNAPDB_SOAK=1 $(BIN)/pytest -n 2 -q tests/test_state_machine.py tests/test_crash.py tests/test_damage.py tests/test_refresh.py tests/test_examples.py tests/test_stream_memory.py tests/sql
+	SNAPDB_SOAK=1 $(BIN)/pytest -n 2 -q tests/test_state_machine.py tests/test_crash.py tests/test_damage.py tests/test_refresh.py tests/test_examples.py tests/test_stream_memory.py tests/test_daemon.py tests/sql
 
 bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.run

@@ -103,7 +103,8 @@ class _Daemon:
                 self._clock.wait(self._turn())
         except SnapdbError as error:
             self._log.error("error", error=str(error), code=error.code)
-            self._end(str(error), 0.0)
+            self._crew.kill()
+            self._log.info("daemon.stop", why=str(error), finished=0, rolled_back=0)
             return 1
         except BaseException:
             self._log.error("error", error=traceback.format_exc(), code="internal")
@@ -131,9 +132,7 @@ class _Daemon:
         except (SnapdbError, OSError, sqlite3.Error) as error:
             if isinstance(error, SnapdbError) and error.code == "database-gone":
                 raise
-            if self._trouble != str(error):
-                self._trouble = str(error)
-                self._log.error("error", error=self._trouble, code=getattr(error, "code", None))
+            self._tell(error)
             return self._pace.poll
         self._trouble = None
         if self._heart is None:
@@ -141,6 +140,12 @@ class _Daemon:
         self._loop = Loop(self._home, self._ledger, self._crew, self._clock, self._pace, self._log, self._heart.holder)
         self._crew.warm()
         return 0.0
+
+    def _tell(self, error: Exception) -> None:
+        """Log what cannot be read or written at the moment, once."""
+        if self._trouble != str(error):
+            self._trouble = str(error)
+            self._log.error("error", error=self._trouble, code=getattr(error, "code", None))
 
     def _depose(self, why: str) -> None:
         """Lead no longer: whatever runs is stopped before it can be in the next one's way."""
@@ -176,7 +181,7 @@ class _Daemon:
                     done = ended.state in ("ok", "skipped") or not asked
                     finished, rolled_back = finished + done, rolled_back + (not done)
             except (SnapdbError, OSError, sqlite3.Error) as error:
-                self._log.error("error", error=str(error), code=getattr(error, "code", None))
+                self._tell(error)
             if loop.busy():
                 self._clock.wait(_NEXT)
         return finished, rolled_back

@@ -56,6 +56,7 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
     def opened(folders: Sequence[str], disk: Disk) -> Database:
         return Database(path, folders=folders, disk=disk)
 
+    gc.freeze()  # what was imported stays: no search for garbage need go through it
     while (job := jobs.get()) is not None:
         told.write(encode_end(perform(opened, home, ledger, *job, now=now)))
         told.flush()
