@@ -65,8 +65,8 @@ def serve(
     log = Log(sys.stderr, log_format, own)
     command = (*(worker or (sys.executable, "-P", "-m", "snapdb.daemon.worker")), str(home.path), str(os.getpid()))
     daemon = _Daemon(home, ledger, own, pace or Pace(), log, command, jobs)
-    log.info("daemon.start", database=str(home.path), pid=os.getpid(), jobs=jobs, version=__version__)
     with _asked(daemon.ask):
+        log.info("daemon.start", database=str(home.path), pid=os.getpid(), jobs=jobs, version=__version__)
         notify("READY=1")
         try:
             return daemon.serve(grace)
