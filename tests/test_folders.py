@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import snapdb
 from snapdb.database import Database
 from snapdb.errors import InputError, SnapdbError
 from snapdb.relational.folders import Folders
@@ -130,6 +131,14 @@ def test_files_are_written_in_a_folder_and_nowhere_else(graph: Database, place: 
 
 def test_a_folder_itself_is_not_replaced(graph: Database, place: Path) -> None:
     refused(graph, f"COPY SNAPSHOT s TO '{place}/in' (FORMAT npz, OVERWRITE)")
+
+
+def test_no_function_writes_a_log(db: Database, place: Path) -> None:
+    for where in (place / "log", db.path / "log", place / "in/log"):  # the first ended the process
+        with pytest.raises(snapdb.ParseError, match="it would change enable_logging"):
+            db.execute(f"SELECT * FROM enable_logging(storage = 'file', storage_path = '{where}')").fetchall()
+        assert db.execute("SELECT 42").fetchall() == [(42,)]
+        assert not where.exists()
 
 
 def test_everything_else_works_as_ever(graph: Database) -> None:

@@ -48,6 +48,12 @@ _SETTINGS = {
     "allow_community_extensions": "false",
     "errors_as_json": "true",
 }
+_LOCKED = (
+    "SET GLOBAL allowed_configs = ['enable_progress_bar', 'enable_progress_bar_print']",
+    "SET GLOBAL lock_configuration = true",
+)
+"""What keeps queries from changing a setting, which functions such as enable_logging do: it writes files, and where it
+may not, DuckDB ends the process. The two are those that a session sets for itself."""
 
 
 _ABANDONED: list[Any] = []
@@ -157,7 +163,7 @@ class Relational:
     def _started(self) -> Any:
         root = duckdb.connect(":memory:", config=self._config)
         root.execute("SET GLOBAL TimeZone = 'UTC'")
-        for setting in () if self._folders is None else self._folders.settings:
+        for setting in (*(() if self._folders is None else self._folders.settings), *_LOCKED):
             root.execute(setting)
         return root
 
