@@ -17,7 +17,7 @@ from snapdb.errors import CommitConflict
 from snapdb.execute.run_ends import EndState
 from snapdb.schedule import firings
 from snapdb.storage.leader import Leader, campaign, leader_of
-from snapdb.storage.run_rows import RunLock, begin_run, end_run
+from snapdb.storage.run_rows import RunLock, begin_run, end_run, last_ok, miss_run
 from snapdb.storage.task_rows import alter_task, drop_task
 from snapdb.types import Run, Schedule, Task
 from tests.daemon_world import DAY, HOUR, MINUTE, SECOND, World
@@ -312,3 +312,41 @@ def test_memory_stays_flat_over_ten_thousand_runs(world: World) -> None:
     assert len(world.runs()) == 10_000
     assert late < early + 50_000
     assert late < 200_000
+
+
+def test_a_task_that_is_always_behind_leaves_others_their_turns(tmp_path: Path) -> None:
+    world = World(tmp_path / "d", NEW_YEAR, jobs=1)
+    world.fate = lambda task, run: (3.0 if task.name == "hog" else 0.1, "ok")
+    hog, other = world.task("hog", SECOND, overlap="queue"), world.task("other", 10 * SECOND)
+    world.for_(5 * MINUTE + SECOND)
+    assert [run.state for run in world.runs(other)] == ["ok"] * 29 + ["running"]
+    assert max((run.started or 0) - run.scheduled for run in world.runs(other)) <= 4 * SECOND
+    behind = [(run.started or 0) - run.scheduled for run in world.runs(hog)]
+    assert len(behind) > 90
+    assert behind[-1] > 3 * MINUTE
+
+
+def test_firings_that_came_due_while_the_one_before_had_no_lane_are_told_so(tmp_path: Path) -> None:
+    world = World(tmp_path / "d", NEW_YEAR, jobs=1)
+    world.fate = lambda task, run: (35.0 if task.name == "long" else 1.0, "ok")
+    world.task("long", 10 * SECOND, "UTC")
+    short = world.task("short", 10 * SECOND)
+    world.for_(48 * SECOND)
+    runs = sorted(world.runs(short), key=lambda run: run.scheduled)
+    assert [run.state for run in runs] == ["ok", "missed", "missed", "missed"]
+    assert runs[1].error == "the run before it had yet to begin, and overlap = skip"
+
+
+def test_a_run_that_outlives_ten_thousand_firings_stays_on_record_and_so_does_the_last_good_one(world: World) -> None:
+    task = world.task("long", SECOND)
+    with world.ledger.writing(counted=False) as connection:
+        good = begin_run(connection, task, "manual", 0, "me", 0)
+        end_run(connection, good, "ok", 0)
+        run = begin_run(connection, task, "schedule", NEW_YEAR, "me", NEW_YEAR)
+        for number in range(10_001):
+            miss_run(connection, task, NEW_YEAR + SECOND + number, "the run before it still went")
+        end_run(connection, run, "failed", NEW_YEAR)
+        assert last_ok(connection, task.id) is not None
+        miss_run(connection, task, NEW_YEAR + HOUR, "the run before it still went")
+    kept = [run.run for run in world.runs(task)]
+    assert kept == [1, *range(5, 10_005)]

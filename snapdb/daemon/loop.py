@@ -61,6 +61,11 @@ class Loop:
         self._ends: list[Finished | Died] = []
         self._looked: float | None = None
         self._next: dict[int, tuple[Task, int, int | None]] = {}
+        self._stuck: dict[int, tuple[Task, int, str | None, int, bool]] = {}
+        """On what it depended that nothing could be settled of a task's firings, where nothing could."""
+        self._turns: dict[int, int] = {}
+        """Which turn a task had last, of all that were had."""
+        self._turn = 0
         self._trouble: str | None = None
         self._troubled = 0.0
         self._patience = 0.0
@@ -134,7 +139,10 @@ class Loop:
         soonest = self._retry(board, busy, now)
         active = [task for task in board.tasks.values() if not task.suspended]
         self._next = {task.id: self._next_of(board, task) for task in active}
-        for task in sorted(active, key=lambda task: self._next[task.id][2] or 0):
+        self._turns = {known: turn for known, turn in self._turns.items() if known in board.tasks}
+        self._stuck = {known: why for known, why in self._stuck.items() if known in board.tasks}
+        # Whose last turn is longest ago comes first: one that is always behind does not keep the others waiting.
+        for task in sorted(active, key=lambda task: (self._turns.get(task.id, 0), self._next[task.id][2] or 0)):
             due = self._next[task.id][2]
             cursor = board.considered[task.id]
             if cursor > now:
@@ -147,9 +155,15 @@ class Loop:
 
     def _place(self, task: Task, cursor: int, busy: str | None, now: int) -> int | None:
         """Settle what can be settled of firings that are due; when there is more, but at the end of a run."""
-        wish = placed(task, cursor, self._awake_since, now, busy, self._lanes.free() > 0)
-        if wish is None:
+        free = self._lanes.free() > 0
+        why = task, cursor, busy, self._awake_since, free
+        if self._stuck.get(task.id) == why:  # a thousand that wait for a lane are not gone through at each step
             return None
+        wish = placed(task, cursor, self._awake_since, now, busy, free)
+        if wish is None:
+            self._stuck[task.id] = why
+            return None
+        self._stuck.pop(task.id, None)
         run = claim(self._ledger, self._holder, wish, now)
         if run is not None:
             self._start(task, run)
@@ -172,6 +186,8 @@ class Loop:
 
     def _start(self, task: Task, run: Run) -> None:
         self._going[_key(run)] = (task, run)
+        self._turn += 1
+        self._turns[task.id] = self._turn
         late = max(0.0, (self._clock.now() - run.scheduled) / _SECOND)
         at = iso(run.scheduled)
         self._log.info("run.start", task=task.name, run=run.run, attempt=run.attempt, scheduled=at, late=late)

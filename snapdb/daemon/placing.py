@@ -29,7 +29,7 @@ def placed(task: Task, was: int, awake_since: int, now: int, busy: str | None, f
         if busy is not None and task.overlap == "skip" and moment >= awake_since:
             missed.append((moment, f"the run before it {busy}, and overlap = skip"))
         elif busy is None and free:
-            run, busy = moment, "still went"
+            run, busy = moment, "had yet to begin"
         else:
             considered = moment - 1
             break

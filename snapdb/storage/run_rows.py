@@ -18,6 +18,12 @@ __all__ = ["RunLock", "RunMark", "begin_run", "end_run", "find_run", "forget_run
 
 _KEPT = 10_000
 """Runs of each task that stay on record, the newest: one in eight minutes is kept for eight weeks."""
+_OLD = """
+    DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
+    AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
+"""
+"""A run that goes on or waits to be tried again may be older, where 10,000 firings were missed meanwhile, and so may
+the last one that ended well, from which changes are counted."""
 _FIELDS = ("task", "name", "run", "attempt", "cause", "state", "holder", "scheduled", "started", "ended", "version",
            "step", "published", "retry", "rows", "bytes", "error", "log")  # fmt: skip
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
@@ -202,8 +208,7 @@ def _add(
     (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
     row = (task.id, task.name, number, 1, cause, state, holder, scheduled, started, None, head, 0, "[]", None, 0, 0,
            error, "")  # fmt: skip
-    # What waits for another attempt is never so old, but by retries of 10,000 firings.
-    connection.execute("DELETE FROM runs WHERE task = ? AND run <= ? AND retry IS NULL", (task.id, number - _KEPT))
+    connection.execute(_OLD, (task.id, number - _KEPT))
     return _inserted(connection, row)
 
 
