@@ -107,10 +107,10 @@ class Daemon:
     def log(self) -> str:
         return self.said.read_text()
 
-    def stop(self, number: int = signal.SIGTERM) -> None:
+    def stop(self) -> None:
         """Ask it to end, once it can be asked."""
         until(lambda: b"daemon.start" in self.said.read_bytes()[self._from :])
-        self.signal(number)
+        self.signal(signal.SIGTERM)
 
     def kill(self) -> None:
         self.process.kill()
