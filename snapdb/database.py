@@ -98,7 +98,7 @@ class Database:
         """Open it as `connect` does.
 
         Args:
-            folders: Absolute paths of the only folders, beside its own, whose files statements may read and write;
+            folders: Absolute paths of the only folders and files, beside its own, that statements may read and write;
                 None: all.
             rules: What plans are changed by; with fewer all results are the same, later.
             disk: Stands between it and its files: tests give one that fails.

@@ -129,6 +129,39 @@ def test_files_are_written_in_a_folder_and_nowhere_else(graph: Database, place: 
     assert [found.parent for found in place.rglob(f"{name}*")] == [place / "in"]
 
 
+def test_a_file_that_is_named_is_allowed_and_none_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for name in ("x", "it's", "y", "x.csv"):
+        (tmp_path / f"in/{name}.csv").write_text("a\n7\n")
+    (tmp_path / "in/same.csv").symlink_to("x.csv")
+    (tmp_path / "in/away.csv").symlink_to("/etc/passwd")
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    files = [tmp_path / f"in/{name}.csv" for name in ("it's", "later", "same", "away")]
+    with Database(tmp_path / "db", folders=[*files, tmp_path / "link/y.csv"]) as db:
+        db.execute("CREATE TABLE t (a BIGINT)")
+        (tmp_path / "in/later.csv").write_text("a\n7\n")  # it was not there when the run began
+        for name in ("in/it''s", "link/later", "in/same", "in/x", "in/y", "in/../in/y"):
+            assert db.execute(f"SELECT a FROM '{tmp_path}/{name}.csv'").fetchall() == [(7,)]
+            assert db.execute(f"COPY t FROM '{tmp_path}/{name}.csv'").rowcount == 1
+        db.execute(f"COPY t FROM '{tmp_path}/in/y.csv' (NEW FILES ONLY)")
+        for name in ("in/x.csv.csv", "in/*.csv", "in/away.csv", "in/none.csv"):
+            refused(db, f"COPY t FROM '{tmp_path}/{name}'")
+            refused(db, f"COPY t FROM '{tmp_path}/{name}' (NEW FILES ONLY)")
+        (tmp_path / "in/y.csv").unlink()
+        (tmp_path / "in/y.csv").symlink_to("/etc/passwd")
+        refused(db, f"SELECT * FROM read_text('{tmp_path}/in/y.csv')")
+
+
+def test_the_folder_of_all_folders_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is all of them; name files in a folder"):
+        Folders.of(tmp_path, ["/tmp/.."])
+
+
+def test_the_catalog_is_no_file_of_a_run(db: Database) -> None:  # to close it again would drop SQLite's locks
+    refused(db, f"SELECT * FROM read_blob('{db.path}/catalog.sqlite')")
+    refused(db, f"SELECT * FROM read_blob('{db.path}/*')")
+
+
 def test_a_folder_itself_is_not_replaced(graph: Database, place: Path) -> None:
     refused(graph, f"COPY SNAPSHOT s TO '{place}/in' (FORMAT npz, OVERWRITE)")
 

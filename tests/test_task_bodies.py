@@ -26,35 +26,47 @@ VALUES = {"date": "20270314", "time": "023000", "version": "41", "run": "7"}
 TASK = "CREATE TASK n SCHEDULE EVERY INTERVAL '1 day' "
 
 NAMED = (
-    # (a text with its paths between ¦ and ¦, the folders that it needs where it counts from /d)
-    ("SELECT * FROM ¦a.csv¦", "/d"),
-    ("from¦a.csv¦select 'b.csv', 'c.csv'", "/d"),
-    ("SELECT 'x.csv' AS a, 'y.csv' FROM t, ¦in/a.csv¦ b, t2 JOIN ¦/e/c.csv¦ ON b.x = 'd.csv', ¦f.csv¦", "/d /d/in /e"),
+    # (a text with its paths between ¦ and ¦, the places that it needs where it counts from /d)
+    ("SELECT * FROM ¦a.csv¦", "/d/a.csv"),
+    ("from¦a.csv¦select 'b.csv', 'c.csv'", "/d/a.csv"),
+    (
+        "SELECT 'x.csv' AS a, 'y.csv' FROM t, ¦in/a.csv¦ b, t2 JOIN ¦/e/c.csv¦ ON b.x = 'd.csv', ¦f.csv¦",
+        "/d/f.csv /d/in/a.csv /e/c.csv",
+    ),
     ("SELECT * FROM t WHERE a IN ('x.csv', 'y.csv') ORDER BY 'z.csv', 'w.csv'", ""),
-    ("SELECT * FROM (SELECT 'x.csv', 'y.csv') a, (FROM ¦z.csv¦), (VALUES ('w.csv'), ('v.csv'))", "/d"),
-    ("FROM (¦a.csv¦ x JOIN ¦b.csv¦ y USING (k)), ¦c.csv¦", "/d"),
-    ("WITH w AS (FROM ¦a.csv¦), v AS (SELECT 'x') SELECT * FROM w, v UNION ALL SELECT 'a', 'b'", "/d"),
-    ("SELECT extract(year FROM 'x'), trim(both 'a' FROM 'b'), 'c' IS DISTINCT FROM 'd', 'e' FROM ¦f.csv¦", "/d"),
-    ("SELECT substring('a' FROM 'b'), event_time FROM ¦x.csv¦", "/d"),
-    ("FROM read_csv(¦in/*.csv¦, delim = 'x', nullstr = 'y')", "/d/in"),
-    ("FROM read_parquet([¦a/x.parquet¦, ¦/b/{date}/*.parquet¦], union_by_name = true)", "/b/20270314 /d/a"),
-    ("FROM main.read_text(¦a.txt¦), LATERAL glob(¦**¦), x: ¦b.csv¦, read_blob(¦c?/d¦)", "/d"),
+    ("SELECT * FROM (SELECT 'x.csv', 'y.csv') a, (FROM ¦z.csv¦), (VALUES ('w.csv'), ('v.csv'))", "/d/z.csv"),
+    ("FROM (¦a.csv¦ x JOIN ¦b.csv¦ y USING (k)), ¦c.csv¦", "/d/a.csv /d/b.csv /d/c.csv"),
+    ("WITH w AS (FROM ¦a.csv¦), v AS (SELECT 'x') SELECT * FROM w, v UNION ALL SELECT 'a', 'b'", "/d/a.csv"),
+    ("SELECT extract(year FROM 'x'), trim(both 'a' FROM 'b'), 'c' IS DISTINCT FROM 'd', 'e' FROM ¦f.csv¦", "/d/f.csv"),
+    ("SELECT substring('a' FROM 'b'), event_time FROM ¦x.csv¦", "/d/x.csv"),
+    ("FROM read_csv(¦in/*.csv¦, delim = 'x', nullstr = 'y')", "/d/in/"),
+    ("FROM read_parquet([¦a/x.parquet¦, ¦/b/{date}/*.parquet¦], union_by_name = true)", "/b/20270314/ /d/a/x.parquet"),
+    ("FROM main.read_text(¦a.txt¦), LATERAL glob(¦**¦), x: ¦b.csv¦, read_blob(¦c?/d¦)", "/d/ /d/a.txt /d/b.csv"),
     ("FROM read_csv(['a' || 'b', 'c'::VARCHAR]), read_csv('a' || 'b'), read_csv(concat('a', 'b'))", ""),
     ("SELECT read_csv('x'), 'abc' GLOB ('a*'), t.glob('x') FROM range(3)", ""),
-    ("FROM sniff_csv(¦~/x.csv¦)", os.path.expanduser("~")),
-    ("FROM ¦file:///e/x.csv¦", "/e"),
-    ("FROM read_json($p$it's.json$p$)", "/d"),
-    ("SUMMARIZE ¦a.csv¦; DESCRIBE ¦b/b.csv¦; PIVOT ¦c.csv¦ ON x IN ('y', 'z'); UNPIVOT ¦/e.csv¦ ON x", "/ /d /d/b"),
-    ("CREATE TABLE t AS SELECT 'FROM ''x''' AS \"FROM 'y'\" /* FROM 'z' */ -- FROM 'w'\nFROM ¦a.csv¦", "/d"),
-    ("INSERT INTO t VALUES ('a.csv', 'b.csv'), ('c.csv', 'd') MESSAGE 'e.csv'; INSERT INTO t FROM ¦f.csv¦", "/d"),
-    ("UPDATE t SET a = 'x', b = 'y' FROM ¦u.csv¦ u, ¦v.csv¦ v WHERE t.a = u.a", "/d"),
-    ("DELETE FROM t USING ¦u.csv¦ u, ¦v.csv¦ v WHERE t.a = u.a", "/d"),
-    ("COPY t FROM ¦in/{date}/*.parquet¦ (FORMAT parquet)", "/d/in/20270314"),
-    ("COPY (SELECT 'x.csv' FROM ¦a.csv¦) TO ¦out/b.csv¦ (DELIM ',')", "/d /d/out"),
-    ("COPY t TO ¦../out/[x].csv¦; COPY SNAPSHOT s TO ¦/o/june/¦; EXPLAIN ANALYZE COPY t TO ¦p.csv¦", "/d /d/../out /o"),
-    ("COPY (SAMPLE FROM s SEEDS (SELECT a FROM ¦a.csv¦) AS v FANOUT (e => [2])) TO ¦out/b¦ (FORMAT npz)", "/d /d/out"),
+    ("FROM sniff_csv(¦~/x.csv¦)", os.path.expanduser("~/x.csv")),
+    ("FROM ¦file:///e/x.csv¦", "/e/x.csv"),
+    ("FROM read_json($p$it's.json$p$)", "/d/it's.json"),
+    (
+        "SUMMARIZE ¦a.csv¦; DESCRIBE ¦b/b.csv¦; PIVOT ¦c.csv¦ ON x IN ('y', 'z'); UNPIVOT ¦/e.csv¦ ON x",
+        "/d/a.csv /d/b/b.csv /d/c.csv /e.csv",
+    ),
+    ("CREATE TABLE t AS SELECT 'FROM ''x''' AS \"FROM 'y'\" /* FROM 'z' */ -- FROM 'w'\nFROM ¦a.csv¦", "/d/a.csv"),
+    ("INSERT INTO t VALUES ('a.csv', 'b.csv'), ('c.csv', 'd') MESSAGE 'e.csv'; INSERT INTO t FROM ¦f.csv¦", "/d/f.csv"),
+    ("UPDATE t SET a = 'x', b = 'y' FROM ¦u.csv¦ u, ¦v.csv¦ v WHERE t.a = u.a", "/d/u.csv /d/v.csv"),
+    ("DELETE FROM t USING ¦u.csv¦ u, ¦v.csv¦ v WHERE t.a = u.a", "/d/u.csv /d/v.csv"),
+    ("COPY t FROM ¦in/{date}/*.parquet¦ (FORMAT parquet)", "/d/in/20270314/"),
+    ("COPY (SELECT 'x.csv' FROM ¦a.csv¦) TO ¦out/b.csv¦ (DELIM ',')", "/d/a.csv /d/out/"),
+    (
+        "COPY t TO ¦../out/[x].csv¦; COPY SNAPSHOT s TO ¦/o/june/¦; EXPLAIN ANALYZE COPY t TO ¦p.csv¦",
+        "/d/ /d/../out/ /o/",
+    ),
+    (
+        "COPY (SAMPLE FROM s SEEDS (SELECT a FROM ¦a.csv¦) AS v FANOUT (e => [2])) TO ¦out/b¦ (FORMAT npz)",
+        "/d/a.csv /d/out/",
+    ),
     ("CREATE SNAPSHOT s_{date} OF g FOR EVENT_TIME FROM '2026-01-01' TO '2026-02-01' WHERE e.a <> 'x'", ""),
-    ("SELECT * FROM t AT (TAG => 'x'), ¦a.csv¦; DIFF TABLE t FROM TIMESTAMP '2026-01-01' TO TAG 'x'", "/d"),
+    ("SELECT * FROM t AT (TAG => 'x'), ¦a.csv¦; DIFF TABLE t FROM TIMESTAMP '2026-01-01' TO TAG 'x'", "/d/a.csv"),
     ("CREATE CACHE c ON SAMPLER s IN FILE '4GB'; EXPIRE SNAPSHOTS OF g OLDER THAN INTERVAL '30 days'", ""),
 )
 
@@ -69,22 +81,22 @@ def expected(text: str, folder: str = "/d") -> str:
     return "".join(pieces)
 
 
-@pytest.mark.parametrize(("text", "folders"), NAMED)
-def test_paths_become_absolute_and_values_stay(text: str, folders: str) -> None:
+@pytest.mark.parametrize(("text", "places"), NAMED)
+def test_paths_become_absolute_and_values_stay(text: str, places: str) -> None:
     wanted = "FROM read_json('/d/it''s.json')" if "$p$" in text else expected(text)
     text = "'".join(text.split("¦"))
     for name, value in VALUES.items():
         wanted = wanted.replace("{" + name + "}", value)
     found = rendered(text, VALUES, "/d")
     assert found.text == wanted
-    assert " ".join(found.folders) == folders
+    assert " ".join(found.places) == places
     assert rendered(found.text, VALUES, "/elsewhere").text == found.text
 
 
 def test_what_counts_from_a_folder_with_marks_of_globs_is_no_glob() -> None:
     found = rendered("FROM '*.csv'; COPY t TO 'x.csv'", VALUES, "/d/[1]*")
     assert found.text == "FROM '/d/[[]1][*]/*.csv'; COPY t TO '/d/[1]*/x.csv'"
-    assert found.folders == ("/d/[1]*",)
+    assert found.places == ("/d/[1]*/",)
 
 
 @settings(max_examples=150, deadline=None)
@@ -159,7 +171,7 @@ def test_a_rendered_query_gives_the_same_from_anywhere_with_only_its_folders(
     wanted = db.execute(query).fetchall()
     monkeypatch.chdir(tmp_path)
     found = rendered(query, VALUES, str(home))
-    with Database(home / "db", folders=found.folders) as restricted:
+    with Database(home / "db", folders=found.places) as restricted:
         assert restricted.execute(found.text).fetchall() == wanted
 
 
@@ -183,6 +195,9 @@ def test_every_function_of_duckdb_that_reads_files_is_known() -> None:
         ("COPY t FROM 's3://bucket/{date}.csv'", "task-url", "'s3://bucket/{date}.csv'"),
         ("SELECT * FROM read_parquet(['a.parquet', 'https://e.org/x'])", "task-url", "'https://e.org/x'"),
         ("COPY t TO 'file:///out/x.csv'", "task-url", "'file:///out/x.csv'"),
+        ("COPY t TO '/x.csv'", "task-everywhere", "'/x.csv'"),
+        ("FROM '/*/{run}.csv'", "task-everywhere", "'/*/{run}.csv'"),
+        ("FROM read_csv(['x.csv', 'file:///in/..'])", "task-everywhere", "'file:///in/..'"),
     ],
 )
 def test_a_body_is_refused_at_its_place(body: str, code: str, place: str) -> None:
@@ -196,7 +211,8 @@ def test_a_body_is_refused_at_its_place(body: str, code: str, place: str) -> Non
 
 def test_bodies_that_may_stand() -> None:
     for body in ("$$ BEGIN; INSERT INTO t SELECT 1; COMMIT; BEGIN; ROLLBACK; $$", "DROP TASK m", "ALTER TASK m SUSPEND",
-                 "$$ SELECT execute task FROM u; SHOW TASKS $$", "COPY t FROM 'file:///in/x.csv'"):  # fmt: skip
+                 "$$ SELECT execute task FROM u; SHOW TASKS $$", "COPY t FROM 'file:///in/x.csv'",
+                 "FROM '/x.csv', '*.csv', '../*'"):  # fmt: skip
         (statement,) = parse(f"{TASK}AS {body}")
         assert isinstance(statement, ast.CreateTask)
 

@@ -48,7 +48,7 @@ OUTSIDE = (
     Code(
         "folder-not-allowed",
         _KIND,
-        "A task's run reads or writes a file that lies neither in the database nor in a folder that its body names.",
+        "A task's run reads or writes a file that its body does not name, nor a folder that holds it.",
         "Write the path in the body as a string; where a link leads away from it, name what the link leads to.",
         unshown="It depends on the disk.",
     ),

@@ -242,6 +242,13 @@ TEXTS = (
         "CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS COPY person FROM 's3://bucket/people.csv'",
     ),
     Code(
+        "task-everywhere",
+        _KIND,
+        "A path in the body of a task takes in every file of this machine.",
+        "Put the files into a folder, and name that.",
+        "CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS COPY person FROM '/*.csv'",
+    ),
+    Code(
         "bad-changed",
         _KIND,
         "changed(…) in WHEN of a task is given something else than a graph's name in quotes.",

@@ -127,11 +127,11 @@ class _Attempt:
         asks = run.step == 0 and run.cause == "schedule"
         query = condition_query(self.home, self.ledger, task) if asks else None
         condition = None if query is None else rendered(query, values, task.folder)
-        folders = {*text.folders, *(() if condition is None else condition.folders)}
+        places = {*text.places, *(() if condition is None else condition.places)}
         body = Body(self.home, self.ledger, run, self.progress, self.watch)
         disk = body.disk()
         self.watch.check()
-        database = opener(folders=sorted(folders), disk=disk)
+        database = opener(folders=sorted(places), disk=disk)
         try:
             self.watch.interrupt = database.interrupt
             self.watch.check()

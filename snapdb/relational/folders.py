@@ -1,4 +1,4 @@
-"""The folders in which a database may read and write files, where it may not everywhere."""
+"""The folders and files that a database may read and write, where it may not all."""
 
 from __future__ import annotations
 
@@ -12,36 +12,68 @@ from snapdb.relational.quote import text_literal
 
 __all__ = ["Folders", "outside"]
 
+_OWN = ("tables", "ids", "snapshots", "topology", "features")
+"""The folders of a database in which DuckDB may read and write. Not beside them: to open the catalog as a file, and to
+close it, would drop the locks that SQLite holds on it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Some folders, and all that lies in them."""
+    """Some folders, and all that lies in them, and some files by themselves."""
 
     paths: tuple[str, ...]
-    """Absolute, with links followed; each ends with a slash, so that in/ holds nothing of in-secret/."""
+    """Of folders: absolute, with links followed; each ends with a slash, so that in/ holds nothing of in-secret/."""
+    files: tuple[str, ...] = ()
+    """Absolute, with links followed."""
 
     @classmethod
     def of(cls, own: Path, named: Sequence[str | Path]) -> Folders:
-        """The database's own folder and those that were named; ValueError when one of these is no absolute path."""
-        if isinstance(named, str) or any(not os.path.isabs(folder) for folder in named):
+        """A database's data, and what was named: paths that end with a slash or at a folder, or those of files.
+
+        A file that is a link which leads out of its folder is not among them.
+
+        Raises:
+            ValueError: a path is not absolute.
+            InputError: it is that of the folder of all files.
+        """
+        if isinstance(named, str) or any(not os.path.isabs(path) for path in named):
             raise ValueError(f"folders are absolute paths, found {named!r}")
-        return cls(tuple(dict.fromkeys(os.path.join(os.path.realpath(folder), "") for folder in (own, *named))))
+        folders, files = [own / name for name in _OWN], list[str]()
+        for path in map(str, named):
+            if path.endswith("/") or os.path.isdir(path):
+                folders.append(Path(path))
+            elif (real := os.path.realpath(path)).startswith(_within(os.path.dirname(path))):
+                files.append(real)
+        paths = tuple(dict.fromkeys(map(_within, folders)))
+        if "/" in paths:
+            raise InputError('a task keeps to some folders, and "/" is all of them; name files in a folder',
+                             code="folder-not-allowed")  # fmt: skip
+        return cls(paths, tuple(dict.fromkeys(files)))
 
     def check(self, path: str | Path) -> None:
-        """Raises InputError when a path, links followed, lies in none of them."""
-        if not os.path.realpath(path).startswith(self.paths):
+        """Raises InputError when a path, links followed, is none of the files and lies in none of the folders."""
+        real = os.path.realpath(path)
+        if real not in self.files and not real.startswith(self.paths):
             raise InputError(outside(str(path)), code="folder-not-allowed")
 
     @property
     def settings(self) -> tuple[str, ...]:
         """What makes DuckDB keep to them: it follows links as `check` does, and never again allows more."""
-        listed = ", ".join(map(text_literal, self.paths))
-        return (f"SET GLOBAL allowed_directories = [{listed}]", "SET GLOBAL enable_external_access = false")
+        return (
+            f"SET GLOBAL allowed_directories = [{', '.join(map(text_literal, self.paths))}]",
+            f"SET GLOBAL allowed_paths = [{', '.join(map(text_literal, self.files))}]",
+            "SET GLOBAL enable_external_access = false",
+        )
+
+
+def _within(folder: str | Path) -> str:
+    """What the paths of all that lies in a folder begin with, links followed."""
+    return os.path.join(os.path.realpath(folder), "")
 
 
 def outside(path: str) -> str:
     """What is said of a path in none of the folders."""
     return (
-        f'"{path}" lies in no folder that may be read or written here: a task\'s run may use the database and the '
-        "folders of the paths that its body names; write the path there as a string"
+        f'"{path}" lies in no folder that may be read or written here: a task\'s run may use the database, and the '
+        "files and folders that its body names; write the path there as a string"
     )

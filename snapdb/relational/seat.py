@@ -78,7 +78,7 @@ class Relational:
         Args:
             own: The database directory: a file in it that cannot be read is damage, not a mistake of the user.
             threads: That may be taken at most; None: all cores.
-            folders: Absolute paths of the only folders, beside the database's own, whose files may be read and written;
+            folders: Absolute paths of the only folders and files, beside its tables', that may be read and written;
                 None: all.
         """
         self._own = str(own)

@@ -56,17 +56,21 @@ class NamedPath(NamedTuple):
         start, rest = self._start(folder)
         return os.path.join(start if self.written else _GLOB.sub(r"[\g<0>]", start), rest)
 
-    def folder(self, folder: str) -> str:
-        """The folder that holds whatever the path means; of a glob, the last one before its first mark.
+    def place(self, folder: str) -> str:
+        """What holds all that the path means: the file itself, or a folder, which ends with a slash.
 
-        >>> [NamedPath(Span(0, 0), path, False).folder("/data") for path in ("in/*.csv", "/a/b.csv", "*/b.csv")]
-        ['/data/in', '/a', '/data']
+        A folder holds what is written, as it is written beside its place first, and what a glob means: it is the last
+        one before the glob's first mark.
+
+        >>> [NamedPath(Span(0, 0), path, False).place("/data") for path in ("in/*.csv", "/a/b.csv", "*/b.csv")]
+        ['/data/in/', '/a/b.csv', '/data/']
         """
         start, rest = self._start(folder)
         if self.written:
-            return os.path.dirname(os.path.join(start, rest).rstrip("/"))
-        rest = _LOCAL.sub("", rest)
-        return os.path.dirname(os.path.join(start, _GLOB.split(rest, maxsplit=1)[0]))
+            return os.path.join(os.path.dirname(os.path.join(start, rest).rstrip("/")), "")
+        plain, *marked = _GLOB.split(_LOCAL.sub("", rest), maxsplit=1)
+        place = os.path.join(start, plain)
+        return os.path.join(os.path.dirname(place), "") if marked else place
 
     def _start(self, folder: str) -> tuple[str, str]:
         """What the path counts from, and the path from there; '' and itself where it is absolute."""
@@ -82,17 +86,21 @@ def named_paths(text: str) -> tuple[NamedPath, ...]:
     """The paths of a text's statements, in order.
 
     Raises:
-        ParseError: one is of another machine.
+        ParseError: one is of another machine, or stands for every file of this one.
 
     >>> text = "COPY t FROM 'a.csv'; SELECT 'x' FROM read_csv(['b.csv'], delim = ';') WHERE c IN ('d.csv', 'e.csv')"
     >>> [named.path for named in named_paths(text)]
     ['a.csv', 'b.csv']
     """
     found = [named for part in parts(text) for named in _paths(part.tokens)]
-    for span, path, written in found:
+    for named in found:
+        span, path, written = named
         if _URL.match(path) and (written or not _LOCAL.match(path)):
             raise ParseError(f"a task reads and writes files of this machine, found '{path[:80]}'; copy it here "
                              "by other means, and name the copy", span=span, code="task-url")  # fmt: skip
+        if not os.path.normpath(named.place("-")).strip("/"):
+            raise ParseError(f"'{path[:80]}' would open all files of this machine to the task; name files in a folder",
+                             span=span, code="task-everywhere")  # fmt: skip
     return tuple(sorted(found))
 
 

@@ -29,8 +29,9 @@ class Rendered:
     """Statements or a condition as a run runs them."""
 
     text: str
-    folders: tuple[str, ...]
-    """Absolute paths of the folders that hold the files which the text names, in order, each once."""
+    places: tuple[str, ...]
+    """Absolute paths of the files that the text names, and of folders, which end with a slash, for globs and what is
+    written; in order, each once."""
 
 
 def rendered(text: str, values: Mapping[str, str], folder: str) -> Rendered:
@@ -40,14 +41,14 @@ def rendered(text: str, values: Mapping[str, str], folder: str) -> Rendered:
         values: Of `date`, `time`, `version` and `run`.
         folder: Where relative paths count from.
 
-    >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/data")
-    Rendered(text="COPY t FROM '/data/in/20260101.csv'; COPY t TO '/out/7.csv'", folders=('/data/in', '/out'))
+    >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/d")
+    Rendered(text="COPY t FROM '/d/in/20260101.csv'; COPY t TO '/out/7.csv'", places=('/d/in/20260101.csv', '/out/'))
     """
     said = filled(text, values).text
     named = named_paths(said)
     moved = [(path.span, path.absolute(folder)) for path in named if path.absolute(folder) != path.path]
     replacements = [(span, "'" + path.replace("'", "''") + "'") for span, path in moved]
-    return Rendered(rewrite(said, replacements).text, tuple(sorted({path.folder(folder) for path in named})))
+    return Rendered(rewrite(said, replacements).text, tuple(sorted({path.place(folder) for path in named})))
 
 
 def filled(text: str, values: Mapping[str, str]) -> Rewritten:
