@@ -10,10 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from snapdb.errors import DatabaseError, InputError
+from snapdb.errors import InputError
 from snapdb.relational import Session, file_literal
 from snapdb.storage.changes import File
-from snapdb.storage.disk import fresh_name
+from snapdb.storage.disk import fresh_name, unwritten
 from snapdb.storage.home import Home
 
 __all__ = ["copy_segment"]
@@ -47,9 +47,7 @@ def copy_segment(home: Home, session: Session, folder: str, source: str, report:
         home.disk.remove(path)
         if error.filename == source:
             raise InputError(f"cannot read {source}: {error.strerror}", code="unreadable-file") from error
-        raise DatabaseError(
-            f"cannot write {path}: {error.strerror}; nothing was changed", code="cannot-write"
-        ) from error
+        raise unwritten(path, error.strerror or str(error)) from error
     except BaseException:
         home.disk.remove(path)
         raise

@@ -35,6 +35,7 @@ __all__ = [
     "read_manifest",
     "seal",
     "unsealed",
+    "unwritten",
 ]
 
 MANIFEST = "manifest.json"
@@ -109,6 +110,9 @@ def hash_file(path: Path) -> tuple[int, str]:
         return file.tell(), digest.hexdigest()
 
 
+_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+
+
 @contextmanager
 def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]:
     """A temporary directory to fill; when the block ends it stands at `final`, whole and synced, with a manifest.
@@ -129,12 +133,24 @@ def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]
         disk.rename(staging, final)
     except OSError as error:
         disk.remove(staging)
-        raise DatabaseError(
-            f"cannot write {final}: {error.strerror or error}; nothing was changed", code="cannot-write"
-        ) from error
+        raise unwritten(final, error.strerror or str(error)) from error
     except BaseException:
         disk.remove(staging)
         raise
+
+
+def unwritten(path: Path, reason: str) -> DatabaseError:
+    """What is raised where a file or folder of the database could not be written; `reason` in the system's words.
+
+    >>> unwritten(Path("t.parquet"), "No space left on device").code
+    'disk-full'
+    """
+    if any(said in reason for said in _FULL):
+        return DatabaseError(
+            f"the disk is full: cannot write {path}; nothing was changed; make room (EXPIRE SNAPSHOTS and VACUUM free "
+            "some) and run it again", code="disk-full"
+        )  # fmt: skip
+    return DatabaseError(f"cannot write {path}: {reason}; nothing was changed", code="cannot-write")
 
 
 def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from snapdb.errors import CorruptError, DatabaseError, DataError, InputError, SnapdbError
+from snapdb.errors import CorruptError, DataError, InputError, SnapdbError
 from snapdb.relational import Session, default_value, parquet_form, quote, quote_all, text_literal
 from snapdb.storage.changes import File
-from snapdb.storage.disk import fresh_name, hash_file
+from snapdb.storage.disk import fresh_name, hash_file, unwritten
 from snapdb.storage.home import Home
 from snapdb.types import Column, Segment, Table
 from snapdb.types.words import counted
@@ -87,15 +87,11 @@ def write_query(home: Home, session: Session, folder: str, query: tuple[str, str
         size, sha256 = hash_file(path)
     except OSError as error:
         home.disk.remove(path)
-        raise DatabaseError(
-            f"cannot write {path}: {error.strerror}; nothing was changed", code="cannot-write"
-        ) from error
+        raise unwritten(path, error.strerror or str(error)) from error
     except (InputError, CorruptError) as error:
         home.disk.remove(path)
         if str(path) in error.message:
-            raise DatabaseError(
-                f"cannot write {path}: {error.message}; nothing was changed", code="cannot-write"
-            ) from error
+            raise unwritten(path, error.message) from error
         raise
     except BaseException:
         home.disk.remove(path)
