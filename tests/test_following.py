@@ -334,17 +334,17 @@ def test_a_wait_in_vain_tells_what_there_is_and_who_would_publish(town: Database
         WaitTimeout, match=r'waited 0 s for snapshot noww, and there is none.*did you mean "now"'
     ) as late:
         town.wait_for("noww", timeout=0)
-    assert "no daemon runs its tasks: snapdb schedule run" in late.value.message
+    assert "no daemon leads this database; run: snapdb schedule run" in late.value.message
     assert late.value.retryable
     assert campaign(town._ledger, Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
-    with pytest.raises(WaitTimeout, match="its daemon is process 77 on host"):
+    with pytest.raises(WaitTimeout, match="its daemon is pid 77 on host"):
         town.wait_for("noww", timeout=0)
 
 
 def test_a_daemon_that_does_not_beat_is_told(town: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapdb.execute.waiting._SILENT", 0.1)
+    monkeypatch.setattr("snapdb.execute.waiting.LAPSE", 0.1)
     assert campaign(town._ledger, Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
-    with pytest.raises(WaitTimeout, match=r"\(process 77 on host\) does not answer"):
+    with pytest.raises(WaitTimeout, match="pid 77 on host, does not answer"):
         town.wait_for("later", timeout=0.2)
 
 

@@ -292,7 +292,7 @@ def test_a_year_away_is_told_at_once() -> None:
     assert (found.run[0], len(found.run), found.considered) == (MINUTE, 1000, 1000 * MINUTE)
 
 
-def test_another_scheduler_that_takes_over_loses_nothing_and_one_that_comes_late_repeats_nothing() -> None:
+def test_another_daemon_that_takes_over_loses_nothing_and_one_that_comes_late_repeats_nothing() -> None:
     nightly = by_line("0 3 * * *")
     due = at(2028, 5, 1, 3)
     taken_over = decide(nightly, "none", due - DAY, due + 10 * SECOND, due + 10 * SECOND)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snapdb.storage.leader import LAPSE
+
 __all__ = ["Pace"]
 
 
@@ -13,7 +15,7 @@ class Pace:
 
     beat: float = 1.5
     """From one beat of the leader to the next."""
-    lapse: float = 6.0
+    lapse: float = LAPSE
     """Without a beat for so long, a leader leads no longer."""
     poll: float = 1.0
     """The longest wait: so soon a task is seen that another process made."""

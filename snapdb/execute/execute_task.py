@@ -15,7 +15,7 @@ from snapdb.plan.logical import ExecuteTaskPlan
 from snapdb.relational import quote_odd, text_literal
 from snapdb.storage.commit import now
 from snapdb.storage.disk import fresh_name
-from snapdb.storage.leader import leader_of
+from snapdb.storage.leader import LAPSE, leader_of
 from snapdb.storage.run_rows import RunLock, begin_run, runs
 from snapdb.storage.task_rows import read_tasks
 from snapdb.types import Run, Task
@@ -23,8 +23,6 @@ from snapdb.types.words import counted
 
 __all__ = ["ExecuteTask"]
 
-_LAPSE = 6.0
-"""Seconds without a beat after which a daemon is taken for dead."""
 _PULSE = 0.1
 
 
@@ -71,7 +69,7 @@ def _begun(engine: Engine, task: Task) -> Run:
 def _led(engine: Engine, run: Run) -> bool:
     """Whether a daemon lives that has begun a run, and is about to take its lock: until it beats, or is silent."""
     first = leader_of(engine.ledger)
-    last = time.monotonic() + _LAPSE
+    last = time.monotonic() + LAPSE
     while first is not None and first.holder == run.holder and time.monotonic() < last:
         engine.check_stopped()
         found = leader_of(engine.ledger)

@@ -6,13 +6,14 @@ import shlex
 import socket
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 from snapdb.catalog.windows import moment
 from snapdb.storage.home import Home
 from snapdb.storage.leader import Leader, leader_of
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["leads", "nobody"]
+__all__ = ["command", "leads", "nobody", "who"]
 
 
 def leads(home: Home, ledger: Ledger) -> str:
@@ -20,15 +21,24 @@ def leads(home: Home, ledger: Ledger) -> str:
     leader = leader_of(ledger)
     if leader is None:
         return nobody(home)
-    who = f"pid {leader.pid} on {leader.host}"
     if _is_gone(leader):
-        return f"{who} ended without a word; {nobody(home)}"
-    return f"{who} since {moment(leader.since):%Y-%m-%d %H:%M:%S}+00:00"
+        return f"{who(leader)} ended without a word; {nobody(home)}"
+    return f"{who(leader)} since {moment(leader.since):%Y-%m-%d %H:%M:%S}+00:00"
 
 
 def nobody(home: Home) -> str:
     """That no daemon fires tasks, and what starts one."""
-    return f"no daemon leads this database; run: snapdb schedule run {shlex.quote(str(home.path))}"
+    return f"no daemon leads this database; run: {command('run', home)}"
+
+
+def who(leader: Leader) -> str:
+    """Which process it is, or was."""
+    return f"pid {leader.pid} on {leader.host}"
+
+
+def command(name: Literal["run", "history"], home: Home) -> str:
+    """What to type for `snapdb schedule`."""
+    return f"snapdb schedule {name} {shlex.quote(str(home.path))}"
 
 
 def _is_gone(leader: Leader) -> bool:

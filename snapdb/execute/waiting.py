@@ -12,8 +12,9 @@ from typing import Self
 
 from snapdb.catalog import Catalog
 from snapdb.errors import DatabaseError, QueryError, WaitTimeout
+from snapdb.execute.leading import command, nobody, who
 from snapdb.graph.lineage import published
-from snapdb.storage.leader import leader_of
+from snapdb.storage.leader import LAPSE, leader_of
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Published, did_you_mean
 
@@ -21,8 +22,6 @@ __all__ = ["Awaited"]
 
 _PULSE = 0.1
 """Seconds between two looks, each of which reads two rows where nothing was changed."""
-_SILENT = 6.0
-"""Seconds without a beat after which the daemon that led is taken for dead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Awaited:
                 )
             left = math.inf if self.timeout is None else began + self.timeout - time.monotonic()
             if left <= 0:
-                silent = time.monotonic() - began > _SILENT and leader is not None and leader == leader_of(ledger)
+                silent = time.monotonic() - began > LAPSE and leader is not None and leader == leader_of(ledger)
                 raise WaitTimeout(f"{self._words(now)}; {_daemon(ledger, silent=silent)}", code="wait-timeout")
             if stopped.wait(min(_PULSE, left)):
                 raise QueryError("interrupted", code="interrupted")
@@ -122,13 +121,12 @@ def _said(found: Published) -> str:
 
 def _daemon(ledger: Ledger, *, silent: bool) -> str:
     """Who would publish it."""
-    leader, path = leader_of(ledger), ledger.home.path
+    leader, home = leader_of(ledger), ledger.home
     if leader is None:
-        return f"no daemon runs its tasks: snapdb schedule run {path}"
-    who = f"process {leader.pid} on {leader.host}"
+        return nobody(home)
     if silent:
-        return f"the daemon that ran its tasks ({who}) does not answer: snapdb schedule run {path}"
-    return f"its daemon is {who}: snapdb schedule history {path} tells what it did"
+        return f"the daemon that led it, {who(leader)}, does not answer; run: {command('run', home)}"
+    return f"its daemon is {who(leader)}; what it did: {command('history', home)}"
 
 
 def _seconds(timeout: object) -> bool:

@@ -12,7 +12,7 @@ __all__ = ["Decision", "Missed", "Older", "decide"]
 
 _LATE = 60_000_000
 """A minute: so late the last firing may be that still runs under catch_up = none."""
-_WHY = "no scheduler ran when it came due"
+_WHY = "no daemon led when it came due"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ def decide(
 ) -> Decision:
     """What becomes of the firings after `considered` and not after `now`, in microseconds since 1970 UTC.
 
-    A scheduler has led without a gap since `awake_since`. Firings from then on run, however late it is now. Of those
+    A daemon has led without a gap since `awake_since`. Firings from then on run, however late it is now. Of those
     before, which came due while nobody led,
 
     - all: all run;
     - last: the last one runs, and the others are missed;
     - none: all are missed, yet the last one runs when it is late by no more than a minute and no more than half of the
-      time to the firing that follows it: a scheduler that is started anew, or another that takes over, loses nothing.
+      time to the firing that follows it: a daemon that is started anew, or another that takes over, loses nothing.
 
     At most `cap` firings run by one decision, and at most `cap` missed ones are told one by one, the last ones.
     Neither a long absence nor a quick schedule makes it slow.
