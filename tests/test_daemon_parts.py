@@ -6,6 +6,7 @@ import io
 import json
 import os
 import socket
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -80,9 +81,9 @@ def run(tmp_path: Path) -> Run:
         return begin_run(connection, task, "schedule", MINUTE, "me", MINUTE)
 
 
-def ended(run: Run, path: Path, *command: str) -> Finished | Died:
+def ended(run: Run, path: Path, *command: str, timeout: int = 30 * SECOND) -> Finished | Died:
     """How a run of a task ends whose worker is a command."""
-    task = World(path, MINUTE).task("t", MINUTE, timeout=SECOND // 10)
+    task = World(path, MINUTE).task("t", MINUTE, timeout=timeout)
     clock = Clock()
     crew = Crew(command, 1, clock, Pace(kill=0.2), Log(io.StringIO(), "text", clock))
     crew.start(task, run)
@@ -98,15 +99,26 @@ def ended(run: Run, path: Path, *command: str) -> Finished | Died:
 
 
 def test_a_worker_that_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None:
-    died = ended(run, tmp_path / "e", sys.executable, "-c", "import time; time.sleep(60)")
+    died = ended(run, tmp_path / "e", sys.executable, "-c", "import time; time.sleep(60)", timeout=SECOND // 10)
     assert died == Died(run, "it was stopped (its timeout) and, as it did not stop in 0.2 s, killed", "timeout")
 
 
 def test_a_worker_that_ends_or_cannot_begin_is_a_run_that_died(run: Run, tmp_path: Path) -> None:
     died = ended(run, tmp_path / "e", sys.executable, "-c", "import sys; sys.exit(3)")
     assert died == Died(run, "its worker ended with exit code 3")
+    half = "import time; print('{\"ended', flush=True); time.sleep(60)"
+    died = ended(run, tmp_path / "g", sys.executable, "-c", half)
+    assert died == Died(run, "its worker ended by signal 9 (killed; out of memory?)")
     died = ended(run, tmp_path / "f", str(tmp_path / "nothing"))
     assert died == Died(run, "no worker could be started (No such file or directory)")
+
+
+def test_a_worker_that_does_not_understand_what_it_is_to_do_ends(tmp_path: Path) -> None:
+    path = World(tmp_path / "d", MINUTE).path
+    command = [sys.executable, "-m", "snapdb.daemon.worker", str(path), str(os.getpid())]
+    worker = subprocess.run(command, input=b'{"do": "run"}\n', capture_output=True, check=False)
+    assert worker.returncode == 70
+    assert b"KeyError" in worker.stderr
 
 
 def test_what_a_worker_complains_of_is_logged_and_its_stdin_tells_it_what_to_do(tmp_path: Path, run: Run) -> None:

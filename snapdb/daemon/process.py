@@ -143,7 +143,12 @@ class WorkerProcess:
         assert self._process.stdout is not None
         with self._process.stdout as stdout:
             for line in stdout:
-                self._tell(Said(self, ended=decode_end(line)))
+                try:
+                    ended = decode_end(line)
+                except Exception:  # half a line, of one that was killed; or there is no memory to read it
+                    self.kill()
+                    return
+                self._tell(Said(self, ended=ended))
 
     def _overhear(self) -> None:
         assert self._process.stderr is not None

@@ -14,7 +14,9 @@ import queue
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -85,17 +87,22 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
 
 def _listen(heard: BinaryIO, jobs: Jobs) -> None:
     current = Stop()
-    for line in heard:
-        message = json.loads(line)
-        match message["do"]:
-            case "run":
-                current = Stop()
-                jobs.put((*decode_run(message), current))
-            case "stop":
-                current.request(message["why"])
-            case _:
-                jobs.put(None)
-                return
+    try:
+        for line in heard:
+            message = json.loads(line)
+            match message["do"]:
+                case "run":
+                    current = Stop()
+                    jobs.put((*decode_run(message), current))
+                case "stop":
+                    current.request(message["why"])
+                case _:
+                    jobs.put(None)
+                    return
+    except Exception:
+        with suppress(Exception):  # there may be no memory to tell
+            traceback.print_exc()
+    # The daemon is gone, or waits for a run of which nobody heard: our end tells it so.
     os._exit(_ORPHANED)
 
 
