@@ -123,6 +123,41 @@ def test_a_file_is_one_whatever_links_lead_to_it(table: Database, days: Path, mo
     assert paths == [(str(days / "day1.parquet"),), (str(days / "day2.parquet"),)]
 
 
+def test_what_is_hidden_is_being_written_or_put_aside(table: Database, days: Path) -> None:
+    """COPY … TO writes `.….day3.parquet` first; whoever loaded that would load its rows again under their name."""
+    seen: list[str] = []
+
+    class Between(Disk):
+        def settle(self, path: Path) -> None:  # the file is whole, and not at its place
+            super().settle(path)
+            if path.parent == days:
+                seen.append(path.name)
+                assert table.execute(load(days)).rowcount == 3
+                assert table.execute(load(days, "**")).rowcount == 0
+
+    with Database(days.parent / "other", disk=Between()) as other:
+        other.execute(f"COPY (SELECT 4::BIGINT AS id) TO '{days}/day3.parquet'")
+    assert seen[0].startswith(".")
+    assert seen[0].endswith(".day3.parquet")
+    assert table.execute(load(days)).rowcount == 1
+    write(days / ".own.parquet", 5)
+    assert table.execute(load(days, ".*.parquet")).rowcount == 1
+    assert ids(table) == [1, 2, 3, 4, 5]
+
+
+def test_what_the_database_wrote_for_itself_is_not_loaded(table: Database, days: Path) -> None:
+    loaded = table.execute(load(days.parent, "**"))
+    assert loaded.message == "version 2: 2 files, 3 rows added to t"
+    assert table.execute(load(days.parent, "**/*.parquet")).rowcount == 0
+    assert table.execute(load(table.path, "tables/*/*")).rowcount == 0
+
+
+def test_a_name_that_is_no_utf8_is_told(table: Database, days: Path) -> None:
+    (days / os.fsdecode(b"\xff.parquet")).touch()
+    with pytest.raises(snapdb.InputError, match=r"the name of a file behind '.*' is no UTF-8; rename it"):
+        table.execute(load(days))
+
+
 def test_large_files_are_copied_as_they_are(table: Database, days: Path) -> None:
     table.execute(f"COPY (SELECT (hash(range) >> 2)::BIGINT AS id FROM range(1500000)) TO '{days}/big [1].parquet'")
     (days / "big 1.parquet").write_bytes(b"another")

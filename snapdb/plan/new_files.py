@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.plan.scope import Context
-from snapdb.relational import Session, file_literal, files_behind
+from snapdb.relational import Session, file_literal, files_behind, is_hidden
 from snapdb.storage.changes import LoadedFile
 from snapdb.storage.loaded import Memory, has_footer, loaded_files, look_at
 from snapdb.types import Table
@@ -50,11 +51,18 @@ class NewFiles:
 
 
 def find_new_files(session: Session, context: Context, table: Table, path: str, format_: str) -> NewFiles:
-    """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
+    """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet.
+
+    What is hidden is passed over: it may be a file that is being written and gets its name when it is whole. So is
+    what the database wrote for itself: to open the catalog would drop the locks that SQLite holds on it.
+    """
+    own = os.path.join(os.path.realpath(context.home.path), "")
     known = {memory.file.path: memory for memory in loaded_files(context.ledger, table.id)}
     known |= {file.path: Memory(file, 0) for owner, file in context.catalog.loading if owner == table.id}
     names, files, unfinished, changed = [], [], [], []
     for name in files_behind(session, path):
+        if is_hidden(name, path) or os.path.realpath(name).startswith(own):
+            continue
         context.relational.check_folder(name)
         if (file := look_at(name)) is None:  # it went away since
             continue
