@@ -1,4 +1,4 @@
-"""`snapdb schedule`: the daemon that fires tasks, and what people ask about them."""
+"""`snapdb schedule`: what people ask about tasks, and tell them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from snapdb.daemon.serve import serve
 from snapdb.database import Database, connect
 from snapdb.relational.quote import quote_odd, text_literal
 from snapdb.storage.home import open_home
@@ -16,7 +15,7 @@ from .formats import Look
 from .output import Output
 from .shell import Shell
 
-__all__ = ["Wanted", "history", "run", "run_now", "switch", "tasks"]
+__all__ = ["Wanted", "history", "run_now", "switch", "tasks"]
 
 _SHOWN = "task, run, state, scheduled, started, ended, rows, bytes, error"
 
@@ -28,11 +27,6 @@ class Wanted:
     last: int
     failed: bool
     log: bool
-
-
-def run(path: Path, jobs: int, grace: float, log_format: Literal["text", "json"]) -> int:
-    """Fire the tasks of a database until it is asked to end; the exit code."""
-    return serve(path, jobs=jobs, grace=grace, log_format=log_format)
 
 
 def tasks(path: Path, format: str, diagnostics: Diagnostics) -> ExitCode:  # noqa: A002  # the option's name

@@ -22,13 +22,14 @@ from snapdb import loading, train
 from snapdb.catalog import Catalog, load
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
 from snapdb.errors import BindError, ParseError, SnapdbError
-from snapdb.execute import Engine, Result, build
+from snapdb.execute.build import build
 from snapdb.execute.following import Following
 from snapdb.execute.infer import INFERRED, Inference, Ready
 from snapdb.execute.opening import Opened, open_asked
-from snapdb.execute.operator import Rows
+from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.past import read_lineage
 from snapdb.execute.replay import Replay
+from snapdb.execute.result import Result
 from snapdb.execute.standing import damage_explained, once_it_stands
 from snapdb.execute.waiting import Awaited
 from snapdb.execute.whole import open_whole

@@ -166,6 +166,7 @@ try:
 except SystemExit as stop:
     assert stop.code == 1, stop.code
 """,
+    "the daemon, which has workers for what is heavy": "import snapdb.daemon",
     "statement refused by the grammar": """
 import snapdb.errors, snapdb.sql
 try:

@@ -11,7 +11,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute import build
+from snapdb.execute.build import build
 from snapdb.execute.operator import Engine
 from snapdb.plan.logical import DropPlan, ExpirePlan
 from snapdb.storage.locks import TablesLock

@@ -1,7 +1,4 @@
-"""Physical operators, one a file, each a generator of Arrow batches."""
+"""Physical operators, one a file, each a generator of Arrow batches.
 
-from snapdb.execute.build import build
-from snapdb.execute.operator import Engine, Operator, Outcome
-from snapdb.execute.result import Result
-
-__all__ = ["Engine", "Operator", "Outcome", "Result", "build"]
+Nothing is imported here: the daemon uses what is about runs, without DuckDB and Arrow, which only its workers need.
+"""

@@ -12,7 +12,7 @@ from IPython.display import display
 
 from snapdb.database import Database, connect
 from snapdb.errors import InputError, ParseError, QueryError, SnapdbError
-from snapdb.execute import Result
+from snapdb.execute.result import Result
 from snapdb.interrupts import interruptible
 from snapdb.notebook.wish import USAGE, Wish, read
 from snapdb.sql import parse
