@@ -152,6 +152,27 @@ def test_what_the_database_wrote_for_itself_is_not_loaded(table: Database, days:
     assert table.execute(load(table.path, "tables/*/*")).rowcount == 0
 
 
+@pytest.mark.parametrize("place", ["new_files.look_at", "bind_copy.match_columns"])
+def test_an_interrupt_ends_it_between_two_files(
+    table: Database, days: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = 0
+
+    def look(*given: object) -> object:
+        nonlocal seen
+        seen += 1
+        found = plain(*given)
+        table.interrupt()  # no query runs that it could end
+        return found
+
+    module, name = place.split(".")
+    plain = getattr(sys.modules[f"snapdb.plan.{module}"], name)
+    monkeypatch.setattr(f"snapdb.plan.{place}", look)
+    with pytest.raises(snapdb.QueryError, match="interrupted"):
+        table.execute(load(days))
+    assert seen == 1
+
+
 def test_a_name_that_is_no_utf8_is_told(table: Database, days: Path) -> None:
     (days / os.fsdecode(b"\xff.parquet")).touch()
     with pytest.raises(snapdb.InputError, match=r"the name of a file behind '.*' is no UTF-8; rename it"):

@@ -79,6 +79,7 @@ def _each(session: Session, file: File, names: Sequence[str], *, together: bool)
         return matched.sql(literal), matched.supplied
     alike: list[tuple[Matched, list[str]]] = []
     for name in names:
+        session.check_stopped()
         matched = match_columns(session, file, file_literal(name), text_literal(name))
         if not alike or alike[-1][0] != matched:
             alike.append((matched, []))

@@ -61,6 +61,7 @@ def find_new_files(session: Session, context: Context, table: Table, path: str, 
     known |= {file.path: Memory(file, 0) for owner, file in context.catalog.loading if owner == table.id}
     names, files, unfinished, changed = [], [], [], []
     for name in files_behind(session, path):
+        session.check_stopped()
         if is_hidden(name, path) or os.path.realpath(name).startswith(own):
             continue
         context.relational.check_folder(name)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import duckdb
 import pyarrow as pa
 
+from snapdb.errors import QueryError
 from snapdb.relational.apart import run_apart
 from snapdb.relational.failures import Place, translated
 from snapdb.relational.folders import Folders
@@ -213,6 +214,11 @@ class Session:
     stopped: threading.Event
     """Set when somebody interrupts."""
     abandon: Callable[[], None]
+
+    def check_stopped(self) -> None:
+        """Raises QueryError with code 'interrupted' after a request to stop, which a query that came later missed."""
+        if self.stopped.is_set():
+            raise QueryError("interrupted", code="interrupted")
 
     def describe(
         self, query: str, parameters: Parameters = None, *, around: tuple[str, str] = ("", "")
