@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -26,6 +27,8 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import begin_run
 from snapdb.types import Run
 from tests.daemon_world import MINUTE, SECOND, StandingClock, World
+
+ROOT = Path(__file__).parent.parent
 
 
 class QuietClock(StandingClock):
@@ -154,6 +157,15 @@ def test_a_line_of_the_log_is_a_line_whatever_is_in_it() -> None:
     assert json.loads(line) == {"time": "2026-11-22T03:00:00.312Z", "level": "WARNING", "event": "run.end"} | fields
     text.close()
     Log(text, "text", clock).info("nobody.reads")  # and nobody is stopped by that
+
+
+def test_the_page_tells_of_every_event_of_the_log() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "snapdb" / "daemon").glob("*.py"))
+    logged = set(re.findall(r'\b(?:info|warn|error|tell)\(\s*"([a-z.]+)"', code))
+    page = (ROOT / "docs" / "schedule.md").read_text()
+    told = re.findall(r"^\| `([a-z.]+)` \| (?:INFO|WARNING|ERROR)", page, re.MULTILINE)
+    assert len(logged) > 10
+    assert sorted(told) == sorted(logged)
 
 
 def test_a_wait_is_cut_short_by_a_wake_before_or_during_it() -> None:

@@ -5,30 +5,9 @@ and `_.:,/@%+-` in it stands as a JSON string, so that a line stays a line::
 
     2026-11-22T03:00:00.312Z INFO run.end task=nightly run=7 attempt=1 state=ok rows=1000 bytes=48113 seconds=0.31
 
-A line of JSON is an object with `time`, `level`, `event` and the fields. The names of events, their levels and their
-fields stay as they are from one version to the next:
-
-| event | level | when | fields |
-|---|---|---|---|
-| `daemon.start` | INFO | it is ready to lead or to wait | `database`, `pid`, `jobs`, `version` |
-| `daemon.stop` | INFO | it ends; `finished` and `rolled_back` count runs that went on when it was asked to | `why`, `finished`, `rolled_back` |
-| `leader.won` | INFO | from now on it fires the tasks; `from` is who led before and fell silent | `holder`, `from` |
-| `leader.waits` | INFO | another daemon leads | `holder`, `host`, `pid` |
-| `leader.lost` | WARNING | it fires no longer; `runs` were stopped | `why`, `runs` |
-| `clock.jump` | WARNING | the clock moved otherwise than time, or time stood still for the daemon | `seconds`, `why` |
-| `run.start` | INFO | a run begins | `task`, `run`, `attempt`, `scheduled`, `late` in seconds |
-| `run.end` | INFO, WARNING | a run ended, and how; WARNING unless ok | `task`, `run`, `attempt`, `state`, `rows`, `bytes`, `seconds`, `error` |
-| `run.log` | INFO | what a run's log says, a line each | `task`, `run`, `attempt`, `line` |
-| `run.retry` | INFO | a run that failed is to be tried again | `task`, `run`, `attempt`, `at` |
-| `run.skipped` | INFO | its WHEN did not hold, so that it was no run | `task`, `scheduled` |
-| `run.missed` | WARNING | firings came to nothing, by policy | `task`, `scheduled`, `why`, `count` where many, `last` |
-| `run.stopped` | WARNING | a run was asked to stop, or killed | `task`, `run`, `attempt`, `how`, `why` |
-| `worker.start` | INFO | a process that runs tasks was started | `worker` |
-| `worker.end` | INFO, WARNING | it ended; WARNING where nobody asked it to | `worker`, `how` |
-| `worker.says` | WARNING | what it wrote to stderr, a line each | `worker`, `line` |
-| `error` | ERROR | what cannot be read or written at the moment; it is tried again | `error`, `code` |
-| `error.over` | INFO | it can again | `seconds` |
-"""  # fmt: skip  # noqa: E501  # a table's row is a line
+A line of JSON is an object with `time`, `level`, `event` and the fields. docs/schedule.md lists the events, their
+levels and fields, which stay as they are from one version to the next.
+"""
 
 from __future__ import annotations
 
