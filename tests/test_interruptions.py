@@ -202,6 +202,22 @@ def test_a_database_that_is_gone_is_told_and_its_streams_read_on(town: Path, lea
         snapdb.connect(town, read_only=True)
 
 
+def test_a_database_that_took_the_place_of_an_open_one_is_another(tmp_path: Path) -> None:
+    path, backup = tmp_path / "town.snapdb", tmp_path / "backup.snapdb"
+    with snapdb.connect(path) as db:
+        db.execute("CREATE TABLE t AS SELECT 1 AS a")
+        db.execute("CHECK DATABASE").fetchall()
+        shutil.copytree(path, backup)
+        shutil.rmtree(path)
+        backup.rename(path)
+        for statement in ("SELECT * FROM t", "INSERT INTO t VALUES (2)"):
+            with pytest.raises(DatabaseError, match="another one than was opened") as caught:
+                db.execute(statement).fetchall()
+            assert caught.value.code == "database-gone"
+    with snapdb.connect(path) as db:
+        assert db.execute("SELECT a FROM t").fetchall() == [(1,)]
+
+
 def test_a_database_that_was_moved_goes_on_where_it_is(town: Path) -> None:
     with snapdb.connect(town) as db, db.stream("train") as stream:
         expected = prints(stream)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import Protocol
 
 from snapdb.daemon.board import Board, look
@@ -61,6 +62,7 @@ class Loop:
         self._ends: list[Finished | Died] = []
         self._looked: float | None = None
         self._next: dict[int, tuple[Task, int, int | None]] = {}
+        self._told: Mapping[int, Task] | None = None
         self._stuck: dict[int, tuple[Task, int, str | None, int, bool]] = {}
         """On what it depended that nothing could be settled of a task's firings, where nothing could."""
         self._turns: dict[int, int] = {}
@@ -139,6 +141,7 @@ class Loop:
         soonest = self._retry(board, busy, now)
         active = [task for task in board.tasks.values() if not task.suspended]
         self._next = {task.id: self._next_of(board, task) for task in active}
+        self._tell_tasks(board)
         self._turns = {known: turn for known, turn in self._turns.items() if known in board.tasks}
         self._stuck = {known: why for known, why in self._stuck.items() if known in board.tasks}
         # Whose last turn is longest ago comes first: one that is always behind does not keep the others waiting.
@@ -216,6 +219,16 @@ class Loop:
         if resumed.considered != cursor:
             resume(self._ledger, self._holder, task, resumed.anchor, resumed.considered)
             raise CommitConflict(f"task {task.name} moved: the clock was set back", code="task-moved")
+
+    def _tell_tasks(self, board: Board) -> None:
+        """Tell what there is to fire, at first and when it is not what it was."""
+        if self._told != board.tasks:
+            self._told = board.tasks
+            due = [(moment, task.name) for task, _, moment in self._next.values() if moment is not None]
+            moment, first = min(due, default=(None, None))
+            at = None if moment is None else iso(moment)
+            why = None if board.tasks else "there is no task; CREATE TASK makes one"
+            self._log.info("tasks", active=len(self._next), of=len(board.tasks), next=at, task=first, why=why)
 
     def _tell_missed(self, task: Task, missed: tuple[tuple[int, str], ...]) -> None:
         if len(missed) > _TOLD:

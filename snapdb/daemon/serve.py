@@ -57,9 +57,9 @@ def serve(
         worker: The command that starts a worker; the database's path and this process's id are put after it.
 
     Raises:
-        SnapdbError: the database cannot be opened.
+        SnapdbError: the database is not there, or cannot be opened.
     """
-    home = open_home(path, read_only=False)
+    home = open_home(path, read_only=False, make=False)
     ledger = Ledger(home)
     own = clock or Clock()
     log = Log(sys.stderr, log_format, own)

@@ -26,7 +26,7 @@ from snapdb.execute.perform import perform
 from snapdb.execute.stopping import Stop
 from snapdb.storage.commit import now as clock
 from snapdb.storage.disk import Disk
-from snapdb.storage.home import open_home
+from snapdb.storage.home import check_there, open_home
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Run, Task
 
@@ -52,10 +52,11 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
     heard, told = _pipes()
     jobs: Jobs = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(heard, jobs), name="snapdb-ear", daemon=True).start()
-    home = open_home(path, read_only=False)
+    home = open_home(path, read_only=False, make=False)  # never a new one where it was moved away
     ledger = Ledger(home)
 
     def opened(folders: Sequence[str], disk: Disk) -> Database:
+        check_there(home.path, ledger.file)
         return Database(path, folders=folders, disk=disk)
 
     gc.freeze()  # what was imported stays: no search for garbage need go through it

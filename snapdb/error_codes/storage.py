@@ -37,7 +37,7 @@ STORAGE = (
     Code(
         "database-gone",
         _DATABASE,
-        "The database directory was moved or removed while it was open.",
+        "The database directory was moved or removed while it was open, or another one took its place.",
         "Connect to it where it is now.",
         unshown=_DISK,
     ),

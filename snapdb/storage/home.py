@@ -15,7 +15,7 @@ from snapdb.storage.disk import Disk
 from snapdb.storage.place import MOUNTS, network_disk
 from snapdb.storage.schema import APPLICATION_ID, FORMAT
 
-__all__ = ["CATALOG", "Home", "catalog_uri", "check_format", "check_there", "open_home", "while_there"]
+__all__ = ["CATALOG", "Home", "catalog_file", "catalog_uri", "check_format", "check_there", "open_home", "while_there"]
 
 CATALOG = "catalog.sqlite"
 
@@ -50,16 +50,23 @@ class Home:
 
 
 def open_home(
-    path: Path, *, read_only: bool, disk: Disk | None = None, older: bool = False, mounts: Path = MOUNTS
+    path: Path,
+    *,
+    read_only: bool,
+    make: bool = True,
+    disk: Disk | None = None,
+    older: bool = False,
+    mounts: Path = MOUNTS,
 ) -> Home:
     """The database directory at `path`, which is made when it is not there.
 
     Args:
+        make: Make it; else what is not there is an error, as it is where it is only read.
         older: Accept a database of an older format, to upgrade it.
         mounts: The kernel's list of mounts.
 
     Raises:
-        DatabaseError: `path` is a file, cannot be made, (read_only) is not there, or is on a network disk.
+        DatabaseError: `path` is a file, cannot be made, is not there and not to be made, or is on a network disk.
         FormatError: it holds something that is not a database, or one of a newer snapdb, or of an older one.
     """
     path = Path(os.path.abspath(path))
@@ -70,10 +77,9 @@ def open_home(
     home = Home(path, read_only, disk or Disk(), _immutable(path, read_only, mounts))
     if home.catalog.exists():
         _check_catalog(home, older)
-    elif read_only:
-        raise DatabaseError(
-            f"there is no database at {path}; look at the path, or open it for writing to make one", code="no-database"
-        )
+    elif read_only or not make:
+        hint = "look at the path, or " + ("open it for writing to make one" if make else f"make one: snapdb {path}")
+        raise DatabaseError(f"there is no database at {path}; {hint}", code="no-database")
     else:
         _make(home)
     if not read_only and not os.access(path, os.W_OK):
@@ -115,16 +121,36 @@ def _make(home: Home) -> None:
         ) from error
 
 
-def check_there(path: Path) -> None:
+def catalog_file(path: Path) -> tuple[int, int] | None:
+    """Which file the catalog is, whatever is written into it; None: it is not there."""
+    try:
+        found = (path / CATALOG).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def check_there(path: Path, opened: tuple[int, int] | None = None) -> None:
     """Look whether an open database is still at its place.
 
+    Args:
+        path: The place.
+        opened: The `catalog_file` that was opened, where it is known.
+
     Raises:
-        DatabaseError: it was moved or removed.
+        DatabaseError: it was moved or removed, or another one took its place.
     """
-    if not (path / CATALOG).exists():
+    found = catalog_file(path)
+    if found is None:
         raise DatabaseError(
             f"there is no database at {path} any more: it was moved or removed while it was open; connect to it where "
             "it is now",
+            code="database-gone",
+        )
+    if opened is not None and found != opened:
+        raise DatabaseError(
+            f"the database at {path} is another one than was opened, which was moved, removed or replaced by a backup; "
+            "connect to it again",
             code="database-gone",
         )
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
-from snapdb.storage.home import Home, catalog_uri, check_format, check_there
+from snapdb.storage.home import Home, catalog_file, catalog_uri, check_format, check_there
 from snapdb.storage.migrate import migrate
 
 __all__ = ["Ledger", "connect_catalog", "plain"]
@@ -42,6 +42,8 @@ class Ledger:
                 _make(self._connection, home)
         except sqlite3.DatabaseError as error:
             raise plain(error, f"cannot open {home.catalog}") from error
+        self.file = catalog_file(home.path)
+        """The file that is open, whatever is at its place later."""
 
     @property
     def home(self) -> Home:
@@ -64,7 +66,7 @@ class Ledger:
         self._check_process()
         with self._lock:
             self._check_open()
-            check_there(self._home.path)
+            check_there(self._home.path, self.file)
             if self._connection.in_transaction:
                 yield self._connection
                 return
@@ -90,7 +92,7 @@ class Ledger:
         """
         self._check_process()
         with self._lock:
-            check_there(self._home.path)
+            check_there(self._home.path, self.file)
             try:
                 self._connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
