@@ -220,6 +220,17 @@ def test_changed_counts_what_others_did_to_the_graph_since_the_last_run_that_end
     assert performed(5) == "skipped"
 
 
+def test_rows_of_a_table_that_was_replaced_count_as_removed(shop: Path) -> None:
+    create(shop, "CREATE OR REPLACE TABLE knows AS FROM knows", when="WHEN (changed('g') = 8 + 1 + 1 + 2)")
+    worker, task = Worker(shop), Worker(shop).task()
+    with snapdb.connect(shop) as db:
+        db.execute("EXECUTE TASK job")  # replaces, and that is its own doing
+        db.execute("CREATE OR REPLACE TABLE knows AS FROM knows LIMIT 1")
+        db.execute("INSERT INTO knows FROM knows")
+        db.execute("CREATE OR REPLACE TABLE knows AS FROM knows LIMIT 0")
+    assert worker.perform(task, worker.claim(task, DAY + 1)).state == "ok"
+
+
 @pytest.mark.parametrize(
     ("when", "error"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 
@@ -19,11 +20,21 @@ from snapdb.types import PropertyGraph, Task
 
 __all__ = ["changed_rows", "condition_query", "holds"]
 
-_CHANGED = """
-    SELECT coalesce(sum(c.rows_added + c.rows_removed), 0) FROM changes c JOIN tables t ON t.id = c.table_id
-    WHERE t.folded IN ({names}) AND c.version > ? AND c.version NOT IN (
-        SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
+_OF_OTHERS = """
+    > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
 """
+_CHANGED = f"""
+    SELECT coalesce(sum(c.rows_added + c.rows_removed), 0) FROM changes c JOIN tables t ON t.id = c.table_id
+    WHERE t.folded IN (SELECT value FROM json_each(?)) AND c.version {_OF_OTHERS.format(version="c.version")}
+"""
+_REPLACED = f"""
+    SELECT json_group_array(id) FROM tables
+    WHERE folded IN (SELECT value FROM json_each(?)) AND dropped {_OF_OTHERS.format(version="dropped")}
+"""
+_HELD = """
+    SELECT coalesce(sum(rows_added - rows_removed), 0) FROM changes WHERE table_id IN (SELECT value FROM json_each(?))
+"""
+"""How many rows tables held when they were dropped, which is no change of theirs."""
 
 
 def condition_query(home: Home, ledger: Ledger, task: Task) -> str | None:
@@ -58,9 +69,11 @@ def changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int
     What the task itself published does not count.
     """
     last = last_ok(connection, task)
-    names = [name.lower() for name in graph.tables]
-    query = _CHANGED.format(names=", ".join("?" * len(names)))
-    return int(connection.execute(query, (*names, 0 if last is None else last.version, task)).fetchone()[0])
+    given = (json.dumps([name.lower() for name in graph.tables]), 0 if last is None else last.version, task)
+    (changed,) = connection.execute(_CHANGED, given).fetchone()
+    (replaced,) = connection.execute(_REPLACED, given).fetchone()
+    (held,) = connection.execute(_HELD, (replaced,)).fetchone() if replaced != "[]" else (0,)
+    return int(changed) + int(held)
 
 
 def _counts(home: Home, ledger: Ledger, task: Task) -> Mapping[str, int]:
