@@ -109,12 +109,20 @@ def test_a_daemon_that_is_silent_is_taken_for_dead(db: Database, monkeypatch: py
 @pytest.mark.parametrize("press", [lambda db: db.interrupt(), lambda db: _thread.interrupt_main()], ids=["call", "key"])
 def test_it_is_interrupted_as_any_statement_is(db: Database, press: Callable[[Database], None]) -> None:
     db.execute(f"CREATE TASK slow SCHEDULE EVERY INTERVAL '1 day' AS $$ INSERT INTO log VALUES ('1'); {LONG} $$")
-    timer = threading.Timer(0.7, press, (db,))
-    started = time.monotonic()
-    timer.start()
+    pressed: list[float] = []
+
+    def once_it_goes() -> None:
+        """Earlier there is nothing to interrupt, and nothing would end it then."""
+        while [run.step for run in Worker(db.path).rows()] != [1]:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        pressed.append(time.monotonic())
+        press(db)
+
+    threading.Thread(target=once_it_goes, daemon=True).start()
     with pytest.raises((QueryError, KeyboardInterrupt)) as caught:
         db.execute("EXECUTE TASK slow")
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - pressed[0] < 5
     if isinstance(caught.value, QueryError):
         assert caught.value.code == "interrupted"
     (row,) = Worker(db.path).rows()
