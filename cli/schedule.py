@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from snapdb.database import Database, connect
+from snapdb.execute.leading import leads
 from snapdb.relational.quote import quote_odd, text_literal
 from snapdb.storage.home import open_home
+from snapdb.storage.ledger import Ledger
 
 from .diagnostics import Diagnostics, ExitCode
 from .formats import Look
@@ -17,7 +21,8 @@ from .shell import Shell
 
 __all__ = ["Wanted", "history", "run_now", "switch", "tasks"]
 
-_SHOWN = "task, run, state, scheduled, started, ended, rows, bytes, error"
+_TASKS = "name, schedule, state, next_run, last_run, last_state, runs, created"
+_RUNS = "task, run, state, scheduled, started, ended, rows, bytes, error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,11 @@ class Wanted:
 def tasks(path: Path, format: str, diagnostics: Diagnostics) -> ExitCode:  # noqa: A002  # the option's name
     """List the tasks of a database, which is only read."""
     with connect(path, read_only=True) as database:
-        return _shell(database, format, diagnostics).execute("SHOW TASKS")
+        names = database.names()["tasks"]
+        query = f"SELECT {_short(_TASKS, format)} FROM (SELECT * FROM snapdb.tasks)"
+        code = _shell(database, format, diagnostics).execute(query)
+    diagnostics.narrate(f"daemon: {_leads(path)}" if names else _none(path))
+    return code
 
 
 def history(path: Path, name: str | None, wanted: Wanted, format: str, diagnostics: Diagnostics) -> ExitCode:  # noqa: A002
@@ -42,7 +51,7 @@ def history(path: Path, name: str | None, wanted: Wanted, format: str, diagnosti
             database.execute(f"SHOW TASK RUNS OF {quote_odd(name)}").arrow()
         named = "true" if name is None else f"lower(task) = {text_literal(name.lower())}"
         ended = "state IN ('failed', 'timeout', 'missed')" if wanted.failed else "true"
-        shown = _SHOWN + (", log" if wanted.log else "")
+        shown = _short(_RUNS, format) + (", log" if wanted.log else "")
         newest = (
             f"SELECT * FROM snapdb.task_runs WHERE {named} AND {ended} ORDER BY {_order('DESC')} LIMIT {wanted.last}"
         )
@@ -61,7 +70,7 @@ def switch(path: Path, name: str | None, action: Literal["SUSPEND", "RESUME"], d
     with _opened(path) as database:
         names = database.names()["tasks"] if name is None else [name]
         if not names:
-            diagnostics.say(f"there is no task in {path}; CREATE TASK makes one")
+            diagnostics.say(_none(path))
         return _shell(database, "table", diagnostics).execute(
             ";".join(f"ALTER TASK {quote_odd(task)} {action}" for task in names)
         )
@@ -71,6 +80,25 @@ def _opened(path: Path) -> Database:
     """The database, which must be there."""
     open_home(path, read_only=True)
     return connect(path)
+
+
+def _none(path: Path) -> str:
+    return f"there is no task in {path}; CREATE TASK makes one"
+
+
+def _leads(path: Path) -> str:
+    """The daemon that leads, or what to do where none does."""
+    home = open_home(path, read_only=True)
+    with closing(Ledger(home)) as ledger:
+        return leads(home, ledger)
+
+
+def _short(columns: str, format: str) -> str:  # noqa: A002
+    """The columns; for eyes with moments to the second, and without what can be spared, so that errors have a place."""
+    if format != "table":
+        return columns
+    spared = columns.replace("runs, created", "runs").replace("ended", "round(seconds, 2) AS seconds")
+    return re.sub(r"\b(next_run|last_run|scheduled|started)\b", r"date_trunc('second', \1) AS \1", spared)
 
 
 def _shell(database: Database, format: str, diagnostics: Diagnostics) -> Shell:  # noqa: A002
