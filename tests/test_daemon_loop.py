@@ -350,3 +350,18 @@ def test_a_run_that_outlives_ten_thousand_firings_stays_on_record_and_so_does_th
         miss_run(connection, task, NEW_YEAR + HOUR, "the run before it still went")
     kept = [run.run for run in world.runs(task)]
     assert kept == [1, *range(5, 10_005)]
+
+
+def test_a_task_that_cannot_be_read_is_told_and_goes_on_when_it_can_be(world: World) -> None:
+    task = world.task("t", MINUTE)
+    world.for_(90 * SECOND)
+    rename = "UPDATE tasks SET definition = replace(definition, ?, ?)"
+    with world.ledger.writing() as connection:
+        connection.execute(rename, ('"retries"', '"retires"'))
+    world.for_(60 * SECOND)
+    assert "is damaged" in world.said.getvalue()
+    with world.ledger.writing() as connection:
+        connection.execute(rename, ('"retires"', '"retries"'))
+    world.for_(60 * SECOND)
+    assert "error.over" in world.said.getvalue()
+    assert len(world.runs(task)) == 3

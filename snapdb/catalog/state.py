@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from snapdb.catalog.tables import damaged, read_tables
+from snapdb.catalog.tables import read_tables
 from snapdb.errors import BindError
 from snapdb.storage.changes import LoadedFile
 from snapdb.storage.codec import decode
+from snapdb.storage.damage import damaged
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.task_rows import read_tasks

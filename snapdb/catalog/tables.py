@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 
-from snapdb.errors import CorruptError
+from snapdb.storage.damage import damaged
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.shapes import decode_columns
 from snapdb.types import Column, Segment, Table
 
-__all__ = ["damaged", "read_tables", "tables_at"]
-
-
-@contextmanager
-def damaged(home: Home) -> Iterator[None]:
-    """Rows of the catalog that cannot be what was written become CorruptError."""
-    try:
-        yield
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError) as error:
-        raise CorruptError(
-            f"{home.catalog} is damaged ({error}); restore it from a backup", code="damaged-catalog"
-        ) from error
+__all__ = ["read_tables", "tables_at"]
 
 
 def tables_at(home: Home, ledger: Ledger, version: int) -> dict[str, Table]:

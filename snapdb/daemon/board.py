@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from snapdb.storage.damage import damaged
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import runs, waiting
 from snapdb.storage.task_rows import considered, read_tasks
@@ -32,9 +33,9 @@ def look(ledger: Ledger, known: Board | None) -> Board:
     """The board now; `known` is one that was seen before.
 
     Raises:
-        SnapdbError: the catalog cannot be read at the moment.
+        SnapdbError: the catalog cannot be read at the moment, or is damaged.
     """
-    with ledger.reading() as connection:
+    with ledger.reading() as connection, damaged(ledger.home):
         changes = int(connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()["value"])
         return Board(
             changes=changes,
