@@ -141,7 +141,7 @@ class Loop:
         soonest = self._retry(board, busy, now)
         active = [task for task in board.tasks.values() if not task.suspended]
         self._next = {task.id: self._next_of(board, task) for task in active}
-        self._tell_tasks(board)
+        self._tell_tasks(board, now)
         self._turns = {known: turn for known, turn in self._turns.items() if known in board.tasks}
         self._stuck = {known: why for known, why in self._stuck.items() if known in board.tasks}
         # Whose last turn is longest ago comes first: one that is always behind does not keep the others waiting.
@@ -220,12 +220,14 @@ class Loop:
             resume(self._ledger, self._holder, task, resumed.anchor, resumed.considered)
             raise CommitConflict(f"task {task.name} moved: the clock was set back", code="task-moved")
 
-    def _tell_tasks(self, board: Board) -> None:
+    def _tell_tasks(self, board: Board, now: int) -> None:
         """Tell what there is to fire, at first and when it is not what it was."""
         if self._told != board.tasks:
             self._told = board.tasks
-            due = [(moment, task.name) for task, _, moment in self._next.values() if moment is not None]
-            moment, first = min(due, default=(None, None))
+            after = (
+                (next_firing(task.schedule, max(cursor, now)), task.name) for task, cursor, _ in self._next.values()
+            )
+            moment, first = min(((at, name) for at, name in after if at is not None), default=(None, None))
             at = None if moment is None else iso(moment)
             why = None if board.tasks else "there is no task; CREATE TASK makes one"
             self._log.info("tasks", active=len(self._next), of=len(board.tasks), next=at, task=first, why=why)
