@@ -15,19 +15,6 @@ from snapdb.sql.ast_graphs import (
     SparseClause,
     VertexClause,
 )
-from snapdb.sql.ast_later import (
-    AlterTask,
-    CacheRoom,
-    CreateCache,
-    CreateTask,
-    DropRetention,
-    ExecuteTask,
-    RefreshCache,
-    RetentionRule,
-    Schedule,
-    SetRetention,
-    TaskOption,
-)
 from snapdb.sql.ast_parts import (
     ColumnList,
     Explain,
@@ -65,6 +52,19 @@ from snapdb.sql.ast_tables import (
     Insert,
     RenameColumn,
     Update,
+)
+from snapdb.sql.ast_upkeep import (
+    AlterTask,
+    CacheRoom,
+    CreateCache,
+    CreateTask,
+    DropRetention,
+    ExecuteTask,
+    RefreshCache,
+    RetentionRule,
+    Schedule,
+    SetRetention,
+    TaskOption,
 )
 from snapdb.sql.ast_versions import (
     Begin,

@@ -50,15 +50,6 @@ from snapdb.sql.ast import (
 from snapdb.sql.parse import parse
 from snapdb.sql.print_copies import print_copy_from, print_copy_sample_to, print_copy_snapshot_to, print_copy_to
 from snapdb.sql.print_graphs import print_create_graph
-from snapdb.sql.print_later import (
-    print_alter_task,
-    print_create_cache,
-    print_create_task,
-    print_drop_retention,
-    print_execute_task,
-    print_refresh_cache,
-    print_set_retention,
-)
 from snapdb.sql.print_samples import print_create_sampler, print_sample, print_sample_using
 from snapdb.sql.print_snapshots import print_create_snapshot, print_expire_snapshots, print_refresh_snapshot
 from snapdb.sql.print_tables import (
@@ -67,6 +58,15 @@ from snapdb.sql.print_tables import (
     print_delete,
     print_insert,
     print_update,
+)
+from snapdb.sql.print_upkeep import (
+    print_alter_task,
+    print_create_cache,
+    print_create_task,
+    print_drop_retention,
+    print_execute_task,
+    print_refresh_cache,
+    print_set_retention,
 )
 from snapdb.sql.print_versions import (
     print_commit,

@@ -1,4 +1,4 @@
-"""Statements about what keeps itself up to date, as text: caches, tasks, retention."""
+"""The statements about what keeps itself up to date, as text: caches, tasks, retention."""
 
 from __future__ import annotations
 
