@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -325,6 +325,43 @@ def test_a_lost_race_is_left_for_the_next_run(shop: Path) -> None:
             writer.close()
         assert line.startswith("retention waits for the next run: ")
         assert applied(db)[0].startswith("retention of graph g: expired s3, ")
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, db: Database, act: Callable[[], object]) -> None:
+    """Do something once, after it was seen which snapshots are to go, and before they go."""
+    plain = db._ledger.writing
+    acts = [act]
+
+    def writing(**options: bool) -> AbstractContextManager[sqlite3.Connection]:
+        while acts:
+            acts.pop()()
+        return plain(**options)
+
+    monkeypatch.setattr(db._ledger, "writing", writing)
+
+
+@pytest.mark.parametrize("way", ["a run", "a statement"])
+@pytest.mark.parametrize(
+    ("act", "stays"),
+    [
+        ("CREATE TAG kept AT (VERSION => 2)", ["s1", "s3"]),
+        ("DROP SNAPSHOT s3", ["s2"]),
+        ("ALTER PROPERTY GRAPH g SET RETENTION (all '1 day')", ["s1", "s2", "s3"]),
+        ("ALTER PROPERTY GRAPH g DROP RETENTION", ["s1", "s2", "s3"]),
+    ],
+)
+def test_what_is_said_meanwhile_counts(
+    shop: Path, act: str, stays: list[str], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with snapdb.connect(shop) as db, snapdb.connect(shop) as other:
+        db.execute("ALTER PROPERTY GRAPH g SET RETENTION (all '0.000001 seconds', keep_tagged)")
+        meanwhile(monkeypatch, db, lambda: other.execute(act))
+        if way == "a run":
+            applied(db)
+        else:
+            told = db.execute("EXPIRE SNAPSHOTS OF g BY RETENTION").fetchall()
+            assert {row[0] for row in told if row[1] == "keep"} >= set(stays)
+        assert sorted(names(db)) == stays
 
 
 def test_a_crash_leaves_all_snapshots_that_go_or_none(shop: Path, tmp_path: Path) -> None:

@@ -28,14 +28,15 @@ def apply_retentions(engine: Engine) -> list[str]:
     tables at this moment, so do shared ones that no snapshot uses and that are older than an hour. A lost race is no
     error: what it leaves goes the next time.
     """
-    asked = retained(engine, engine.context.catalog.retentions)
+    catalog = engine.context.catalog
+    asked = retained(catalog, engine.ledger, catalog.retentions)
     try:
         collected = collect(engine.home, engine.ledger)
-        done = expire(engine, asked, publishes=False)
+        done = expire(engine, asked, by_retention=True, publishes=False)
         shared = _remove_shared(engine) if done.gone or collected.gone else 0
     except (CommitConflict, LockedError) as error:
         return [f"retention waits for the next run: {error.message}"]
-    lines = [line for graph in engine.context.catalog.retentions if (line := _line(_of(asked, graph), done))]
+    lines = [line for graph in catalog.retentions if (line := _line(_of(asked, graph), done))]
     if collected.gone:
         lines.append(f"files of {counted(collected.gone, 'expired snapshot')} went, which nobody reads any more")
     if shared:

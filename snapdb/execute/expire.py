@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from snapdb.catalog import load
 from snapdb.catalog.listing import MOMENT, listing
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.retained import retained
@@ -27,7 +28,7 @@ _FIELDS = [("snapshot", pa.string()), ("action", pa.string()), ("graph", pa.stri
            ("created", MOMENT), ("bytes", pa.int64()), ("reason", pa.string())]  # fmt: skip
 
 _GO = "DELETE FROM snapshots WHERE id = ? AND path = ? AND folded NOT IN (SELECT snapshot FROM samplers)"
-_MOVED = "it was refreshed, replaced, dropped or given a sampler meanwhile"
+_MOVED = "it was refreshed, replaced, dropped or given a sampler meanwhile, or what keeps snapshots changed"
 
 
 class Expired(NamedTuple):
@@ -46,26 +47,45 @@ class Expire:
 
     def run(self, engine: Engine) -> Rows:
         plan = self.plan
-        asked = retained(engine, plan.retentions) if isinstance(plan, RetainPlan) else plan.snapshots
-        done = Expired({s.id for s, kept in asked if kept is None}) if plan.dry_run else expire(engine, asked)
+        if isinstance(plan, RetainPlan):
+            asked: Told = retained(engine.context.catalog, engine.ledger, plan.retentions)
+        else:
+            asked = plan.snapshots
+        if plan.dry_run:
+            done = Expired({s.id for s, kept in asked if kept is None})
+        else:
+            done = expire(engine, asked, by_retention=isinstance(plan, RetainPlan))
         yield listing(_FIELDS, list(_rows(asked, done)))
         return Outcome(_said(asked, done, plan.dry_run))
 
 
-def expire(engine: Engine, asked: Told, *, publishes: bool = True) -> Expired:
+def expire(engine: Engine, asked: Told, *, by_retention: bool = False, publishes: bool = True) -> Expired:
     """Take snapshots out of the catalog, all at once, and remove the files of those that nobody reads.
 
     Args:
+        asked: Which are to go.
+        by_retention: They go by what their graphs say of it, and only where that, tags and all holds still.
         publishes: It is all that the statement does, rather than something beside it.
     """
     going = [snapshot for snapshot, kept in asked if kept is None]
     if not going:
         return Expired(frozenset())
     with engine.ledger.writing(publishes=publishes) as connection:
+        if by_retention:
+            going = _going_still(engine, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
         forget_gone(connection, engine.home)
         release(connection, [s.path for s in going if s.id in gone])
     return Expired(gone, {s.id for s in going if s.id in gone and not remove_released(engine.home, s.path)})
+
+
+def _going_still(engine: Engine, going: Sequence[Snapshot]) -> list[Snapshot]:
+    """Those that retention lets go as things are at this moment."""
+    catalog = load(engine.home, engine.ledger, engine.context.catalog)
+    graphs = {snapshot.graph.name.lower() for snapshot in going}
+    retentions = {graph: said for graph, said in catalog.retentions.items() if graph in graphs}
+    still = {snapshot.id for snapshot, kept in retained(catalog, engine.ledger, retentions) if kept is None}
+    return [snapshot for snapshot in going if snapshot.id in still]
 
 
 def _rows(asked: Told, done: Expired) -> Iterator[tuple[Any, ...]]:

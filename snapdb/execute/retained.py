@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from snapdb.catalog import tags
-from snapdb.execute.operator import Engine
+from snapdb.catalog import Catalog, tags
 from snapdb.schedule.retention import kept
 from snapdb.storage.commit import now
+from snapdb.storage.ledger import Ledger
 from snapdb.types import Retention, Snapshot
 
 __all__ = ["retained"]
 
 
-def retained(engine: Engine, retentions: Mapping[str, Retention]) -> list[tuple[Snapshot, str | None]]:
+def retained(
+    catalog: Catalog, ledger: Ledger, retentions: Mapping[str, Retention]
+) -> list[tuple[Snapshot, str | None]]:
     """The snapshots of graphs that have a retention, graph by graph, oldest first, with why each stays; None: it goes.
 
     What a sampler is of stays besides.
@@ -21,8 +23,8 @@ def retained(engine: Engine, retentions: Mapping[str, Retention]) -> list[tuple[
     Args:
         retentions: By the case-folded name of the graph.
     """
-    moment, catalog = now(), engine.context.catalog
-    tagged = {tag.version for tag in tags(engine.ledger)}
+    moment = now()
+    tagged = {tag.version for tag in tags(ledger)}
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in catalog.samplers.values()}
     found: list[tuple[Snapshot, str | None]] = []
     for graph, retention in retentions.items():

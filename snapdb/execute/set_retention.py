@@ -42,7 +42,9 @@ class SetRetention:
 
 def _now(engine: Engine, graph: str, retention: Retention) -> str:
     """What the rules let go already."""
-    going = sum(reason is None for _, reason in retained(engine, {graph.lower(): retention}))
+    going = sum(
+        reason is None for _, reason in retained(engine.context.catalog, engine.ledger, {graph.lower(): retention})
+    )
     if not going:
         return "no snapshot is to go yet"
     go = f"{counted(going, 'snapshot')} {'goes' if going == 1 else 'go'}"
