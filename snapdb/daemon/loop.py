@@ -30,6 +30,9 @@ _TOLD = 5
 _MOST = 30.0
 """Seconds between attempts to write what the disk refused."""
 
+_GOES_ON, _WAITS = "still went", "waits to be tried again"
+"""What keeps a task busy, as is said of firings that are missed for it."""
+
 Key = tuple[int, int, int]
 
 
@@ -136,8 +139,8 @@ class Loop:
             self._looked = monotonic
             if self._settle(board, now):
                 board = self._board = look(self._ledger, board)
-        busy = {run.task: "waits to be tried again" for run in board.waiting}
-        busy |= {run.task: "still went" for run in (*board.running, *(run for _, run in self._going.values()))}
+        busy = {run.task: _WAITS for run in board.waiting}
+        busy |= {run.task: _GOES_ON for run in (*board.running, *(run for _, run in self._going.values()))}
         soonest = self._retry(board, busy, now)
         active = [task for task in board.tasks.values() if not task.suspended]
         self._next = {task.id: self._next_of(board, task) for task in active}
@@ -178,13 +181,13 @@ class Loop:
         soonest = float("inf")
         for failed in board.waiting:
             task = board.tasks.get(failed.task)
-            if task is None or task.suspended or busy[failed.task] == "still went" or failed.retry is None:
+            if task is None or task.suspended or busy[failed.task] == _GOES_ON or failed.retry is None:
                 continue
             if now < failed.retry <= now + _RETRY_AT_MOST:
                 soonest = min(soonest, failed.retry)
             elif self._lanes.free():
                 self._start(task, again(self._ledger, self._holder, task, failed, now))
-                busy[task.id] = "still went"
+                busy[task.id] = _GOES_ON
         return soonest
 
     def _start(self, task: Task, run: Run) -> None:
