@@ -82,7 +82,12 @@ def check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> Non
         _check_statements(statements)
         named_paths(sample.text)
     except SnapdbError as error:
-        error.span = None if error.span is None else _placed(error.span, sample, start)
+        if error.span is not None:
+            error.span = _placed(error.span, sample, start)
+            found = _PLACEHOLDER.fullmatch(text[error.span.start - start : error.span.stop - start])
+            if found is not None and error.code == "unexpected-word":
+                said = error.message.replace(PLACEHOLDERS[found[1]], found[0])
+                error.message = f"{said}, which is digits; begin a name with a letter, such as s_{found[0]}"
         raise
 
 
@@ -107,6 +112,9 @@ def _check(tokens: tuple[Token, ...]) -> None:
             raise refused("CREATE TASK in a task", "a task makes no tasks", "make it by itself", token.span)
         if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
             said, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            if said in PLACEHOLDERS:  # filled, were it written without blanks
+                raise ParseError(f"{{{said}}} stands without blanks in its braces; take them away",
+                                 span=tokens[index + 1].span, code="unknown-placeholder")  # fmt: skip
             hint = did_you_mean(said, PLACEHOLDERS) or f"; it knows {known}"
             raise ParseError(f"a task knows no {{{said[:40]}}}{hint}", span=tokens[index + 1].span,
                              code="unknown-placeholder")  # fmt: skip
