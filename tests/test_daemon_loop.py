@@ -196,6 +196,15 @@ def test_a_clock_set_back_runs_no_firing_twice(world: World) -> None:
     assert "set back" in world.said.getvalue()
 
 
+def test_a_clock_set_back_by_hours_runs_no_moment_twice(world: World) -> None:
+    task = world.task("hourly", "0 * * * *")
+    world.for_(6 * HOUR + MINUTE)
+    world.clock.wall -= 5 * HOUR
+    world.for_(7 * HOUR)
+    assert [(run.scheduled - NEW_YEAR) / HOUR for run in world.runs(task)] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert world.said.getvalue().count("run.start") == 8
+
+
 def test_a_clock_that_was_days_ahead_stops_nothing(world: World) -> None:
     world.clock.wall += 30 * DAY
     task = world.task("cron", "0 * * * *")
