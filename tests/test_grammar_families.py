@@ -259,7 +259,11 @@ def test_retention_says_what_is_kept_and_how_long() -> None:
         ("AS $$ /* nothing */ $$", " /* nothing */ ", "this task does nothing"),
         ("AS CREATE SNAPSHOT s_{dat} OF g", "dat", 'did you mean "date"'),
         ("AS CREATE SNAPSHOT s_{ date } OF g", "date", "{date} stands without blanks in its braces"),
-        ("AS $$ SELECT 1; CREATE SNAPSHOT {date} OF g $$", "{date}", "found {date}, which is digits; begin a name with"),
+        (
+            "AS $$ SELECT 1; CREATE SNAPSHOT {date} OF g $$",
+            "{date}",
+            "found {date}, which is digits; begin a name with",
+        ),
         ("AS SELECT $x", "$x", "write the value itself"),
         ("AS $$ DELETE FROM t WHERE a = ? $$", "?", "write the value itself"),
         ("AS CREATE TASK other SCHEDULE EVERY INTERVAL '1 day' AS SELECT 1", "TASK", "a task makes no tasks"),
