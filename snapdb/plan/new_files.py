@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict, SnapdbError
@@ -51,22 +51,13 @@ class NewFiles:
 
 
 def find_new_files(session: Session, context: Context, table: Table, path: str, format_: str) -> NewFiles:
-    """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet.
-
-    What is hidden is passed over: it may be a file that is being written and gets its name when it is whole. So is
-    what the database wrote for itself: to open the catalog would drop the locks that SQLite holds on it.
-    """
-    own = os.path.join(os.path.realpath(context.home.path), "")
-    known = {memory.file.path: memory for memory in loaded_files(context.ledger, table.id)}
+    """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
+    found = list(_deliveries(session, context, path))
+    known = loaded_files(context.ledger, table.id, (file.path for _, file in found))
     known |= {file.path: Memory(file, 0) for owner, file in context.catalog.loading if owner == table.id}
     names, files, unfinished, changed = [], [], [], []
-    for name in files_behind(session, path):
+    for name, file in found:
         session.check_stopped()
-        if is_hidden(name, path) or os.path.realpath(name).startswith(own):
-            continue
-        context.relational.check_folder(name)
-        if (file := look_at(name)) is None:  # it went away since
-            continue
         if (memory := known.get(file.path)) is not None:
             if memory.file != file:
                 by = f"version {memory.version}" if memory.version else "this transaction"
@@ -78,6 +69,22 @@ def find_new_files(session: Session, context: Context, table: Table, path: str, 
             names.append(name)
             files.append(file)
     return NewFiles(tuple(names), tuple(files), tuple(unfinished), tuple(changed))
+
+
+def _deliveries(session: Session, context: Context, path: str) -> Iterator[tuple[str, LoadedFile]]:
+    """Each file behind a path or glob, and how it is now.
+
+    What is hidden is passed over: it may be a file that is being written and gets its name when it is whole. So is
+    what the database wrote for itself: to open the catalog would drop the locks that SQLite holds on it.
+    """
+    own = os.path.join(os.path.realpath(context.home.path), "")
+    for name in files_behind(session, path):
+        session.check_stopped()
+        if is_hidden(name, path) or os.path.realpath(name).startswith(own):
+            continue
+        context.relational.check_folder(name)
+        if (file := look_at(name)) is not None:  # else it went away since
+            yield name, file
 
 
 def _unfinished(session: Session, name: str, file: LoadedFile, format_: str) -> str | None:

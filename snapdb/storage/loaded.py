@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,11 +25,14 @@ class Memory(NamedTuple):
     version: int
 
 
-def loaded_files(ledger: Ledger, table_id: int) -> Iterator[Memory]:
-    """The files whose rows are in a table, those of the oldest version first."""
-    query = "SELECT path, bytes, modified, version FROM loaded WHERE table_id = ? ORDER BY version, path"
-    for row in ledger.rows(query, (table_id,)):
-        yield Memory(LoadedFile(row["path"], row["bytes"], row["modified"]), row["version"])
+def loaded_files(ledger: Ledger, table_id: int, paths: Iterable[str]) -> dict[str, Memory]:
+    """What is remembered of files whose rows are in a table, by path; of others there is none."""
+    query = """
+        SELECT path, bytes, modified, version FROM loaded
+        WHERE table_id = ? AND path IN (SELECT value FROM json_each(?))
+    """
+    rows = ledger.rows(query, (table_id, json.dumps(list(paths))))
+    return {row["path"]: Memory(LoadedFile(row["path"], row["bytes"], row["modified"]), row["version"]) for row in rows}
 
 
 def look_at(name: str) -> LoadedFile | None:
