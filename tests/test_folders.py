@@ -152,6 +152,15 @@ def test_a_file_that_is_named_is_allowed_and_none_beside_it(tmp_path: Path) -> N
         refused(db, f"SELECT * FROM read_text('{tmp_path}/in/y.csv')")
 
 
+def test_the_name_of_a_folder_stands_for_its_files(db: Database, place: Path) -> None:
+    for name in ("in", "in/", "in/deep", "linked"):
+        assert db.execute(f"SELECT DISTINCT a FROM read_parquet('{place}/{name}') ORDER BY a").fetchall() == [
+            (1,),
+            (2,),
+        ]
+    refused(db, f"SELECT * FROM read_parquet('{place}/in-secret')")
+
+
 def test_the_folder_of_all_folders_is_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is all of them; name files in a folder"):
         Folders.of(tmp_path, ["/tmp/.."])

@@ -59,9 +59,11 @@ class Folders:
     @property
     def settings(self) -> tuple[str, ...]:
         """What makes DuckDB keep to them: it follows links as `check` does, and never again allows more."""
+        # Readers take a folder's name for all files in it.
+        names = (*self.files, *(path.rstrip("/") for path in self.paths))
         return (
             f"SET GLOBAL allowed_directories = [{', '.join(map(text_literal, self.paths))}]",
-            f"SET GLOBAL allowed_paths = [{', '.join(map(text_literal, self.files))}]",
+            f"SET GLOBAL allowed_paths = [{', '.join(map(text_literal, names))}]",
             "SET GLOBAL enable_external_access = false",
         )
 
