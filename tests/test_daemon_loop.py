@@ -333,6 +333,8 @@ def test_a_task_that_is_always_behind_leaves_others_their_turns(tmp_path: Path) 
     behind = [(run.started or 0) - run.scheduled for run in world.runs(hog)]
     assert len(behind) > 90
     assert behind[-1] > 3 * MINUTE
+    assert "WARNING run.start task=hog" in world.said.getvalue()
+    assert "WARNING run.start task=other" not in world.said.getvalue()
 
 
 def test_firings_that_came_due_while_the_one_before_had_no_lane_are_told_so(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ __all__ = ["Lanes", "Loop"]
 _SECOND = 1_000_000
 _RETRY_AT_MOST = 61 * _SECOND
 """No attempt waits for longer; one that would does because the clock was set back."""
+_LATE = 60.0
+"""Seconds: that a run begins later than that is worth a look; runs that take longer than their period queue up."""
 _TOLD = 5
 """So many firings that were missed at once are told in lines of their own."""
 _MOST = 30.0
@@ -196,7 +198,8 @@ class Loop:
         self._turns[task.id] = self._turn
         late = max(0.0, (self._clock.now() - run.scheduled) / _SECOND)
         at = iso(run.scheduled)
-        self._log.info("run.start", task=task.name, run=run.run, attempt=run.attempt, scheduled=at, late=late)
+        tell = self._log.info if late <= _LATE else self._log.warn
+        tell("run.start", task=task.name, run=run.run, attempt=run.attempt, scheduled=at, late=late)
         self._lanes.start(task, run)
 
     def _settle(self, board: Board, now: int) -> bool:
