@@ -205,6 +205,17 @@ def test_a_clock_set_back_by_hours_runs_no_moment_twice(world: World) -> None:
     assert world.said.getvalue().count("run.start") == 8
 
 
+def test_a_clock_set_back_keeps_a_hundred_tasks_waiting_no_longer_than_one(world: World) -> None:
+    tasks = [world.task(f"t{number}", 10 * SECOND) for number in range(100)]
+    world.poll = 1.0
+    world.take_over()
+    world.fate = lambda task, run: (0.01, "ok")
+    world.for_(15 * SECOND)
+    world.clock.wall -= HOUR
+    world.for_(13 * SECOND)
+    assert {sum((run.started or 0) < NEW_YEAR for run in world.runs(task)) for task in tasks} == {1}
+
+
 def test_a_clock_that_was_days_ahead_stops_nothing(world: World) -> None:
     world.clock.wall += 30 * DAY
     task = world.task("cron", "0 * * * *")

@@ -153,8 +153,9 @@ class Loop:
         for task in sorted(active, key=lambda task: (self._turns.get(task.id, 0), self._next[task.id][2] or 0)):
             due = self._next[task.id][2]
             cursor = board.considered[task.id]
-            if cursor > now:
-                self._after_a_jump(task, cursor, now)
+            if cursor > now and self._after_a_jump(task, cursor, now):
+                soonest = now  # to look again
+                continue
             if due is not None and due <= now:
                 due = self._place(task, cursor, busy.get(task.id), now)
             if due is not None:
@@ -220,11 +221,14 @@ class Loop:
             return known
         return task, cursor, next_firing(task.schedule, cursor)
 
-    def _after_a_jump(self, task: Task, cursor: int, now: int) -> None:
+    def _after_a_jump(self, task: Task, cursor: int, now: int) -> bool:
+        """Let a task go on whose firings are settled up to a moment that the clock has yet to come to; whether it was
+        to be."""
         resumed = after_a_jump(task.schedule, cursor, now)
-        if resumed.considered != cursor:
-            resume(self._ledger, self._holder, task, resumed.anchor, resumed.considered)
-            raise CommitConflict(f"task {task.name} moved: the clock was set back", code="task-moved")
+        if resumed.considered == cursor:
+            return False
+        resume(self._ledger, self._holder, task, resumed.anchor, resumed.considered)
+        return True
 
     def _tell_tasks(self, board: Board, now: int) -> None:
         """Tell what there is to fire, at first and when it is not what it was."""
