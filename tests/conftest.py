@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import snapdb
 from tests.slt import SltFile
@@ -35,6 +36,8 @@ ROOM = 6 << 30
 
 def pytest_configure(config: pytest.Config) -> None:
     """Let tests share the machine well: they sync thousands of small files, to memory where there is room."""
+    settings.register_profile("busy", deadline=None)  # a machine with other work to do is slow, not wrong
+    settings.load_profile("busy")
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
     # Tests run side by side on all cores: torch's own threads would wait for each other most of the time.
