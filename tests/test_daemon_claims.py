@@ -11,8 +11,9 @@ import pytest
 
 from snapdb.daemon.claims import Claim, again, claim, resume
 from snapdb.errors import CommitConflict
+from snapdb.storage.leader import Leader, beat, campaign, leader_of
 from snapdb.storage.run_rows import begin_run, end_run
-from snapdb.storage.task_rows import alter_task, considered, drop_task
+from snapdb.storage.task_rows import alter_task, considered, drop_task, put_task
 from snapdb.types import Run, Task
 from tests.daemon_world import MINUTE, SECOND, World
 
@@ -118,3 +119,36 @@ def test_an_attempt_is_made_once_and_not_beside_another_run(world: World) -> Non
     with refused("leader-lost"):
         again(world.ledger, LEADER, task, second, NOW)
     assert [(run.run, run.attempt) for run in world.runs()] == [(1, 1), (2, 1), (2, 2), (3, 1)]
+
+
+def test_no_attempt_is_made_of_a_task_that_was_replaced(world: World) -> None:
+    task = world.task("t", MINUTE)
+    first = claim(world.ledger, LEADER, wish(task), NOW)
+    assert first is not None
+    end(world, first, NOW + SECOND)
+    with world.ledger.writing() as connection:
+        put_task(connection, replace(task, body="SELECT 2", created=NOW + SECOND), task)
+    with refused("run-lost"):
+        again(world.ledger, LEADER, task, first, NOW)
+
+
+def test_how_a_run_ended_is_said_once_and_by_who_has_it(world: World) -> None:
+    task = world.task("t", MINUTE)
+    run = claim(world.ledger, LEADER, wish(task), NOW)
+    assert run is not None
+    with refused("run-lost"):
+        end(world, replace(run, holder="another"))
+    end(world, run)
+    with refused("run-lost"):
+        end(world, run)
+
+
+def test_who_leads_is_replaced_only_where_nothing_was_heard_of_them(world: World) -> None:
+    me, silent = Leader("me", 0, "here", 1, NOW), leader_of(world.ledger)
+    assert not campaign(world.ledger, me, None)
+    assert beat(world.ledger, LEADER)
+    assert not campaign(world.ledger, me, silent)
+    assert beat(world.ledger, LEADER)
+    assert campaign(world.ledger, me, leader_of(world.ledger))
+    assert not beat(world.ledger, LEADER)
+    assert not campaign(world.ledger, Leader("other", 0, "here", 2, NOW), silent)
