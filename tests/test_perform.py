@@ -18,6 +18,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
+from snapdb.execute import perform
 from snapdb.execute.run_ends import record
 from snapdb.execute.stopping import Stop
 from snapdb.storage.disk import Disk
@@ -403,6 +404,66 @@ def test_each_statement_is_done_once_wherever_the_process_ends(
     else:
         raise AssertionError("it never ends")
     assert len(states) > 1
+
+
+class DyingDisk(Disk):
+    """Loses its power right after something got a name outside of the database, or before a commit."""
+
+    def __init__(self, commits: int | None = None) -> None:
+        self.left = commits
+
+    def rename(self, source: Path, target: Path) -> None:
+        super().rename(source, target)
+        if self.left is None and target.parent == Path.cwd() and not hidden(target):
+            raise Crash
+
+    def commit(self, connection: sqlite3.Connection) -> None:
+        if self.left is not None and not self.left:
+            raise Crash
+        self.left = None if self.left is None else self.left - 1
+        super().commit(connection)
+
+
+def test_a_folder_that_got_its_name_before_the_process_ended_is_not_put_there_again(shop: Path) -> None:
+    create(shop, "COPY SNAPSHOT last TO 'folder_{run}' (FORMAT parquet); INSERT INTO log VALUES ('1')")
+    worker, task = Worker(shop), Worker(shop).task()
+    run = worker.claim(task)
+    with pytest.raises(Crash):
+        Worker(shop, DyingDisk()).perform(task, run)
+    gc.collect()
+    settled = worker.settle(task, run)
+    assert settled is not None
+    assert settled.state == "failed"
+    ended = worker.perform(task, worker.again(run))
+    assert ended.state == "ok"
+    assert "its folder was put there before an earlier attempt ended" in ended.log
+
+
+def test_a_run_that_had_done_all_when_its_process_ended_ended_well(shop: Path) -> None:
+    create(shop, "INSERT INTO log VALUES ('1'); INSERT INTO log VALUES ('2')")
+    worker, task = Worker(shop), Worker(shop).task()
+    run = worker.claim(task)
+    with pytest.raises(Crash):
+        Worker(shop, DyingDisk(commits=2)).perform(task, run)
+    gc.collect()
+    settled = worker.settle(task, run)
+    assert settled is not None
+    assert (settled.state, settled.rows) == ("ok", 2)
+    assert "its process ended when all was done" in settled.log
+    assert last(shop) == ("ok", 1, 2, None)
+
+
+def test_a_run_begins_nothing_while_another_process_holds_the_lock(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perform, "_PATIENCE", 0.1)
+    create(shop, "INSERT INTO log VALUES ('1')")
+    worker, task = Worker(shop), Worker(shop).task()
+    run, lock = worker.claim(task), RunLock(open_home(shop, read_only=False), 1)
+    assert lock.take()
+    ended = worker.perform(task, run)
+    lock.release()
+    assert (ended.state, ended.recorded) == ("failed", True)
+    assert "another process has been running this task" in str(ended.error)
+    assert contents(shop)["log"] == []
 
 
 KILLED = """
