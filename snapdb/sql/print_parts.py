@@ -32,7 +32,7 @@ __all__ = [
 WIDTH = 100
 """A statement that fits into so many characters stands on one line."""
 
-_TAKEN = "AT BOTH DEGREE DRY IF INTERVAL MESSAGE PROPERTY RETAIN SET SNAPSHOT"
+_TAKEN = "AT BOTH DEGREE DRY IF INTERVAL MESSAGE NEW PROPERTY RETAIN SET SNAPSHOT"
 QUOTED = frozenset(_TAKEN.split()) | RESERVED | NO_NAMES
 """Words that are printed in quotes where they are names: somewhere a keyword of the same spelling would be read."""
 
