@@ -47,6 +47,7 @@ bench: $(INSTALLED) ## measure, and write the pages of benchmarks/
 	$(BIN)/python -m benchmarks.epochs --epochs 1
 	$(BIN)/python -m benchmarks.exports
 	$(BIN)/python -m benchmarks.tasks
+	$(BIN)/python -m benchmarks.schedule
 	$(BIN)/python -m benchmarks.refresh --only loader epoch accuracy costs # disk needs root and a control group
 
 bench-peers: $(PEERS)/.pyg $(PEERS)/.dgl ## install PyG and DGL for `make bench` (torch-sparse compiles for 20 minutes)
