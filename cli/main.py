@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from .command_parts import module, quiet
 from .diagnostics import Diagnostics, ExitCode, worse
 from .given import (
     FORMATS,
@@ -25,7 +26,7 @@ from .given import (
 from .interrupts import Terminated, terminable
 from .places import DatabasePath
 from .settings import Settings
-from .subcommands import COMMANDS, module, quiet
+from .subcommands import COMMANDS
 
 __all__ = ["FORMATS", "main"]
 

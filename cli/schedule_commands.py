@@ -4,37 +4,25 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
 
 import click
 
+from .command_parts import database, examples, module, quiet
 from .diagnostics import Diagnostics
 from .given import FORMATS, check_look
-from .places import DatabasePath
 
 __all__ = ["schedule"]
 
-_database = click.argument("database", metavar="DB", type=DatabasePath())
 _name = click.argument("name", metavar="NAME")
 _any_name = click.argument("name", metavar="[NAME]", required=False)
 _format = click.option(
     "--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the list looks."
 )
-_quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
-
-
-def _examples(*lines: str) -> str:
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-def _work() -> Any:
-    """What the commands do, imported only when one is used."""
-    return importlib.import_module(".schedule", __package__)
 
 
 @click.group(
     "schedule",
-    epilog=_examples(
+    epilog=examples(
         "snapdb schedule run shop.snapdb              fire its tasks until stopped",
         "snapdb schedule history shop.snapdb nightly  how its runs ended",
     ),
@@ -48,11 +36,11 @@ def schedule() -> None:
 
 @schedule.command(
     "run",
-    epilog=_examples(
+    epilog=examples(
         "snapdb schedule run shop.snapdb", "snapdb schedule run shop.snapdb --log-format json 2>> tasks.jsonl"
     ),
 )
-@_database
+@database
 @click.option(
     "--jobs",
     metavar="N",
@@ -84,30 +72,29 @@ def _run(ctx: click.Context, database: Path, jobs: int, grace: float, log_format
     the others wait, and one of them takes over within ten seconds when it is gone. Exit code 0 after SIGTERM, 130
     after Ctrl-C.
     """
-    daemon = importlib.import_module(
-        "snapdb.daemon"
-    )  # alone, without what only its workers need: a fifth of the memory
+    # Alone, without what only its workers need: a fifth of the memory
+    daemon = importlib.import_module("snapdb.daemon")
     ctx.exit(daemon.serve(database, jobs=jobs, grace=grace, log_format=log_format))
 
 
-@schedule.command("list", epilog=_examples("snapdb schedule list shop.snapdb --format json"))
-@_database
+@schedule.command("list", epilog=examples("snapdb schedule list shop.snapdb --format json"))
+@database
 @_format
 @click.pass_context
 def _list(ctx: click.Context, database: Path, format: str) -> None:  # noqa: A002  # the option's name
     """List the tasks of DB: when each runs next, and how its last run ended."""
     check_look(format, None, None, True, None)
-    ctx.exit(_work().tasks(database, format, Diagnostics()))
+    ctx.exit(module("schedule").tasks(database, format, Diagnostics()))
 
 
 @schedule.command(
     "history",
-    epilog=_examples(
+    epilog=examples(
         "snapdb schedule history shop.snapdb",
         "snapdb schedule history shop.snapdb nightly --failed --log --format jsonl",
     ),
 )
-@_database
+@database
 @_any_name
 @click.option("--last", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="So many of them.")
 @click.option("--failed", is_flag=True, help="Only runs that failed, were stopped or missed.")
@@ -125,39 +112,41 @@ def _history(
 ) -> None:
     """List the last runs of DB's tasks, or of one, the newest last."""
     check_look(format, None, None, True, None)
-    ctx.exit(_work().history(database, name, _work().Wanted(last, failed, log), format, Diagnostics()))
+    ctx.exit(
+        module("schedule").history(database, name, module("schedule").Wanted(last, failed, log), format, Diagnostics())
+    )
 
 
-@schedule.command("run-now", epilog=_examples("snapdb schedule run-now shop.snapdb nightly"))
-@_database
+@schedule.command("run-now", epilog=examples("snapdb schedule run-now shop.snapdb nightly"))
+@database
 @_name
-@_quiet
+@quiet
 @click.pass_context
 def _run_now(ctx: click.Context, database: Path, name: str, quiet: bool) -> None:
     """Run a task now, whatever its schedule says, and wait for it.
 
     Exit code 1 when the run failed, 3 when one goes on already.
     """
-    ctx.exit(_work().run_now(database, name, Diagnostics(quiet=quiet)))
+    ctx.exit(module("schedule").run_now(database, name, Diagnostics(quiet=quiet)))
 
 
 @schedule.command(
-    "pause", epilog=_examples("snapdb schedule pause shop.snapdb", "snapdb schedule pause shop.snapdb nightly")
+    "pause", epilog=examples("snapdb schedule pause shop.snapdb", "snapdb schedule pause shop.snapdb nightly")
 )
-@_database
+@database
 @_any_name
-@_quiet
+@quiet
 @click.pass_context
 def _pause(ctx: click.Context, database: Path, name: str | None, quiet: bool) -> None:
     """Suspend a task, or all of DB; a run that goes on is left to finish."""
-    ctx.exit(_work().switch(database, name, "SUSPEND", Diagnostics(quiet=quiet)))
+    ctx.exit(module("schedule").switch(database, name, "SUSPEND", Diagnostics(quiet=quiet)))
 
 
-@schedule.command("resume", epilog=_examples("snapdb schedule resume shop.snapdb nightly"))
-@_database
+@schedule.command("resume", epilog=examples("snapdb schedule resume shop.snapdb nightly"))
+@database
 @_any_name
-@_quiet
+@quiet
 @click.pass_context
 def _resume(ctx: click.Context, database: Path, name: str | None, quiet: bool) -> None:
     """Let a task, or all of DB, run by its schedule again; what came due meanwhile is not made up for."""
-    ctx.exit(_work().switch(database, name, "RESUME", Diagnostics(quiet=quiet)))
+    ctx.exit(module("schedule").switch(database, name, "RESUME", Diagnostics(quiet=quiet)))

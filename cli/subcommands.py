@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from .command_parts import database, examples, module, quiet
 from .diagnostics import Diagnostics
 from .given import EXPORTS, FORMATS, check_look
 from .places import DatabasePath
 from .schedule_commands import schedule
 
-__all__ = ["COMMANDS", "module", "quiet"]
-
-quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
-
-
-def module(name: str) -> Any:
-    """A module of the command line, imported only when it is used: none of them is needed to print help."""
-    return importlib.import_module(f".{name}", __package__)
-
-
-def _examples(*lines: str) -> str:
-    """The end of a command's help."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+__all__ = ["COMMANDS"]
 
 
 @click.command(
-    "demo", epilog=_examples("snapdb demo", "snapdb demo bank.snapdb     keep the database to look around in")
+    "demo", epilog=examples("snapdb demo", "snapdb demo bank.snapdb     keep the database to look around in")
 )
 @click.argument("database", metavar="[DB]", required=False, type=DatabasePath())
 def _demo(database: Path | None) -> None:
@@ -43,9 +31,9 @@ def _demo(database: Path | None) -> None:
 
 @click.command(
     "check",
-    epilog=_examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv"),
+    epilog=examples("snapdb check shop.snapdb", "snapdb check shop.snapdb --format csv > damage.csv"),
 )
-@click.argument("database", metavar="DB", type=DatabasePath())
+@database
 @click.option("--format", type=click.Choice(FORMATS), default="table", show_default=True, help="How the list looks.")
 @quiet
 @click.pass_context
@@ -61,13 +49,13 @@ def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None
 
 @click.command(
     "export",
-    epilog=_examples(
+    epilog=examples(
         "snapdb export shop.snapdb june --to june --format npz",
         "snapdb export shop.snapdb train --to batches --format safetensors --epochs 3",
         "snapdb export shop.snapdb june train test --to out    out/june, out/train and out/test",
     ),
 )
-@click.argument("database", metavar="DB", type=DatabasePath())
+@database
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.option(
     "--to",
@@ -103,8 +91,8 @@ def _export(ctx: click.Context, /, database: Path, names: Sequence[str], quiet: 
     ctx.exit(export.run(database, names, export.Wish(**wish), Diagnostics(quiet=quiet)))
 
 
-@click.command("upgrade", epilog=_examples("snapdb upgrade shop.snapdb"))
-@click.argument("database", metavar="DB", type=DatabasePath())
+@click.command("upgrade", epilog=examples("snapdb upgrade shop.snapdb"))
+@database
 @click.pass_context
 def _upgrade(ctx: click.Context, database: Path) -> None:
     """Bring DB, of an older snapdb, to this one's format.
@@ -116,7 +104,7 @@ def _upgrade(ctx: click.Context, database: Path) -> None:
 
 @click.command(
     "replay",
-    epilog=_examples(
+    epilog=examples(
         "snapdb replay lineage.json --batch 17",
         "snapdb replay out/manifest.json --batch 17 --epoch 2 --database moved/shop.snapdb --format csv",
     ),
@@ -152,12 +140,12 @@ def _replay(
 
 @click.command(
     "wait",
-    epilog=_examples(
+    epilog=examples(
         "snapdb wait shop.snapdb now --newer-than 17 && python train.py",
         "snapdb wait shop.snapdb now --timeout 60 --format json",
     ),
 )
-@click.argument("database", metavar="DB", type=DatabasePath())
+@database
 @click.argument("snapshot", metavar="SNAPSHOT")
 @click.option(
     "--newer-than",
@@ -190,7 +178,7 @@ def _wait(
 
 @click.command(
     "bench",
-    epilog=_examples(
+    epilog=examples(
         "snapdb bench", "snapdb bench --against pyg --size arxiv", "snapdb bench --size tiny --format json"
     ),
 )
@@ -218,7 +206,7 @@ def _bench(ctx: click.Context, against: str | None, size: str, format: str, quie
 
 @click.command(
     "completion",
-    epilog=_examples(
+    epilog=examples(
         "bash:  echo 'eval \"$(snapdb completion bash)\"' >> ~/.bashrc",
         "zsh:   echo 'eval \"$(snapdb completion zsh)\"' >> ~/.zshrc",
         "fish:  snapdb completion fish > ~/.config/fish/completions/snapdb.fish",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from snapdb.catalog import load
 from snapdb.catalog.listing import MOMENT, listing
+from snapdb.catalog.windows import moment
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.retained import retained
 from snapdb.plan.logical import ExpirePlan, RetainPlan
@@ -23,7 +23,6 @@ __all__ = ["Expire", "Expired", "Told", "expire"]
 Told = Sequence[tuple[Snapshot, str | None]]
 """Snapshots, each with why it stays; None: it goes."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIELDS = [("snapshot", pa.string()), ("action", pa.string()), ("graph", pa.string()), ("version", pa.int64()),
            ("created", MOMENT), ("bytes", pa.int64()), ("reason", pa.string())]  # fmt: skip
 
@@ -93,8 +92,7 @@ def _rows(asked: Told, done: Expired) -> Iterator[tuple[Any, ...]]:
         moved = kept is None and s.id not in done.gone
         reason = _MOVED if moved else "its files stay until who reads them is done" if s.id in done.held else kept
         action = "expire" if s.id in done.gone else "keep"
-        created = _EPOCH + timedelta(microseconds=s.created)
-        yield s.name, action, s.graph.name, s.version, created, s.bytes, reason
+        yield s.name, action, s.graph.name, s.version, moment(s.created), s.bytes, reason
 
 
 def _said(asked: Told, done: Expired, dry_run: bool) -> str:

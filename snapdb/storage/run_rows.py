@@ -27,6 +27,9 @@ the last one that ended well, from which changes are counted."""
 _FIELDS = ("task", "name", "run", "attempt", "cause", "state", "holder", "scheduled", "started", "ended", "version",
            "step", "published", "retry", "rows", "bytes", "error", "log")  # fmt: skip
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
+_THIS = "WHERE task = ? AND run = ? AND attempt = ?"
+_GOING = f"{_THIS} AND state = 'running' AND holder = ?"
+"""It goes on, and nobody else has taken its record over."""
 
 
 def begin_run(
@@ -53,8 +56,7 @@ def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: in
     """
     # What is done stands in the row: the run that is given may have been read before.
     waited = connection.execute(
-        "UPDATE runs SET retry = NULL WHERE task = ? AND run = ? AND attempt = ? AND retry IS NOT NULL RETURNING step",
-        _key(run),
+        f"UPDATE runs SET retry = NULL {_THIS} AND retry IS NOT NULL RETURNING step", _key(run)
     ).fetchone()
     if waited is None:
         raise _lost(run)
@@ -83,39 +85,23 @@ def end_run(
     Raises:
         CommitConflict: it was given up, so that somebody else has said how it ended.
     """
-    found = connection.execute(
-        "UPDATE runs SET state = ?, ended = ?, rows = ?, bytes = ?, error = ?, log = ?, retry = ? "
-        "WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' AND holder = ?",
-        (state, ended, rows, bytes, error, log, retry, *_key(run), run.holder),
-    )
-    if not found.rowcount:
-        raise _lost(run)
+    change = "UPDATE runs SET state = ?, ended = ?, rows = ?, bytes = ?, error = ?, log = ?, retry = ?"
+    _change(connection, run, change, state, ended, rows, bytes, error, log, retry)
 
 
 def forget_run(connection: sqlite3.Connection, run: Run) -> None:
     """The run was none: its condition did not hold. Errors as of `end_run`."""
-    found = connection.execute(
-        "DELETE FROM runs WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' AND holder = ?",
-        (*_key(run), run.holder),
-    )
-    if not found.rowcount:
-        raise _lost(run)
+    _change(connection, run, "DELETE FROM runs")
 
 
 def note_run(connection: sqlite3.Connection, run: Run, line: str) -> None:
     """Add a line to the log of a run that goes on. Errors as of `end_run`."""
-    found = connection.execute(
-        "UPDATE runs SET log = log || ? "
-        "WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' AND holder = ?",
-        (f"{line}\n", *_key(run), run.holder),
-    )
-    if not found.rowcount:
-        raise _lost(run)
+    _change(connection, run, "UPDATE runs SET log = log || ?", f"{line}\n")
 
 
 def find_run(connection: sqlite3.Connection, run: Run) -> Run | None:
     """The run as its row says now; None: it is no longer on record."""
-    row = connection.execute(f"{_SELECT} WHERE task = ? AND run = ? AND attempt = ?", _key(run)).fetchone()
+    row = connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
     return None if row is None else _run(row)
 
 
@@ -156,18 +142,13 @@ class RunMark:
         """
         made = [v for (v,) in connection.execute("SELECT version FROM versions WHERE version > ?", (head,))]
         row = connection.execute(
-            "SELECT step, published FROM runs WHERE task = ? AND run = ? AND attempt = ? AND state = 'running' "
-            "AND holder = ?",
-            (*_key(self.run), self.run.holder),
+            f"SELECT step, published FROM runs {_GOING}", (*_key(self.run), self.run.holder)
         ).fetchone()
         if row is None:
             raise _lost(self.run)
         step = self.statement if publishes else row["step"]
         published = json.dumps([*json.loads(row["published"]), *made])
-        connection.execute(
-            "UPDATE runs SET step = ?, published = ? WHERE task = ? AND run = ? AND attempt = ?",
-            (step, published, *_key(self.run)),
-        )
+        connection.execute(f"UPDATE runs SET step = ?, published = ? {_THIS}", (step, published, *_key(self.run)))
 
 
 class RunLock:
@@ -192,6 +173,12 @@ class RunLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _change(connection: sqlite3.Connection, run: Run, change: str, *values: object) -> None:
+    """Change the row of a run that goes on, or raise CommitConflict where it was given up."""
+    if not connection.execute(f"{change} {_GOING}", (*values, *_key(run), run.holder)).rowcount:
+        raise _lost(run)
 
 
 def _add(
