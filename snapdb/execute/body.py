@@ -117,7 +117,7 @@ class Body:
         if self.run.attempt == 1:
             return {}
         with self.ledger.reading() as connection:
-            logs = [r.log for r in runs(connection, task=self.run.task) if r.run == self.run.run]
+            logs = [attempt.log for attempt in runs(connection, task=self.run.task, run=self.run.run)]
         found: dict[int, list[tuple[Path, str]]] = {}
         for number, path, digest in (put for log in logs for put in _PUT.findall(log)):
             found.setdefault(int(number), []).append((Path(json.loads(path)), digest))

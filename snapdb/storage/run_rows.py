@@ -105,9 +105,11 @@ def find_run(connection: sqlite3.Connection, run: Run) -> Run | None:
     return None if row is None else _run(row)
 
 
-def runs(connection: sqlite3.Connection, *, task: int | None = None, state: RunState | None = None) -> Iterator[Run]:
-    """The runs on record, of one task or all, in one state or any: by task, oldest first."""
-    wanted = {"task": task, "state": state}
+def runs(
+    connection: sqlite3.Connection, *, task: int | None = None, run: int | None = None, state: RunState | None = None
+) -> Iterator[Run]:
+    """The runs on record, of one task or all, by their number and state or any: by task, oldest first."""
+    wanted = {"task": task, "run": run, "state": state}
     given = {name: value for name, value in wanted.items() if value is not None}
     # No conditions that are always true: with them SQLite would not find the few that go on by their index.
     where = " AND ".join(["1", *(f"{name} = :{name}" for name in given)])
