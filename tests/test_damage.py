@@ -268,11 +268,12 @@ def mangled(random_: random.Random, value: Any, choices: list[Any]) -> Any:
     return random_.choice([c for c in choices if not isinstance(c, bytes)])
 
 
-def spoil(path: Path, random_: random.Random, outside: Path) -> str:
-    """Put something else into one cell of the catalog."""
+def spoil(path: Path, random_: random.Random, outside: Path, among: Sequence[str] = ()) -> str:
+    """Put something else into one cell of the catalog, or of some of its tables."""
     with closing(sqlite3.connect(path / "catalog.sqlite")) as connection:
         connection.execute("PRAGMA ignore_check_constraints = ON")
-        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        known = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        tables = list(among) or known
         tables = [t for t in tables if connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0]]
         table = random_.choice(tables)
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]

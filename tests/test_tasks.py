@@ -29,7 +29,7 @@ from snapdb.types import Period, Run, Task
 from snapdb_cli.repl_confirm import question
 from tests.test_care import problems
 from tests.test_crash import crash_everywhere, script
-from tests.test_damage import hostile
+from tests.test_damage import spoil
 from tests.test_keeping import planned
 
 SECOND, HOUR = 1_000_000, 3_600_000_000
@@ -336,7 +336,7 @@ def test_spoiled_tasks_raise_only_errors_of_snapdb(own: Database, tmp_path: Path
         for leftover in path.glob("catalog.sqlite-*"):
             leftover.unlink()
         (path / "catalog.sqlite").write_bytes(whole)
-        what = spoil(path, random_, tmp_path)
+        what = spoil(path, random_, tmp_path, ("tasks", "tasks", "runs", "leader"))
         try:
             spoilt = snapdb.connect(path)
         except SnapdbError:
@@ -349,21 +349,3 @@ def test_spoiled_tasks_raise_only_errors_of_snapdb(own: Database, tmp_path: Path
                     continue
                 except Exception as error:
                     raise AssertionError(f"{what}: {look}: {type(error).__name__}: {error}") from error
-
-
-def spoil(path: Path, random_: random.Random, outside: Path) -> str:
-    """Put something else into one cell of a task, a run or the leader."""
-    with closing(sqlite3.connect(path / "catalog.sqlite")) as connection:
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        table = random_.choice(("tasks", "tasks", "runs", "leader"))
-        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
-        row = random_.choice(connection.execute(f"SELECT * FROM {table}").fetchall())
-        place = random_.randrange(len(columns))
-        value = hostile(random_, row[place], outside)
-        same = " AND ".join(f"{column} IS ?" for column in columns)
-        try:
-            connection.execute(f"UPDATE {table} SET {columns[place]} = ? WHERE {same}", (value, *row))
-            connection.commit()
-        except (sqlite3.Error, OverflowError) as refused:
-            return f"refused: {refused}"
-    return f"{table}.{columns[place]} = {str(value)[:200]!r} where it was {row[place]!r}"
