@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from lark import Token, Tree
@@ -15,7 +16,7 @@ from snapdb.sql.tokens import scan
 
 FOLDER = files("snapdb_grammar")
 FAMILIES = sorted(entry.name.removesuffix(".lark") for entry in FOLDER.iterdir() if entry.name.endswith(".lark"))
-README = FOLDER.joinpath("README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parent.parent / "grammar" / "README.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
 
 

@@ -124,7 +124,10 @@ def classes(kind: type[ast.Statement]) -> Iterator[type[ast.Statement]]:
 def filled(found: re.Match[str]) -> str:
     """A marked place with the rules that it names."""
     grammar, names = found.groups()
-    rules = {rule.group(1): rule.group() for rule in RULE.finditer((ROOT / "grammar" / f"{grammar}.lark").read_text())}
+    rules = {
+        rule.group(1): rule.group()
+        for rule in RULE.finditer((ROOT / "grammar" / "snapdb_grammar" / f"{grammar}.lark").read_text())
+    }
     text = "\n".join(rules[name] for name in names.split())
     return f"<!-- grammar: {grammar}: {names} -->\n\n```lark\n{text}\n```\n"
 
