@@ -65,16 +65,17 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 def connect(
     path: str | Path | None = None, *, read_only: bool = False, verify: bool = False, threads: int | None = None
 ) -> Database:
-    """Open the database directory at `path`, and make it when it is not there.
+    """Open the database directory at `path`, and create it when it does not exist.
 
     Args:
-        path: None opens a temporary database, which goes when it is closed.
+        path: The directory that holds it must exist. None opens a temporary database, which goes when it is closed.
         read_only: Never write, not even to make the directory.
         verify: Check every file's sha256 first, which reads all of them.
         threads: How many queries, builds and streams may take; None: all cores. No result depends on it.
 
     Raises:
-        DatabaseError: the path is a file, not writable, not a database, or of a newer format.
+        DatabaseError: the path is a file, not writable, not a database, or of a newer format, or the directory that
+            holds it does not exist.
     """
     return Database(path, read_only=read_only, verify=verify, threads=threads)
 

@@ -12,13 +12,19 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from snapdb.errors import CommitConflict, LockedError
+from snapdb.database import Database, connect
+from snapdb.error_codes.code import SAMPLE, WORLD
+from snapdb.errors import CommitConflict, DatabaseError, LockedError
 from snapdb.interrupts import interruptible
+from snapdb.plan.logical import changes_nothing
+from snapdb.sql import parse
+from snapdb_cli.creation import only_reads
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 from snapdb_cli.main import FORMATS, main
 from snapdb_cli.output import FORMATS as OUTPUT_FORMATS
@@ -68,9 +74,11 @@ def test_a_table_that_nobody_watches_is_whole() -> None:
 
 
 def test_statements_without_rows_leave_stdout_empty(tmp_path: Path) -> None:
+    created = f"created the database {tmp_path / 'db'}\n"
     for statement in ("CREATE TABLE t (a INTEGER)", "INSERT INTO t VALUES (1)", "DROP TABLE t"):
         done = snapdb(tmp_path / "db", "-c", statement)
-        assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+        assert (done.exit_code, done.stdout, done.stderr) == (0, "", created)
+        created = ""
 
 
 def test_csv_tells_null_from_an_empty_text() -> None:
@@ -234,6 +242,72 @@ def test_a_path_that_cannot_be_a_database_fails_with_its_reason(tmp_path: Path) 
         assert (failed.exit_code, failed.stdout) == (1, "")
         assert name in failed.stderr
         assert "internal" not in failed.stderr
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A small database with a graph, a snapshot and a tag."""
+    with connect(tmp_path_factory.mktemp("graph") / "world.snapdb") as db:
+        db.script(WORLD)
+        yield db
+
+
+READING = (
+    "SHOW TABLES", "SELECT 1", "EXPLAIN CREATE TABLE t (a INTEGER)", "CHECK DATABASE", "VACUUM DRY RUN",
+    "BEGIN; SELECT 1; COMMIT", "COPY (SELECT 1) TO 'x.csv'", "", "SHOW TABLES; CREATE TABLE t (a INTEGER)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READING)
+def test_a_first_statement_that_only_reads_creates_no_database(text: str, shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.sql").write_text(text)
+    for words, stdin in ((("-c", text), None), (("-f", tmp_path / "s.sql"), None), ((), text)):
+        failed = snapdb(tmp_path / "shp.snapdb", *words, stdin=stdin)
+        assert (failed.exit_code, failed.stdout) == (1, "")
+        there_is = f"DatabaseError: there is no database at {tmp_path / 'shp.snapdb'}; did you mean {shop}?\n"
+        assert failed.stderr == there_is
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s.sql", "shop.snapdb"]
+
+
+@pytest.mark.parametrize("text", ["CREATE TABLE t (a INTEGER)", "BEGIN; CREATE TABLE t (a INTEGER); COMMIT",
+                                  "DROP TABLE IF EXISTS t", "EXPLAIN ANALYZE CREATE TABLE t (a INTEGER)"])  # fmt: skip
+def test_a_first_statement_that_writes_creates_the_database_and_says_so(text: str, tmp_path: Path) -> None:
+    new = tmp_path / "new.snapdb"
+    made = snapdb(new, "-c", text, "-c", "SELECT 1")
+    assert (made.exit_code, made.stderr) == (0, f"created the database {new}\n")
+    quiet = snapdb(tmp_path / "other.snapdb", "-q", "-c", text)
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+
+
+def test_a_directory_that_is_not_there_is_never_made(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    for statement in ("SHOW TABLES", "CREATE TABLE t (a INTEGER)"):
+        for place, hint in (("dta/x.snapdb", f"did you mean {tmp_path / 'data'}?"),
+                            ("no/such/x.snapdb", f"create it first: mkdir -p {tmp_path / 'no' / 'such'}")):  # fmt: skip
+            failed = snapdb(tmp_path / place, "-c", statement)
+            assert failed.exit_code == 1
+            assert failed.stderr.endswith(f"there is no directory {tmp_path / place.split('/')[0]}; {hint}\n")
+    assert os.listdir(tmp_path) == ["data"]
+    with pytest.raises(DatabaseError, match=r"cannot create a database at .*: there is no directory") as missing:
+        connect(tmp_path / "no" / "x.snapdb")
+    assert missing.value.code == "no-directory"
+    with connect(tmp_path / "data" / "x.snapdb"):  # from Python, connect itself creates
+        assert os.listdir(tmp_path / "data") == ["x.snapdb"]
+
+
+@pytest.mark.parametrize("text", [
+    "SELECT 1", "FROM person", "SHOW TABLES", "DESCRIBE person", "SUMMARIZE SNAPSHOT s", SAMPLE, f"AUDIT {SAMPLE}",
+    "DIFF TABLE person FROM VERSION 1", "DIFF GRAPH g FROM VERSION 4", "DIFF SNAPSHOT s WITH s", "CHECK DATABASE",
+    "COPY person TO 'x.csv'", "COPY SNAPSHOT s TO 'x' (FORMAT npz)", f"COPY ({SAMPLE}) TO 'y'", "VACUUM",
+    "VACUUM DRY RUN",
+    "EXPLAIN DROP TAG june", "EXPLAIN ANALYZE SELECT 1", "EXPLAIN ANALYZE DROP TAG june", "REFRESH SNAPSHOT s",
+    "REFRESH SNAPSHOT s DRY RUN", "EXPIRE SNAPSHOTS OF g RETAIN LAST 1 DRY RUN", "CREATE TABLE t (a INTEGER)",
+    "CREATE TAG t", "DELETE FROM person", "UPDATE person SET age = 1", "INSERT INTO person VALUES (4, 'd', 1)",
+    "DROP TAG june", f"CREATE SAMPLER m AS {SAMPLE}", "ALTER TABLE person ADD COLUMN x INTEGER",
+])  # fmt: skip
+def test_what_only_reads_is_told_alike_from_a_text_and_from_its_plan(text: str, graph: Database) -> None:
+    (statement,) = parse(text)
+    assert only_reads(statement) == changes_nothing(graph.plan(statement))
 
 
 def test_read_only_refuses_to_write_and_to_create(shop: Path, tmp_path: Path) -> None:

@@ -211,7 +211,8 @@ def test_sigterm_rolls_back_and_leaves_nothing_behind(tmp_path: Path) -> None:
         time.sleep(0.3)
         running.send_signal(signal.SIGTERM)
         stdout, stderr = running.communicate(timeout=60)
-    assert (running.returncode, stdout, stderr) == (143, "", "terminated\n")
+    said = f"created the database {tmp_path / 'db'}\nterminated\n"
+    assert (running.returncode, stdout, stderr) == (143, "", said)
     assert os.listdir(tmp_path / "spill") == []
     with snapdb.connect(tmp_path / "db") as db:
         assert db.execute("SHOW TABLES").fetchall() == []

@@ -28,6 +28,7 @@ def rows(db: Database, query: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_folder_called_like_a_column_does_not_become_one(tmp_path: Path) -> None:
+    (tmp_path / "seed=7").mkdir()
     with snapdb.connect(tmp_path / "seed=7" / "v=1.snapdb") as db:
         db.execute("CREATE TABLE r AS SELECT range AS seed, range * 10 AS v FROM range(3)")
         assert rows(db, "SELECT * FROM r") == [(0, 0), (1, 10), (2, 20)]

@@ -50,6 +50,17 @@ def prompt(shared: Terminal) -> Terminal:
     return shared
 
 
+def test_a_prompt_creates_a_database_only_in_a_directory_that_exists(tmp_path: Path) -> None:
+    with Terminal(["new.snapdb", "--no-config"], environment(tmp_path), tmp_path) as terminal:
+        terminal.expect("new.snapdb does not exist and is created")
+        terminal.run("SHOW TABLES;")
+    assert (tmp_path / "new.snapdb" / "catalog.sqlite").exists()
+    with Terminal(["no/new.snapdb", "--no-config"], environment(tmp_path), tmp_path) as terminal:
+        terminal.expect("there is no directory")
+        assert terminal.end() == 1
+    assert not (tmp_path / "no").exists()
+
+
 def test_tab_completes_the_only_name_there_is(prompt: Terminal) -> None:
     prompt.send("SELECT 'tab' AS t, count(*) FROM pers\t")
     prompt.expect(r"FROM person")

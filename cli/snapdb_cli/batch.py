@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from snapdb.database import connect
 from snapdb.errors import InputError, QueryError
 
 from .binary import BINARY
+from .creation import open_for
 from .diagnostics import Diagnostics, ExitCode, worse
 from .formats import Look
 from .output import Output
@@ -50,7 +50,7 @@ def run(path: Path | None, found: Sequence[Step], diagnostics: Diagnostics, sett
 def _statements(
     path: Path | None, found: Sequence[Step], diagnostics: Diagnostics, settings: Settings, output: Output
 ) -> ExitCode:
-    with connect(path, **settings.opening) as database:
+    with open_for(path, found, diagnostics, settings) as database:
         shell = Shell(database, output, diagnostics, keep_going=settings.keep_going)
         shell.parameters = settings.parameters
         code = shell.run(found)

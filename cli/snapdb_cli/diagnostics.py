@@ -61,6 +61,11 @@ class Diagnostics:
         if self.narrates:
             self.say(text)
 
+    def announce(self, text: str) -> None:
+        """Say what a script's log shall hold as well, unless it is to be quiet."""
+        if not self.quiet:
+            self.say(text)
+
     def say(self, text: str) -> None:
         """Say what somebody asked for, or has to know."""
         try:

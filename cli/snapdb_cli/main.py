@@ -33,7 +33,7 @@ __all__ = ["FORMATS", "main"]
 _EXAMPLES = """\b
 Examples:
   snapdb                                      a prompt on a temporary database
-  snapdb shop.snapdb                          a prompt on that database
+  snapdb shop.snapdb                          a prompt on that database, created where it does not exist
   snapdb shop.snapdb -c "SHOW SNAPSHOTS"      run a statement
   snapdb shop.snapdb -f load.sql -f report.sql --format csv > report.csv
   snapdb shop.snapdb -o q3.parquet -c "SELECT * FROM q3.bought"
@@ -156,8 +156,9 @@ _format = click.option(
 def main(ctx: click.Context, /, **given: Any) -> None:
     """A SQL-like database engine for snapshots of graphs that change.
 
-    Runs statements in the database directory DB, made when it is not there; a temporary one without DB.
-    Statements come from -c and -f, from stdin when that is no terminal, and else from a prompt.
+    Runs statements in the database directory DB, or in a temporary one without DB. Where DB does not exist, a first
+    statement that writes creates it, and one that only reads is an error. Statements come from -c and -f, from stdin
+    when that is no terminal, and else from a prompt.
     """
     if ctx.invoked_subcommand is None:
         ctx.exit(_run(ctx, **given))

@@ -34,6 +34,8 @@ def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> Exit
         diagnostics.say(complaint)
     place = "a temporary database, removed when you leave" if path is None else str(path)
     diagnostics.narrate(f"snapdb {__version__} on {place}{' (read only)' if settings.read_only else ''}")
+    if path is not None and not settings.read_only and not path.exists() and path.absolute().parent.is_dir():
+        diagnostics.announce(f"{path} does not exist and is created")
     diagnostics.narrate("Statements end with ; and \\? shows help, \\q leaves.")
     kept = history()
     opening = _Opening(path, diagnostics, settings, preferences, kept)

@@ -31,7 +31,14 @@ STORAGE = (
         "no-database",
         _DATABASE,
         "There is no database at this path.",
-        "Look at the path, or open it for writing to make one.",
+        "Check the path. A statement that writes, or connect in Python, creates one.",
+        unshown=_DISK,
+    ),
+    Code(
+        "no-directory",
+        _DATABASE,
+        "The directory that shall hold a new database does not exist.",
+        "Check the path, or create the directory first.",
         unshown=_DISK,
     ),
     Code(

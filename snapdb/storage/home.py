@@ -14,8 +14,19 @@ from snapdb.errors import CorruptError, DatabaseError, FormatError
 from snapdb.storage.disk import Disk
 from snapdb.storage.place import MOUNTS, network_disk
 from snapdb.storage.schema import APPLICATION_ID, FORMAT
+from snapdb.types import nearest
 
-__all__ = ["CATALOG", "Home", "catalog_file", "catalog_uri", "check_format", "check_there", "open_home", "while_there"]
+__all__ = [
+    "CATALOG",
+    "Home",
+    "catalog_file",
+    "catalog_uri",
+    "check_format",
+    "check_there",
+    "no_database",
+    "open_home",
+    "while_there",
+]
 
 CATALOG = "catalog.sqlite"
 
@@ -58,7 +69,7 @@ def open_home(
     older: bool = False,
     mounts: Path = MOUNTS,
 ) -> Home:
-    """The database directory at `path`, which is made when it is not there.
+    """The database directory at `path`, which is made when it is not there; the directory that holds it must exist.
 
     Args:
         make: Make it; else what is not there is an error, as it is where it is only read.
@@ -78,8 +89,7 @@ def open_home(
     if home.catalog.exists():
         _check_catalog(home, older)
     elif read_only or not make:
-        hint = "look at the path, or " + ("open it for writing to make one" if make else f"make one: snapdb {path}")
-        raise DatabaseError(f"there is no database at {path}; {hint}", code="no-database")
+        raise no_database(path)
     else:
         _make(home)
     if not read_only and not os.access(path, os.W_OK):
@@ -107,8 +117,51 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
     return read_only and not logged and (network is not None or not os.access(path, os.W_OK))
 
 
+def no_database(path: Path, whose: str = "") -> DatabaseError:
+    """The error about a path without a database, which names one beside it that is spelt nearly so.
+
+    Args:
+        whose: What stands after the path in the message.
+    """
+    if (missing := _missing_directory(path)) is not None:
+        hint = missing
+    elif (near := _named_nearly(path)) is not None:
+        hint = f"did you mean {near}?"
+    else:
+        hint = "check the path; the first statement that writes creates a database"
+    return DatabaseError(f"there is no database at {path}{whose}; {hint}", code="no-database")
+
+
+def _named_nearly(path: Path) -> Path | None:
+    """The database in the same directory whose name, less its suffix, is nearest to that of `path`."""
+    try:
+        beside = {catalog.parent.stem: catalog.parent for catalog in sorted(path.parent.glob(f"*/{CATALOG}"))}
+    except OSError:
+        return None
+    near = nearest(path.stem, beside)
+    return None if near is None else beside[near]
+
+
+def _missing_directory(path: Path) -> str | None:
+    """Which directory above `path` does not exist, and what to do; None: the one that holds it does."""
+    parent = path.absolute().parent
+    if os.path.isdir(parent):
+        return None
+    missing = next(place for place in (parent, *parent.parents) if os.path.isdir(place.parent))
+    if missing.exists():
+        return f"{missing} is a file, not a directory"
+    try:
+        near = nearest(missing.name, [place.name for place in missing.parent.iterdir() if place.is_dir()])
+    except OSError:
+        near = None
+    hint = f"did you mean {missing.parent / near}?" if near else f"create it first: mkdir -p {parent}"
+    return f"there is no directory {missing}; {hint}"
+
+
 def _make(home: Home) -> None:
     path = home.path
+    if (missing := _missing_directory(path)) is not None:
+        raise DatabaseError(f"cannot create a database at {path}: {missing}", code="no-directory")
     if path.is_dir() and any(path.iterdir()):
         raise FormatError(
             f"{path} is not a snapdb database: it has no {CATALOG} and is not empty", code="not-a-database"

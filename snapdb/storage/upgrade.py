@@ -9,7 +9,7 @@ from pathlib import Path
 
 from snapdb.errors import DatabaseError, LockedError
 from snapdb.storage.disk import Disk
-from snapdb.storage.home import CATALOG, Home, check_format, open_home
+from snapdb.storage.home import CATALOG, Home, check_format, no_database, open_home
 from snapdb.storage.ledger import connect_catalog, plain
 from snapdb.storage.locks import TablesLock
 from snapdb.storage.migrate import migrate
@@ -30,7 +30,7 @@ def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
         LockedError: somebody is using it.
     """
     if not (Path(path) / CATALOG).exists():
-        raise DatabaseError(f"there is no database at {path} to upgrade", code="no-database")
+        raise no_database(Path(path), " to upgrade")
     home = open_home(Path(path), read_only=False, disk=disk, older=True)
     lock = TablesLock(home)
     try:

@@ -31,7 +31,7 @@ from snapdb.types.sampling import (
     Temporal,
 )
 from snapdb.types.snapshot import ALL_TIME, FORMS, PINNED, Filter, Form, Pin, Snapshot, TimeUnit, Window
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.suggest import did_you_mean, nearest
 from snapdb.types.table import Column, Segment, Table, Tag, Version
 from snapdb.types.task import CatchUp, Cause, Overlap, Period, Run, RunState, Schedule, Task
 from snapdb.types.way import PLAIN, Way
@@ -90,5 +90,6 @@ __all__ = [
     "Way",
     "Window",
     "did_you_mean",
+    "nearest",
     "type_hash",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["did_you_mean"]
+__all__ = ["did_you_mean", "nearest"]
 
 _SHORT = 5
 """Letters from which a name is long."""
@@ -23,6 +23,16 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
     >>> did_you_mean("foo", ["floor"]), did_you_mean("nmae", ["name"])
     ('', '; did you mean "name"?')
     """
+    near = nearest(name, candidates)
+    return "" if near is None else f'; did you mean "{near}"?'
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that is spelt nearest to a name, whatever its case; None when none is near.
+
+    >>> nearest("Bougt", ["bought", "viewed"])
+    'bought'
+    """
     by_folded = {candidate.lower(): candidate for candidate in candidates}
     folded = name.lower()
     if folded in by_folded:
@@ -35,4 +45,4 @@ def did_you_mean(name: str, candidates: Iterable[str]) -> str:
         near = get_close_matches(folded, by_folded, 1, 0.8) or swapped or get_close_matches(folded, alike, 1, 0.75)
     else:
         near = get_close_matches(folded, by_folded, n=1)
-    return f'; did you mean "{by_folded[near[0]]}"?' if near else ""
+    return by_folded[near[0]] if near else None
