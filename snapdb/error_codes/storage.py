@@ -44,7 +44,8 @@ STORAGE = (
     Code(
         "database-gone",
         _DATABASE,
-        "The database directory was moved or removed while it was open, or another one took its place.",
+        "The database directory, or its write-ahead log, was moved or removed while it was open, or another one took "
+        "its place.",
         "Connect to it where it is now.",
         unshown=_DISK,
     ),
@@ -141,6 +142,13 @@ STORAGE = (
         _CORRUPT,
         "The catalog contradicts itself, or is no SQLite file any more.",
         _BACKUP,
+        unshown=_DAMAGE,
+    ),
+    Code(
+        "forked-history",
+        _CORRUPT,
+        "A version that was published is not in the catalog, so that its number would be given out twice.",
+        "Restore the database from a backup. Where the copy at hand is the one to go on with, remove `versions.log`.",
         unshown=_DAMAGE,
     ),
     Code(

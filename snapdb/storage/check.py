@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
 from snapdb.storage.check_catalog import check_catalog
-from snapdb.storage.check_chain import check_chain
+from snapdb.storage.check_chain import check_chain, check_fork
 from snapdb.storage.check_files import Published, compare, published
 from snapdb.storage.check_rows import check_rows
 from snapdb.storage.commit import now
@@ -16,6 +16,7 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.manifests import stood_on
 from snapdb.storage.orphans import HOUR, Entry, orphans, pointed_at
 from snapdb.storage.problem import Problem
+from snapdb.storage.version_log import logged_versions
 
 __all__ = ["catalog_damage", "check_database"]
 
@@ -36,9 +37,10 @@ def check_database(
     report("reading the catalog", None)
     # Listed before the catalog is read: what a commit publishes meanwhile is named by then.
     old = orphans(home, set(), now() - HOUR)
+    logged = logged_versions(home.path)
     contents = read_contents(ledger, integrity=True)
     yield from contents.problems
-    yield from _contradictions(home, contents)
+    yield from _contradictions(home, contents, logged)
     files: list[Published] = []
     for found in published(home, contents):
         if isinstance(found, Published):
@@ -54,14 +56,16 @@ def check_database(
 
 def catalog_damage(home: Home, ledger: Ledger) -> Problem | None:
     """What is wrong with the catalog itself, files aside; None when nothing is. It reads all of it."""
+    logged = logged_versions(home.path)
     contents = read_contents(ledger, integrity=True)
-    return next(iter([*contents.problems, *_contradictions(home, contents)]), None)
+    return next(iter([*contents.problems, *_contradictions(home, contents, logged)]), None)
 
 
-def _contradictions(home: Home, contents: Contents) -> Iterator[Problem]:
-    """Where the catalog contradicts its chains or itself."""
+def _contradictions(home: Home, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
+    """Where the catalog contradicts its chains, itself, or what was logged before it was read."""
     if contents.whole:
         yield from _surviving(check_chain(contents))
+        yield from check_fork(contents, logged)
         yield from _surviving(check_catalog(contents))
         yield from _surviving(check_rows(home, contents))
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from snapdb.storage.chain import link
 from snapdb.storage.contents import BACKUP, Contents
 from snapdb.storage.home import CATALOG
 from snapdb.storage.problem import Problem
+from snapdb.storage.version_log import VERSION_LOG
 
-__all__ = ["check_chain"]
+__all__ = ["check_chain", "check_fork"]
 
 
 def check_chain(contents: Contents) -> Iterator[Problem]:
@@ -20,6 +21,18 @@ def check_chain(contents: Contents) -> Iterator[Problem]:
     yield from map(_broken, _links("version", "version", versions))
     yield from map(_broken, _times(versions))
     yield from map(_broken, _links("upkeep", "number", upkeep))
+
+
+def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterator[Problem]:
+    """The versions that were published and that the catalog lacks.
+
+    Args:
+        logged: What the log of versions named before the catalog was read.
+    """
+    published = {(row["version"], row["hash"]) for row in contents["versions"]}
+    for version, _ in dict.fromkeys(entry for entry in logged if entry not in published):
+        problem = f"version {version} was published and is not in the catalog: the history has forked"
+        yield Problem("chain", VERSION_LOG, problem, BACKUP)
 
 
 def _broken(problem: str) -> Problem:

@@ -11,15 +11,20 @@ from contextlib import contextmanager
 from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
-from snapdb.storage.home import Home, catalog_file, catalog_uri, check_format, check_there
+from snapdb.storage.catalog_lock import CatalogLock, log_file
+from snapdb.storage.home import CATALOG, Home, catalog_file, catalog_uri, check_format, check_there
 from snapdb.storage.migrate import migrate
+from snapdb.storage.version_log import append_version, check_not_forked
 
 __all__ = ["Ledger", "connect_catalog", "plain"]
 
 _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
 
-_HEAD = "SELECT coalesce(max(version), 0) FROM versions"
+_CHECKPOINT = 4 << 20
+"""Bytes of the write-ahead log from which on it is folded into the catalog, as soon as nobody reads."""
+
+_HEAD = "SELECT version, hash FROM versions ORDER BY version DESC LIMIT 1"
 
 Mark = Callable[[sqlite3.Connection, int, bool], None]
 """Called inside a transaction before it commits, with the head that it began at, and whether it publishes."""
@@ -36,14 +41,21 @@ class Ledger:
         self.mark: Mark | None = None
         """Where a task's run does the writing: it notes each transaction in the run's row, and refuses it where the
         run was given up."""
+        self._files = CatalogLock(home)
         try:
             self._connection = connect_catalog(home)
             if _format(self._connection, home) == 0:
                 _make(self._connection, home)
+            self._files.pin()
         except sqlite3.DatabaseError as error:
+            self._files.release()
             raise plain(error, f"cannot open {home.catalog}") from error
+        except BaseException:
+            self._files.release()
+            raise
         self.file = catalog_file(home.path)
         """The file that is open, whatever is at its place later."""
+        self._log = log_file(home.path)
 
     @property
     def home(self) -> Home:
@@ -66,17 +78,18 @@ class Ledger:
         self._check_process()
         with self._lock:
             self._check_open()
-            check_there(self._home.path, self.file)
             if self._connection.in_transaction:
                 yield self._connection
                 return
-            try:
-                self._connection.execute("BEGIN")
-                yield self._connection
-            except sqlite3.DatabaseError as error:
-                raise plain(error, "cannot read the catalog") from error
-            finally:
-                self._undo()
+            with self._files.reading():
+                self._check_files()
+                try:
+                    self._connection.execute("BEGIN")
+                    yield self._connection
+                except sqlite3.DatabaseError as error:
+                    raise plain(error, "cannot read the catalog") from error
+                finally:
+                    self._undo()
 
     @contextmanager
     def writing(self, *, publishes: bool = False, counted: bool = True) -> Iterator[sqlite3.Connection]:
@@ -89,36 +102,83 @@ class Ledger:
         Raises:
             LockedError: another writer did not finish in time.
             DatabaseError: the disk refused.
+            CorruptError: versions that were published are not in the catalog.
         """
         self._check_process()
         with self._lock:
-            check_there(self._home.path, self.file)
-            try:
-                self._connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                raise plain(error, "cannot write the catalog") from error
-            try:
-                mark, head = self.mark, 0
-                if mark is not None:
-                    (head,) = self._connection.execute(_HEAD).fetchone()
-                yield self._connection
-                if mark is not None:
-                    mark(self._connection, head, publishes)
-                if counted:
-                    self._connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'changes'")
-                self._home.disk.commit(self._connection)
-            except sqlite3.DatabaseError as error:
-                self._undo()
-                raise plain(error, "cannot write the catalog") from error
-            except BaseException:
-                self._undo()
-                raise
+            self._check_open()
+            with self._files.writing(_PATIENCE) as turn:
+                self._check_files()
+                yield from self._transaction(publishes, counted)
+                if self._log_is_long() and self._files.is_alone(turn):
+                    self._checkpoint()
+
+    def _transaction(self, publishes: bool, counted: bool) -> Iterator[sqlite3.Connection]:
+        """One transaction of the one writer, noted in the log of versions where it published one."""
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            raise plain(error, "cannot write the catalog") from error
+        try:
+            head, _ = before = self._head()
+            check_not_forked(self._home.path, self._connection)
+            yield self._connection
+            if self.mark is not None:
+                self.mark(self._connection, head, publishes)
+            if counted:
+                self._connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'changes'")
+            after = self._head()
+            self._home.disk.commit(self._connection)
+        except sqlite3.DatabaseError as error:
+            self._undo()
+            raise plain(error, "cannot write the catalog") from error
+        except BaseException:
+            self._undo()
+            raise
+        if after != before:
+            append_version(self._home.path, *after)
 
     def close(self) -> None:
         """Close the file; the last one out folds the write-ahead log back in."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
-            self._connection.close()
+            whole = log_file(self._home.path) == self._log and catalog_file(self._home.path) == self.file
+            with self._files.closing(whole=whole):
+                self._connection.close()
+            self._files.release()
+
+    def _head(self) -> tuple[int, str]:
+        """The newest version and its hash."""
+        row = self._connection.execute(_HEAD).fetchone()
+        return (row[0], row[1]) if row else (0, "")
+
+    def _log_is_long(self) -> bool:
+        try:
+            return (self._home.path / f"{CATALOG}-wal").stat().st_size >= _CHECKPOINT
+        except OSError:
+            return False
+
+    def _checkpoint(self) -> None:
+        """Fold the write-ahead log into the catalog's file; call it where nobody else reads or writes."""
+        try:
+            self._connection.execute("PRAGMA busy_timeout = 0")  # a backup by SQLite itself may be reading
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.DatabaseError:
+            return  # what was committed is in the log; the next writer tries again
+        finally:
+            self._connection.execute(f"PRAGMA busy_timeout = {_PATIENCE * 1000:.0f}")
+
+    def _check_files(self) -> None:
+        """Raises DatabaseError when the catalog or its log at its place is another file than was opened."""
+        check_there(self._home.path, self.file)
+        if self._log is not None and log_file(self._home.path) != self._log:
+            raise DatabaseError(
+                f"the write-ahead log of the database at {self._home.path} was removed or replaced while it was open; "
+                "connect to it again, and run CHECK DATABASE",
+                code="database-gone",
+            )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -144,6 +204,7 @@ def connect_catalog(home: Home) -> sqlite3.Connection:
     if not home.read_only:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # `CatalogLock` says when nobody reads
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")  # a damaged schema must not call functions
     return connection

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 
 from snapdb.errors import DatabaseError, LockedError
+from snapdb.storage.catalog_lock import CatalogLock
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import CATALOG, Home, check_format, no_database, open_home
 from snapdb.storage.ledger import connect_catalog, plain
 from snapdb.storage.locks import TablesLock
 from snapdb.storage.migrate import migrate
 from snapdb.storage.schema import FORMAT
+from snapdb.storage.version_log import VERSION_LOG
 
 __all__ = ["upgrade"]
 
@@ -38,7 +41,7 @@ def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
             raise LockedError(
                 f"{home.path} is being used by another process; close it there and try again", code="catalog-busy"
             )
-        with closing(connect_catalog(home)) as connection:
+        with _opened(home) as (connection, files), files.writing(patience=2.0):
             return _upgrade(home, connection)
     except sqlite3.DatabaseError as error:
         raise plain(error, f"cannot upgrade {home.catalog}") from error
@@ -50,12 +53,28 @@ def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
         lock.release()
 
 
+@contextmanager
+def _opened(home: Home) -> Iterator[tuple[sqlite3.Connection, CatalogLock]]:
+    """The catalog, of whatever format, and its lock; both are closed when the block ends."""
+    files = CatalogLock(home)
+    try:
+        connection = connect_catalog(home)
+        try:
+            yield connection, files
+        finally:
+            with files.closing(whole=True):
+                connection.close()
+    finally:
+        files.release()
+
+
 def _upgrade(home: Home, connection: sqlite3.Connection) -> str:
     found = _format(home, connection)
     if found == FORMAT:
         return f"nothing to do: {home.path} has format {found}, the newest that this snapdb knows"
     kept = _back_up(home, connection, found)
     migrate(connection, home.disk)
+    home.disk.remove(home.path / VERSION_LOG)  # a step may chain the versions by other hashes
     return f"{home.path}: format {found} → {FORMAT}; the old catalog is kept as {kept.name}"
 
 

@@ -1,0 +1,93 @@
+"""`versions.log`: a witness, outside the catalog, of the versions that were published.
+
+A catalog that lost commits looks whole: its chain of hashes holds, it is only shorter. The log is appended to after
+each commit, so that it names no version that was not published. Where the catalog lacks one that it names, or has
+another in its place, the history has forked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from snapdb.errors import CorruptError
+
+__all__ = ["VERSION_LOG", "append_version", "check_not_forked", "log_text", "logged_versions"]
+
+VERSION_LOG = "versions.log"
+
+_LINE = re.compile(rb"^(\d{1,18}) ([0-9a-f]{64})$", re.MULTILINE)
+_TAIL = 512
+"""Bytes at the end of the log that hold its last whole line."""
+
+
+def log_text(versions: Iterable[tuple[int, str]]) -> str:
+    """The log of some versions and their hashes, the oldest first.
+
+    >>> log_text([(1, "a" * 64)])[:4]
+    '1 aa'
+    """
+    return "".join(f"{version} {hash_}\n" for version, hash_ in versions)
+
+
+def append_version(directory: Path, version: int, hash_: str) -> None:
+    """Note a version that was just published; where that fails, the log has a gap, which does no harm."""
+    try:
+        descriptor = os.open(directory / VERSION_LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    except OSError:
+        return
+    try:
+        torn = (size := os.fstat(descriptor).st_size) and os.pread(descriptor, 1, size - 1) != b"\n"
+        os.write(descriptor, (b"\n" if torn else b"") + log_text([(version, hash_)]).encode())
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def check_not_forked(directory: Path, connection: sqlite3.Connection) -> None:
+    """Nothing when the catalog has the newest version that the log names.
+
+    Raises:
+        CorruptError: it has not: to publish another version would give its number out twice.
+    """
+    newest = _newest(directory / VERSION_LOG)
+    if newest is not None and not _is_published(connection, newest):
+        version, _ = newest
+        raise CorruptError(
+            f"version {version} was published and is not in the catalog: the history has forked, and nothing more is "
+            f"written; restore the database from a backup, or remove {directory / VERSION_LOG} to go on without it",
+            code="forked-history",
+        )
+
+
+def logged_versions(directory: Path) -> list[tuple[int, str]]:
+    """The versions that the log names and their hashes, in the order of publication."""
+    try:
+        return list(_entries((directory / VERSION_LOG).read_bytes()))
+    except OSError:
+        return []
+
+
+def _newest(path: Path) -> tuple[int, str] | None:
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            return next(reversed(list(_entries(file.read()))), None)
+    except OSError:
+        return None
+
+
+def _entries(text: bytes) -> Iterator[tuple[int, str]]:
+    """The whole lines; a crash may leave half of one, or zeros."""
+    yield from ((int(version), hash_.decode()) for version, hash_ in _LINE.findall(text))
+
+
+def _is_published(connection: sqlite3.Connection, entry: tuple[int, str]) -> bool:
+    version, hash_ = entry
+    row = connection.execute("SELECT hash FROM versions WHERE version = ?", (version,)).fetchone()
+    return row is not None and row[0] == hash_
