@@ -25,6 +25,11 @@ def explained(db: snapdb.Database, statement: str) -> dict[str, Any]:
     return plan
 
 
+def steps(root: dict[str, Any]) -> list[dict[str, Any]]:
+    """A step of a plan and all below it."""
+    return [root, *(below for child in root["children"] for below in steps(child))]
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -44,6 +49,33 @@ def test_the_predicted_rows_and_forms_are_those_that_come(shop: snapdb.Database,
         if child["operator"] == "Edges":
             assert f" as {child['actual']['form']}:" in child["detail"]
             assert child["estimates"]["bytes"] == child["actual"]["bytes"]
+
+
+@pytest.mark.parametrize("edge", ["known as friend", "a of b", "follows as full: rows", "likes => [2], form"])
+def test_names_that_read_like_the_plan_are_only_names(tmp_path: Path, edge: str) -> None:
+    with snapdb.connect(tmp_path / "db") as db:
+        db.script(f"""CREATE TABLE p AS SELECT range AS id, 1.5 AS x FROM range(4);
+            CREATE TABLE k AS SELECT range AS a, 3 - range AS b FROM range(4);
+            CREATE PROPERTY GRAPH g VERTEX TABLES (p AS "{edge}s" KEY (id) FEATURES (x))
+              EDGE TABLES (k AS "{edge}" SOURCE KEY (a) REFERENCES "{edge}s" DESTINATION KEY (b) REFERENCES "{edge}s");
+        """)
+        made = [explained(db, "CREATE SNAPSHOT s OF g"), explained(db, "REFRESH SNAPSHOT s FULL")]
+        for tree in made:
+            vertices, edges = tree["children"]
+            assert (vertices["actual"]["rows"], edges["actual"]["rows"]) == (4, 4)
+            assert edges["actual"]["form"] == "full"
+            assert edges["children"][0]["actual"]["work"] == "built"
+        drawn = explained(db, f'SAMPLE FROM s SEEDS (SELECT id FROM p) AS "{edge}s" FANOUT ("{edge}" => [2])')
+        (expand,) = [step for step in steps(drawn) if step["operator"] == "Expand"]
+        assert expand["actual"]["rows"] == 4
+
+
+def test_a_file_is_measured_where_copy_has_put_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "~nobody-has-this-name").mkdir()
+    with snapdb.connect(tmp_path / "db") as db:
+        root = explained(db, "COPY (SELECT 1 AS a) TO '~nobody-has-this-name/a.csv'")
+    assert root["actual"]["bytes"] == (tmp_path / "~nobody-has-this-name" / "a.csv").stat().st_size
 
 
 def test_explain_alone_changes_nothing(shop: snapdb.Database) -> None:

@@ -18,7 +18,7 @@ from snapdb.storage.released import forget_gone, release, remove_released
 from snapdb.types import Snapshot
 from snapdb.types.words import counted
 
-__all__ = ["Expire", "Expired", "Told", "expire"]
+__all__ = ["Expire", "Expired", "Told", "expire", "preview"]
 
 Told = Sequence[tuple[Snapshot, str | None]]
 """Snapshots, each with why it stays; None: it goes."""
@@ -46,16 +46,21 @@ class Expire:
 
     def run(self, engine: Engine) -> Rows:
         plan = self.plan
-        if isinstance(plan, RetainPlan):
-            asked: Told = retained(engine.context.catalog, engine.ledger, plan.retentions)
-        else:
-            asked = plan.snapshots
+        asked = _asked(engine, plan)
         if plan.dry_run:
-            done = Expired({s.id for s, kept in asked if kept is None})
+            done = _expected(asked)
         else:
             done = expire(engine, asked, by_retention=isinstance(plan, RetainPlan))
         yield listing(_FIELDS, list(_rows(asked, done)))
-        return Outcome(_said(asked, done, plan.dry_run))
+        more = "; VACUUM removes shared files that no snapshot uses any more" if done.gone else ""
+        return Outcome(_summary(asked, done, plan.dry_run) + more)
+
+
+def preview(engine: Engine, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
+    """Every snapshot that retentions are about, with why it stays or would go, and how many would go in a sentence."""
+    asked = _asked(engine, plan)
+    done = _expected(asked)
+    return listing(_FIELDS, list(_rows(asked, done))), _summary(asked, done, dry_run=True)
 
 
 def expire(engine: Engine, asked: Told, *, by_retention: bool = False, publishes: bool = True) -> Expired:
@@ -78,6 +83,17 @@ def expire(engine: Engine, asked: Told, *, by_retention: bool = False, publishes
     return Expired(gone, {s.id for s in going if s.id in gone and not remove_released(engine.home, s.path)})
 
 
+def _asked(engine: Engine, plan: ExpirePlan | RetainPlan) -> Told:
+    if isinstance(plan, RetainPlan):
+        return retained(engine.context.catalog, engine.ledger, plan.retentions)
+    return plan.snapshots
+
+
+def _expected(asked: Told) -> Expired:
+    """What would become of the snapshots, if nothing changes meanwhile."""
+    return Expired({s.id for s, kept in asked if kept is None})
+
+
 def _going_still(engine: Engine, going: Sequence[Snapshot]) -> list[Snapshot]:
     """Those that retention lets go as things are at this moment."""
     catalog = load(engine.home, engine.ledger, engine.context.catalog)
@@ -95,8 +111,7 @@ def _rows(asked: Told, done: Expired) -> Iterator[tuple[Any, ...]]:
         yield s.name, action, s.graph.name, s.version, moment(s.created), s.bytes, reason
 
 
-def _said(asked: Told, done: Expired, dry_run: bool) -> str:
+def _summary(asked: Told, done: Expired, dry_run: bool) -> str:
     freed = sum(s.bytes for s, _ in asked if s.id in done.gone and s.id not in done.held)
     would = "would expire" if dry_run else "expired"
-    more = "; VACUUM removes shared files that no snapshot uses any more" if done.gone else ""
-    return f"{counted(len(done.gone), 'snapshot')} {would}, {freed:,} bytes of their own{more}"
+    return f"{counted(len(done.gone), 'snapshot')} {would}, {freed:,} bytes of their own"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -99,7 +100,7 @@ class Explain:
         if self.plan.analyze:
             _measure(engine, root, self.build(plan))
             if isinstance(plan, CopyToPlan | CopySamplePlan | CopySnapshotPlan):
-                root.measured({**root.actual, "bytes": size_of(Path(plan.path).expanduser().resolve())})
+                root.measured({**root.actual, "bytes": size_of(Path(os.path.realpath(os.path.expanduser(plan.path))))})
         return root
 
 

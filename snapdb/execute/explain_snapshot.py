@@ -44,23 +44,23 @@ def _element(sketch: Sketch) -> Step:
     seconds = round(sketch.seconds, 3)
     own = {"rows": sketch.rows, "bytes": sketch.bytes, "seconds": seconds}
     if sketch.kind == "vertex":
-        return Step("Vertices", sketch.element, own)
+        return Step("Vertices", sketch.element, own, key=sketch.element)
     shared = {"rows": sketch.rows, "bytes": sketch.topology_bytes, "seconds": seconds}
     below = Step("Topology", sketch.topology, shared)
-    return Step("Edges", f"{sketch.element} as {sketch.form}: {sketch.reason}", own, [below])
+    return Step("Edges", f"{sketch.element} as {sketch.form}: {sketch.reason}", own, [below], key=sketch.element)
 
 
 def _fill(root: Step, made: Made, seconds: float) -> None:
-    """Put what happened beside what was expected."""
-    counts = [v.nodes for v in made.layout.vertices] + [e.edges for e in made.layout.edges]
-    own = sum(e.bytes for e in made.layout.edges) + sum(v.count for v in made.layout.vertices if v.nodes < v.count)
-    total = {"rows": sum(counts), "bytes": own + sum(made.shared.values()), "seconds": round(seconds, 3)}
-    root.measured(total)
+    """Put what happened beside what was expected, by the keys of the steps: names of elements may be any text."""
+    nodes = {v.name: v.nodes for v in made.layout.vertices}
     edges = {e.name: e for e in made.layout.edges}
-    for child, rows in zip(root.children, counts, strict=True):
-        if child.operator == "Vertices":
-            child.measured({"rows": rows})
+    rows = sum(nodes.values()) + sum(e.edges for e in edges.values())
+    own = sum(e.bytes for e in edges.values()) + sum(v.count for v in made.layout.vertices if v.nodes < v.count)
+    root.measured({"rows": rows, "bytes": own + sum(made.shared.values()), "seconds": round(seconds, 3)})
+    for child in root.children:
+        if child.key in nodes:
+            child.measured({"rows": nodes[child.key]})
             continue
-        layout = edges[child.detail.partition(" as ")[0]]
-        child.measured({"rows": rows, "bytes": layout.bytes, "form": layout.form})
+        layout = edges[child.key]
+        child.measured({"rows": layout.edges, "bytes": layout.bytes, "form": layout.form})
         child.children[0].measured({"bytes": made.shared[layout.name], "work": made.works[layout.name]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict
-from snapdb.execute.expire import Expire
+from snapdb.execute.expire import preview
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.retained import retained
 from snapdb.plan.logical import RetainPlan, SetRetentionPlan
@@ -26,9 +26,9 @@ class SetRetention:
     def run(self, engine: Engine) -> Rows:
         graph, retention = self.plan.graph, self.plan.retention
         if self.plan.dry_run and retention is not None:
-            told = yield from Expire(RetainPlan({graph.name.lower(): retention}, dry_run=True)).run(engine)
-            said = "" if told is None else told.message.partition(";")[0]
-            return Outcome(f"{said}; the retention of graph {graph.name} is as it was")
+            rows, summary = preview(engine, RetainPlan({graph.name.lower(): retention}, dry_run=True))
+            yield rows
+            return Outcome(f"{summary}; the retention of graph {graph.name} is as it was")
         row = (None if retention is None else encode(retention), graph.name.lower())
         with engine.ledger.writing(publishes=True) as connection:
             if not connection.execute("UPDATE graphs SET retention = ? WHERE folded = ?", row).rowcount:
