@@ -39,6 +39,13 @@ OUTSIDE = (
         unshown="It is about a file.",
     ),
     Code(
+        "not-unicode",
+        _KIND,
+        "The path of a file, or of the folder that the program runs in, is not UTF-8.",
+        "Rename the folder or the file, or run the program elsewhere.",
+        unshown="It depends on the disk.",
+    ),
+    Code(
         "unwritable-file",
         _KIND,
         "COPY … TO cannot write its file.",

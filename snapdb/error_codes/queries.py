@@ -60,6 +60,20 @@ QUERIES = (
     ),
     Code("query", _QUERY, "DuckDB fails to run the query, and says why.", "Read the message.", "SELECT error('boom')"),
     Code(
+        "not-in-arrow",
+        _QUERY,
+        "Results are handed over in Arrow, which cannot carry a column of this one, e.g. lists in lists 70 deep.",
+        "Select what is inside, or cast the column to VARCHAR.",
+        f"SELECT {'[' * 70}1{']' * 70}",
+    ),
+    Code(
+        "not-in-a-frame",
+        _QUERY,
+        "A data frame has no values like those of a column, e.g. dates after the year 9999.",
+        "Cast the column to VARCHAR, or read the result with `arrow()` or `fetchall()`.",
+        unshown="It is about a call from Python.",
+    ),
+    Code(
         "bad-value",
         _QUERY,
         "A text is not a value of the type that it is read as.",

@@ -57,6 +57,13 @@ STORAGE = (
         unshown=_DISK,
     ),
     Code(
+        "database-path",
+        _DATABASE,
+        "The path of the database is not UTF-8, or holds NUL.",
+        "Rename the folder, or choose another path.",
+        unshown=_DISK,
+    ),
+    Code(
         "not-a-directory",
         _DATABASE,
         "The path is a file; a database is a directory.",

@@ -84,7 +84,7 @@ class Result:
 
     def df(self) -> Any:
         """All rows as a pandas data frame; needs pandas."""
-        return self.arrow().to_pandas()
+        return _frame("pandas", self.arrow(), pa.Table.to_pandas)
 
     def pl(self) -> Any:
         """All rows as a polars data frame; needs polars."""
@@ -94,7 +94,7 @@ class Result:
             raise InputError(
                 "pl() needs polars, which is not here: pip install polars", code="package-missing"
             ) from None
-        return polars.from_arrow(self.arrow())
+        return _frame("polars", self.arrow(), polars.from_arrow)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that `fetchone` and `fetchmany` have not taken, as tuples of Python values; sums are int."""
@@ -149,6 +149,33 @@ class Result:
         except StopIteration as stop:
             self._outcome = stop.value
             return None
+
+
+def _frame(library: str, table: pa.Table, convert: Callable[[pa.Table], Any]) -> Any:
+    """The table as a data frame of another library.
+
+    Raises:
+        QueryError: the library has no such values as one of the columns.
+    """
+    try:
+        return convert(table)
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:  # each library raises errors of its own
+        column = next((n for i, n in enumerate(table.column_names) if not _converts(table.select([i]), convert)), None)
+        raise QueryError(
+            f"{library} cannot hold {'this result' if column is None else f'column {column}'}: {error}; cast it to "
+            "VARCHAR, or read the result with arrow() or fetchall()",
+            code="not-in-a-frame",
+        ) from error
+
+
+def _converts(table: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
+    try:
+        convert(table)
+    except Exception:  # the caller has it, and raises it
+        return False
+    return True
 
 
 def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:

@@ -158,14 +158,16 @@ def _nested(column: pa.Array, outer: Spelling) -> list[str | None]:
     kind = column.type
     if pa.types.is_struct(kind):
         names = [_quoted(kind.field(i).name) for i in range(kind.num_fields)]
-        fields = [[text or "null" for text in spell(part, spelling)] for part in column.flatten()]
+        # Not flatten(): where the struct is NULL it would mask a union, which has no mask, and end the process
+        parts = (column.field(i) for i in range(kind.num_fields))
+        fields = [[text or "null" for text in spell(part, spelling)] for part in parts]
         rows: Iterable[tuple[str, ...]] = zip(*fields, strict=True) if fields else [()] * len(column)
         texts = ["{" + ", ".join(f"{n}: {v}" for n, v in zip(names, row, strict=True)) + "}" for row in rows]
         return _where_valid(texts, column)
     if pa.types.is_map(kind):
         return _map(column, spelling)
     if pa.types.is_union(kind):
-        return [spell(pa.array([value.as_py()]), outer)[0] for value in column]
+        return _union(column, outer)
     items = iter([text or "null" for text in spell(column.flatten(), spelling)])
     lengths = pc.list_value_length(column).to_pylist()
     return [None if n is None else "[" + ", ".join(islice(items, n)) + "]" for n in lengths]
@@ -180,6 +182,22 @@ def _map(column: pa.Array, spelling: Spelling) -> list[str | None]:
     items = iter([f"{_quoted(k or 'null')}: {v or 'null'}" for k, v in zip(keys, values, strict=True)])
     texts = ["{" + ", ".join(islice(items, n)) + "}" for n in pc.list_value_length(rows).to_pylist()]
     return _where_valid(texts, column)
+
+
+def _union(column: pa.UnionArray, spelling: Spelling) -> list[str | None]:
+    """Each value as the member that it is of; a dense union counts in its members, a sparse one in itself."""
+    kind = column.type
+    members = {code: spell(column.field(i), spelling) for i, code in enumerate(kind.type_codes)}
+    codes = _buffer(column, pa.int8(), 1)
+    places = _buffer(column, pa.int32(), 2) if kind.mode == "dense" else range(len(column))
+    return [members[code][place] for code, place in zip(codes, places, strict=True)]
+
+
+def _buffer(column: pa.Array, kind: pa.DataType, number: int) -> list[int]:
+    """A buffer's integers; pyarrow's own properties of a union forget where a slice begins."""
+    values = pa.Array.from_buffers(kind, len(column), [None, column.buffers()[number]], offset=column.offset)
+    integers: list[int] = values.to_pylist()
+    return integers
 
 
 def _where_valid(texts: list[str], column: pa.Array) -> list[str | None]:
@@ -203,6 +221,10 @@ def _struct_name(kind: pa.DataType) -> str:
     return f"struct({', '.join(f'{field.name} {type_name(field.type)}' for field in fields)})"
 
 
+def _union_name(kind: pa.DataType) -> str:
+    return _struct_name(kind).replace("struct", "union", 1)
+
+
 def _decimal_name(kind: pa.DataType) -> str:
     return "hugeint" if (kind.precision, kind.scale) == (38, 0) else f"decimal({kind.precision},{kind.scale})"
 
@@ -217,6 +239,7 @@ _NAMES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], str]], ...] =
     (pa.types.is_list, lambda kind: f"{type_name(kind.value_type)}[]"),
     (pa.types.is_large_list, lambda kind: f"{type_name(kind.value_type)}[]"),
     (pa.types.is_struct, _struct_name),
+    (pa.types.is_union, _union_name),
     (pa.types.is_map, lambda kind: f"map({type_name(kind.key_type)}, {type_name(kind.item_type)})"),
     (pa.types.is_decimal, _decimal_name),
     (pa.types.is_timestamp, _timestamp_name),

@@ -37,7 +37,7 @@ def damage_explained(home: Home, ledger: Ledger) -> Iterator[None]:
     except SnapdbError:
         raise
     except Exception as error:
-        problem = catalog_damage(home, ledger)
+        problem = None if ledger.closed else catalog_damage(home, ledger)
         if problem is None:
             raise
         message = f"{home.path / problem.path} ({problem.kind}): {problem.problem}; {problem.remedy}"

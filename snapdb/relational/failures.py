@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from snapdb.errors import BindError, CorruptError, InputError, ParseError, QueryError, SnapdbError, Span
 from snapdb.relational.complaints import in_our_words
@@ -49,6 +50,10 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
         )
         place(query, made)
         raise made from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        made = _not_in_arrow(error)
+        place(query, made)
+        raise made from error
     except (duckdb.Error, RuntimeError, OSError) as error:  # the last two: Arrow's, while it reads from DuckDB
         if isinstance(error, duckdb.InterruptException) or "INTERRUPT" in str(error)[:40]:
             raise QueryError("interrupted", code="interrupted") from error
@@ -65,6 +70,15 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
             )
         place(query, made)
         raise made from error
+
+
+def _not_in_arrow(error: Exception) -> QueryError:
+    """A result that DuckDB has, and Arrow, in which results are handed over, has no way to carry."""
+    if "Recursion level" in str(error):
+        words = "a column nests lists, structs or maps more than 62 deep, and Arrow carries no more"
+    else:
+        words = f"Arrow cannot carry a column of this result: {_one_line(str(error))}"
+    return QueryError(f"{words}; select what is inside, or cast the column to VARCHAR", code="not-in-arrow")
 
 
 def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbError:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 
 import duckdb
+
+from snapdb.errors import InputError
 
 __all__ = ["quote", "quote_all", "quote_odd", "text_literal"]
 
@@ -42,7 +45,13 @@ def quote_odd(name: str) -> str:
 def text_literal(text: str) -> str:
     """A string in single quotes.
 
+    Raises:
+        InputError: it is a path that is not UTF-8, which Python reads as lone surrogates and DuckDB cannot open.
+
     >>> text_literal("it's")
     "'it''s'"
     """
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        shown = os.fsencode(text).decode(errors="replace")
+        raise InputError(f"{shown} is not UTF-8; rename the part with the replaced character", code="not-unicode")
     return "'" + text.replace("'", "''") + "'"

@@ -95,6 +95,7 @@ class Relational:
         self._open: set[duckdb.DuckDBPyConnection] = set()
         self._idle: list[_Space] = []
         self._guard = threading.Lock()
+        self._closed = False
         self.stopped = threading.Event()
         """Set by an interrupt, cleared by whoever begins a statement."""
         self._stuck: set[duckdb.DuckDBPyConnection] = set()
@@ -155,6 +156,9 @@ class Relational:
             self._open.discard(seat.cursor)
             if seat.cursor in self._stuck:
                 return
+            if self._closed:  # a result that was not read to its end outlives its database
+                seat.cursor.close()
+                return
             if kept:
                 self._idle.append(seat)
             gone = self._idle.pop(0) if len(self._idle) > _IDLE else None if kept else seat
@@ -198,6 +202,7 @@ class Relational:
     def close(self) -> None:
         """Give DuckDB's memory back."""
         with self._guard:
+            self._closed = True
             while self._idle:
                 self._idle.pop().cursor.close()
         self._root.close()

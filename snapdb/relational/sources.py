@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -54,7 +55,9 @@ def as_arrow(data: Any) -> pa.Table:
     """
     try:
         table = _table(data)
-    except (pa.ArrowException, BufferError, OverflowError, TypeError, ValueError) as error:
+    except InputError:
+        raise
+    except Exception as error:  # objects of any library are asked what they are, and may raise anything
         raise InputError(f"cannot read this {type(data).__name__} as a table: {error}", code="not-a-table") from error
     if not table.column_names:
         raise InputError("cannot read data without columns as a table", code="not-a-table")
@@ -94,6 +97,12 @@ def _column(values: Any) -> pa.Array | pa.ChunkedArray:
         return pa.chunked_array(values)
     if hasattr(values, "__arrow_array__") or hasattr(values, "to_numpy"):
         return pa.array(values)
+    if hasattr(values, "edge_index") or hasattr(values, "edge_types"):  # Data and HeteroData of PyG
+        raise InputError(
+            f"cannot read {type(values).__name__}, which holds several arrays, as a table; register a table at a time "
+            'as a mapping of columns, e.g. {"src": data.edge_index[0], "dst": data.edge_index[1]}',
+            code="not-a-table",
+        )
     raise InputError(
         f"cannot read {type(values).__name__} as a table; give Arrow, pandas, a tensor, an array or columns",
         code="not-a-table",
@@ -107,7 +116,8 @@ def _speaks_arrow(data: Any) -> bool:
 
 def _on_host(values: Any) -> Any:
     """Tensors of any library as an array, copied from their device where they are on one; all else as it is."""
-    if hasattr(values, "detach"):  # of torch, which need not be imported
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(values, torch.Tensor):
         return values.detach().cpu().numpy()
     if hasattr(values, "__dlpack__"):
         device, _ = values.__dlpack_device__()

@@ -216,7 +216,7 @@ def map_array(path: Path) -> npt.NDArray[Any]:
     """
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # numpy reads the header as Python, which may raise anything at damaged bytes
         raise _unread(path, error) from error
     prefer_huge_pages(array)
     return array

@@ -77,10 +77,12 @@ def open_home(
         mounts: The kernel's list of mounts.
 
     Raises:
-        DatabaseError: `path` is a file, cannot be made, is not there and not to be made, or is on a network disk.
+        DatabaseError: `path` is not UTF-8, is a file, cannot be made, is not there and not to be made, or is on a
+            network disk.
         FormatError: it holds something that is not a database, or one of a newer snapdb, or of an older one.
     """
     path = Path(os.path.abspath(path))
+    _check_name(path)
     if path.exists() and not path.is_dir():
         raise DatabaseError(
             f"{path} is a file; a snapdb database is a directory: choose another path", code="not-a-directory"
@@ -98,6 +100,26 @@ def open_home(
             code="not-writable",
         )
     return home
+
+
+def _check_name(path: Path) -> None:
+    """Raises for a path that DuckDB, which takes UTF-8, or the kernel, which ends at NUL, could not open."""
+    shown = os.fsencode(path).decode(errors="replace")
+    if not _is_utf8(path):
+        raise DatabaseError(
+            f"the path {shown} is not UTF-8; rename the part with the replaced character, or choose another path",
+            code="database-path",
+        )
+    if "\0" in str(path):
+        raise DatabaseError(f"the path {shown!r} holds NUL; choose another path", code="database-path")
+
+
+def _is_utf8(path: Path) -> bool:
+    try:
+        os.fsencode(path).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:

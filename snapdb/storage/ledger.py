@@ -138,6 +138,11 @@ class Ledger:
         if after != before:
             append_version(self._home.path, *after)
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
     def close(self) -> None:
         """Close the file; the last one out folds the write-ahead log back in."""
         with self._lock:
