@@ -16,9 +16,12 @@ from snapdb.storage.codec import encode
 from snapdb.storage.schema import APPLICATION_ID, MIGRATIONS
 from snapdb.types import PropertyGraph, VertexElement
 
-__all__ = ["UNSCHEDULED", "write_format_one"]
+__all__ = ["SIXTH", "UNSCHEDULED", "write_format_one"]
 
+SIXTH = "DROP TABLE exports; ALTER TABLE runs DROP COLUMN replaced; PRAGMA user_version = 6;"
+"""Makes a catalog one of format 6."""
 UNSCHEDULED = """
+DROP TABLE exports;
 DROP TABLE tasks; DROP TABLE runs; DROP TABLE leader; DROP TABLE loaded; ALTER TABLE graphs DROP COLUMN retention;
 """
 """What a catalog lacks that is older than tasks."""

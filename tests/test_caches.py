@@ -264,7 +264,7 @@ def test_a_database_without_caches_is_upgraded(own: Database) -> None:
         connection.executescript(f"{UNSCHEDULED} DROP TABLE caches; PRAGMA user_version = 4;")
     with pytest.raises(snapdb.FormatError, match="has format 4 of an older snapdb"):
         snapdb.connect(path)
-    assert snapdb.upgrade(path) == f"{path}: format 4 → 6; the old catalog is kept as catalog.sqlite.format-4"
+    assert snapdb.upgrade(path) == f"{path}: format 4 → 7; the old catalog is kept as catalog.sqlite.format-4"
     with snapdb.connect(path) as db:
         assert db.execute("SHOW CACHES").fetchall() == db.execute("CHECK DATABASE").fetchall() == []
         db.execute("CREATE CACHE hot ON SAMPLER train")

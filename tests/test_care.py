@@ -477,7 +477,7 @@ def test_a_database_of_the_first_format_is_upgraded(tmp_path: Path) -> None:
     with pytest.raises(snapdb.FormatError, match=f"has format 1 of an older snapdb.*snapdb upgrade {path}"):
         snapdb.connect(path)
     assert (path / "catalog.sqlite").read_bytes() == original
-    assert snapdb.upgrade(path) == f"{path}: format 1 → 6; the old catalog is kept as catalog.sqlite.format-1"
+    assert snapdb.upgrade(path) == f"{path}: format 1 → 7; the old catalog is kept as catalog.sqlite.format-1"
     with snapdb.connect(path, verify=True) as db:
         assert db.execute("SELECT * FROM t").fetchall() == [(a,) for a in range(5)]
         assert db.execute("SELECT count(*) FROM t AT (VERSION => 2)").fetchone() == (6,)
@@ -508,7 +508,7 @@ def test_a_database_of_the_fifth_format_gets_room_for_tasks_and_stays_as_it_was(
         connection.executescript(f"{UNSCHEDULED} PRAGMA user_version = 5")
     with pytest.raises(snapdb.FormatError, match="has format 5 of an older snapdb"):
         snapdb.connect(shop)
-    assert "format 5 → 6" in snapdb.upgrade(shop)
+    assert "format 5 → 7" in snapdb.upgrade(shop)
     assert problems(shop) == []
     assert seen() == before
     (shop.parent / "day.csv").write_text("name,weight\nnew,1\n", encoding="utf-8")
@@ -529,7 +529,7 @@ def test_an_upgrade_keeps_the_old_catalog_and_every_earlier_one(tmp_path: Path) 
     assert snapdb.upgrade(path).endswith("kept as catalog.sqlite.format-1.2")
     assert (path / "catalog.sqlite.format-1").read_text() == "an earlier one"
     (path / "catalog.sqlite.format-1.2").rename(path / "catalog.sqlite")
-    assert "format 1 → 6" in snapdb.upgrade(path)
+    assert "format 1 → 7" in snapdb.upgrade(path)
     with snapdb.connect(path) as db:
         assert db.execute("SELECT count(*) FROM t").fetchone() == (5,)
 
@@ -576,5 +576,5 @@ def test_the_command_line_checks_and_upgrades(shop: Path, tmp_path: Path) -> Non
     write_format_one(tmp_path / "old")
     old = _snapdb("check", str(tmp_path / "old"))
     assert (old.returncode, "snapdb upgrade" in old.stderr) == (1, True)
-    assert "format 1 → 6" in _snapdb("upgrade", str(tmp_path / "old")).stderr
+    assert "format 1 → 7" in _snapdb("upgrade", str(tmp_path / "old")).stderr
     assert _snapdb("check", str(tmp_path / "old")).returncode == 0

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,12 @@ from snapdb import Database
 from snapdb.execute import perform
 from snapdb.execute.run_ends import record
 from snapdb.execute.stopping import Stop
-from snapdb.storage.disk import Disk
+from snapdb.storage.disk import Disk, hash_file
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import RunLock
 from tests.crashing import Crash, CrashingDisk
+from tests.format_one import SIXTH
 from tests.performing import DAY, Worker, told
 
 SHOP = """
@@ -439,6 +441,66 @@ def test_a_folder_that_got_its_name_before_the_process_ended_is_not_put_there_ag
     assert "its folder was put there before an earlier attempt ended" in ended.log
 
 
+def test_what_a_run_exported_does_not_follow_from_its_log(shop: Path) -> None:
+    create(shop, "COPY SNAPSHOT last TO 'folder_{run}' (FORMAT parquet); INSERT INTO log VALUES ('1')")
+    worker, task = Worker(shop), Worker(shop).task()
+    run = worker.claim(task)
+    with pytest.raises(Crash):
+        Worker(shop, DyingDisk()).perform(task, run)
+    gc.collect()
+    target = Path("folder_1").resolve()
+    line = f'2 puts "{target}", whose manifest has sha256 {hash_file(target / "manifest.json")[1]}\n'
+    with closing(sqlite3.connect(shop / "catalog.sqlite")) as connection, connection:
+        connection.execute("UPDATE runs SET log = ?", (line,))
+    worker.settle(task, run)
+    ended = worker.perform(task, worker.again(run))
+    assert (ended.state, ended.error) == ("ok", None)
+    first, second = ended.log.splitlines()
+    assert "its folder was put there before an earlier attempt ended" in first
+    assert "1 row added" in second
+    assert contents(shop)["log"] == ["('1',)"]
+
+
+def test_a_run_of_the_sixth_format_knows_its_exports_after_the_upgrade(shop: Path) -> None:
+    create(shop, "COPY SNAPSHOT last TO 'folder_{run}' (FORMAT parquet); INSERT INTO log VALUES ('1')")
+    worker, task = Worker(shop), Worker(shop).task()
+    run = worker.claim(task)
+    with pytest.raises(Crash):
+        Worker(shop, DyingDisk()).perform(task, run)
+    gc.collect()
+    target = Path("folder_1").resolve()
+    line = f'1 puts "{target}", whose manifest has sha256 {hash_file(target / "manifest.json")[1]}\n'
+    with closing(sqlite3.connect(shop / "catalog.sqlite")) as connection, connection:
+        connection.execute("UPDATE runs SET log = ?", (line,))
+        connection.executescript(SIXTH)
+    assert "format 6 → 7" in snapdb.upgrade(shop)
+    settled = worker.settle(task, run)
+    assert settled is not None
+    assert (settled.state, settled.log) == ("failed", line)
+    ended = worker.perform(task, worker.again(run))
+    assert ended.state == "ok"
+    assert "its folder was put there before an earlier attempt ended" in ended.log
+    with snapdb.connect(shop) as db:
+        assert db.execute("CHECK DATABASE").fetchall() == []
+
+
+def test_a_run_of_a_task_that_was_replaced_is_not_settled_by_the_new_body(shop: Path) -> None:
+    create(shop, "INSERT INTO log VALUES ('1'); INSERT INTO log VALUES ('2')")
+    worker, task = Worker(shop), Worker(shop).task()
+    run = worker.claim(task)
+    with pytest.raises(Crash):
+        Worker(shop, DyingDisk(commits=1)).perform(task, run)
+    gc.collect()
+    with snapdb.connect(shop) as db:
+        db.execute("CREATE OR REPLACE TASK job SCHEDULE EVERY INTERVAL '1 day' AS INSERT INTO log VALUES ('other')")
+    with closing(sqlite3.connect(shop / "catalog.sqlite")) as connection, connection:
+        assert connection.execute("SELECT replaced FROM runs").fetchone() == (1,)
+        connection.execute("UPDATE runs SET log = ''")
+    settled = worker.settle(Worker(shop).task(), run)
+    assert settled is not None
+    assert (settled.state, settled.retry) == ("failed", None)
+
+
 def test_a_run_that_had_done_all_when_its_process_ended_ended_well(shop: Path) -> None:
     create(shop, "INSERT INTO log VALUES ('1'); INSERT INTO log VALUES ('2')")
     worker, task = Worker(shop), Worker(shop).task()
@@ -469,7 +531,8 @@ def test_a_run_begins_nothing_while_another_process_holds_the_lock(shop: Path, m
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from snapdb.storage.disk import Disk
+from snapdb.storage.disk import Disk, hash_file
+from tests.format_one import SIXTH
 from tests.performing import Worker
 
 class Killing(Disk):

@@ -537,7 +537,7 @@ def test_a_database_without_samplers_is_upgraded(own: Database) -> None:
         connection.executescript(f"{UNSCHEDULED} DROP TABLE samplers; DROP TABLE caches; PRAGMA user_version = 3;")
     with pytest.raises(snapdb.FormatError, match="has format 3 of an older snapdb"):
         snapdb.connect(path)
-    assert snapdb.upgrade(path) == f"{path}: format 3 → 6; the old catalog is kept as catalog.sqlite.format-3"
+    assert snapdb.upgrade(path) == f"{path}: format 3 → 7; the old catalog is kept as catalog.sqlite.format-3"
     with snapdb.connect(path) as db:
         assert db.execute("SHOW SAMPLERS").fetchall() == db.execute("CHECK DATABASE").fetchall() == []
         db.execute(f"CREATE SAMPLER train AS {TRAIN}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,15 +17,14 @@ from snapdb.storage.disk import MANIFEST, hash_file, is_hidden_beside
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.metered_disk import MeteredDisk
-from snapdb.storage.run_rows import RunMark, find_run, note_run, runs
-from snapdb.types import Run
+from snapdb.storage.run_rows import RunMark, exports_of, find_run, note_export, note_run
+from snapdb.types import Run, RunExport
 from snapdb.types.words import counted
 
 __all__ = ["Body"]
 
 _EXCERPT = 60
 """Characters of a statement that stand in the log."""
-_PUT = re.compile(r'^(\d+) puts (".*"), whose manifest has sha256 ([0-9a-f]{64})$', re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -34,7 +32,7 @@ class Body:
     """Runs what is left of a task's statements for one attempt of a run.
 
     What a statement publishes in the catalog says in the same transaction that it is done. An export takes its name
-    outside of the catalog: the run's row says before which folder it puts there, so that a later attempt knows it.
+    outside of the catalog: a row of exports says before which folder it puts there, so that a later attempt knows it.
     """
 
     home: Home
@@ -57,14 +55,15 @@ class Body:
         with database.reading() as engine:
             own, work = engine.ledger, engine.work
         own.mark = mark = RunMark(self.run)
-        there = self._put_before()
+        with self.ledger.reading() as connection:
+            before = exports_of(connection, self.run)
         for number, statement in enumerate(statements, start=1):
             if number <= self.run.step:
                 continue
             self.watch.check()
             self.progress.statement = mark.statement = number
             started = time.perf_counter()
-            if any(_stands(*put) for put in there.get(number, ())):
+            if any(_stands(export) for export in before if export.statement == number):
                 rows, said = 0, "its folder was put there before an earlier attempt ended"
             else:
                 rows, said = self._one(database, statement)
@@ -102,29 +101,19 @@ class Body:
                 pass  # the mark is all there is to write
 
     def _leaving(self, source: Path, target: Path) -> None:
-        """Say in the run's row what is about to get a name outside the database; CommitConflict once it is given up."""
+        """Record what is about to get a name outside the database; CommitConflict once the run is given up."""
         if target.is_relative_to(self.home.path) or is_hidden_beside(target):
             return
-        manifest = source / MANIFEST
-        digest = f", whose manifest has sha256 {hash_file(manifest)[1]}" if manifest.is_file() else ""
-        note = f"{self.progress.statement} puts {json.dumps(str(target))}{digest}"
+        manifest, statement = source / MANIFEST, self.progress.statement
+        note = f"{statement} puts {json.dumps(str(target))}"
         with self.ledger.writing(counted=False) as connection:
+            if manifest.is_file():
+                note_export(connection, self.run, RunExport(statement, str(target), hash_file(manifest)[1]))
             note_run(connection, self.run, note)
         self.progress.notes.append(note)
 
-    def _put_before(self) -> dict[int, list[tuple[Path, str]]]:
-        """The folders that earlier attempts were about to put somewhere, by the statement, with their digests."""
-        if self.run.attempt == 1:
-            return {}
-        with self.ledger.reading() as connection:
-            logs = [attempt.log for attempt in runs(connection, task=self.run.task, run=self.run.run)]
-        found: dict[int, list[tuple[Path, str]]] = {}
-        for number, path, digest in (put for log in logs for put in _PUT.findall(log)):
-            found.setdefault(int(number), []).append((Path(json.loads(path)), digest))
-        return found
 
-
-def _stands(folder: Path, digest: str) -> bool:
+def _stands(export: RunExport) -> bool:
     """Whether a folder is there, and its manifest is the one that was meant: it got its name when it was whole."""
-    manifest = folder / MANIFEST
-    return manifest.is_file() and hash_file(manifest)[1] == digest
+    manifest = Path(export.path) / MANIFEST
+    return manifest.is_file() and hash_file(manifest)[1] == export.sha256

@@ -105,7 +105,7 @@ def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
     if ended.state == "lost":
         raise CommitConflict(ended.error or "", code="run-lost")
     if ended.state != "ok":
-        if ended.error is not None and ended.error.startswith("interrupted; "):
+        if ended.interrupted:
             raise QueryError("interrupted", code="interrupted")
         where = f"task = {text_literal(task.name)} AND run = {number}"
         raise QueryError(f"run {number} of task {task.name} failed: {ended.error}; its log: SELECT log FROM "

@@ -171,7 +171,9 @@ class _Attempt:
             state = "timeout" if self.watch.why == "timeout" else "failed"
         lines = [*self.progress.lines, *(self.progress.notes if state != "ok" else ())]
         log = "".join(f"{line}\n" for line in lines)
-        return Ended(self.run, state, now, self.progress.rows, self.progress.bytes, said, log)
+        interrupted = said is not None and (isinstance(error, KeyboardInterrupt) or self.watch.why == "interrupted")
+        progress = self.progress
+        return Ended(self.run, state, now, progress.rows, progress.bytes, said, log, interrupted=interrupted)
 
     def _said(self, error: BaseException) -> str:
         if isinstance(error, KeyboardInterrupt):

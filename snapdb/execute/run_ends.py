@@ -12,7 +12,7 @@ from snapdb.sql.task_body import statements_of
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import RunLock, end_run, find_run, forget_run
-from snapdb.storage.task_rows import REPLACED, read_tasks
+from snapdb.storage.task_rows import read_tasks
 from snapdb.types import Run, Task
 
 __all__ = ["EndState", "Ended", "record", "retry_delay", "settle", "settle_abandoned"]
@@ -39,6 +39,8 @@ class Ended:
     log: str = ""
     retry: int | None = None
     """When it is to be tried again; None: it is not."""
+    interrupted: bool = False
+    """Ctrl-C ended it."""
     recorded: bool = False
     """Whether its row says so; `record` makes it so later where the disk was full."""
 
@@ -123,8 +125,7 @@ def settle(
         rows, size = _brought(connection, () if found is None else found.published)
     if found is None or found.state != "running":
         return Ended(run, "lost", now, error="another process has said how it ended")
-    replaced = REPLACED in found.log.splitlines()
-    total = None if task is None or replaced else statements_of(task.body)
+    total = None if task is None or found.replaced else statements_of(task.body)
     if total is not None and found.step >= total:
         log = f"{found.log}{error or 'its process ended'} when all was done, before it had said so\n"
         return record(ledger, task, Ended(found, "ok", now, rows, size, log=log))
@@ -132,7 +133,7 @@ def settle(
     if total == 1:
         number = "its statement"
     said = f"{error or 'its process ended'} before {number} was done; what was under way left nothing"
-    return record(ledger, None if replaced else task, Ended(found, state, now, rows, size, said, found.log))
+    return record(ledger, None if found.replaced else task, Ended(found, state, now, rows, size, said, found.log))
 
 
 def _brought(connection: sqlite3.Connection, versions: Sequence[int]) -> tuple[int, int]:

@@ -13,10 +13,12 @@ from snapdb.storage.home import Home
 from snapdb.storage.problem import Problem
 from snapdb.storage.released import DIRECTORIES
 from snapdb.storage.shapes import decode_columns
-from snapdb.types import Cache, PropertyGraph, Retention, Run, Sampler, Snapshot, Task
+from snapdb.types import Cache, PropertyGraph, Retention, Run, RunExport, Sampler, Snapshot, Task
 
 __all__ = ["check_rows"]
 
+_SHA256 = 64
+"""Hexadecimal digits."""
 _MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)
 
 
@@ -34,6 +36,7 @@ def check_rows(home: Home, contents: Contents) -> Iterator[Problem]:
         _caches,
         _tasks,
         _runs,
+        _exports,
         _leader,
     ):
         yield from map(in_catalog, look(contents))
@@ -136,7 +139,7 @@ def _runs(contents: Contents) -> Iterator[str]:
     head = max((r["version"] for r in contents["versions"]), default=0)
     for row in contents["runs"]:
         said = f"attempt {row['attempt']} of run {row['run']} of task {row['name']!r}"
-        run = _read(lambda found: Run(**{**dict(found), "published": tuple(json.loads(found["published"]))}), row)
+        run = _read(_run, row)
         if run is None or not is_sound(Run, run):
             yield f"{said} cannot be read"
             continue
@@ -145,6 +148,29 @@ def _runs(contents: Contents) -> Iterator[str]:
             yield f"{said} names a version that is not there"
         elif (began, over) != {"running": (True, False), "missed": (False, False)}.get(run.state, (True, True)):
             yield f"{said} is {run.state}, and its times say otherwise"
+
+
+def _run(row: Any) -> Run:
+    values = dict(row)
+    return Run(**values | {"published": tuple(json.loads(row["published"])), "replaced": _flag(row["replaced"])})
+
+
+def _flag(value: Any) -> bool:
+    if value not in (0, 1):
+        raise ValueError(f"{value!r} is neither 0 nor 1")
+    return bool(value)
+
+
+def _exports(contents: Contents) -> Iterator[str]:
+    """Exports whose rows cannot be read, or of runs that are not on record."""
+    known = {(r["task"], r["run"]) for r in contents["runs"]}
+    for row in contents["exports"]:
+        export = RunExport(row["statement"], row["path"], row["sha256"])
+        said = f"an export of run {row['run']} of task {row['task']}"
+        if not is_sound(RunExport, export) or export.statement < 1 or len(export.sha256) != _SHA256:
+            yield f"{said} cannot be read"
+        elif (row["task"], row["run"]) not in known:
+            yield f"{said} is of a run that is not there"
 
 
 def _leader(contents: Contents) -> Iterator[str]:

@@ -30,6 +30,7 @@ _TABLES = {
     "caches": "id",
     "tasks": "id",
     "runs": "task, run, attempt",
+    "exports": "task, run, attempt",
     "leader": "one",
     "garbage": "path",
     "loaded": "table_id, path",

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict
 from snapdb.storage.home import Home
-from snapdb.types import Cause, Run, RunState, Task
+from snapdb.types import Cause, Run, RunExport, RunState, Task
 
-__all__ = ["RunLock", "RunMark", "begin_run", "end_run", "find_run", "forget_run", "last_ok", "miss_run", "note_run",
-           "retry_run", "runs", "waiting"]  # fmt: skip
+__all__ = ["RunLock", "RunMark", "begin_run", "end_run", "exports_of", "find_run", "forget_run", "last_ok", "miss_run",
+           "note_export", "note_run", "retry_run", "runs", "waiting"]  # fmt: skip
 
 _KEPT = 10_000
 """Runs of each task that stay on record, the newest: one in eight minutes is kept for eight weeks."""
@@ -24,8 +24,13 @@ _OLD = """
 """
 """A run that goes on or waits to be tried again may be older, where 10,000 firings were missed meanwhile, and so may
 the last one that ended well, from which changes are counted."""
+_LOOSE = """
+    DELETE FROM exports WHERE task = ?1 AND run <= ?2
+    AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
+"""
+"""Exports of runs that are no longer on record."""
 _FIELDS = ("task", "name", "run", "attempt", "cause", "state", "holder", "scheduled", "started", "ended", "version",
-           "step", "published", "retry", "rows", "bytes", "error", "log")  # fmt: skip
+           "step", "published", "retry", "rows", "bytes", "error", "log", "replaced")  # fmt: skip
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
 _THIS = "WHERE task = ? AND run = ? AND attempt = ?"
 _GOING = f"{_THIS} AND state = 'running' AND holder = ?"
@@ -61,7 +66,7 @@ def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: in
     if waited is None:
         raise _lost(run)
     row = (run.task, run.name, run.run, run.attempt + 1, run.cause, "running", holder, run.scheduled, started, None,
-           run.version, waited["step"], "[]", None, 0, 0, None, "")  # fmt: skip
+           run.version, waited["step"], "[]", None, 0, 0, None, "", False)  # fmt: skip
     return _inserted(connection, row)
 
 
@@ -97,6 +102,19 @@ def forget_run(connection: sqlite3.Connection, run: Run) -> None:
 def note_run(connection: sqlite3.Connection, run: Run, line: str) -> None:
     """Add a line to the log of a run that goes on. Errors as of `end_run`."""
     _change(connection, run, "UPDATE runs SET log = log || ?", f"{line}\n")
+
+
+def note_export(connection: sqlite3.Connection, run: Run, export: RunExport) -> None:
+    """Record a folder that a run that goes on is about to put in its place. Errors as of `end_run`."""
+    _change(connection, run, "UPDATE runs SET holder = holder")
+    row = (*_key(run), export.statement, export.path, export.sha256)
+    connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def exports_of(connection: sqlite3.Connection, run: Run) -> list[RunExport]:
+    """The folders that the attempts of a run were about to put in their places, oldest attempt first."""
+    sql = "SELECT statement, path, sha256 FROM exports WHERE task = ? AND run = ? ORDER BY attempt, statement, path"
+    return [RunExport(*row) for row in connection.execute(sql, (run.task, run.run))]
 
 
 def find_run(connection: sqlite3.Connection, run: Run) -> Run | None:
@@ -196,8 +214,9 @@ def _add(
     (number,) = connection.execute("SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)).fetchone()
     (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
     row = (task.id, task.name, number, 1, cause, state, holder, scheduled, started, None, head, 0, "[]", None, 0, 0,
-           error, "")  # fmt: skip
+           error, "", False)  # fmt: skip
     connection.execute(_OLD, (task.id, number - _KEPT))
+    connection.execute(_LOOSE, (task.id, number - _KEPT))
     return _inserted(connection, row)
 
 
@@ -212,7 +231,8 @@ def _inserted(connection: sqlite3.Connection, row: tuple[object, ...]) -> Run:
 
 def _run(row: sqlite3.Row | dict[str, object]) -> Run:
     values = {field: row[field] for field in _FIELDS}
-    return Run(**{**values, "published": tuple(json.loads(str(values["published"])))})  # type: ignore[arg-type]
+    values |= {"published": tuple(json.loads(str(values["published"]))), "replaced": bool(values["replaced"])}
+    return Run(**values)  # type: ignore[arg-type]
 
 
 def _key(run: Run) -> tuple[int, int, int]:

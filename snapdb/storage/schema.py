@@ -6,6 +6,7 @@ from collections.abc import Callable
 from sqlite3 import Connection
 from typing import NamedTuple
 
+from snapdb.storage.old_logs import read_logs
 from snapdb.storage.rechain import add_fields, rechain
 
 __all__ = ["APPLICATION_ID", "FORMAT", "MIGRATIONS", "Migration"]
@@ -235,6 +236,20 @@ _SCHEDULED = """
     ) WITHOUT ROWID;
 """
 
+_SEVENTH = """
+    CREATE TABLE exports (                        -- folders that runs of tasks were about to put elsewhere
+        task      INTEGER NOT NULL,               -- task, run, attempt: of runs
+        run       INTEGER NOT NULL,
+        attempt   INTEGER NOT NULL,
+        statement INTEGER NOT NULL,               -- from 1
+        path      TEXT NOT NULL,                  -- absolute
+        sha256    TEXT NOT NULL,                  -- of the folder's manifest
+        PRIMARY KEY (task, run, attempt, statement, path)
+    ) WITHOUT ROWID;
+    -- 1: its task was replaced while it went on
+    ALTER TABLE runs ADD COLUMN replaced INTEGER NOT NULL DEFAULT 0;
+"""
+
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(_FIRST),
     Migration(_VERSIONED, (add_fields, rechain)),
@@ -242,6 +257,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(_SAMPLED),
     Migration(_CACHED),
     Migration(_SCHEDULED),
+    Migration(_SEVENTH, (read_logs,)),
 )
 
 FORMAT = len(MIGRATIONS)

@@ -9,10 +9,10 @@ from snapdb.errors import CommitConflict
 from snapdb.storage.codec import decode, encode, is_sound
 from snapdb.types import Task
 
-__all__ = ["REPLACED", "advance", "alter_task", "considered", "drop_task", "put_task", "read_tasks"]
+__all__ = ["advance", "alter_task", "considered", "drop_task", "put_task", "read_tasks"]
 
-REPLACED = "its task was replaced meanwhile"
-"""A line in the log of a run that went on then: what it runs is not what the task says now."""
+_REPLACED = "its task was replaced meanwhile"
+"""A line for the readers of a run's log."""
 
 
 def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) -> Task:
@@ -28,8 +28,8 @@ def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) ->
         alter_task(connection, before, put, put.created)
         # Attempts that wait would go on within a body that is no more; one that goes on may yet have to be settled.
         connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
-        note = "UPDATE runs SET log = log || ? WHERE task = ? AND state = 'running'"
-        connection.execute(note, (f"{REPLACED}\n", put.id))
+        note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
+        connection.execute(note, (f"{_REPLACED}\n", put.id))
         return put
     row = (task.name, task.name.lower(), task.created)
     sql = "INSERT INTO tasks (name, folded, definition, considered) VALUES (?, ?, '', ?) ON CONFLICT DO NOTHING"

@@ -33,7 +33,7 @@ from snapdb.types.sampling import (
 from snapdb.types.snapshot import ALL_TIME, FORMS, PINNED, Filter, Form, Pin, Snapshot, TimeUnit, Window
 from snapdb.types.suggest import did_you_mean, nearest
 from snapdb.types.table import Column, Segment, Table, Tag, Version
-from snapdb.types.task import CatchUp, Cause, Overlap, Period, Run, RunState, Schedule, Task
+from snapdb.types.task import CatchUp, Cause, Overlap, Period, Run, RunExport, RunState, Schedule, Task
 from snapdb.types.way import PLAIN, Way
 
 __all__ = [
@@ -73,6 +73,7 @@ __all__ = [
     "Retention",
     "Rule",
     "Run",
+    "RunExport",
     "RunState",
     "SampleSpec",
     "Sampler",

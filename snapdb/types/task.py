@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CatchUp", "Cause", "Overlap", "Period", "Run", "RunState", "Schedule", "Task"]
+__all__ = ["CatchUp", "Cause", "Overlap", "Period", "Run", "RunExport", "RunState", "Schedule", "Task"]
 
 Overlap = Literal["skip", "queue"]
 CatchUp = Literal["none", "last", "all"]
@@ -96,3 +96,17 @@ class Run:
     error: str | None
     log: str
     """A line for each statement that was run, and what else a person wants to know."""
+    replaced: bool = False
+    """Its task was replaced while it went on: what it runs is not what the task says now."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunExport:
+    """A folder that a statement of a run was about to put outside of the database."""
+
+    statement: int
+    """Its number in the body, from 1."""
+    path: str
+    """Absolute."""
+    sha256: str
+    """Of the folder's manifest, in hexadecimal."""
