@@ -15,6 +15,9 @@ __all__ = ["explain_query"]
 _OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
 """What ANALYZE itself adds."""
 _ESTIMATE = "Estimated Cardinality"
+_BITMAP = "get_bit('"
+"""In the condition that leaves deleted rows out, a bit for each row: nothing to show."""
+_LIVE = "the row is not deleted"
 
 
 def explain_query(engine: Engine, asked: Asked, *, analyze: bool) -> list[Step]:
@@ -55,4 +58,4 @@ def _name(node: Mapping[str, Any]) -> str:
 def _detail(facts: Mapping[str, Any]) -> str:
     """What DuckDB says of an operator, on one line."""
     said = ((name, ", ".join(map(str, value)) if isinstance(value, list) else value) for name, value in facts.items())
-    return "; ".join(f"{name}: {value}" for name, value in said if value)
+    return "; ".join(f"{name}: {_LIVE if _BITMAP in str(value) else value}" for name, value in said if value)

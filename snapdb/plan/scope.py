@@ -19,6 +19,7 @@ from snapdb.plan.unknown import explain_refusal
 from snapdb.relational import Names, Relational, Session, no_rows, quote, table_rows
 from snapdb.relational.sources import Stream
 from snapdb.sql.ast import Island, VersionBound
+from snapdb.sql.counts import find_counts
 from snapdb.sql.tokens import Token, identifier, scan
 from snapdb.sql.travel import TimeTravel, bare_ats, find_travels
 from snapdb.storage.home import Home
@@ -54,7 +55,9 @@ class Context:
         Args:
             first: Bare names mean this snapshot's elements before they mean tables.
         """
-        tokens = scan(island.text)
+        every = scan(island.text)
+        counts = {} if first is not None else dict(self._counted(island, every))
+        tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]
         travels = find_travels(tokens, island.text)
         words = {identifier(t).lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
         views = {t.name: self._table(t) for folded, t in self.catalog.tables.items() if folded in words}
@@ -70,7 +73,9 @@ class Context:
             schemas[SCHEMA] = {name: _View(sql) for name, sql in found.items()}
             sources |= known
         replacements = [(span, '"at"') for span in bare_ats(island.text)] if "at" in words else []
-        parameters = self._own_parameters(island, [t for t in tokens if t.kind == "parameter"], travels)
+        replacements += counts.items()
+        named = [t for t in every if t.kind == "parameter"]
+        parameters = self._own_parameters(island, named, find_travels(every, island.text))
         for travel in travels:
             schema, table = self._travelled(island, travel)
             schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table)}
@@ -79,6 +84,21 @@ class Context:
         names, shapes = _names(views, schemas, sources)
         # What columns a PIVOT has is told by the rows.
         return written(island, names, parameters, replacements, None if words & _PIVOTS else shapes)
+
+    def _counted(self, island: Island, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:
+        """Where all rows of a table are counted, each with the number that takes its place."""
+        if not (counts := find_counts(tokens)):
+            return
+        travels = {travel.name.span: travel for travel in find_travels(tokens, island.text)}
+        for count in counts:
+            travel = travels.get(count.name.span)
+            if travel is not None:
+                table: Table | None = self._travelled(island, travel)[1]
+            else:
+                table = self.catalog.tables.get(identifier(count.name).lower())
+            if table is not None:
+                name = '"count_star()"' if count.alias is None else count.alias.text
+                yield count.span, f"{table.rows}::BIGINT AS {name}"
 
     def _table(self, table: Table) -> _View:
         return _View(self.rows(table), table.columns)
@@ -97,10 +117,10 @@ class Context:
         rows = {source: facts(name, self.catalog, self.ledger, self.due) for name, source in named.items()}
         return views, {source: pa.Table.from_batches([batch]) for source, batch in rows.items()}
 
-    def rows(self, table: Table, *, row_ids: bool = False, ordered: bool = True) -> str:
+    def rows(self, table: Table, *, row_ids: bool = False) -> str:
         """The SELECT of a table, after a look at its files."""
         check_table(self.home, table)
-        return table_rows(table, self.home.path, row_ids=row_ids, ordered=ordered)
+        return table_rows(table, self.home.path, row_ids=row_ids)
 
     def views(self, snapshot: Snapshot) -> dict[str, str]:
         """The SELECT of every element of a snapshot."""
