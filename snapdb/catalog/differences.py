@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from snapdb.relational import ROW_ID, Session, deleted_rows, quote, table_rows
 from snapdb.types import Table
 
-__all__ = ["rows_beyond"]
+__all__ = ["deleted_beyond", "rows_beyond"]
 
+Int64s = npt.NDArray[np.int64]
 _ID = quote(ROW_ID)
 
 
@@ -34,14 +36,28 @@ def _newer(root: Path, one: Table, other: Table) -> str | None:
     return f"SELECT * FROM ({rows}) WHERE {_ID} >= {other.next_row}"
 
 
-def _removed(session: Session, root: Path, one: Table, other: Table) -> str | None:
-    """Those that are deleted in `other` only, out of the files that hold any of them."""
+def deleted_beyond(session: Session, root: Path, one: Table, other: Table) -> Int64s:
+    """The ids of the rows of `one` that are deleted in `other`, another state of the same table, in no order."""
+    ids = _deleted(root, one, other)
+    return np.empty(0, np.int64) if ids is None else session.table(ids).column(0).to_numpy()
+
+
+def _deleted(root: Path, one: Table, other: Table) -> str | None:
+    """SELECT row_id of the rows that are deleted in `other` only."""
     theirs = [s for s in other.deletes if s not in one.deletes]
     if not theirs:
         return None
     ids = f"SELECT row_id FROM ({deleted_rows(theirs, root)}) WHERE row_id < {one.next_row}"
     if mine := [s for s in one.deletes if s not in other.deletes]:
         ids += f" EXCEPT ({deleted_rows(mine, root)})"
+    return ids
+
+
+def _removed(session: Session, root: Path, one: Table, other: Table) -> str | None:
+    """Those that are deleted in `other` only, out of the files that hold any of them."""
+    ids = _deleted(root, one, other)
+    if ids is None:
+        return None
     found = session.table(ids).column(0).to_numpy()
     firsts = np.array([s.first for s in one.segments], np.int64)
     hit = np.unique(np.searchsorted(firsts, found, side="right") - 1)

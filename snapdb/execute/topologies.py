@@ -138,7 +138,7 @@ def _patched(engine: Engine, session: Session, data: EdgeData, wanted: Artefact)
     root = read_rows(directory)
     former = None if base.base is None else read_patch(base.path, root)
     limits = (data.source.id_map.limit, data.destination.id_map.limit)
-    change = edge_change(session, before, data, None if former else root, base.facts["skipped"], limits)
+    change = edge_change(session, before, data, root, former, base.facts["skipped"], limits)
     last = (base.facts if base.base is None else read_manifest(directory)).get("last_time")
     patch = build_patch(root, former, change.removed, change.added, limits[1], limits[0], last_time=last)
     edges = base.facts["edges"] - change.removed.edge_id.size + change.added.edge_id.size

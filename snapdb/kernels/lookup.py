@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["ending_in", "find_edges", "look_up", "look_up_runs"]
+__all__ = ["ending_in", "find_edges", "find_ids", "look_up", "look_up_runs"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -146,3 +146,40 @@ def _find_edges(
                 high = middle
         if low < stop and edge_id[low] == ids[i]:
             out[i] = low
+
+
+def find_ids(edge_id: npt.NDArray[Any], wanted: Int64s) -> Int64s:
+    """The positions, ascending, of the edges that have one of the wanted ids: one pass over all of them.
+
+    >>> find_ids(np.array([4, 0, 9, 7]), np.array([9, 5, 0])).tolist()
+    [1, 2]
+    """
+    if not wanted.size:
+        return np.empty(0, np.int64)
+    first = int(wanted.min())
+    bits = np.zeros((int(wanted.max()) - first) // 64 + 1, np.uint64)
+    _mark(wanted, np.int64(first), bits)
+    out = np.empty(wanted.size, np.int64)
+    return out[: _find_ids(edge_id, np.int64(first), bits, out)]
+
+
+@kernel
+def _mark(wanted: Int64s, first: np.int64, bits: npt.NDArray[np.uint64]) -> None:
+    for i in range(wanted.size):
+        place = wanted[i] - first
+        bits[place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+
+
+@kernel
+def _find_ids(edge_id: npt.NDArray[Any], first: np.int64, bits: npt.NDArray[np.uint64], out: Int64s) -> int:
+    """Fills `out` as far as it goes: a damaged array may hold an id twice."""
+    count = 0
+    for p in range(edge_id.size):
+        place = np.int64(edge_id[p]) - first
+        if place < 0 or place >> 6 >= bits.size or not (bits[place >> 6] >> np.uint64(place & 63)) & np.uint64(1):
+            continue
+        if count == out.size:
+            break
+        out[count] = p
+        count += 1
+    return count
