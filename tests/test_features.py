@@ -19,10 +19,11 @@ from snapdb.kernels.overlay import Csr, empty_csr
 from snapdb.loading import Batch, BatchStream
 from snapdb.loading.rows import rows_of
 from snapdb.relational import ROW_ID, Relational, Session, quote
-from snapdb.storage.disk import Disk, publishing
+from snapdb.storage.disk import Disk, publishing, read_manifest
 from snapdb.storage.feature_patches import merge_features
 from snapdb.storage.feature_types import DTYPES, FeatureSource, Part
 from snapdb.storage.features import check_features, write_features, write_patch, write_target
+from snapdb.storage.growth import Growth, Step
 from snapdb.storage.histories import check_history, write_history
 from snapdb.types import EdgeType, Fanout, FeatureSpec, History
 from tests.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
@@ -54,16 +55,37 @@ def publish(directory: Path, write: Callable[[Path], dict[str, Any] | None]) -> 
     return facts
 
 
+def growth_of(session: Session, rows: str, specs: list[FeatureSpec], target: str | None = None) -> Growth:
+    """The classes and widths of some rows alone, all of one version."""
+    steps = {}
+    for spec in specs:
+        if spec.sparse and spec.width is None:
+            (greatest,) = session.rows(f"SELECT max(list_max({spec.columns[0]})) FROM ({rows})")[0]
+            steps[spec.name] = (Step(1, int(greatest) + 1),)
+    kinds = {column.name: column.type for column in session.describe(rows)}
+    if target is None or kinds[target] != "VARCHAR":
+        return Growth(steps=steps)
+    found = session.rows(f"SELECT DISTINCT {target} FROM ({rows}) WHERE {target} IS NOT NULL ORDER BY 1")
+    return Growth(tuple(value for (value,) in found), (1,) * len(found), steps)
+
+
 def written(
-    session: Session, rows: str, count: int, specs: list[FeatureSpec], directory: Path, target: str | None = None
+    session: Session,
+    rows: str,
+    count: int,
+    specs: list[FeatureSpec],
+    directory: Path,
+    target: str | None = None,
+    growth: Growth | None = None,
 ) -> dict[str, Any]:
-    """The facts of a published base."""
+    """The facts of a published base; without `growth` its classes and widths are those of these rows."""
     source = source_of(session, rows, count)
     check_features(session, source, specs)
 
     def write(staging: Path) -> dict[str, Any]:
-        facts = write_features(session, source, specs, staging)
-        return facts if target is None else facts | write_target(session, source, target, staging)
+        held = growth or growth_of(session, rows, specs, target)
+        facts = write_features(session, source, specs, staging, held)
+        return facts if target is None else facts | write_target(session, source, target, staging, held)
 
     return publish(directory, write)
 
@@ -243,7 +265,7 @@ def test_a_base_with_a_patch_reads_as_if_all_was_written_anew(
     facts = written(session, before, old, PATCHED, tmp_path / "base", target)
     patch = source_of(session, changed, count)
     check_features(session, patch, PATCHED)
-    publish(tmp_path / "patch", lambda d: write_patch(session, patch, PATCHED, target, facts, d))
+    publish(tmp_path / "patch", lambda d: write_patch(session, patch, PATCHED, target, facts, d, Growth.of(facts)))
     written(session, after, count, PATCHED, tmp_path / "anew", target)
     publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
 
@@ -267,7 +289,7 @@ def test_ids_that_neither_base_nor_patch_has_read_as_default_and_no_target(sessi
     rows = "SELECT 0 AS id, 1 AS a, [3] AS i, [1] AS v, 'red' AS y"
     facts = written(session, rows, 1, specs, tmp_path / "base", "y")
     late = source_of(session, "SELECT 4 AS id, 2 AS a, [0] AS i, [9] AS v, 'red' AS y", 5)
-    publish(tmp_path / "patch", lambda d: write_patch(session, late, specs, "y", facts, d))
+    publish(tmp_path / "patch", lambda d: write_patch(session, late, specs, "y", facts, d, Growth.of(facts)))
     found = open_features(tmp_path / "base", tmp_path / "patch", ["x", "z", "s"])
     ids = np.arange(5)
     assert found["x"].read(ids).ravel().tolist() == [1, 7, 7, 7, 2]
@@ -284,7 +306,7 @@ def test_a_patch_of_no_rows_changes_nothing(session: Session, tmp_path: Path) ->
     before, *_, old, _ = differing(0)
     facts = written(session, before, old, PATCHED, tmp_path / "base", "team")
     nothing = source_of(session, people([], 1), old + 1)
-    publish(tmp_path / "patch", lambda d: write_patch(session, nothing, PATCHED, "team", facts, d))
+    publish(tmp_path / "patch", lambda d: write_patch(session, nothing, PATCHED, "team", facts, d, Growth.of(facts)))
     names = [spec.name for spec in PATCHED]
     plain, patched = (open_features(tmp_path / "base", p, names) for p in (None, tmp_path / "patch"))
     for name in names:
@@ -296,7 +318,6 @@ def test_a_patch_of_no_rows_changes_nothing(session: Session, tmp_path: Path) ->
     [
         ("[1, 2, 3] AS a", FeatureSpec("x", ("a",))),
         ("[1] AS a", FeatureSpec("x", ("a",))),
-        ("[1, 6] AS idx, [1, 1] AS val", SPARSE),
     ],
 )
 def test_a_patch_that_does_not_fit_its_base_is_refused(
@@ -309,16 +330,52 @@ def test_a_patch_that_does_not_fit_its_base_is_refused(
     assert write_patch(session, late, [spec], None, facts, tmp_path / "patch") is None
 
 
-def test_a_new_class_is_refused_by_a_patch_and_known_ones_keep_their_codes(session: Session, tmp_path: Path) -> None:
-    base = "SELECT * FROM (VALUES (0, 'red'), (1, 'blue'), (2, 'green')) t(id, y)"
-    facts = written(session, base, 3, [], tmp_path / "base", "y")
+def test_a_patch_gives_new_classes_the_next_codes_and_may_have_wider_sparse_rows(
+    session: Session, tmp_path: Path
+) -> None:
+    base = "SELECT *, [2, 0] AS idx, [1, 1] AS val FROM (VALUES (0, 'red'), (1, 'blue'), (2, 'green')) t(id, y)"
+    facts = written(session, base, 3, [SPARSE], tmp_path / "base", "y")
     assert facts["target"]["classes"] == ["blue", "green", "red"]
-    (tmp_path / "refused").mkdir()
-    new = source_of(session, "SELECT 3 AS id, 'teal' AS y", 4)
-    assert write_patch(session, new, [], "y", facts, tmp_path / "refused") is None
-    late = source_of(session, "SELECT 1 AS id, 'red' AS y", 3)
-    publish(tmp_path / "patch", lambda d: write_patch(session, late, [], "y", facts, d))
-    assert open_target(tmp_path / "base", tmp_path / "patch").read(np.arange(3)).tolist() == [2, 2, 1]
+    late = source_of(
+        session, "SELECT * FROM (VALUES (1, 'red', [0], [7]), (3, 'azure', [8], [9])) t(id, y, idx, val)", 4
+    )
+    grown = Growth(("blue", "green", "red", "azure"), (1, 1, 1, 2), {SPARSE.name: (Step(1, 3), Step(2, 9))})
+    publish(tmp_path / "patch", lambda d: write_patch(session, late, [SPARSE], "y", facts, d, grown))
+    publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
+    for place in ((tmp_path / "base", tmp_path / "patch"), (tmp_path / "merged", None)):
+        assert open_target(*place).read(np.arange(4)).tolist() == [2, 2, 1, 3]
+        bag = open_features(*place, [SPARSE.name])[SPARSE.name].read(np.arange(4))
+        assert (bag.shape, bag[3].nonzero()[0].tolist()) == ((4, 9), [8])
+    assert Growth.of(read_manifest(tmp_path / "merged")) == grown
+
+
+@pytest.mark.parametrize(
+    "growth",
+    [Growth(("blue", "green"), (1, 1), {"s": (Step(1, 3),)}), Growth(("blue", "green", "red"), (1, 1, 1), {"s": ()})],
+    ids=["classes", "widths"],
+)
+def test_a_base_of_a_later_version_is_no_base_of_an_earlier_one(
+    session: Session, tmp_path: Path, growth: Growth
+) -> None:
+    base = "SELECT *, [2, 0] AS idx, [1, 1] AS val FROM (VALUES (0, 'red'), (1, 'blue'), (2, 'green')) t(id, y)"
+    spec = FeatureSpec("s", ("idx", "val"), sparse=True)
+    facts = written(session, base, 3, [spec], tmp_path / "base", "y")
+    (tmp_path / "patch").mkdir()
+    early = source_of(session, "SELECT 1 AS id, 'blue' AS y, []::INTEGER[] AS idx, []::INTEGER[] AS val", 3)
+    assert write_patch(session, early, [spec], "y", facts, tmp_path / "patch", growth) is None
+
+
+def test_growth_at_an_earlier_version_is_what_it_was_then() -> None:
+    growth = Growth(("b", "c", "a"), (2, 2, 5), {"s": (Step(2, 4), Step(7, 9))})
+    assert [growth.until(version).classes for version in (1, 2, 4, 5, 9)] == [
+        (),
+        ("b", "c"),
+        ("b", "c"),
+        *2 * [("b", "c", "a")],
+    ]
+    assert [growth.until(version).widths["s"] for version in (1, 2, 6, 7)] == [0, 4, 4, 9]
+    assert [growth.continues(growth.until(version)) for version in (1, 5)] == [True, True]
+    assert not growth.until(2).continues(growth)
 
 
 def rewrite(path: Path, change: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]) -> None:
@@ -347,7 +404,7 @@ def test_damaged_files_are_told_and_never_followed(session: Session, tmp_path: P
     before, _, changed, old, count = differing(1)
     facts = written(session, before, old, PATCHED, tmp_path / "base")
     patch = source_of(session, changed, count)
-    publish(tmp_path / "patch", lambda d: write_patch(session, patch, PATCHED, None, facts, d))
+    publish(tmp_path / "patch", lambda d: write_patch(session, patch, PATCHED, None, facts, d, Growth.of(facts)))
     path, change = DAMAGE[case]
     rewrite(tmp_path / path, change)
 

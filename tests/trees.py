@@ -257,18 +257,26 @@ label = st.one_of(
     _tree(ast.LabelClause, name=st.none(), properties=properties),
 )
 labels = st.lists(label, max_size=2, unique_by=lambda label: label.name and label.name.text.lower()).map(tuple)
-vertex = _tree(
-    ast.VertexClause,
-    table=names,
-    alias=_maybe(names),
-    key=any_columns,
-    features=features,
-    event_time=event_times[1],
-    target=_maybe(names),
-    on_duplicate=st.sampled_from(["ERROR", "FIRST", "LAST"]),
-    labels=labels,
-    properties=properties,
-)
+classes = _tree(ast.ClassesClause, values=st.lists(texts, min_size=1, max_size=3).map(tuple))
+
+
+def _vertex(target: Any, classes: Any) -> st.SearchStrategy[ast.VertexClause]:
+    return _tree(
+        ast.VertexClause,
+        table=names,
+        alias=_maybe(names),
+        key=any_columns,
+        features=features,
+        event_time=event_times[1],
+        target=target,
+        on_duplicate=st.sampled_from(["ERROR", "FIRST", "LAST"]),
+        labels=labels,
+        properties=properties,
+        classes=classes,
+    )
+
+
+vertex = _vertex(st.none(), st.none()) | _vertex(names, _maybe(classes))
 
 
 def _edge(source_key: Any, source_columns: Any, to_key: Any, to_columns: Any) -> st.SearchStrategy[ast.EdgeClause]:

@@ -17,7 +17,7 @@ _TEXT, _TEXTS, _COUNT = pa.string(), pa.list_(pa.string()), pa.int64()
 GRAPHS = (("name", _TEXT), ("vertex_types", _TEXTS), ("edge_types", _TEXTS), ("retention", _TEXT))
 ELEMENTS = (("graph", _TEXT), ("element", _TEXT), ("kind", _TEXT), ("table", _TEXT), ("key", _TEXTS),
             ("source", _TEXT), ("source_key", _TEXTS), ("destination", _TEXT), ("destination_key", _TEXTS),
-            ("event_time", _TEXT), ("event_end", _TEXT), ("weight", _TEXT), ("target", _TEXT),
+            ("event_time", _TEXT), ("event_end", _TEXT), ("weight", _TEXT), ("target", _TEXT), ("classes", _TEXTS),
             ("features", _TEXTS), ("labels", _TEXTS), ("properties", _TEXT))  # fmt: skip
 FEATURES = (("graph", _TEXT), ("element", _TEXT), ("kind", _TEXT), ("feature", _TEXT), ("columns", _TEXTS),
             ("type", _TEXT), ("sparse", pa.bool_()), ("width", _COUNT), ("default_value", pa.float64()),
@@ -47,10 +47,20 @@ def _element(element: VertexElement | EdgeElement) -> Sequence[Any]:
     match element:
         case VertexElement():
             ends = (None, None, None, None)
-            return ("vertex", element.table, element.key, *ends, element.event_time, None, None, element.target)
+            return (
+                "vertex",
+                element.table,
+                element.key,
+                *ends,
+                element.event_time,
+                None,
+                None,
+                element.target,
+                element.classes,
+            )
         case EdgeElement() as e:
             ends_ = (e.source, e.source_key, e.destination, e.destination_key)
-            return ("edge", e.table, None, *ends_, e.event_time, e.event_end, e.weight, None)
+            return ("edge", e.table, None, *ends_, e.event_time, e.event_end, e.weight, None, None)
 
 
 def feature_rows(catalog: Catalog) -> Rows:

@@ -42,6 +42,13 @@ ROWS = (
         _vertices("SELECT 1 AS id FROM range(2)"),
     ),
     Code(
+        "undeclared-class",
+        _KIND,
+        "Rows have a target that is none of the CLASSES of the graph.",
+        "Change the rows, or replace the graph by one that names these classes too.",
+        _vertices("SELECT 1 AS id, 'c' AS label", " TARGET (label CLASSES ('a', 'b') AS y)"),
+    ),
+    Code(
         "dangling-edges",
         _KIND,
         "Edges lead to vertices that are not there.",
@@ -154,6 +161,13 @@ ROWS = (
         "A batch is replayed, and its seeds are others than then.",
         "Give the same ids again; let SEEDS read tables, which keep their versions.",
         unshown="It is about a call from Python.",
+    ),
+    Code(
+        "other-codes",
+        _KIND,
+        "A batch is replayed, and its classes have other codes than then, or its sparse features another width.",
+        "Replay it with the snapdb that its lineage names.",
+        unshown="It needs a database of an older snapdb.",
     ),
     Code(
         "seed-null",

@@ -16,6 +16,7 @@ from snapdb.execute.describe_task import describe_task
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.graph.open import unless_moved
 from snapdb.plan.logical import DescribePlan
+from snapdb.relational import text_literal
 from snapdb.storage.disk import read_manifest
 from snapdb.types import (
     Cache,
@@ -72,7 +73,7 @@ def _graph(graph: PropertyGraph) -> pa.RecordBatch:
     names = ("element", "kind", "table", "key", "connects", "event_time", "weight", "features", "target",
              "labels", "properties")  # fmt: skip
     vertices = [
-        (v.name, "vertex", v.table, ", ".join(v.key), None, _event_time(v), None, _features(v.features), v.target,
+        (v.name, "vertex", v.table, ", ".join(v.key), None, _event_time(v), None, _features(v.features), _target(v),
          *_labels(v))
         for v in graph.vertices
     ]  # fmt: skip
@@ -88,6 +89,13 @@ def _labels(element: VertexElement | EdgeElement) -> tuple[str, str]:
     """What an element is called, and what a snapshot shows of it beside its keys and times."""
     labels = ", ".join(element.labels or (element.name,))
     return labels, str(element.properties or Properties(excepted=()))
+
+
+def _target(vertex: VertexElement) -> str | None:
+    """The target as its graph says it, with the classes that are declared."""
+    if vertex.target is None or vertex.classes is None:
+        return vertex.target
+    return f"{vertex.target} CLASSES ({', '.join(map(text_literal, vertex.classes))})"
 
 
 def _event_time(element: VertexElement | EdgeElement) -> str | None:

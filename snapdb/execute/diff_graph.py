@@ -23,7 +23,8 @@ from snapdb.graph.open_features import open_features
 from snapdb.plan.logical import DiffGraphPlan
 from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
 from snapdb.storage.disk import Disk, publishing
-from snapdb.storage.features import FeatureSource, check_features, write_features
+from snapdb.storage.features import FeatureSource, check_features, growing_of, write_features
+from snapdb.storage.growth import added_rows, grown
 from snapdb.storage.segments import check_table
 from snapdb.types import Column, FeatureSpec, PropertyGraph, Table
 
@@ -113,10 +114,12 @@ class _GraphAt:
             return {}
         specs, source = self._source(rows, count)
         check_features(self.session, source, specs)
+        added = added_rows(self.engine.ledger, rows.table, rows.root)
+        growth = grown(self.session, added, growing_of(source, specs, None, None))
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="snapdb-diff-")))
         facts: dict[str, object] = {"kind": "features"}
         with publishing(Disk(), folder / "features", facts) as staging:
-            facts |= write_features(self.session, source, specs, staging)
+            facts |= write_features(self.session, source, specs, staging, growth)
         features = open_features(folder / "features", None, [spec.name for spec in specs])
         return {name: values_of(feature, np.arange(count)) for name, feature in features.items()}
 

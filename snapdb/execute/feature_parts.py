@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from snapdb.catalog.differences import rows_beyond
 from snapdb.catalog.elements import time_expression
@@ -18,10 +18,13 @@ from snapdb.storage.feature_patches import merge_features
 from snapdb.storage.features import (
     FeatureSource,
     check_features,
+    growing_of,
+    has_lists,
     write_features,
     write_patch,
     write_target,
 )
+from snapdb.storage.growth import NO_GROWTH, Growing, Growth, added_rows, grown
 from snapdb.storage.histories import write_history
 from snapdb.types import FeatureSpec, Table
 
@@ -34,7 +37,18 @@ _REBUILD_SHARE = 0.5
 
 
 class _UnfitError(Exception):
-    """Changed rows do not fit into arrays as they are: they are wider, or have classes of their own."""
+    """Changed rows do not fit into arrays as they are: their lists have another length, or the arrays are newer."""
+
+
+class _Changed(NamedTuple):
+    """What is other than in arrays that are there."""
+
+    source: FeatureSource
+    """The rows that changed or came."""
+    growth: Growth
+    """The classes and widths by now."""
+    left: str | None
+    """All rows by now, where some of before are gone; None: none is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +65,48 @@ def vertex_features(engine: Engine, session: Session, data: VertexData, *, full:
     """The features and target of one vertex type, after its rows were checked; empty when it has neither.
 
     Raises:
-        DataError: a key is NULL or there twice, a time or a value is missing; it counts them and shows three.
+        DataError: a key is NULL or there twice, a time or a value is missing, or a target's class is not declared; it
+            counts them and shows three.
     """
-    element = data.rows.element
-    specs = _own(element.features)
-    names = [name for spec in specs for name in spec.columns]
-    kept = [_plain(specs), fields(data.rows.table, [*names, element.target, element.event_time]), element.nulls_static]
-    wanted = Artefact(
-        "features",
-        digest_of("vertex features", 2, vertex_facts(data, state=True), kept),
-        f"features/{data.rows.table.id}",
-        digest_of("vertex features", 2, vertex_facts(data, state=False), kept),
-        newest(data),
-    )
+    element, table = data.rows.element, data.rows.table
+    specs, added = _own(element.features), added_rows(engine.ledger, table, data.rows.root)
+    growing = growing_of(data.features, specs, element.target, element.classes)
+    wanted = _wanted_vertices(data, specs, growing)
 
     def build(directory: Path) -> dict[str, Any]:
         engine.report(f"building the features of {element.name}", None)
         check_vertices(session, data)
-        return _written(session, data.features, specs, element.target, directory)
+        return _written(session, data.features, specs, element.target, directory, grown(session, added, growing))
 
-    def changed(version: int) -> FeatureSource | None:
-        before = vertices_at(engine, data, version)
+    def changed(base: Found) -> _Changed | None:
+        before = vertices_at(engine, data, base.version)
         if before is None or element.on_duplicate != "ERROR":
             return None
-        rows = rows_beyond(session, data.rows.root, data.rows.table, before.rows.table)
+        rows = rows_beyond(session, data.rows.root, table, before.rows.table)
         nothing = f"SELECT * FROM ({data.rows.sql}) WHERE false"
         new = nothing if rows is None else f"SELECT * EXCLUDE ({quote(ROW_ID)}) FROM ({rows})"
         check_vertices(session, data, new)
-        return data.features_of(data.numbered(new))
+        growth = grown(session, added, growing, Growth.of(base.facts), before.rows.table.next_row)
+        left = data.rows.sql if _lost(table, before.rows.table) else None
+        return _Changed(data.features_of(data.numbered(new)), growth, left)
 
     return _features(engine, session, wanted, specs, element.target, build, changed, full)
+
+
+def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: Growing) -> Artefact:
+    """What the arrays of a vertex type follow from; declared classes and what grows decide how values are kept."""
+    element, table = data.rows.element, data.rows.table
+    names = [name for spec in specs for name in spec.columns]
+    kept = [_plain(specs), fields(table, [*names, element.target, element.event_time]), element.nulls_static]
+    kept += [] if element.classes is None else [list(element.classes)]
+    scheme = 3 if growing else 2
+    return Artefact(
+        "features",
+        digest_of("vertex features", scheme, vertex_facts(data, state=True), kept),
+        f"features/{table.id}",
+        digest_of("vertex features", scheme, vertex_facts(data, state=False), kept),
+        newest(data),
+    )
 
 
 def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: bool = False) -> Features | None:
@@ -96,23 +122,28 @@ def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: boo
         digest_of("edge features", 2, table.id, kept),
         newest(data),
     )
+    everything = table_rows(table, data.rows.root, row_ids=True)
 
     def build(directory: Path) -> dict[str, Any]:
         engine.report(f"building the features of {element.name}", None)
         check_features(session, data.features, element.features)
-        return _written(session, data.features, element.features, None, directory)
+        return _written(session, data.features, element.features, None, directory, NO_GROWTH)
 
-    def changed(version: int) -> FeatureSource | None:
-        before = edges_at(engine, data, version)
+    def changed(base: Found) -> _Changed | None:
+        before = edges_at(engine, data, base.version)
         if before is None:
             return None
         rows = rows_beyond(session, data.rows.root, table, before.rows.table)
-        nothing = f"SELECT * FROM ({table_rows(table, data.rows.root, row_ids=True)}) WHERE false"
-        source = data.features_of(rows or nothing)
+        source = data.features_of(rows or f"SELECT * FROM ({everything}) WHERE false")
         check_features(session, source, element.features)
-        return source
+        return _Changed(source, NO_GROWTH, everything if _lost(table, before.rows.table) else None)
 
     return _features(engine, session, wanted, element.features, None, build, changed, full)
+
+
+def _lost(table: Table, before: Table) -> bool:
+    """Whether a table may lack rows that it had before."""
+    return table.deletes != before.deletes or table.next_row < before.next_row
 
 
 def histories(engine: Engine, session: Session, data: VertexData, tables: Mapping[str, Table]) -> dict[str, Path]:
@@ -158,7 +189,7 @@ def _features(
     specs: tuple[FeatureSpec, ...],
     target: str | None,
     build: Callable[[Path], dict[str, Any]],
-    changed: Callable[[int], FeatureSource | None],
+    changed: Callable[[Found], _Changed | None],
     full: bool,
 ) -> Features:
     """Those of the digest; else the nearest ones with the rows that changed since; else what `build` builds."""
@@ -166,8 +197,8 @@ def _features(
     if found := find(home, ledger, wanted.digest):
         if not full:
             return _told(found, "found")
-    elif not full and (base := nearest(home, ledger, wanted)) and (source := changed(base.version)):
-        made = _patched(engine, session, wanted, specs, target, source, base)
+    elif not full and (base := nearest(home, ledger, wanted)) and (change := changed(base)):
+        made = _patched(engine, session, wanted, specs, target, change, base)
         if made is not None:
             return made
     if full:
@@ -181,18 +212,20 @@ def _patched(
     wanted: Artefact,
     specs: tuple[FeatureSpec, ...],
     target: str | None,
-    source: FeatureSource,
+    change: _Changed,
     base: Found,
 ) -> Features | None:
-    """The base with the rows of `source` in the place of its own; None when they do not fit into it."""
-    home, ledger = engine.home, engine.ledger
+    """The base with the rows that changed in the place of its own; None when they do not fit into it."""
+    home, ledger, source = engine.home, engine.ledger, change.source
     (rows,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
     held = max(int(base.facts.get("rows", 0)), 1)
     if rows > _REBUILD_SHARE * held:
         return None
+    if change.left is not None and not has_lists(session, source, specs, change.left):
+        return None  # the base's length of lists is that of rows which are gone
 
     def patch(directory: Path) -> dict[str, Any]:
-        facts = write_patch(session, source, specs, target, base.facts, directory)
+        facts = write_patch(session, source, specs, target, base.facts, directory, change.growth)
         if facts is None:
             raise _UnfitError
         return facts
@@ -209,10 +242,15 @@ def _patched(
 
 
 def _written(
-    session: Session, source: FeatureSource, specs: tuple[FeatureSpec, ...], target: str | None, directory: Path
+    session: Session,
+    source: FeatureSource,
+    specs: tuple[FeatureSpec, ...],
+    target: str | None,
+    directory: Path,
+    growth: Growth,
 ) -> dict[str, Any]:
-    facts = write_features(session, source, specs, directory) | {"rows": source.count}
-    return facts if target is None else facts | write_target(session, source, target, directory)
+    facts = write_features(session, source, specs, directory, growth) | {"rows": source.count}
+    return facts if target is None else facts | write_target(session, source, target, directory, growth)
 
 
 def _told(found: Found, work: str) -> Features:

@@ -12,7 +12,7 @@ from snapdb.catalog import EdgeRows, VertexRows
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CommitConflict, DataError
 from snapdb.execute.operator import Engine
-from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
+from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows, text_literal
 from snapdb.storage.arrays import STATIC
 from snapdb.storage.features import FeatureSource, check_features
 from snapdb.storage.histories import FOREVER
@@ -150,12 +150,29 @@ def check_vertices(session: Session, data: VertexData, new: str | None = None) -
         _check_unique(session, data, new)
     if data.rows.time is not None:
         _check_times(session, data.rows, rows)
+    if element.classes is not None and element.target is not None:
+        _check_classes(session, element, element.target, element.classes, rows)
     check_features(session, data.features if new is None else data.features_of(data.numbered(new)), _own(element))
 
 
 def _own(element: VertexElement) -> tuple[FeatureSpec, ...]:
     """The features that come from the element's own table."""
     return tuple(spec for spec in element.features if spec.history is None)
+
+
+def _check_classes(session: Session, element: VertexElement, target: str, classes: Sequence[str], rows: str) -> None:
+    """Nothing when every row's target is one of the classes that the graph declares, or NULL."""
+    text, known = f"CAST({quote(target)} AS VARCHAR)", ", ".join(map(text_literal, classes))
+    others = f"SELECT {text} AS c, count(*) AS n FROM ({rows}) WHERE {text} NOT IN ({known}) GROUP BY c"
+    count, found = session.rows(f"SELECT coalesce(sum(n), 0)::BIGINT, count(*) FROM ({others})")[0]
+    if count:
+        shown = session.rows(f"SELECT c FROM ({others}) ORDER BY c LIMIT 3")
+        named = ", ".join(text_literal(value) for (value,) in shown) + (", …" if found > 3 else "")
+        raise DataError(
+            f"{_having(count, 'row', element)} {counted(found, 'class', 'classes')} in {target} that the graph does "
+            f"not declare ({named}); change them, or name them in CLASSES",
+            code="undeclared-class",
+        )
 
 
 def _check_unique(session: Session, data: VertexData, new: str | None) -> None:

@@ -39,8 +39,10 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "generation": (int,),
 }
 """What every lineage of a batch says, and as what."""
-_MORE: dict[str, tuple[type, ...]] = {"epoch": (int,), "seed_query": (str,), "parameters": (Mapping, list)}
+_MORE: dict[str, tuple[type, ...]] = {"epoch": (int,), "seed_query": (str,), "parameters": (Mapping, list),
+                                     "classes": (Mapping,), "widths": (Mapping,)}  # fmt: skip
 """What some say too."""
+_CODINGS = ("classes", "widths")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,8 @@ class Past:
     """Of the rows that serve several batches."""
     epoch: int | None
     """None: of every epoch."""
+    codings: Mapping[str, Any] | None
+    """The classes behind codes, and the widths of sparse features; None: it is of a snapdb that kept neither."""
 
     def fits(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot, whatever its name, holds what this one held."""
@@ -103,6 +107,7 @@ def read_lineage(lineage: Any) -> Past:
         parameters=_parameters(lineage.get("parameters")),
         generation=lineage["generation"],
         epoch=lineage.get("epoch"),
+        codings={name: lineage[name] for name in _CODINGS} if all(name in lineage for name in _CODINGS) else None,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from snapdb import loading
-from snapdb.errors import DatabaseError, DataError, InputError
+from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.create_snapshot import filed
 from snapdb.execute.create_text import create_text
 from snapdb.execute.lineage import named_parameters, tables_digest
@@ -21,6 +21,8 @@ from snapdb.execute.past import Past
 from snapdb.execute.sample import epoch_tasks
 from snapdb.execute.sample_rows import RowMaker
 from snapdb.execute.snapshot_files import make_files
+from snapdb.graph.codings import codings
+from snapdb.graph.open import read_layout
 from snapdb.loading.lineage import seeds_digest
 from snapdb.plan import Context, optimize
 from snapdb.plan.asked import Parameters
@@ -28,7 +30,7 @@ from snapdb.plan.fits import misfits
 from snapdb.plan.logical import CreateSnapshotPlan, SamplePlan
 from snapdb.plan.rules import Rule
 from snapdb.sampling import batches_in
-from snapdb.types import Snapshot
+from snapdb.types import Snapshot, VertexElement
 
 if TYPE_CHECKING:
     from snapdb.loading import Batch
@@ -115,6 +117,8 @@ class Replay:
             plan, opened = open_asked(then, statement, self.seeds, rules, delivers, past.generation)
             try:
                 self._check(plan, opened)
+                if delivers == "batches":
+                    _check_codings(past, opened, stands=snapshot.id > 0)
                 yield plan, opened
             finally:
                 opened.lease.release()
@@ -151,7 +155,7 @@ def _check_database(engine: Engine, past: Past) -> None:
 def _standing(engine: Engine, rules: Sequence[Rule], past: Past) -> Iterator[Snapshot]:
     """A snapshot that holds what the lineage's held: one that is there, or one for the time of the block."""
     known = engine.context.catalog.snapshots
-    if found := next((one for one in known.values() if past.fits(one)), None):
+    if found := next((one for one in known.values() if past.fits(one) and _codes_as_then(engine, past, one)), None):
         yield found
         return
     plan = _pinning(engine.context, past)
@@ -164,6 +168,60 @@ def _standing(engine: Engine, rules: Sequence[Rule], past: Past) -> Iterator[Sna
         yield filed(engine, changed, made)
     finally:
         engine.home.disk.remove(made.path)
+
+
+def _codes_as_then(engine: Engine, past: Past, snapshot: Snapshot) -> bool:
+    """Whether a snapshot keeps classes and widths as the lineage says; one of an older snapdb may not."""
+    if past.codings is None:
+        return True
+    try:
+        layout = read_layout(engine.home, snapshot)
+        return codings(engine.home, snapshot.graph, layout) == past.codings
+    except CorruptError:  # dropped at this moment, or damaged: it is pinned again
+        return False
+
+
+def _check_codings(past: Past, opened: Opened, *, stands: bool) -> None:
+    """Nothing when the classes behind codes, and the widths of sparse features, are those of then.
+
+    Args:
+        stands: The snapshot is there, rather than pinned again from tables.
+    """
+    lineage = opened.view.lineage
+    if past.codings is None:
+        growing = [v.name for v in past.pinned.graph.vertices if _grows(v, lineage)]
+        if growing and not stands:
+            raise DataError(
+                f"this lineage is of a snapdb that did not keep the codes of classes and the widths of sparse features "
+                f"({', '.join(growing)}), and the snapshot that had them is gone: they may have been others. Replay it "
+                "with the snapdb that it names, or ask for its rows: snapdb replay",
+                code="other-codes",
+            )
+        return
+    for name, then in past.codings.items():
+        for element in {**then, **lineage[name]}:
+            if then.get(element) != lineage[name].get(element):
+                raise DataError(
+                    f"the {name} of {element} are others now than in this lineage ({_told(then.get(element))} then, "
+                    f"{_told(lineage[name].get(element))} now): the snapshot was made by an older snapdb, which "
+                    "gave other codes; replay it with that one, or sample anew",
+                    code="other-codes",
+                )
+
+
+def _grows(vertex: VertexElement, lineage: Mapping[str, Any]) -> bool:
+    """Whether codes or widths of a vertex type follow from its rows."""
+    text = vertex.name in lineage["classes"] and vertex.classes is None
+    return text or any(spec.sparse and spec.width is None for spec in vertex.features)
+
+
+def _told(coding: Any) -> str:
+    """Classes or widths as they are shown in a message."""
+    if not isinstance(coding, Mapping):
+        return "none"
+    names = coding.get("names")
+    known = f": {', '.join(map(str, names[:3]))}{', …' if len(names) > 3 else ''}" if isinstance(names, list) else ""
+    return f"{coding['count']}{known}" if "count" in coding else str(dict(coding))
 
 
 def _unwritable(context: Context, past: Past, plan: CreateSnapshotPlan) -> DatabaseError:

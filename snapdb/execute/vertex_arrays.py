@@ -16,11 +16,11 @@ from snapdb.catalog import VertexRows
 from snapdb.errors import DataError
 from snapdb.execute.element_columns import Reading, births, by_dense_id
 from snapdb.execute.snapshot_arrays import Array, Numbering, per_vertex
+from snapdb.graph.codings import classes_of
 from snapdb.graph.features import SparseReader
 from snapdb.graph.open import read_layout
 from snapdb.graph.view import KeyReader
 from snapdb.relational import quote, text_literal
-from snapdb.storage.disk import read_manifest
 from snapdb.types import VertexElement
 
 __all__ = ["masks", "vertex_arrays"]
@@ -138,11 +138,7 @@ def _sparse(name: str, feature: SparseReader, numbering: Numbering) -> Iterator[
 def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
     """The text behind each code of a target that is text; none for one that is a number."""
     layout = read_layout(reading.engine.home, reading.snapshot)
-    features = next(v.features for v in layout.vertices if v.name == vertex.name)
-    if features is None:
-        return []
-    told = read_manifest(reading.engine.home.inside(features)).get("target") or {}
-    return list(told.get("classes") or ())
+    return list(classes_of(reading.engine.home, next(v for v in layout.vertices if v.name == vertex.name)) or ())
 
 
 def _listed(name: str, values: npt.NDArray[Any]) -> Array:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from snapdb.errors import CommitConflict, CorruptError
 from snapdb.graph.adjacency import AdjacencyShelf
+from snapdb.graph.codings import codings
 from snapdb.graph.incoming import open_incoming
 from snapdb.graph.layout import SnapshotLayout, VertexLayout
 from snapdb.graph.lineage import snapshot_lineage
@@ -170,7 +171,7 @@ def _view(
             if v.target and v.features and opens(v.name)
         },
         keys=keys,
-        lineage=snapshot_lineage(snapshot, home),
+        lineage=snapshot_lineage(snapshot, home) | codings(home, snapshot.graph, layout),
     )
 
 

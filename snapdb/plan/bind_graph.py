@@ -8,11 +8,11 @@ from snapdb.errors import BindError
 from snapdb.plan.bind_features import bind_features
 from snapdb.plan.bind_keys import bind_end, check_ends, key_column, vertex_key
 from snapdb.plan.bind_labels import bind_labels, bind_properties, check_shown
-from snapdb.plan.fits import graph_times, is_target, is_weight, time_unit
+from snapdb.plan.fits import graph_times, is_target, is_text, is_weight, time_unit
 from snapdb.plan.logical import CreateGraphPlan, NothingPlan, Plan
 from snapdb.plan.names import check_new, find_column, find_event_time, find_table
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import CreateGraph, EdgeClause, EventTime, Name, VertexClause
+from snapdb.sql.ast import ClassesClause, CreateGraph, EdgeClause, EventTime, Name, VertexClause
 from snapdb.types import EdgeElement, PropertyGraph, Table, VertexElement
 
 __all__ = ["bind_create_graph"]
@@ -50,6 +50,7 @@ def _vertex(context: Context, clause: VertexClause, key_names: Sequence[Name]) -
         nulls_static=clause.event_time is not None and clause.event_time.nulls_static,
         labels=bind_labels(clause),
         properties=bind_properties(table, clause),
+        classes=_classes(table, target, clause.classes),
     )
     check_shown(element, table, clause)
     return element
@@ -96,6 +97,19 @@ def _target(table: Table, name: Name | None) -> str | None:
         raise BindError(f'column "{column.name}" of type {column.type} cannot be TARGET, which is a number or a string',
                         span=name.span, code="column-type")  # fmt: skip
     return column.name
+
+
+def _classes(table: Table, target: str | None, clause: ClassesClause | None) -> tuple[str, ...] | None:
+    """The classes that are declared of a target that is text, each once."""
+    if clause is None or target is None:
+        return None
+    column = table.column(target)
+    if column is not None and not is_text(column.type):
+        raise BindError(f'CLASSES declares the codes of a text, and column "{column.name}" is {column.type}: a number '
+                        "is its own code; leave CLASSES out", span=clause.span, code="column-type")  # fmt: skip
+    if twice := next((value for i, value in enumerate(clause.values) if value in clause.values[:i]), None):
+        raise BindError(f"CLASSES names {twice!r} twice; keep one", span=clause.span, code="duplicate-name")
+    return clause.values
 
 
 def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ __all__ = [
     "is_key",
     "is_seed_value",
     "is_target",
+    "is_text",
     "is_values",
     "is_weight",
     "key_family",
@@ -98,6 +99,11 @@ def is_target(type_: str) -> bool:
     return is_weight(type_) or key_family(type_) in ("VARCHAR", "BOOLEAN")
 
 
+def is_text(type_: str) -> bool:
+    """Strings, whose classes a target keeps as codes."""
+    return key_family(type_) == "VARCHAR"
+
+
 def graph_times(
     graph: PropertyGraph, tables: Mapping[str, Table], *, elements: bool = True, histories: bool = True
 ) -> list[tuple[str, str, TimeUnit]]:
@@ -145,7 +151,8 @@ def _wrong_types(
     roles = [role for spec in element.features if spec.history is None for role in _feature_roles(spec)]
     if isinstance(element, VertexElement):
         roles += [(name, "a key", is_key) for name in element.key]
-        roles += [(element.target, "a target", is_target)] if element.target else []
+        fits = is_target if element.classes is None else is_text
+        roles += [(element.target, "a target", fits)] if element.target else []
         times = [element.event_time]
     else:
         if table.column("e_id") is not None:

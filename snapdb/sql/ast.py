@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from snapdb.sql.ast_copy import CopyOption, CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.ast_graphs import (
+    ClassesClause,
     CreateGraph,
     EdgeClause,
     EventTime,
@@ -95,6 +96,7 @@ __all__ = [
     "Begin",
     "CacheRoom",
     "CheckDatabase",
+    "ClassesClause",
     "Clauses",
     "ColumnList",
     "Commit",

@@ -9,6 +9,7 @@ from snapdb.errors import Span
 from snapdb.sql.ast_parts import ColumnList, Name, Statement
 
 __all__ = [
+    "ClassesClause",
     "CreateGraph",
     "EdgeClause",
     "EventTime",
@@ -93,6 +94,15 @@ class LabelClause:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassesClause:
+    """CLASSES ('text', …) of a target."""
+
+    values: tuple[str, ...]
+    """The code of each is its place."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class VertexClause:
     """table [AS alias] [KEY (…)] [EVENT TIME (…)] [FEATURES (…)] [TARGET (…)] [ON DUPLICATE KEY …] [LABEL …] …"""
 
@@ -108,6 +118,8 @@ class VertexClause:
     labels: tuple[LabelClause, ...]
     properties: PropertiesClause | None
     """Those said before the first label."""
+    classes: ClassesClause | None
+    """Of TARGET."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from snapdb.errors import ParseError
 from snapdb.sql.ast import (
+    ClassesClause,
     ColumnList,
     CreateGraph,
     EdgeClause,
@@ -17,7 +18,21 @@ from snapdb.sql.ast import (
     Statement,
     VertexClause,
 )
-from snapdb.sql.build import Place, Tree, columns, first_tree, has, integer, leaves, name, number, once, span_of, trees
+from snapdb.sql.build import (
+    Place,
+    Tree,
+    columns,
+    first_tree,
+    has,
+    integer,
+    leaves,
+    name,
+    number,
+    once,
+    span_of,
+    string,
+    trees,
+)
 from snapdb.sql.build_labels import build_labels
 from snapdb.sql.build_retention import build_retention
 
@@ -54,6 +69,7 @@ def _vertex(tree: Tree) -> VertexClause:
         features=_features(clauses.get("features")),
         event_time=_event_time(clauses.get("event_time"), 1, "a vertex is born once"),
         target=_target(clauses.get("target")),
+        classes=_classes(clauses.get("target")),
         on_duplicate="ERROR" if duplicate is None else policies[leaves(duplicate)[0].type],
         labels=labels.labels,
         properties=labels.properties,
@@ -136,6 +152,12 @@ def _target(tree: Tree | None) -> Name | None:
             f"a target is delivered as y, not as {alias.text}; write AS y", span=alias.span, code="target-name"
         )
     return name(leaves(tree)[0])
+
+
+def _classes(tree: Tree | None) -> ClassesClause | None:
+    """The classes that TARGET declares."""
+    clause = None if tree is None else first_tree(tree, "classes")
+    return None if clause is None else ClassesClause(tuple(map(string, leaves(clause))), span_of(clause))
 
 
 def _features(tree: Tree | None) -> tuple[FeatureClause, ...]:

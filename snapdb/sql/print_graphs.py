@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapdb.sql.ast import (
+    ClassesClause,
     ColumnList,
     CreateGraph,
     EdgeClause,
@@ -15,7 +16,7 @@ from snapdb.sql.ast import (
     PropertiesClause,
     VertexClause,
 )
-from snapdb.sql.print_parts import WIDTH, clauses, creation, listed, name, named, number, statement
+from snapdb.sql.print_parts import WIDTH, clauses, creation, listed, name, named, number, statement, string
 
 __all__ = ["print_create_graph"]
 
@@ -42,10 +43,14 @@ def _vertex(vertex: VertexClause) -> str:
         bool(vertex.key) and f"KEY {listed(vertex.key)}",
         _event_time(vertex.event_time),
         _features(vertex.features),
-        vertex.target and f"TARGET ({name(vertex.target)} AS y)",
+        vertex.target and f"TARGET ({clauses(name(vertex.target), _classes(vertex.classes), 'AS y')})",
         vertex.on_duplicate != "ERROR" and f"ON DUPLICATE KEY {vertex.on_duplicate}",
         *_told(vertex.properties, vertex.labels),
     )
+
+
+def _classes(classes: ClassesClause | None) -> str | None:
+    return None if classes is None else f"CLASSES ({', '.join(map(string, classes.values))})"
 
 
 def _edge(edge: EdgeClause) -> str:

@@ -24,7 +24,8 @@ def encode(value: Any, without: Collection[str] = ()) -> str:
     """
 
     def kept(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        return {name: item for name, item in items if name not in without}
+        unset = {name for name, item in items if name in _LATER and item is None}
+        return {name: item for name, item in items if name not in without and name not in unset}
 
     return json.dumps(dataclasses.asdict(value, dict_factory=kept))
 
@@ -60,6 +61,10 @@ def is_sound(kind: Any, value: Any) -> bool:
         return all(is_sound(hint, getattr(value, name)) for name, hint in _hints(typing.cast(Any, type(value))).items())
     return not isinstance(value, int) or abs(value) < _GREATEST
 
+
+_LATER = frozenset({"classes"})
+"""Fields that came after databases and lineages were written without them: written only where they have a value, so
+that a definition which does not use them keeps its text and the digests of it."""
 
 _GREATEST = 1 << 57
 """Microseconds of more than four thousand years."""

@@ -13,11 +13,22 @@ import pyarrow.compute as pc
 
 from snapdb.relational import ROW_ID, Session, quote
 from snapdb.storage.feature_types import FeatureSource, Part, Slots, filling, is_feature_type, numbers_of, parts_of
+from snapdb.storage.growth import NO_GROWTH, Growth
 from snapdb.storage.map_advice import prefer_huge_pages
 from snapdb.storage.sparse import write_sparse
 from snapdb.types import FeatureSpec
 
-__all__ = ["BATCH", "Place", "fill_features", "fill_target", "measure", "new_array", "places_of"]
+__all__ = [
+    "BATCH",
+    "Place",
+    "fill_features",
+    "fill_target",
+    "has_lists",
+    "measure",
+    "new_array",
+    "places_of",
+    "text_of_target",
+]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -47,15 +58,21 @@ class Place(NamedTuple):
 
 
 def measure(
-    session: Session, source: FeatureSource, specs: Sequence[FeatureSpec], known: Mapping[str, Any] | None = None
+    session: Session,
+    source: FeatureSource,
+    specs: Sequence[FeatureSpec],
+    growth: Growth = NO_GROWTH,
+    known: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The widths of features and of their parts, and their DEFAULTs, for a manifest.
 
     Args:
+        growth: The widths of sparse features without a declared one.
         known: Such facts of rows that these are added to: they hold where these rows tell nothing.
     """
     own = [spec for spec in specs if spec.history is None]
-    lengths = [_lengths(source, spec) for spec in own]
+    widths = growth.widths
+    lengths = [_lengths(source, spec, widths.get(spec.name)) for spec in own]
     asked = [sql for each in lengths for sql in each if isinstance(sql, str)]
     found = iter(session.rows(f"SELECT {', '.join(asked)} FROM ({source.rows})")[0] if asked else ())
     before: Mapping[str, list[int]] = {} if known is None else known.get("parts", {})
@@ -63,9 +80,7 @@ def measure(
     for spec, each in zip(own, lengths, strict=True):
         now = [next(found) if isinstance(length, str) else length for length in each]
         old = before.get(spec.name, [0] * len(now))
-        widest = [max(length or 0, then) for length, then in zip(now, old, strict=True)]
-        said = [then if length is None else length for length, then in zip(now, old, strict=True)]
-        parts[spec.name] = widest if spec.sparse else said
+        parts[spec.name] = [then if length is None else length for length, then in zip(now, old, strict=True)]
     return {
         "widths": {name: sum(lengths) for name, lengths in parts.items()},
         "parts": parts,
@@ -130,31 +145,38 @@ def fill_target(
     name: str,
     slots: Slots,
     directory: Path,
-    known: Mapping[str, Any] | None = None,
-) -> dict[str, Any] | None:
-    """Write `target.npy` and return its facts; None when a class is new to the `known` facts, or they are of a number.
+    classes: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Write `target.npy` and return its facts.
 
     Args:
-        known: The target's facts of rows that these are added to, whose codes these take.
+        classes: Of a target that is text all that its rows have; the code of each is its place.
     """
     kind = _target_kind(source, name)
-    classes = _classes(session, source, kind) if kind.text else None
-    if known is not None:
-        if known.get("dtype") != kind.dtype or (known.get("classes") is None) == kind.text:
-            return None
-        if set(classes or ()) - set(known.get("classes") or ()):
-            return None
-        classes = known["classes"]
     out = np.full(slots.count, np.nan if kind.dtype == "float32" else -1, kind.dtype)
+    known = pa.array(classes or (), pa.string())
     for batch in session.reader(f"SELECT {_ID}, {kind.sql} AS y FROM ({source.rows})", rows=BATCH):
         values = batch.column(1)
         if classes is not None:
-            values = pc.index_in(values, pa.array(classes, values.type))
+            values = pc.index_in(values, known)
         if kind.dtype == "int64":
             values = values.fill_null(-1)
         out[slots.at(batch.column(0).to_numpy())] = values.to_numpy(zero_copy_only=False)
     np.save(directory / "target.npy", out)
-    return {"target": {"column": kind.name, "classes": classes, "dtype": kind.dtype}}
+    return {"target": {"column": kind.name, "classes": None if classes is None else list(classes), "dtype": kind.dtype}}
+
+
+def text_of_target(source: FeatureSource, name: str) -> str | None:
+    """SQL of a target that is kept as the code of its text; None: it is a number."""
+    kind = _target_kind(source, name)
+    return kind.sql if kind.text else None
+
+
+def has_lists(session: Session, source: FeatureSource, specs: Sequence[FeatureSpec], rows: str) -> bool:
+    """Whether some row of `rows` has a list in each column of lists whose type does not tell their length."""
+    own = [spec for spec in specs if spec.history is None and not spec.sparse]
+    lists = [part.sql for spec in own for part in parts_of(source, spec) if part.fixed is None]
+    return all(session.rows(f"SELECT 1 FROM ({rows}) WHERE {sql} IS NOT NULL LIMIT 1") for sql in lists)
 
 
 class _Target(NamedTuple):
@@ -177,14 +199,9 @@ def _target_kind(source: FeatureSource, name: str) -> _Target:
     return _Target(column.name, f"CAST({quoted} AS VARCHAR)", "int64", True)
 
 
-def _classes(session: Session, source: FeatureSource, kind: _Target) -> list[str]:
-    query = f"SELECT DISTINCT {kind.sql} FROM ({source.rows}) WHERE {quote(kind.name)} IS NOT NULL ORDER BY 1"
-    return [row[0] for row in session.rows(query)]
-
-
-def _lengths(source: FeatureSource, spec: FeatureSpec) -> list[int | str]:
+def _lengths(source: FeatureSource, spec: FeatureSpec, width: int | None) -> list[int | str]:
     """The length of each part (of sparse rows: their width), or SQL that gives it, or NULL when no row tells."""
     parts = parts_of(source, spec)
     if spec.sparse:
-        return [f"1 + CAST(max(list_max({parts[0].plain})) AS BIGINT)" if spec.width is None else spec.width]
+        return [(width or 0) if spec.width is None else spec.width]
     return [f"max(len({part.sql}))" if part.fixed is None else part.fixed for part in parts]

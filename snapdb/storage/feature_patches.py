@@ -18,7 +18,7 @@ __all__ = ["merge_features", "no_target", "read_ids"]
 
 Int64s = npt.NDArray[np.int64]
 
-_FACTS = ("widths", "parts", "defaults", "target")
+_FACTS = ("widths", "parts", "defaults", "target", "growth")
 _CHUNK = 1 << 16
 
 
@@ -40,7 +40,7 @@ def read_ids(directory: Path, count: int) -> Int64s:
 
 def merge_features(base: Path, patch: Path, directory: Path) -> dict[str, Any]:
     """Write base and patch as one new base, and return its facts."""
-    before, facts = read_manifest(base), read_manifest(patch)
+    facts = read_manifest(patch)
     try:
         count, defaults = int(facts["count"]), dict(facts["defaults"])
         names = list(facts["widths"])
@@ -64,7 +64,7 @@ def merge_features(base: Path, patch: Path, directory: Path) -> dict[str, Any]:
             _merge_dense(base, patch, f"feature-{name}.npy", ids, count, defaults.get(name), directory)
     if (base / "target.npy").exists():
         _merge_dense(base, patch, "target.npy", ids, count, None, directory)
-    return {key: before[key] for key in _FACTS if key in before} | {"rows": count}
+    return {key: facts[key] for key in _FACTS if key in facts} | {"rows": count}
 
 
 def _merge_dense(

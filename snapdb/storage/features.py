@@ -11,30 +11,58 @@ import numpy.typing as npt
 
 from snapdb.relational import ROW_ID, Session, quote
 from snapdb.storage.feature_checks import check_features
-from snapdb.storage.feature_files import fill_features, fill_target, measure
-from snapdb.storage.feature_types import FeatureSource, Slots, is_feature_type
+from snapdb.storage.feature_files import fill_features, fill_target, has_lists, measure, text_of_target
+from snapdb.storage.feature_types import FeatureSource, Slots, is_feature_type, parts_of
+from snapdb.storage.growth import NO_GROWTH, Growing, Growth
+from snapdb.storage.sparse import index_type
 from snapdb.types import FeatureSpec
 
-__all__ = ["FeatureSource", "check_features", "is_feature_type", "write_features", "write_patch", "write_target"]
+__all__ = [
+    "FeatureSource",
+    "check_features",
+    "growing_of",
+    "has_lists",
+    "is_feature_type",
+    "write_features",
+    "write_patch",
+    "write_target",
+]
+
+
+def growing_of(
+    source: FeatureSource, specs: Sequence[FeatureSpec], target: str | None, classes: tuple[str, ...] | None
+) -> Growing:
+    """What of an element's arrays grows with its table.
+
+    Args:
+        classes: Those that the graph declares of the target.
+    """
+    text = None if target is None or classes is not None else text_of_target(source, target)
+    growing = (spec for spec in specs if spec.sparse and spec.width is None)
+    return Growing(text, classes, {spec.name: parts_of(source, spec)[0].plain for spec in growing})
 
 
 def write_features(
-    session: Session, source: FeatureSource, specs: Sequence[FeatureSpec], directory: Path
+    session: Session,
+    source: FeatureSource,
+    specs: Sequence[FeatureSpec],
+    directory: Path,
+    growth: Growth = NO_GROWTH,
 ) -> dict[str, Any]:
     """Write one array [count, width] a feature, and return their facts. Run `check_features` first.
 
     Sparse ones become three arrays (`storage.sparse`); features from histories are not written here.
     """
-    facts = measure(session, source, specs)
+    facts = measure(session, source, specs, growth)
     fill_features(session, source, specs, facts, Slots(source.count), directory)
-    return facts
+    return facts | {"growth": growth.facts}
 
 
-def write_target(session: Session, source: FeatureSource, name: str, directory: Path) -> dict[str, Any]:
-    """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN), or codes of the sorted distinct strings."""
-    facts = fill_target(session, source, name, Slots(source.count), directory)
-    assert facts is not None, "without codes that are known, no class is new"
-    return facts
+def write_target(
+    session: Session, source: FeatureSource, name: str, directory: Path, growth: Growth = NO_GROWTH
+) -> dict[str, Any]:
+    """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN), or the codes of the classes of `growth`."""
+    return fill_target(session, source, name, Slots(source.count), directory, growth.classes)
 
 
 def write_patch(
@@ -44,29 +72,41 @@ def write_patch(
     target: str | None,
     base_facts: Mapping[str, Any],
     directory: Path,
+    growth: Growth = NO_GROWTH,
 ) -> dict[str, Any] | None:
     """Write the rows of `source`, those that changed or came, and return their facts; None when they do not fit a base.
 
-    They do not when lists have another length, a sparse row is wider and no width was said, or a class is new: then
-    everything is to be written anew. Run `check_features` over the changed rows first.
+    They do not when lists have another length, or where the base is of a later version that has more classes or wider
+    sparse rows: then everything is to be written anew. Run `check_features` over the changed rows first.
 
     Args:
         source: Its rows are the changed ones only; its count is that of all ids by now.
         base_facts: What `write_features` and `write_target` returned for the base.
+        growth: The classes and widths by now.
     """
-    facts = measure(session, source, specs, base_facts)
-    if any(base_facts.get(name) != facts[name] for name in ("parts", "defaults")):
+    facts = measure(session, source, specs, growth, base_facts)
+    if not (growth.continues(Growth.of(base_facts)) and _fits(specs, facts, base_facts)):
         return None
     ids = _ids(session, source)
     slots = Slots(ids.size, ids)
     if target is not None:
-        found = fill_target(session, source, target, slots, directory, base_facts.get("target", {}))
-        if found is None:
-            return None
-        facts |= found
+        facts |= fill_target(session, source, target, slots, directory, growth.classes)
     np.save(directory / "ids.npy", ids)
     fill_features(session, source, specs, facts, slots, directory)
-    return {**facts, "count": source.count, "changed": int(ids.size)}
+    return {**facts, "growth": growth.facts, "count": source.count, "changed": int(ids.size)}
+
+
+def _fits(specs: Sequence[FeatureSpec], facts: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    """Whether rows of these facts can stand beside the base's arrays."""
+    if base.get("defaults") != facts["defaults"]:
+        return False
+    before = base.get("parts", {})
+    sparse = {spec.name for spec in specs if spec.sparse}
+    return all(
+        name in before
+        and (index_type(*before[name]) == index_type(*parts) if name in sparse else before[name] == parts)
+        for name, parts in facts["parts"].items()
+    )
 
 
 def _ids(session: Session, source: FeatureSource) -> npt.NDArray[np.int64]:

@@ -103,6 +103,8 @@ class VertexElement:
     """Empty: its name."""
     properties: Properties | None = None
     """None: all columns."""
+    classes: tuple[str, ...] | None = None
+    """All values that a target of text may have, in the order of their codes; None: they get codes as they appear."""
 
     @property
     def needed(self) -> list[str]:
