@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -148,6 +149,15 @@ class History:
         if self.rng.random() < 0.3:
             self.lineages.append((batch.lineage, batch.ids("p").to_pylist(), batch.y.tolist()))
 
+    def export(self, name: str) -> None:
+        """The arrays of an export, against the model."""
+        version, classes = self.snapshots[name]
+        expected = self.model.state(version, classes)
+        self.compared["export"] = self.compared.get("export", 0) + 1
+        self.run(f"COPY SNAPSHOT {name} TO '{self.path.parent / f'out{self.number}'}' (FORMAT npz)")
+        assert exported(self.path.parent / f"out{self.number}") == (expected.classes, expected.bag, expected.y)
+        shutil.rmtree(self.path.parent / f"out{self.number}")
+
     def replay(self) -> None:
         """A batch of long ago, whatever has become of its snapshot."""
         lineage, ids, y = self.rng.choice(self.lineages)
@@ -162,6 +172,13 @@ def delivered(batch: Batch) -> State:
     assert batch.lineage["widths"]["p"] == {"bag": features["bag"].shape[1]}
     y = dict(zip(batch.ids("p").to_pylist()[: batch.batch_size], batch.y.tolist(), strict=True))
     return State(tuple(names), features["bag"].shape[1], features["prof"].shape[1], y)
+
+
+def exported(folder: Path) -> tuple[tuple[str, ...], int, dict[int, int]]:
+    """The classes, the width of `bag` and the codes by id in the folder of an export."""
+    (arrays,) = (found for found in map(np.load, folder.rglob("*.npz")) if "ids" in found)
+    names = tuple(arrays["y_classes"].tolist()) if "y_classes" in arrays else ()
+    return names, int(arrays["bag.shape"][1]), dict(zip(arrays["ids"].tolist(), arrays["y"].tolist(), strict=True))
 
 
 def start(path: Path, rng: random.Random) -> History:
@@ -281,6 +298,11 @@ def look_again(h: History) -> None:
         h.compare("again", h.rng.choice(sorted(h.snapshots)))
 
 
+def export(h: History) -> None:
+    if h.snapshots:
+        h.export(h.rng.choice(sorted(h.snapshots)))
+
+
 KINDS = {
     "insert": (6, insert),
     "insert edges": (2, insert_edges),
@@ -300,6 +322,7 @@ KINDS = {
     "drop": (3, drop),
     "vacuum": (2, vacuum),
     "look again": (1, look_again),
+    "export": (1, export),
 }
 
 
@@ -389,12 +412,9 @@ def test_exports_and_batches_of_a_refreshed_snapshot_have_the_same_classes(db: D
     db.script("CREATE SNAPSHOT s OF g; DELETE FROM p WHERE id = 2; INSERT INTO p VALUES (7, 'azure', [4], [1], NULL)")
     db.execute("REFRESH SNAPSHOT s")
     db.execute(f"COPY SNAPSHOT s TO '{tmp_path / 'out'}' (FORMAT npz)")
-    [file] = (path for path in (tmp_path / "out").rglob("*.npz") if "ids" in np.load(path))
-    arrays = np.load(file)
     state = state_of(db, "s")
-    assert tuple(arrays["y_classes"].tolist()) == state.classes == ("green", "red", "blue", "teal", "azure")
-    assert dict(zip(arrays["ids"].tolist(), arrays["y"].tolist(), strict=True)) == state.y
-    assert arrays["bag.shape"].tolist() == [4, state.bag]
+    assert state.classes == ("green", "red", "blue", "teal", "azure")
+    assert exported(tmp_path / "out") == (state.classes, state.bag, state.y)
 
 
 def test_a_replay_after_drop_and_vacuum_gives_the_same_codes(db: Database) -> None:
@@ -438,3 +458,13 @@ def test_a_lineage_of_many_classes_holds_their_digest(db: Database) -> None:
     assert {name: value for name, value in batch.lineage["classes"]["p"].items() if name != "digest"} == {"count": 1204}
     db.script("DROP SNAPSHOT s; VACUUM RETAIN INTERVAL '0 seconds'")
     assert db.replay(batch.lineage, 0).y.tolist() == batch.y.tolist()
+
+
+def test_loaders_of_pyg_give_the_codes_of_batches(db: Database) -> None:
+    pyg = pytest.importorskip("snapdb.pyg", reason="torch_geometric is not installed")
+    db.script("CREATE SNAPSHOT s OF g; DELETE FROM p WHERE id = 2; INSERT INTO p VALUES (7, 'azure', [4], [1], NULL)")
+    db.execute("REFRESH SNAPSHOT s")
+    graph = pyg.open(db, "s")
+    batch = next(iter(pyg.loader(graph, num_neighbors=[1], input_nodes=graph.there("p"), batch_size=100)))
+    ids = graph.ids(batch.n_id, "p").to_pylist()
+    assert dict(zip(ids, batch.y.tolist(), strict=True)) == state_of(db, "s").y
