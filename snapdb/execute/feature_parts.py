@@ -70,7 +70,8 @@ def vertex_features(engine: Engine, session: Session, data: VertexData, *, full:
     """
     element, table = data.rows.element, data.rows.table
     specs, added = _own(element.features), added_rows(engine.ledger, table, data.rows.root)
-    growing = growing_of(data.features, specs, element.target, element.classes)
+    columns = data.features_of("")  # their types say what grows, and no row is read
+    growing = growing_of(columns, specs, element.target, element.classes)
     wanted = _wanted_vertices(data, specs, growing)
 
     def build(directory: Path) -> dict[str, Any]:
@@ -122,7 +123,6 @@ def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: boo
         digest_of("edge features", 2, table.id, kept),
         newest(data),
     )
-    everything = table_rows(table, data.rows.root, row_ids=True)
 
     def build(directory: Path) -> dict[str, Any]:
         engine.report(f"building the features of {element.name}", None)
@@ -134,6 +134,7 @@ def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: boo
         if before is None:
             return None
         rows = rows_beyond(session, data.rows.root, table, before.rows.table)
+        everything = table_rows(table, data.rows.root, row_ids=True)
         source = data.features_of(rows or f"SELECT * FROM ({everything}) WHERE false")
         check_features(session, source, element.features)
         return _Changed(source, NO_GROWTH, everything if _lost(table, before.rows.table) else None)
