@@ -15,6 +15,7 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.storage.disk import Disk
+from snapdb.storage.merges import MANY
 from snapdb.storage.upgrade import upgrade
 from tests.crashing import Crash, CrashingDisk
 from tests.format_one import write_format_one
@@ -161,6 +162,15 @@ def script(text: str) -> Callable[[Path, Disk | None], None]:
 def test_a_crash_leaves_the_old_or_the_new_version(shop: Path, tmp_path: Path, name: str) -> None:
     statement = STATEMENTS[name].replace("${FILES}", str(shop.parent))
     assert crash_everywhere(shop, tmp_path / "copy.snapdb", script(statement)) > 1
+
+
+def test_a_crash_while_small_files_are_merged_leaves_the_old_or_the_new_version(shop: Path, tmp_path: Path) -> None:
+    original = tmp_path / "shop.snapdb"
+    _copy(shop, original)
+    script("; ".join(f"INSERT INTO knows VALUES ('p1', 'p5', {100 + i})" for i in range(MANY - 1)))(original, None)
+    insert = script("INSERT INTO knows VALUES ('p1', 'p6', 500)")
+    alone = crash_everywhere(shop, tmp_path / "copy.snapdb", insert)
+    assert crash_everywhere(original, tmp_path / "copy.snapdb", insert) > alone
 
 
 @pytest.mark.parametrize("name", SNAPSHOTS)

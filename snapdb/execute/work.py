@@ -5,17 +5,20 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from snapdb.catalog import Catalog, with_changes
-from snapdb.errors import CommitConflict, QueryError
+from snapdb.errors import CommitConflict, QueryError, SnapdbError
 from snapdb.relational import Relational, Session, parquet_files, table_rows
 from snapdb.storage.changes import AddTable, Allot, Append, Change, File, RemoveRows, files_of
 from snapdb.storage.commit import commit
+from snapdb.storage.compact import compact
 from snapdb.storage.home import Home
 from snapdb.storage.ids import allot, maps_of
 from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import TablesLock, taking_turns
+from snapdb.storage.locks import TablesLock, merging_alone, taking_turns
+from snapdb.storage.merges import Merge, find_tiers
 from snapdb.types import Segment, Table
 
 __all__ = ["Work"]
@@ -152,6 +155,12 @@ class Work:
                 self._home.disk.remove(self._home.path / file.path)
 
     def _publish(self, changes: list[Change], message: str | None) -> int:
+        version = self._committed(changes, message)
+        for table in {c.table_id for c in changes if isinstance(c, Append | RemoveRows) and c.table_id > 0}:
+            self._merge_small(table)
+        return version
+
+    def _committed(self, changes: list[Change], message: str | None) -> int:
         """Commit, again while others win races in which nothing is lost; the files go when it fails for good."""
         try:
             for attempt in range(_TRIES):
@@ -166,6 +175,22 @@ class Work:
             self._discard(changes)
             raise
         raise AssertionError("unreachable: the last try returns or raises")
+
+    def _merge_small(self, table: int) -> None:
+        """Merge small files of a table that has too many: the writer who brings one too many does it.
+
+        The version is committed: nothing that goes wrong here may look as if it were not.
+        """
+        with suppress(SnapdbError, OSError):
+            if not self._small_merges(table):
+                return
+            with merging_alone(self._home) as alone, self._relational.session() as session:
+                for merge in self._small_merges(table) if alone else ():
+                    compact(self._home, self._ledger, session, merge)
+
+    def _small_merges(self, table: int) -> list[Merge]:
+        with self._ledger.reading() as connection:
+            return find_tiers(connection, table)
 
     def _try(self, changes: Sequence[Change], message: str | None) -> int:
         """Allot ids for the keys that appended rows bring, for every id map of their tables, and commit."""

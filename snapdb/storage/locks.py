@@ -13,7 +13,7 @@ from snapdb.errors import CorruptError
 from snapdb.storage.disk import MANIFEST
 from snapdb.storage.home import Home
 
-__all__ = ["Lease", "TablesLock", "remove_file_unless_held", "remove_unless_held", "taking_turns"]
+__all__ = ["Lease", "TablesLock", "merging_alone", "remove_file_unless_held", "remove_unless_held", "taking_turns"]
 
 
 class Lease:
@@ -83,6 +83,21 @@ def taking_turns(home: Home) -> Iterator[None]:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def merging_alone(home: Home) -> Iterator[bool]:
+    """Whether no other process merges files by itself during the block: two at once would do the same work twice."""
+    descriptor = os.open(home.path / "merges.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
     finally:
         os.close(descriptor)
 

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby
 from typing import Literal, NamedTuple
 
-__all__ = ["Member", "Merge", "find_merges", "runs"]
+__all__ = ["MANY", "Member", "Merge", "find_merges", "find_tiers", "runs", "tiers"]
+
+MANY = 64
+"""Small files of a kind that a table may have before some are merged by themselves."""
+_TIER = 1 << 12
+"""Bytes up to which a file is of the lowest tier; each further tier goes up to `_FAN` times as far."""
+_FAN = 8
+"""Adjacent files of a tier that become one: fewer than that stay of each."""
 
 _SMALL = 32 << 20
 """Only files below so many bytes are merged."""
@@ -67,6 +75,62 @@ def runs(members: Iterable[Member], follows: Callable[[Member, Member], bool]) -
         if small:
             run.append(member)
     yield from _worth(run)
+
+
+def tiers(run: Sequence[Member]) -> list[tuple[Member, ...]]:
+    """Which adjacent members of a run to merge (tiered compaction): of each tier of sizes fewer than 8 stay together.
+
+    A row is so written anew about once per tier: O(n log n) in all. Only where sizes alternate so that too many files
+    would stay, large ones are merged with the small ones between them.
+
+    >>> small = [Member(f"{i}", 1, 600, "", i, 1, 1) for i in range(9)]
+    >>> large = [Member("x", 1, 20_000, "", 9, 1, 1), Member("y", 1, 30_000, "", 10, 1, 1)]
+    >>> [len(merge) for merge in tiers([*large, *small])], tiers([*large, *small[:7]])
+    ([9], [])
+    """
+    groups = _grouped(run, strict=True)
+    if len(groups) > MANY:
+        groups = _grouped(run, strict=False)
+    return [group for group in groups if len(group) > 1]
+
+
+def _grouped(run: Sequence[Member], *, strict: bool) -> list[tuple[Member, ...]]:
+    """All members, with those together that become one.
+
+    Args:
+        strict: Only files of the same tier count for whether there are many.
+    """
+    groups: list[tuple[Member, ...]] = [(member,) for member in run]
+    largest, least, top = max((member.bytes for member in run), default=0), 0, _TIER
+    while least < largest:
+        groups = [group for part in _parts(groups, least if strict else 0, top) for group in part]
+        least, top = top, top * _FAN
+    return groups
+
+
+def _parts(groups: Sequence[tuple[Member, ...]], least: int, top: int) -> Iterator[list[tuple[Member, ...]]]:
+    """Stretches of groups of at most `top` bytes, each one group where many are above `least`, and of larger groups."""
+    for low, some in groupby(groups, key=lambda group: _bytes(group) <= top):
+        part = list(some)
+        many = low and sum(_bytes(group) > least for group in part) >= _FAN
+        yield [tuple(chain.from_iterable(part))] if many else part
+
+
+def _bytes(group: Iterable[Member]) -> int:
+    return sum(member.bytes for member in group)
+
+
+def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
+    """What is to be merged in a table with too many small files, as far as it is worth it; nothing in another one."""
+    counts = connection.execute(
+        "SELECT max(n) FROM (SELECT count(*) n FROM segments WHERE table_id = ? AND bytes < ? GROUP BY kind)",
+        (table, _SMALL),
+    ).fetchone()
+    if (counts[0] or 0) <= MANY:
+        return []
+    (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table,)).fetchone()
+    merges = [merge for merge in _of_table(connection, table, name) if merge.kind != "ids"]
+    return [merge._replace(members=part) for merge in merges for part in tiers(merge.members)]
 
 
 def find_merges(connection: sqlite3.Connection, table: int | None = None) -> list[Merge]:
