@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import snapdb
 from snapdb.database import Database
 from snapdb.errors import InputError, SnapdbError
-from snapdb.relational.folders import Folders
+from snapdb.relational.folders import Folders, resolved
 
 SECRET = 271_828
 
@@ -203,6 +203,34 @@ def test_the_database_may_stand_behind_a_link(tmp_path: Path) -> None:
         refused(db, f"COPY t TO '{tmp_path}/real/t.csv'")
     with Database(tmp_path / "link" / "db", folders=(), read_only=True) as db:
         assert db.execute("SELECT a FROM t").fetchall() == [(7,)]
+
+
+def test_a_path_is_resolved_part_by_part_and_no_link_leads_out_of_its_directory(tmp_path: Path) -> None:
+    root = Path(os.path.realpath(tmp_path))
+    (root / "in/deep").mkdir(parents=True)
+    for link, target in {"in/here": ".", "in/down": "deep", "in/back": "../in/deep", "in/again": "down/../down",
+                         "in/full": str(root / "in/deep"), "in/up": "..", "in/out": "../else", "in/etc": "/etc",
+                         "in/late": "out", "in/round": "round", "in/gone": "nothing"}.items():  # fmt: skip
+        (root / link).symlink_to(target)
+    deep = str(root / "in/deep")
+    for name in (
+        "down",
+        "back",
+        "again",
+        "full",
+        "here/down",
+        "here/here/deep",
+        "../in/down",
+        "down/../down",
+        "/./down",
+    ):
+        assert resolved(f"{root}/in/{name}") == deep, name
+        assert resolved(f"{root}/in/{name}/x/") == f"{deep}/x/"
+    for name in ("up", "out", "etc", "late", "round", "here/etc", "up/in/deep", "down/../../in/etc"):
+        assert resolved(f"{root}/in/{name}") is None, name
+        assert resolved(f"{root}/in/{name}/x") is None, name
+    assert resolved(f"{root}/in/gone") == f"{root}/in/nothing"
+    assert (resolved("/"), resolved("//etc/../..")) == ("/", "/")
 
 
 def test_folders_are_absolute(tmp_path: Path) -> None:

@@ -87,6 +87,29 @@ def test_a_table_and_its_columns_have_exactly_the_names_that_were_written(db: Da
     assert shown(db, "TABLES") == {"kept"}
 
 
+def test_names_of_tags_are_those_of_anything_else_and_odd_ones_of_older_databases_stay(tmp_path: Path) -> None:
+    with snapdb.connect(tmp_path / "d.snapdb") as db:
+        db.execute("CREATE TABLE t AS SELECT 1 AS a")
+        odd = ("line\nend", "\x1b[31mred", "nul\x7f", "c1\x9b", "x" * 5000, "")
+        for name in odd:
+            for statement in ("CREATE TAG {}", "CREATE OR REPLACE TAG {}", "CREATE TABLE {} (a INTEGER)"):
+                with pytest.raises(snapdb.SnapdbError, match=r"1 to 200 characters|cannot be empty") as refused:
+                    db.execute(statement.format(quoted(name)))
+                assert refused.value.span is not None
+        db.execute(f"CREATE TAG {quoted('x' * 200)}")
+        with db._ledger.writing() as connection:  # as an older snapdb made them
+            connection.executemany("INSERT INTO tags VALUES (?, ?, 1)", [(name, name) for name in odd if name])
+        db.execute("INSERT INTO t VALUES (2)")
+        for name in filter(None, odd):
+            assert (name,) in db.execute("SELECT name FROM snapdb.tags").fetchall()
+            literal = name.replace("'", "''")
+            assert db.execute(f"SELECT count(*) FROM t AT (TAG => '{literal}')").fetchone() == (1,)
+            db.execute(f"CREATE OR REPLACE TAG {quoted(name)}")
+            assert db.execute(f"SELECT count(*) FROM t AT (TAG => '{literal}')").fetchone() == (2,)
+            db.execute(f"DROP TAG {quoted(name)}")
+        assert len(db.execute("SHOW TAGS").fetchall()) == 1
+
+
 @pytest.mark.parametrize("name", NASTY[::4])
 def test_graphs_snapshots_tags_and_samplers_have_exactly_their_names(db: Database, name: str) -> None:
     q, edge, graph, snapshot = quoted(name), quoted(name + " e"), quoted(name + " g"), quoted(name + " s")

@@ -29,6 +29,7 @@ from snapdb.storage.run_rows import RunLock
 from tests.crashing import Crash, CrashingDisk
 from tests.format_one import SIXTH
 from tests.performing import DAY, Worker, told
+from tests.waiting import PATIENCE, until
 
 SHOP = """
 CREATE TABLE person AS SELECT 'p' || range AS name FROM range(8);
@@ -257,6 +258,66 @@ def test_null_is_no(shop: Path) -> None:
     assert worker.perform(task, worker.claim(task)).state == "skipped"
 
 
+# Links
+
+PARTS = ("a", "b", "c")
+USES = {
+    "a file": "COPY log FROM '{at}/x.csv'",
+    "a reader": "INSERT INTO log SELECT what FROM read_csv('{at}/x.csv', header = true)",
+    "a glob": "INSERT INTO log SELECT what FROM '{at}/*.csv'",
+    "a glob of directories": "INSERT INTO log SELECT what FROM read_csv('{start}/**/x.csv', header = true)",
+    "a written file": "COPY (SELECT 1 AS one) TO '{at}/y.csv'",
+    "a written folder": "COPY SNAPSHOT last TO '{at}/y' (FORMAT parquet)",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("position", range(len(PARTS)))
+@pytest.mark.parametrize("away", [False, True], ids=["within", "away"])
+@pytest.mark.parametrize("absolute", [False, True], ids=["relative", "absolute"])
+def test_a_directory_link_on_the_way_of_a_path_leads_nowhere_else(
+    shop: Path, tmp_path: Path, use: str, position: int, away: bool, absolute: bool
+) -> None:
+    """The link is at each part of the path, and its target beside it or in another folder."""
+    base = tmp_path / "work"
+    parent, name = base.joinpath(*PARTS[:position]), PARTS[position]
+    parent.mkdir(parents=True, exist_ok=True)
+    target = tmp_path / "secret" if away else parent / "beside"
+    target.joinpath(*PARTS[position + 1 :]).mkdir(parents=True)
+    target.joinpath(*PARTS[position + 1 :], "x.csv").write_text("what\nread\n")
+    (parent / name).symlink_to(target if away else "beside")
+    place = base.joinpath(*PARTS) if absolute else Path(*PARTS)
+    create(shop, USES[use].format(at=place, start=base if absolute else "."), "retries = 0")
+    before = set((tmp_path / "secret").rglob("*"))
+    worker = Worker(shop)
+    ended = worker.perform(worker.task(), worker.claim(worker.task()))
+    with snapdb.connect(shop, read_only=True) as db:
+        read = db.execute("SELECT count(*) FROM log").fetchall()[0][0]
+    if away and use == "a glob of directories":  # which goes through no links
+        assert read == 0
+    elif away:
+        assert ended.state == "failed"
+        assert "without links that lead out of the directory that they are in" in str(ended.error)
+        assert read == 0
+        assert set((tmp_path / "secret").rglob("*")) == before
+    else:
+        assert ended.state == "ok", ended.error
+
+
+def test_a_link_to_a_file_elsewhere_is_not_read(shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("what\nread\n")
+    for body in ("COPY log FROM 'a/x.csv'", "INSERT INTO log SELECT what FROM 'a/*.csv'"):
+        shutil.rmtree(tmp_path / "work" / "a", ignore_errors=True)
+        (tmp_path / "work" / "a").mkdir()
+        (tmp_path / "work" / "a" / "x.csv").symlink_to(tmp_path / "secret.csv")
+        create(shop, body, "retries = 0")
+        worker = Worker(shop)
+        assert worker.perform(worker.task(), worker.claim(worker.task())).state == "failed"
+        with snapdb.connect(shop) as db:
+            assert db.execute("SELECT count(*) FROM log").fetchall() == [(0,)]
+            db.execute("DROP TASK job")
+
+
 # Stops
 
 LONG = {
@@ -269,23 +330,19 @@ LONG = {
 
 
 @pytest.mark.parametrize("what", LONG)
-def test_a_long_statement_ends_promptly(shop: Path, what: str) -> None:
+def test_a_statement_without_an_end_is_ended(shop: Path, what: str) -> None:
     create(shop, f"INSERT INTO log VALUES ('1'); {LONG[what]}; INSERT INTO log VALUES ('2')", "retries = 1")
     worker, task, stop = Worker(shop), Worker(shop).task(), Stop()
-    run, asked = worker.claim(task), [0.0]
+    run = worker.claim(task)
 
     def ask() -> None:
-        while worker.rows()[0].step == 0:
-            time.sleep(0.02)
-        time.sleep(0.2)
-        asked[0] = time.monotonic()
+        until(lambda: worker.rows()[0].step)
         stop.request("terminated")
 
     asking = threading.Thread(target=ask)
     asking.start()
     ended = worker.perform(task, run, stop)
-    asking.join()
-    assert time.monotonic() - asked[0] < 8
+    asking.join(PATIENCE)
     assert ended.error == "stopped: the daemon was asked to end; statement 2 of 3 was rolled back"
     assert last(shop) == ("failed", 1, 1, ended.ended + SECOND)
     seen = contents(shop)
@@ -555,7 +612,7 @@ def test_a_process_that_is_killed_lets_go_and_leaves_what_it_had_done(shop: Path
     worker, task = Worker(shop), Worker(shop).task()
     run = worker.claim(task)
     child = [sys.executable, "-c", KILLED, str(shop), str(commits)]
-    ended = subprocess.run(child, cwd=Path(__file__).parent.parent, timeout=60, check=False)
+    ended = subprocess.run(child, cwd=Path(__file__).parent.parent, timeout=PATIENCE, check=False)
     assert ended.returncode == -signal.SIGKILL
     settled = worker.settle(task, run)
     assert settled is not None

@@ -19,6 +19,7 @@ from snapdb.execute.run_ends import Ended, EndState, record
 from snapdb.execute.run_progress import Progress
 from snapdb.execute.stopping import Stop, Watch
 from snapdb.execute.task_condition import condition_query, holds
+from snapdb.relational.folders import resolved
 from snapdb.schedule import stamp
 from snapdb.sql import parse
 from snapdb.sql.task_body import rendered
@@ -131,7 +132,8 @@ class _Attempt:
         body = Body(self.home, self.ledger, run, self.progress, self.watch)
         disk = body.disk()
         self.watch.check()
-        database = opener(folders=sorted(places), disk=disk)
+        allowed = {real for place in places if (real := resolved(place)) is not None}
+        database = opener(folders=sorted(allowed), disk=disk)
         try:
             self.watch.interrupt = database.interrupt
             self.watch.check()

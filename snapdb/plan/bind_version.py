@@ -6,7 +6,7 @@ from snapdb.catalog import tags
 from snapdb.errors import BindError
 from snapdb.plan.logical import CreateTagPlan, NothingPlan, Plan, VacuumPlan
 from snapdb.plan.moments import duration, resolve_version
-from snapdb.plan.names import find_table
+from snapdb.plan.names import check_name, find_table
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CreateTag, Name, Vacuum
 from snapdb.types import Tag
@@ -26,6 +26,8 @@ def bind_create_tag(statement: CreateTag, context: Context) -> Plan:
     if found is not None and not statement.or_replace:
         raise BindError(f'there is a tag "{found.name}" already; choose another name, or write CREATE OR REPLACE TAG',
                         span=statement.name.span, code="exists")  # fmt: skip
+    if found is None:  # one of an older snapdb may have any name, and can be moved
+        check_name(statement.name)
     version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)
     if not version:
         raise BindError(

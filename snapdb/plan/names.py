@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
+from unicodedata import category
 
 from snapdb.catalog import Catalog
 from snapdb.errors import BindError, SnapdbError
@@ -139,7 +140,7 @@ def tables_of(graph: PropertyGraph) -> dict[str, set[str]]:
 
 def check_name(name: Name) -> None:
     """Nothing when the name is short and can be printed, or BindError at its place."""
-    if not name.text or len(name.text) > 200 or any(ord(c) < 32 for c in name.text):
+    if not name.text or len(name.text) > 200 or any(category(c) == "Cc" for c in name.text):
         raise BindError(
             "a name has 1 to 200 characters, none of them a control character", span=name.span, code="bad-name"
         )

@@ -6,15 +6,26 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from snapdb.errors import InputError
 from snapdb.relational.quote import text_literal
 
-__all__ = ["Folders", "outside"]
+__all__ = ["Folders", "outside", "resolved"]
+
+_LINKS = 40
+"""So many links one path may have, as Linux has it."""
 
 _OWN = ("tables", "ids", "snapshots", "topology", "features")
 """The folders of a database in which DuckDB may read and write. Not beside them: to open the catalog as a file, and to
 close it, would drop the locks that SQLite holds on it."""
+
+
+class _Bound(NamedTuple):
+    """Among the parts of a path: those before it, of a link's target, have to end in this folder."""
+
+    folder: str
+    """The one that the link is in, with a slash at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +79,34 @@ class Folders:
         )
 
 
+def resolved(path: str) -> str | None:
+    """The absolute path without links; None: one of them leads out of the directory that it is in, or they never end.
+
+    Who may write in a directory on the way of a path could otherwise send whoever opens the path to any other place.
+    A slash at the end stays, and so does what does not exist.
+    """
+    place, links = "/", 0
+    parts: list[str | _Bound] = [*reversed(path.split("/"))]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, _Bound):
+            if not os.path.join(place, "").startswith(part.folder):
+                return None
+        elif part == "..":
+            place = os.path.dirname(place)
+        elif part not in ("", "."):
+            try:
+                target = os.readlink(os.path.join(place, part))
+            except OSError:  # it is no link, or does not exist
+                place = os.path.join(place, part)
+                continue
+            if (links := links + 1) > _LINKS:
+                return None
+            parts += [_Bound(os.path.join(place, "")), *reversed(target.split("/"))]
+            place = "/" if target.startswith("/") else place
+    return os.path.join(place, "") if path.endswith("/") else place
+
+
 def _within(folder: str | Path) -> str:
     """What the paths of all that lies in a folder begin with, links followed."""
     return os.path.join(os.path.realpath(folder), "")
@@ -77,5 +116,6 @@ def outside(path: str) -> str:
     """What is said of a path in none of the folders."""
     return (
         f'"{path}" lies in no folder that may be read or written here: a task\'s run may use the database, and the '
-        "files and folders that its body names; write the path there as a string"
+        "files and folders that its body names; write the path there as a string, and without links that lead out of "
+        "the directory that they are in"
     )
