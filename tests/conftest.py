@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from hypothesis import settings
 
 import snapdb
 from tests.slt import SltFile
+from tests.waiting import PATIENCE
 
 FreshProcess = Callable[[str], "subprocess.CompletedProcess[str]"]
 PeerProcess = Callable[..., str]
@@ -40,6 +42,11 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("busy")
     if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+    # What nohup or a shell's background jobs ignore is ignored by each process that starts from them, unless it was
+    # handled meanwhile: tests send these signals to processes that shall take them as in a terminal.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
     # Tests run side by side on all cores: torch's own threads would wait for each other most of the time.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -82,7 +89,9 @@ def fresh_process() -> FreshProcess:
     """Runs Python code in a process that has imported nothing yet; stdout and stderr are captured as text."""
 
     def run(code: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
 
     return run
 
@@ -97,7 +106,7 @@ def peer_process(pytestconfig: pytest.Config) -> PeerProcess:
     def run(*arguments: str) -> str:
         command = [str(python), "-W", "ignore", *arguments]
         paths = os.environ | {"PYTHONPATH": str(pytestconfig.rootpath)}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=paths)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, env=paths)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -14,10 +14,9 @@ from typing import Any, Self
 import pexpect
 import pyte
 
-__all__ = ["Terminal", "environment"]
+from tests.waiting import PATIENCE
 
-TIMEOUT = 60.0
-"""Seconds for anything to appear; generous, for the machine may be busy."""
+__all__ = ["Terminal", "environment"]
 
 
 def environment(folder: Path, **changes: str) -> dict[str, str]:
@@ -57,7 +56,7 @@ class Terminal:
             env=dict(variables),
             cwd=str(folder),
             dimensions=(rows, columns),
-            timeout=TIMEOUT,
+            timeout=PATIENCE,
         )
         self.process.delaybeforesend = None
         self._screen = _Screen(columns, rows, history=5000, ratio=0.5)
@@ -131,7 +130,7 @@ class Terminal:
 
     def end(self) -> int:
         """Wait until the program is over; its exit code."""
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + PATIENCE
         while self._read():
             if time.monotonic() > deadline:
                 raise AssertionError(f"waited in vain for the end; the screen was\n{self.transcript}")
@@ -139,7 +138,7 @@ class Terminal:
         return int(self.process.exitstatus if self.process.exitstatus is not None else -self.process.signalstatus)
 
     def _until(self, there: Any, what: str) -> Any:
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + PATIENCE
         while (found := there()) is None:
             if not self._read() or time.monotonic() > deadline:
                 raise AssertionError(f"waited in vain for {what}; the screen was\n{self.transcript}")
@@ -149,7 +148,7 @@ class Terminal:
         """Take what the program has drawn; False when it is over."""
         try:
             data = self.process.read_nonblocking(65536, timeout=0.5)
-        except pexpect.TIMEOUT:
+        except pexpect.PATIENCE:
             return True
         except pexpect.EOF:
             return False

@@ -11,6 +11,7 @@ import pytest
 
 import snapdb
 from snapdb.relational import Relational, apart, seat
+from tests.waiting import PATIENCE, interrupting
 
 
 class Deaf:
@@ -21,7 +22,7 @@ class Deaf:
         self.over = threading.Event()
 
     def execute(self, sql: str, parameters: Any) -> None:
-        self.over.wait(20)
+        self.over.wait(PATIENCE)
 
     def fetchall(self) -> list[Any]:
         return []
@@ -65,11 +66,8 @@ def test_a_stopped_write_leaves_the_database_as_it_was(
     monkeypatch.chdir(tmp_path)
     rows = "SELECT a.range AS x, b.range AS y FROM range(1000000) a, range(100000) b"
     with snapdb.connect("test.snapdb") as db:
-        timer = threading.Timer(0.3, db.interrupt)
-        timer.start()
-        with pytest.raises(snapdb.QueryError, match="interrupted"):
+        with interrupting(db.interrupt), pytest.raises(snapdb.QueryError, match="interrupted"):
             db.execute(statement.format(rows))
-        timer.join()
         assert db.execute("SELECT count(*) FROM snapdb.tables").fetchone() == (0,)
         assert db.execute("CHECK DATABASE").fetchall() == []
         assert not Path("t.parquet").exists()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +20,7 @@ from tests.format_one import UNSCHEDULED
 from tests.test_care import problems
 from tests.test_crash import crash_everywhere, script
 from tests.test_keeping import planned
+from tests.waiting import until
 
 PEOPLE = """
 CREATE TABLE person AS SELECT range AS name FROM range(60);
@@ -57,14 +56,6 @@ def shown(db: Database, name: str = "hot") -> dict[str, Any]:
 def described(db: Database) -> dict[str, str]:
     """What DESCRIBE CACHE tells."""
     return dict(db.execute("DESCRIBE CACHE hot").fetchall())
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Returns once something holds that is done in the background."""
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def kept(db: Database, sampler: str) -> str:
@@ -142,7 +133,7 @@ def test_refresh_cache_draws_the_rows_that_this_process_keeps(own: Database) -> 
     assert "drawn" not in own.execute("REFRESH CACHE hot").message, "no stream left any"
     with own.stream("train") as stream:
         list(stream)
-        wait_until(lambda: (stream.cache_stats() or {}).get("filled") == 60)
+        until(lambda: (stream.cache_stats() or {}).get("filled") == 60)
     assert own.execute("REFRESH CACHE hot").message == ("cache hot: generation 2 of sampler train, 60 rows drawn")
     assert edges(own.stream("train")) == edges(own.stream(f"SAMPLE USING train {'WITH torch'}"))
 
@@ -177,7 +168,7 @@ def test_what_a_stream_tells_of_its_cache_is_listed_everywhere(own: Database) ->
     expected = edges(own.stream(TRAIN))
     with own.stream("train") as stream, snapdb.connect(own.path, read_only=True) as other:
         assert [batch.only.e_id.tolist() for batch in stream] == expected
-        wait_until(lambda: bool(shown(other)["rows"]))
+        until(lambda: bool(shown(other)["rows"]))
         assert shown(other)["streams"] == 1
     found = shown(own)
     assert (found["streams"], found["rows"]) == (0, 60)

@@ -13,6 +13,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 from snapdb_cli.main import FORMATS, main
 from snapdb_cli.output import FORMATS as OUTPUT_FORMATS
 from snapdb_cli.progress import Progress
+from tests.waiting import PATIENCE, spawned, until
 
 SLOW = "SELECT count(*) FROM range(10000000000) a, range(1000000) b"
 
@@ -38,10 +40,9 @@ def snapdb(*words: str | Path, stdin: str | bytes | None = None) -> Result:
     return CliRunner().invoke(main, [str(word) for word in words], input=stdin)
 
 
-def process(*words: str | Path, **options: object) -> subprocess.Popen[str]:
+def process(*words: str | Path, **options: object) -> AbstractContextManager[subprocess.Popen[str]]:
     """The command line in a process of its own."""
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    return subprocess.Popen([sys.executable, "-m", "snapdb_cli", *map(str, words)], **pipes)  # type: ignore[call-overload, no-any-return]
+    return spawned("-m", "snapdb_cli", *map(str, words), **options)
 
 
 def rows(result: Result) -> object:
@@ -338,7 +339,9 @@ def test_help_version_and_parse_errors_load_no_engine(words: list[str]) -> None:
         "from snapdb_cli.main import main\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.stderr.endswith("loaded: []\n")
 
 
@@ -370,7 +373,7 @@ def test_narration_is_for_terminals() -> None:
 
 def test_a_process_fails_with_its_code_and_no_traceback(shop: Path) -> None:
     with process(shop, "-c", "SELECT * FROM itemm") as failed:
-        stdout, stderr = failed.communicate(timeout=60)
+        stdout, stderr = failed.communicate(timeout=PATIENCE)
     assert failed.returncode == 1
     assert stdout == ""
     assert "itemm" in stderr
@@ -383,7 +386,7 @@ def test_an_interrupt_stops_the_statement() -> None:
         assert running.stdout.readline() + running.stdout.readline() == "n\n1\n"
         time.sleep(0.5)
         running.send_signal(signal.SIGINT)
-        stdout, stderr = running.communicate(timeout=60)
+        stdout, stderr = running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
     assert stdout == ""
     assert stderr == "interrupted\n"
@@ -395,14 +398,14 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert running.stderr is not None
         assert running.stdout.readline() == "i,x\n"
         running.stdout.close()
-        assert running.wait(timeout=60) == 141
+        assert running.wait(PATIENCE) == 141
         assert running.stderr.read() == ""
 
 
 def test_a_locale_without_utf8_keeps_texts_whole() -> None:
     plain = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
     with process("-c", "SELECT length('é') AS n, 'é' AS e", "--format", "csv", env=plain) as done:
-        stdout, stderr = done.communicate(timeout=60)
+        stdout, stderr = done.communicate(timeout=PATIENCE)
     assert (done.returncode, stdout, stderr) == (0, "n,e\n1,\\xe9\n", "")
 
 
@@ -426,9 +429,8 @@ def test_progress_shows_what_takes_long_and_leaves_nothing_behind(monkeypatch: p
     stream = Terminal()
     with Progress(Diagnostics(stream=stream), "CREATE SNAPSHOT", delay=0.01) as progress:
         progress.update("building topology [knows]", 0.25)
-        time.sleep(0.4)
+        until(lambda: "25%" in stream.getvalue())
     assert "building topology [knows]" in stream.getvalue()
-    assert "25%" in stream.getvalue()
     assert stream.getvalue().endswith("\x1b[2K")
     progress.update("too late", None)
     assert "too late" not in stream.getvalue()
@@ -449,10 +451,10 @@ def test_one_interrupt_asks_and_a_second_insists() -> None:
     def interrupted_twice() -> None:
         with interruptible(stopped.set) as pressed:
             os.kill(os.getpid(), signal.SIGINT)
-            assert stopped.wait(timeout=5)
+            assert stopped.wait(PATIENCE)
             assert pressed.is_set()
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(5)
+            time.sleep(PATIENCE)
 
     with pytest.raises(KeyboardInterrupt):
         interrupted_twice()

@@ -15,6 +15,7 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from snapdb_cli.main import main
+from tests.waiting import PATIENCE
 
 COMMANDS = ["bench", "check", "completion", "demo", "export", "replay", "schedule", "upgrade", "wait"]
 
@@ -78,7 +79,7 @@ def shell(*words: str, start: str) -> Iterator[pexpect.spawn]:
     """A shell at its prompt, after `start`."""
     environment = os.environ | {"TERM": "dumb", "HOME": os.getcwd(), "INPUTRC": os.devnull}
     child = pexpect.spawn(
-        words[0], list(words[1:]), env=environment, encoding="utf-8", timeout=60, dimensions=(50, 200)
+        words[0], list(words[1:]), env=environment, encoding="utf-8", timeout=PATIENCE, dimensions=(50, 200)
     )
     child.sendline(start)
     child.expect("ready-now")
@@ -116,7 +117,7 @@ def test_fish_completes(scripts: Path) -> None:
     asked = ["snapdb sh", "snapdb --form", "snapdb completion "]
     program = "; ".join(["source complete.fish", *(f"complete -C '{text}'" for text in asked)])
     done = subprocess.run(
-        ["fish", "--no-config", "-c", program], capture_output=True, text=True, timeout=60, check=False
+        ["fish", "--no-config", "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     found = [line.split("\t")[0] for line in done.stdout.splitlines()]
     assert found == ["shop.snapdb", "--format", "bash", "fish", "zsh"], done.stderr

@@ -8,8 +8,8 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -24,6 +24,7 @@ from snapdb.storage.run_rows import RunLock
 from snapdb_cli.diagnostics import Diagnostics
 from snapdb_cli.main import main
 from tests.terminal import environment
+from tests.waiting import spawned
 
 COMMANDS = ("run", "list", "history", "run-now", "pause", "resume")
 SETUP = """
@@ -229,12 +230,9 @@ def test_a_snapshot_is_waited_for(shop: Path) -> None:
 Daemon = subprocess.Popen[str]
 
 
-def daemon(path: Path, *words: str) -> Daemon:
-    return subprocess.Popen(
-        [sys.executable, "-m", "snapdb_cli", "schedule", "run", str(path), *words],
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment(path.parent, COVERAGE_PROCESS_START=""),
-    )  # fmt: skip
+def daemon(path: Path, *words: str) -> AbstractContextManager[Daemon]:
+    variables = environment(path.parent, COVERAGE_PROCESS_START="")
+    return spawned("-m", "snapdb_cli", "schedule", "run", str(path), *words, env=variables)
 
 
 def events(process: Daemon) -> Iterator[dict[str, object]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shlex
@@ -10,6 +11,7 @@ import stat
 import subprocess
 import sys
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import click
@@ -23,6 +25,7 @@ from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.main import main
 from snapdb_cli.reference import reference
 from snapdb_cli.target import replacing
+from tests.waiting import PATIENCE, spawned
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "command-line.md"
 MARK = "<!-- generated from the program: SNAPDB_RECORD=1 pytest tests/test_cli_scripts.py writes it anew -->\n"
@@ -40,10 +43,9 @@ def rows(*words: str | Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def process(*words: str | Path, **options: object) -> subprocess.Popen[str]:
+def process(*words: str | Path, **options: object) -> AbstractContextManager[subprocess.Popen[str]]:
     """The command line in a process of its own."""
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-    return subprocess.Popen([sys.executable, "-m", "snapdb_cli", *map(str, words)], **pipes)  # type: ignore[call-overload, no-any-return]
+    return spawned("-m", "snapdb_cli", *map(str, words), **options)
 
 
 def refused(*words: str | Path) -> str:
@@ -180,21 +182,30 @@ def test_a_byte_order_mark_is_no_part_of_a_script() -> None:
 
 
 @pytest.mark.parametrize("mode", ["stop", "continue"])
-def test_a_long_script_is_read_in_one_go(mode: str, tmp_path: Path) -> None:
+def test_a_long_script_is_read_in_one_go(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("snapdb_cli.batch.run", lambda *_: ExitCode.OK)
     script = tmp_path / "long.sql"
-    script.write_text("SELECT 1;\n" * 6000 + "SELEC 2;\n")
-    began = time.perf_counter()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("snapdb_cli.batch.run", lambda *_: ExitCode.OK)
-        failed = run("-f", script, "--on-error", mode)
-    assert failed.exit_code == 1
-    assert "line 6001" in failed.stderr
-    assert time.perf_counter() - began < 10
+
+    def calls(statements: int) -> int:
+        """How many functions it takes to read so many statements."""
+        script.write_text("SELECT 1;\n" * statements + "SELEC 2;\n")
+        count = itertools.count()
+        sys.setprofile(lambda frame, event, argument: next(count) if event == "call" else None)
+        try:
+            failed = run("-f", script, "--on-error", mode)
+        finally:
+            sys.setprofile(None)
+        assert failed.exit_code == 1
+        assert f"line {statements + 1}" in failed.stderr
+        return next(count)
+
+    calls(1)  # imports what it takes
+    assert calls(1200) < 3 * calls(600)
 
 
 def test_a_disk_that_is_full_is_an_error_and_no_traceback() -> None:
     with Path("/dev/full").open("w") as full, process("-c", "SELECT 1 AS n", stdout=full) as failed:
-        _, stderr = failed.communicate(timeout=60)
+        _, stderr = failed.communicate(timeout=PATIENCE)
     assert failed.returncode == 1
     assert "No space left on device" in stderr
     assert "Traceback" not in stderr
@@ -210,7 +221,7 @@ def test_sigterm_rolls_back_and_leaves_nothing_behind(tmp_path: Path) -> None:
         assert running.stdout.readline() + running.stdout.readline() == "word\nbegun\n"
         time.sleep(0.3)
         running.send_signal(signal.SIGTERM)
-        stdout, stderr = running.communicate(timeout=60)
+        stdout, stderr = running.communicate(timeout=PATIENCE)
     said = f"created the database {tmp_path / 'db'}\nterminated\n"
     assert (running.returncode, stdout, stderr) == (143, "", said)
     assert os.listdir(tmp_path / "spill") == []
@@ -232,7 +243,7 @@ def test_a_terminal_that_is_closed_ends_a_temporary_database(tmp_path: Path) -> 
         assert running.stdout is not None
         assert running.stdout.readline() == "n\n"
         running.send_signal(signal.SIGHUP)
-        running.communicate(timeout=60)
+        running.communicate(timeout=PATIENCE)
     assert running.returncode == 129
     assert os.listdir(tmp_path) == []
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import begin_run
 from snapdb.types import Run
 from tests.daemon_world import MINUTE, SECOND, StandingClock, World
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parent.parent
 
@@ -35,7 +37,7 @@ class QuietClock(StandingClock):
     """Lets no heart beat."""
 
     def pause(self, stopped: threading.Event, seconds: float) -> bool:
-        return stopped.wait(60.0)
+        return stopped.wait(PATIENCE)
 
     def real(self, seconds: float) -> float:
         return 1.0
@@ -62,6 +64,7 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
         clock.go(SECOND)
         second = other.poll()
     assert second is not None
+    assert Pace().lapse + Pace().poll + Pace().beat < 10, "docs promise another leader within ten seconds"
     assert not beat(ledger, first.holder)
     assert f"leader.won holder={second.holder} from={first.holder}" in said.getvalue()
     first.stop()
@@ -84,7 +87,7 @@ def run(tmp_path: Path) -> Run:
         return begin_run(connection, task, "schedule", MINUTE, "me", MINUTE)
 
 
-def ended(run: Run, path: Path, *command: str, timeout: int = 30 * SECOND) -> Finished | Died:
+def ended(run: Run, path: Path, *command: str, timeout: int = int(PATIENCE) * SECOND) -> Finished | Died:
     """How a run of a task ends whose worker is a command."""
     task = World(path, MINUTE).task("t", MINUTE, timeout=timeout)
     clock = Clock()
@@ -102,14 +105,14 @@ def ended(run: Run, path: Path, *command: str, timeout: int = 30 * SECOND) -> Fi
 
 
 def test_a_worker_that_does_not_stop_is_killed(run: Run, tmp_path: Path) -> None:
-    died = ended(run, tmp_path / "e", sys.executable, "-c", "import time; time.sleep(60)", timeout=SECOND // 10)
+    died = ended(run, tmp_path / "e", sys.executable, "-c", "import time; time.sleep(600)", timeout=SECOND // 10)
     assert died == Died(run, "it was stopped (its timeout) and, as it did not stop in 0.2 s, killed", "timeout")
 
 
 def test_a_worker_that_ends_or_cannot_begin_is_a_run_that_died(run: Run, tmp_path: Path) -> None:
     died = ended(run, tmp_path / "e", sys.executable, "-c", "import sys; sys.exit(3)")
     assert died == Died(run, "its worker ended with exit code 3")
-    half = "import time; print('{\"ended', flush=True); time.sleep(60)"
+    half = "import time; print('{\"ended', flush=True); time.sleep(600)"
     died = ended(run, tmp_path / "g", sys.executable, "-c", half)
     assert died == Died(run, "its worker ended by signal 9 (killed; out of memory?)")
     died = ended(run, tmp_path / "f", str(tmp_path / "nothing"))
@@ -119,7 +122,7 @@ def test_a_worker_that_ends_or_cannot_begin_is_a_run_that_died(run: Run, tmp_pat
 def test_a_worker_that_does_not_understand_what_it_is_to_do_ends(tmp_path: Path) -> None:
     path = World(tmp_path / "d", MINUTE).path
     command = [sys.executable, "-m", "snapdb.daemon.worker", str(path), str(os.getpid())]
-    worker = subprocess.run(command, input=b'{"do": "run"}\n', capture_output=True, check=False)
+    worker = subprocess.run(command, input=b'{"do": "run"}\n', capture_output=True, timeout=PATIENCE, check=False)
     assert worker.returncode == 70
     assert b"KeyError" in worker.stderr
 
@@ -171,9 +174,12 @@ def test_the_page_tells_of_every_event_of_the_log() -> None:
 def test_a_wait_is_cut_short_by_a_wake_before_or_during_it() -> None:
     clock = Clock()
     clock.wake()
-    clock.wait(60.0)
-    threading.Timer(0.05, clock.wake).start()
-    clock.wait(60.0)
+    waits = threading.Thread(target=lambda: [clock.wait(10 * PATIENCE) for _ in range(2)], daemon=True)
+    waits.start()
+    time.sleep(0.05)
+    clock.wake()
+    waits.join(PATIENCE)
+    assert not waits.is_alive()
     before = clock.monotonic()
     clock.wait(0.02)
     assert clock.monotonic() - before >= 0.02

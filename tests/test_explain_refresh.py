@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import time
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -18,6 +17,7 @@ from snapdb.sampling.variance import draw_correlation, variance_factor
 from snapdb.types import FULL, EdgeType, Fanout, Link, Negatives, Refresh, Temporal
 from tests.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.test_explain_sample import explained, steps
+from tests.waiting import until
 
 CITES = EdgeType("paper", "cites", "paper")
 WROTE = EdgeType("author", "wrote", "paper")
@@ -249,11 +249,7 @@ def test_a_full_cache_is_hit_as_often_as_was_told(papers: Database) -> None:
 
 def filled(stream: Any) -> dict[str, Any]:
     """What the stream's cache tells once it holds all that it has room for."""
-    until = time.monotonic() + 20
-    while not (stats := stream.cache_stats() or {}) or not stats["rows"] or stats["filled"] < stats["rows"]:
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    return dict(stats)
+    return dict(until(lambda: (stats := stream.cache_stats()) and 0 < stats["rows"] <= stats["filled"] and stats))
 
 
 def test_analyze_measures_the_cache_that_serves(papers: Database) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 import snapdb
 from snapdb.catalog.facts import FACTS
+from tests.waiting import PATIENCE
 
 SHOWN = {
     "tables": "TABLES",
@@ -199,7 +200,7 @@ def test_facts_agree_with_each_other_while_another_process_commits(tmp_path: Pat
             assert counted == added == there
             seen.add(counted)
             time.sleep(0.02)
-        assert writer.wait() == 0
+        assert writer.wait(PATIENCE) == 0
         assert rows(db, "SELECT rows FROM snapdb.tables") == [(4,)]
 
 

@@ -7,8 +7,6 @@ import fcntl
 import json
 import pickle
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -27,6 +25,7 @@ from snapdb.loading import stream as stream_module
 from snapdb.storage.leader import Leader, campaign
 from snapdb_cli.main import main
 from tests.test_stream import prints, settles, workers_alive
+from tests.waiting import PATIENCE, spawned
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on machines of one core
 
@@ -304,7 +303,7 @@ def test_the_next_publication_is_waited_for(town: Database) -> None:
             town.wait_for("now", newer_than=first, timeout=0)
         other.execute("INSERT INTO person VALUES ('new', [1, 2])")
         other.execute("REFRESH SNAPSHOT now")
-        waiting.join(10)
+        waiting.join(PATIENCE)
     (second,) = found
     assert (second.version, second.graph) == (first.version + 1, "town")
     assert second.time > first.time
@@ -320,9 +319,9 @@ def test_a_snapshot_that_is_not_there_yet_is_waited_for_by_another_process(town:
         "import sys, snapdb\n"
         "with snapdb.connect(sys.argv[1], read_only=True) as db:\n"
         "    print('waits', flush=True)\n"
-        "    print(db.wait_for('later', timeout=60).version, flush=True)"
+        "    print(db.wait_for('later', timeout=600).version, flush=True)"
     )
-    with subprocess.Popen([sys.executable, "-c", code, str(town.path)], stdout=subprocess.PIPE, text=True) as process:
+    with spawned("-c", code, str(town.path)) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "waits\n"
         town.script("CREATE TABLE more AS SELECT 1 AS a; CREATE SNAPSHOT later OF town")
@@ -379,7 +378,7 @@ def test_a_wait_is_interrupted(town: Database) -> None:
     waiting = threading.Thread(target=waits)
     waiting.start()
     assert settles(interrupted)
-    waiting.join(10)
+    waiting.join(PATIENCE)
     (error,) = ended
     assert isinstance(error, QueryError)
     assert error.code == "interrupted"

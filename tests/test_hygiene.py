@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from snapdb import errors
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"snapdb": ROOT, "snapdb_cli": ROOT / "cli", "snapdb_grammar": ROOT / "grammar"}
@@ -196,7 +197,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
         if (ROOT / name).is_file():
             shutil.copy(ROOT / name, copy)
     command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", "dist", "."]
-    ended = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    ended = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr[-2000:]
     (built,) = (copy / "dist").glob("*.whl")
     return zipfile.ZipFile(built)
@@ -219,5 +220,7 @@ def test_a_script_beside_a_clone_imports_the_package_and_not_the_clone(tmp_path:
     (tmp_path / "snapdb").symlink_to(ROOT)
     script = tmp_path / "script.py"
     script.write_text("import snapdb, snapdb_cli, snapdb_grammar\nprint(snapdb.connect.__name__)\n")
-    ended = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert (ended.returncode, ended.stdout) == (0, "connect\n"), ended.stderr

@@ -23,6 +23,7 @@ from torch.utils.data import DataLoader
 import snapdb
 from snapdb import Batch, BatchStream, DatabaseError
 from tests.test_stream import prints, settles, workers_alive
+from tests.waiting import PATIENCE, spawned
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on machines of one core
 
@@ -37,6 +38,14 @@ CREATE PROPERTY GRAPH town VERTEX TABLES (person KEY (id) FEATURES (f AS x) TARG
 CREATE SNAPSHOT now OF town;
 CREATE SAMPLER train AS SAMPLE FROM now SEEDS (SELECT id FROM person) AS person
   FANOUT (met BOTH => [3, 3]) BATCH 20 REPEATABLE (1);
+"""
+CHILD = """
+import subprocess, sys
+
+def test_dispositions():
+    code = "import signal; print(signal.getsignal(signal.SIGINT).__name__, signal.getsignal(signal.SIGHUP).name)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "default_int_handler SIG_DFL\\n", done.stderr
 """
 BATCHES = 15
 LOOP = """
@@ -77,19 +86,40 @@ def forked(stream: BatchStream) -> DataLoader[Batch]:
     return DataLoader(stream, batch_size=None, num_workers=2, multiprocessing_context="fork")
 
 
+def test_processes_of_tests_take_signals_though_the_tests_were_started_where_they_are_ignored(tmp_path: Path) -> None:
+    """As under nohup, and in the background of a shell."""
+    (tmp_path / "test_child.py").write_text(CHILD)
+    (tmp_path / "conftest.py").write_text("from tests.conftest import pytest_configure  # noqa: F401\n")
+    ignoring = 'trap "" INT HUP; exec "$@"'
+    command = [
+        "sh",
+        "-c",
+        ignoring,
+        "sh",
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "0",
+        "-p",
+        "no:cacheprovider",
+        ".",
+    ]
+    paths = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=paths, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
 def test_ctrl_c_ends_the_loop_and_its_workers_and_the_next_loop_works(made: Path) -> None:
     # As a terminal does, the signal goes to the whole group: DataLoader workers get it too.
-    running = subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", LOOP, str(made)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    assert running.stdout is not None
-    assert [running.stdout.readline() for _ in range(3)] == [f"(0, {number})\n" for number in range(3)]
-    os.killpg(running.pid, signal.SIGINT)
-    stdout, stderr = running.communicate(timeout=60)
+    with spawned("-W", "error", "-c", LOOP, str(made), start_new_session=True) as running:
+        assert running.stdout is not None
+        assert [running.stdout.readline() for _ in range(3)] == [f"(0, {number})\n" for number in range(3)]
+        os.killpg(running.pid, signal.SIGINT)
+        stdout, stderr = running.communicate(timeout=PATIENCE)
     assert stdout.splitlines()[-2:] == ["stopped", "True"]
     assert (stderr, running.returncode) == ("", 0)
 

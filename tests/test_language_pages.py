@@ -20,6 +20,7 @@ import snapdb
 from snapdb.errors import SnapdbError
 from snapdb.sql import ast, parse
 from tests.slt import parse_slt
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 LANGUAGE = ROOT / "docs" / "language.md"
@@ -202,6 +203,6 @@ def test_every_statement_runs_from_python(folder: Path) -> None:
 def test_every_statement_runs_from_the_command_line(folder: Path) -> None:
     lines = [("BEGIN;\n" if kind is ast.Rollback else "") + f"{row.example};\n" for kind, row in ROWS.items()]
     command = [sys.executable, "-m", "snapdb_cli", "shop.snapdb", "--on-error", "continue", "--format", "csv"]
-    done = subprocess.run(command, input="".join(lines), capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input="".join(lines), capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     assert "Error: " not in done.stderr

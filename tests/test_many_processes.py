@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,12 +16,13 @@ import pytest
 
 import snapdb
 from snapdb import Database
+from tests.waiting import PATIENCE, until
 
 
 def shell(*words: str | Path, text: str | None = None) -> subprocess.CompletedProcess[str]:
     """The command line in a process of its own."""
     command = [sys.executable, "-m", "snapdb_cli", *map(str, words)]
-    return subprocess.run(command, input=text or "", capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, input=text or "", capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def limited(code: str, path: Path) -> subprocess.CompletedProcess[str]:
@@ -37,7 +37,9 @@ try:
 except snapdb.SnapdbError as error:
     print(type(error).__name__, error.message)
 """
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 def files(path: Path) -> set[str]:
@@ -67,10 +69,9 @@ def test_a_lost_race_ends_a_script_with_code_3(tmp_path: Path) -> None:
         slow = f"BEGIN; DELETE FROM t; SELECT count(*) FROM range({10**9}) r(a) WHERE hash(a) = 7; COMMIT"
         command = [sys.executable, "-m", "snapdb_cli", str(path), "-c", slow]
         late = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        while not any(name.startswith("tables/1/") for name in files(path)):
-            time.sleep(0.01)
+        until(lambda: any(name.startswith("tables/1/") for name in files(path)))
         db.execute("UPDATE t SET a = 2")
-        _, said = late.communicate(timeout=120)
+        _, said = late.communicate(timeout=PATIENCE)
         assert "CommitConflict: t moved: expected 1, found 2, which removed 1 of the rows" in said
         assert late.returncode == 3
         assert db.execute("SELECT a FROM t").fetchall() == [(2,)]
@@ -94,11 +95,9 @@ def test_an_interrupted_load_leaves_nothing_behind(tmp_path: Path) -> None:
     before = files(path)
     load = "CREATE TABLE big AS SELECT range AS a, hash(range) AS b FROM range(1000000000)"
     loading = subprocess.Popen([sys.executable, "-m", "snapdb_cli", str(path), "-c", load], stderr=subprocess.PIPE)
-    while files(path) == before:
-        time.sleep(0.02)
-    time.sleep(0.3)
+    until(lambda: files(path) != before)
     loading.send_signal(signal.SIGINT)
-    assert loading.wait(timeout=60) == 130
+    assert loading.wait(timeout=PATIENCE) == 130
     assert loading.stderr is not None
     loading.stderr.close()
     assert files(path) == before
@@ -164,7 +163,9 @@ with snapdb.connect({str(path)!r}) as db:
     except snapdb.DatabaseError as error:
         print(error.message)
     print(db.execute("SELECT * FROM t").fetchall())"""
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         (path / "tables").chmod(0o700)
         assert done.stderr == ""
         assert re.fullmatch(r"cannot write .*/tables/.*nothing was changed\n\[\(1,\)\]\n", done.stdout, re.DOTALL)
@@ -300,7 +301,7 @@ def test_a_second_connection_leaves_the_first_ones_locks_alone(tmp_path: Path) -
         with snapdb.connect(path):
             pass
         code = f"import snapdb\nwith snapdb.connect({str(path)!r}) as db: db.execute('INSERT INTO t VALUES (2)')"
-        subprocess.run([sys.executable, "-c", code], check=True)
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
         # Had it found nobody else there, it would have taken the log away under the first connection.
         assert (path / "catalog.sqlite-wal").stat().st_ino == log
         assert first.execute("SELECT count(*) FROM t").fetchone() == (2,)

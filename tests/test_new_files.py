@@ -20,6 +20,7 @@ from snapdb import Database
 from snapdb.plan.logical import InsertPlan
 from snapdb.sql import parse
 from snapdb.storage.disk import Disk
+from tests.waiting import PATIENCE
 
 
 def write(path: Path, *ids: int) -> Path:
@@ -278,7 +279,7 @@ def test_two_processes_that_load_one_folder_load_each_file_once(table: Database,
             loader.stdin.write("\n")
             loader.stdin.flush()
     for loader in both:
-        _, errors = loader.communicate(timeout=60)
+        _, errors = loader.communicate(timeout=PATIENCE)
         assert (loader.returncode, errors) == (0, "")
     assert sorted(ids(table)) == [1, 2, 3, *(100 + 10 * n + more for n in range(5) for more in range(3))]
     assert table.execute("SELECT count(*) FROM snapdb.loaded_files").fetchone() == (17,)

@@ -22,6 +22,7 @@ from traitlets.config import Config
 
 import snapdb
 from snapdb.errors import BindError, InputError, ParseError, QueryError
+from tests.waiting import PATIENCE, until
 
 GRAPH = """
 CREATE TABLE person AS SELECT i AS pid, [i, 1]::FLOAT[2] AS x FROM range(6) r(i);
@@ -170,15 +171,14 @@ def test_an_interrupt_of_the_kernel_stops_the_statement(notebook: Notebook) -> N
     before = signal.getsignal(signal.SIGINT)
 
     def press() -> None:
-        while signal.getsignal(signal.SIGINT) is before:
-            time.sleep(0.01)
-        time.sleep(0.3)
+        until(lambda: signal.getsignal(signal.SIGINT) is not before)
+        time.sleep(0.3)  # until the statement has begun, which nothing tells
         os.kill(os.getpid(), signal.SIGINT)
 
     pressing = threading.Thread(target=press)
     pressing.start()
     stopped = notebook.run("%snap SELECT count(*) FROM range(10000000000) a, range(1000000) b")
-    pressing.join()
+    pressing.join(PATIENCE)
     assert isinstance(stopped.error, QueryError)
     assert stopped.error.code == "interrupted"
     assert "Traceback" not in stopped.out

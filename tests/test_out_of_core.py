@@ -6,7 +6,6 @@ import mmap
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from snapdb.storage.available import available_memory
 from snapdb.storage.disk import map_array
 from snapdb.storage.map_advice import read_singly
 from tests.test_stream import settles
+from tests.waiting import until
 
 NODES, EDGES, BATCH = 40_000, 600_000, 64
 SAMPLE = """
@@ -113,10 +113,7 @@ def test_a_batch_without_a_cache_reads_the_pages_that_the_engine_counts(big: Any
 def test_a_full_cache_reads_nothing_of_the_topology(big: Any) -> None:
     with big.stream("train", threads=0) as stream:
         next(iter(stream))
-        until = time.monotonic() + 60
-        while not (stats := stream.cache_stats()) or not 0 < stats["rows"] == stats["filled"]:
-            assert time.monotonic() < until, stats
-            time.sleep(0.01)
+        until(lambda: (stats := stream.cache_stats()) and 0 < stats["rows"] == stats["filled"])
         counted, read = cold_batch(big, stream, np.arange(0, NODES, NODES // BATCH)[:BATCH])
     assert (counted, read) == (0, 0)
 

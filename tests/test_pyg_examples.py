@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.test_examples import example
+from tests.waiting import PATIENCE
 
 pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
 
@@ -105,7 +106,7 @@ def test_a_script_that_pyg_publishes_learns_with_other_imports(script: str, data
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SNAPDB_DATA": str(data)}
     command = [sys.executable, str(path)]
     done = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     losses = [float(loss) for loss in re.findall(r"Loss: ([\d.]+)", done.stdout)]
     assert len(losses) >= 10, done.stderr

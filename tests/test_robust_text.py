@@ -9,6 +9,7 @@ import pytest
 
 import snapdb
 from snapdb.sql import parse, to_sql
+from tests.waiting import PATIENCE
 
 DEEP = 10_000
 OPEN, CLOSE = "(" * DEEP, ")" * DEEP
@@ -55,7 +56,12 @@ with snapdb.connect() as db:
 def test_ten_thousand_brackets_are_answered_and_the_process_lives() -> None:
     lines = [SHOP.replace("\n", "\x01"), *NESTED]
     done = subprocess.run(
-        [sys.executable, "-c", WORK], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False
+        [sys.executable, "-c", WORK],
+        input="\n".join(lines) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     answers = done.stdout.splitlines()
     assert (done.returncode, len(answers)) == (0, len(NESTED) + 1), done.stderr[-2000:]

@@ -45,6 +45,7 @@ from snapdb.types import Cache, CacheStats, Drawing, EdgeType, Fanout, Refresh, 
 from tests.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.test_forms import KNOWS, changing, view_of
 from tests.test_refreshed_oracle import REFRESHES, refreshed
+from tests.waiting import PATIENCE, until
 from tests.worlds import NODES, case
 
 FOLLOWS = EdgeType("person", "follows", "person")
@@ -402,13 +403,6 @@ def keep(source: CacheSource, sampler: Sampler, sharers: int = 1) -> Keeper:
     return keeper
 
 
-def until(what: Callable[[], bool], seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def filling() -> bool:
     """Whether a thread of a cache runs."""
     return "snapdb-cache" in [thread.name for thread in threading.enumerate()]
@@ -505,14 +499,14 @@ def test_a_long_pass_is_told_of_while_it_lasts(tmp_path: Path, monkeypatch: pyte
     def lasting(rows: RowCache, *given: Any) -> None:
         fill(rows, *given)
         check = given[-1]
-        until(lambda: check() or any(report.stats.filled for report in read_reports(home)), 10)
+        until(lambda: check() or any(report.stats.filled for report in read_reports(home)))
         told.set()
 
     monkeypatch.setattr("snapdb.loading.keeper._SECONDS", 0.01)
     monkeypatch.setattr(RowCache, "fill", lasting)
     keeper = keep(source_of(home), Sampler(followers().view(), followed(Refresh("FCR", 10))))
     keeper.begin(0)
-    assert told.wait(10)
+    assert told.wait(PATIENCE)
     keeper.close()
 
 
@@ -590,8 +584,8 @@ def test_a_forked_process_keeps_a_cache_of_its_own(tmp_path: Path) -> None:
     queue: multiprocessing.Queue[bool] = context.Queue()
     child = context.Process(target=in_child, args=(keeper, source, sampler, queue))
     child.start()
-    assert queue.get(timeout=60)
-    child.join(60)
+    assert queue.get(timeout=PATIENCE)
+    child.join(PATIENCE)
     assert (child.exitcode, keeper.here) == (0, True)
     keeper.begin(10)
     until(lambda: keeper.stats().refills > 1)
@@ -610,11 +604,11 @@ def test_a_fork_waits_for_a_thread_that_compiles() -> None:
 
     thread = threading.Thread(target=compile_)
     thread.start()
-    compiling.wait()
+    assert compiling.wait(PATIENCE)
     child = os.fork()
     if not child:
         free: list[bool] = []
-        other = threading.Thread(target=lambda: free.append(global_compiler_lock._lock.acquire(timeout=5)))
+        other = threading.Thread(target=lambda: free.append(global_compiler_lock._lock.acquire(timeout=PATIENCE)))
         other.start()
         other.join()
         os._exit(0 if free == [True] else 1)

@@ -15,6 +15,7 @@ from snapdb import Database
 from snapdb.errors import BindError, DataError, InputError, ParseError, QueryError, SnapdbError
 from snapdb.loading.lazy import MissingEntryError
 from snapdb.sampling.memory import enough_memory
+from tests.waiting import PATIENCE
 
 NODES = "SAMPLE FROM s SEEDS (SELECT id FROM person) AS person FANOUT (wrote => [2, 2]) "
 TIMED = NODES.replace("SELECT id", "SELECT id, TIMESTAMP '2026-01-09' AS seed_time")
@@ -128,7 +129,7 @@ def test_explain_stops_before_it_samples(world: Database) -> None:
     def stop(what: str, share: float | None) -> None:
         if what.startswith("opening"):
             threading.Thread(target=world.interrupt).start()
-            assert world._stopped.wait(10)
+            assert world._stopped.wait(PATIENCE)
 
     world.progress = stop
     try:

@@ -280,6 +280,18 @@ def test_every_firing_is_run_or_missed_as_the_policy_says(
     assert rounds == 20 or done == run
 
 
+@pytest.mark.parametrize(
+    ("policy", "run", "missed"),
+    [("last", [4, 5], [1, 2, 3]), ("none", [5], [1, 2, 3, 4]), ("all", [1, 2, 3, 4, 5], [])],
+)
+def test_of_four_firings_without_a_daemon_and_one_with_it(policy: CatchUp, run: list[int], missed: list[int]) -> None:
+    hourly, awake = by_line("0 * * * *"), at(2028, 5, 1, 4) + 30 * MINUTE
+    found = decide(hourly, policy, at(2028, 5, 1), awake, at(2028, 5, 1, 5))
+    assert list(found.run) == [at(2028, 5, 1, hour) for hour in run]
+    assert [each.moment for each in found.missed] == [at(2028, 5, 1, hour) for hour in missed]
+    assert (found.older, found.considered) == (None, at(2028, 5, 1, 5))
+
+
 def test_a_year_away_is_told_at_once() -> None:
     now = at(2028, 12, 1)
     for schedule in (in_steps(Period(0, 0, SECOND)), by_line("* * * * *", "Europe/Berlin")):

@@ -7,7 +7,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +18,7 @@ from snapdb import Database
 from snapdb.storage.disk import Disk, publishing, read_manifest
 from snapdb.storage.home import Home
 from snapdb.storage.locks import Lease, remove_unless_held
+from tests.waiting import PATIENCE, interrupting
 
 GRAPH = """
 CREATE TABLE person AS SELECT 'p' || lpad(range::VARCHAR, 3, '0') AS name FROM range(10);
@@ -158,7 +158,7 @@ def test_two_processes_append_keys_and_no_id_is_given_twice(db: Database) -> Non
         )
         for name in ("x", "y")
     ]
-    errors = [writer.communicate(timeout=120)[1] for writer in writers]
+    errors = [writer.communicate(timeout=PATIENCE)[1] for writer in writers]
     assert errors == ["", ""]
     db.execute("DELETE FROM person WHERE name LIKE 'shared%'")
     db.execute("CREATE SNAPSHOT s OF g")
@@ -182,7 +182,7 @@ def test_a_killed_writer_leaves_whole_versions_only(db: Database, delay: float) 
     time.sleep(delay)
     writer.send_signal(signal.SIGKILL)
     rest = writer.stdout.read().split()
-    writer.wait()
+    writer.wait(PATIENCE)
     writer.stdout.close()
     acknowledged = max([acknowledged, *map(int, rest)])
     with snapdb.connect(db.path, verify=True) as again:
@@ -240,11 +240,8 @@ def test_snapshots_of_one_version_share_a_topology(db: Database) -> None:
 
 
 def test_a_query_can_be_interrupted_and_the_database_goes_on(db: Database) -> None:
-    timer = threading.Timer(0.3, db.interrupt)
-    timer.start()
-    with pytest.raises(snapdb.QueryError, match="interrupted"):
+    with interrupting(db.interrupt), pytest.raises(snapdb.QueryError, match="interrupted"):
         db.execute("SELECT count(*) FROM range(10_000_000_000) t(a) WHERE hash(a) % 7 = 1").fetchall()
-    timer.join()
     assert db.execute("SELECT 1").fetchone() == (1,)
 
 
@@ -294,7 +291,7 @@ with snapdb.connect() as db:
     assert os.waitpid(child, 0)[1] == 0
     assert db.execute("SELECT count(*) FROM t").fetchone() == (1000,)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -24,6 +24,7 @@ from snapdb.types import Cache, CacheStats, Fanout, Refresh, SampleSpec
 from tests.graphs import all_seeds, sample_spec, ties
 from tests.test_stream import BATCHES, BOUGHT, KNOWS, Shelf, prints, settles
 from tests.test_stream_visited import after, epochs
+from tests.waiting import PATIENCE
 
 PLAIN = sample_spec("customer", Fanout(BOUGHT, "BOTH", (2, 1)), Fanout(KNOWS, "IN", (1, 1)))
 SPECS = {
@@ -66,7 +67,7 @@ def test_a_stream_may_end_where_another_one_is_lent_room(home: Home) -> None:
 
     ending = threading.Thread(target=ends, daemon=True)
     ending.start()
-    ending.join(20)
+    ending.join(PATIENCE)
     assert not ending.is_alive()
 
 
@@ -145,7 +146,7 @@ def test_a_fork_opens_the_cache_though_a_thread_that_stayed_behind_was_at_it(hom
     with keeping._guard():
         child = os.fork()
         if not child:
-            os._exit(0 if keeping._guard().acquire(timeout=5) else 1)
+            os._exit(0 if keeping._guard().acquire(timeout=PATIENCE) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 

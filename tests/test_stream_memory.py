@@ -26,6 +26,7 @@ from snapdb.sampling import Sampler
 from snapdb.types import EdgeType, Fanout
 from tests.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
 from tests.test_stream import failing_stream, prints, settles, workers_alive
+from tests.waiting import PATIENCE
 
 KNOWS = EdgeType("person", "knows", "person")
 SPEC = sample_spec("person", Fanout(KNOWS, "IN", (4, 4)), batch_size=50)
@@ -100,8 +101,9 @@ def test_what_is_ready_or_under_way_stays_within_the_memory(watched: Watched, ba
     gc.collect()
     watched.most = watched.alive
     opened = stream(watched, threads=4, memory=batches * (batch + 2 * scratch))
-    for _ in opened:
+    for batch_read in opened:
         time.sleep(0.005)  # threads go as far ahead as they may
+        del batch_read  # else the reader has two for a moment, when the next one is handed over
     assert watched.most <= (batches + 1) * batch  # one is the reader's
     assert buffers.free_bytes() <= batches * (batch + 2 * scratch) + batch
 
@@ -187,7 +189,7 @@ def test_closing_while_another_thread_reads_ends_both(watched: Watched) -> None:
     reader.start()
     time.sleep(0.05)
     opened.close()
-    reader.join(5)
+    reader.join(PATIENCE)
     assert not reader.is_alive()
     assert "closed" in str(ended[0])
     assert workers_alive() == 0

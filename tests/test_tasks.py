@@ -31,6 +31,7 @@ from tests.test_care import problems
 from tests.test_crash import crash_everywhere, script
 from tests.test_damage import spoil
 from tests.test_keeping import planned
+from tests.waiting import PATIENCE
 
 SECOND, HOUR = 1_000_000, 3_600_000_000
 NOON = 1_795_953_600_000_000
@@ -194,7 +195,7 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
 
 def test_a_daemon_that_was_killed_is_told_as_gone(own: Database) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
+    gone.wait(PATIENCE)
     assert campaign(own._ledger, Leader("me", 0, socket.gethostname(), gone.pid, NOON), None)
     found = dict(own.execute("DESCRIBE TASK often").fetchall())
     assert found["daemon"].startswith(f"pid {gone.pid} on {socket.gethostname()} ended without a word; no daemon leads")
