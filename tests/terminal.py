@@ -148,7 +148,7 @@ class Terminal:
         """Take what the program has drawn; False when it is over."""
         try:
             data = self.process.read_nonblocking(65536, timeout=0.5)
-        except pexpect.PATIENCE:
+        except pexpect.TIMEOUT:
             return True
         except pexpect.EOF:
             return False
