@@ -295,6 +295,24 @@ def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
     assert {run.state for run in rows} <= {"ok", "missed", "failed"}
 
 
+def test_a_standby_has_a_worker_ready_which_does_the_first_run_after_a_takeover_and_ends_with_it(shop: Shop) -> None:
+    with serving(shop, "a") as leader:
+        until(lambda: "leader.won" in leader.log())
+        with serving(shop, "b") as standby, serving(shop, "c") as killed:
+            until(lambda: "leader.waits" in standby.log())
+            (ready,), (other,) = until(standby.workers), until(killed.workers)
+            killed.kill()
+            until(lambda: not lives(other))
+            shop.task("quick", 1, say("quick", 1))
+            leader.kill()
+            until(lambda: "run.end" in standby.log())
+            assert standby.log().count("worker.start") == 1
+            assert f"worker.start worker=1 pid={ready}\n" in standby.log()
+            assert standby.workers() == [ready]
+            standby.kill()
+            until(lambda: not lives(ready))
+
+
 def test_a_run_that_fills_the_disk_is_on_record_and_succeeds_when_there_is_room(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -28,7 +28,7 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import begin_run
 from snapdb.types import Run
 from tests.daemon_world import MINUTE, SECOND, StandingClock, World
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 ROOT = Path(__file__).parent.parent
 
@@ -137,6 +137,26 @@ def test_what_a_worker_complains_of_is_logged_and_its_stdin_tells_it_what_to_do(
     assert "WARNING worker.says worker=1 line=run\n" in said.getvalue()
     assert r'line="\u001b[31mred"' in said.getvalue()
     clock.close()
+
+
+def test_a_worker_that_was_started_ahead_and_ended_is_replaced_after_a_while() -> None:
+    clock, said = StandingClock(MINUTE), io.StringIO()
+    crew = Crew([sys.executable, "-c", ""], 1, clock, Pace(), Log(said, "text", clock))
+
+    def ended(times: int) -> bool:
+        return not crew.ended() and said.getvalue().count("worker.end") == times
+
+    crew.warm()
+    until(lambda: ended(1))
+    crew.warm()
+    assert said.getvalue().count("worker.start") == 1
+    clock.go(MINUTE)
+    crew.warm()
+    until(lambda: ended(2))
+    assert said.getvalue().count("worker.start") == 2
+    broken = Crew([str(ROOT / "nothing")], 1, clock, Pace(), Log(said, "text", clock))
+    broken.warm()
+    assert "no worker could be started (No such file or directory)" in said.getvalue()
 
 
 def test_a_line_of_the_log_is_a_line_whatever_is_in_it() -> None:

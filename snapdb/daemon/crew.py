@@ -30,11 +30,22 @@ class Crew:
         self._workers: list[WorkerProcess] = []
         self._over: list[Finished | Died] = []
         self._numbers = 0
+        self._again: float | None = None
+        """When another worker may be started ahead; None: at once."""
 
     def warm(self) -> None:
-        """Have a worker ready: the first run need not wait for its imports."""
-        if not self._workers:
+        """Have a worker ready: the first run need not wait for its imports.
+
+        One that ended by itself is replaced after a while, lest a machine without memory start one after another.
+        """
+        now = self._clock.monotonic()
+        if self._workers or (self._again is not None and now < self._again):
+            return
+        self._again = now + _IDLE
+        try:
             self._hire()
+        except OSError as error:  # no more processes, or no more memory
+            self._log.error("error", error=f"no worker could be started ({error.strerror})", code=None)
 
     def free(self) -> int:
         """How many more runs can begin at once."""
@@ -87,6 +98,7 @@ class Crew:
         for worker in self._workers:
             worker.wait(self._pace.kill)
             self._log.info("worker.end", worker=worker.number, how="killed")
+        self._again = None
         self._workers.clear()
         self._over.clear()
         while not self._said.empty():

@@ -117,6 +117,7 @@ class _Daemon:
         """Do what there is to do; the seconds until there may be more."""
         if self._loop is None or self._heart is None:
             return self._wait_for_leadership()
+        self._crew.warm()
         why = self._heart.lost()
         if why is None:
             try:
@@ -127,6 +128,7 @@ class _Daemon:
         return 0.0
 
     def _wait_for_leadership(self) -> float:
+        self._crew.ended()  # no run does here, but a worker may
         try:
             self._heart = self._candidate.poll()
         except (SnapdbError, OSError, sqlite3.Error) as error:
@@ -136,9 +138,9 @@ class _Daemon:
             return self._pace.poll
         self._trouble = None
         if self._heart is None:
+            self._crew.warm()  # its first run, should it take over, is not to wait for a process that starts
             return self._pace.poll
         self._loop = Loop(self._home, self._ledger, self._crew, self._clock, self._pace, self._log, self._heart.holder)
-        self._crew.warm()
         return 0.0
 
     def _tell(self, error: Exception) -> None:
