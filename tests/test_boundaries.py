@@ -120,7 +120,7 @@ UNIONS = {
     "a word": (UNION.replace("num := 2", "word := 'two'"), "two", "two"),
     "in a list": (f"[{UNION}, NULL]", "[2, null]", [2, None]),
     "in a struct": (f"{{'a': {UNION}}}", '{"a": 2}', {"a": 2}),
-    "in a map": (f"MAP {{1: {UNION}}}", '{"1": 2}', None),
+    "in a map": (f"MAP {{1: {UNION}}}", '{"1": 2}', {1: 2}),
     "of dates beyond Python's": (
         "union_value(at := TIMESTAMP 'infinity')::UNION(at TIMESTAMP, word VARCHAR)", "infinity", None,
     ),

@@ -67,6 +67,13 @@ QUERIES = (
         f"SELECT {'[' * 70}1{']' * 70}",
     ),
     Code(
+        "not-in-python",
+        _QUERY,
+        "DuckDB makes no Python value of a column, e.g. of a map whose keys are BIGNUM.",
+        "Cast the column to VARCHAR, or read the result with `arrow()`.",
+        unshown="It is about a call from Python.",
+    ),
+    Code(
         "not-in-a-frame",
         _QUERY,
         "A data frame has no values like those of a column, e.g. dates after the year 9999.",

@@ -31,7 +31,7 @@ def changed_rows(session: Session, elements: Sequence[Changed]) -> Iterator[pa.R
         nothing = "".join(f", CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in columns)
         queries = [f"SELECT '' AS change, '' AS element{nothing} WHERE false"]
     for number, query in enumerate(queries):
-        for batch in session.reader(query):
+        for batch in session.exact_reader(query):
             if batch.num_rows or number == 0:
                 yield batch
 

@@ -32,7 +32,7 @@ class DiffTable:
             gone = rows_beyond(session, engine.home.path, plan.before, plan.after)
             come = rows_beyond(session, engine.home.path, plan.after, plan.before)
             if plan.rows:
-                yield from session.reader(_changes(plan, gone, come))
+                yield from session.exact_reader(_changes(plan, gone, come))
             else:
                 yield _summary(session, plan, gone, come)
         return None

@@ -19,5 +19,5 @@ class Query:
     def run(self, engine: Engine) -> Rows:
         query = self.plan.query
         with engine.context.session(query) as session:
-            yield from session.reader(query.text, query.parameters)
+            yield from session.exact_reader(query.text, query.parameters)
         return None

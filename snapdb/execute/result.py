@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,9 +13,13 @@ from snapdb.errors import InputError, QueryError
 from snapdb.execute.operator import Outcome, Rows
 from snapdb.execute.page import page
 from snapdb.execute.render import render
+from snapdb.relational.values import empty, plain, plain_schema, python_rows
 from snapdb.types.markup import block
 
 __all__ = ["Result"]
+
+_AHEAD = 1000
+"""Rows that `fetchone` turns into Python values at once: one at a time would take a query each."""
 
 
 class Result:
@@ -26,18 +31,19 @@ class Result:
     def __init__(self, rows: Rows, guard: Callable[[Rows], Rows]) -> None:
         self._rows = guard(rows)
         self._outcome: Outcome | None = None
+        self._exact: pa.Table | None = None
         self._table: pa.Table | None = None
-        self._schema: pa.Schema = pa.schema([])
+        self._schema: pa.Schema | None = None
         self._first = self._advance()
+        self._given: pa.Schema = pa.schema([]) if self._first is None else self._first.schema
         self._started = False
         self._fetched = 0
-        if self._first is not None:
-            self._schema = self._first.schema
+        self._ready: deque[tuple[Any, ...]] = deque()
 
     @property
     def is_query(self) -> bool:
         """Whether this is a table, if an empty one, rather than what a statement did."""
-        return self._outcome is None or bool(self._schema.names)
+        return self._outcome is None or bool(self._given.names)
 
     @property
     def message(self) -> str | None:
@@ -46,11 +52,14 @@ class Result:
 
     @property
     def schema(self) -> pa.Schema:
+        """The columns of `arrow()`."""
+        if self._schema is None:
+            self._schema = plain_schema(self._given)
         return self._schema
 
     @property
     def columns(self) -> list[str]:
-        return list(self._schema.names)
+        return list(self._given.names)
 
     @property
     def rowcount(self) -> int:
@@ -64,8 +73,15 @@ class Result:
             QueryError: they were iterated before and not kept.
         """
         if self._table is not None:
-            yield from self._table.to_batches() or [pa.RecordBatch.from_pylist([], schema=self._schema)]
+            yield from self._table.to_batches() or [empty(self.schema)]
             return
+        if self._exact is not None:
+            yield from self.arrow().to_batches() or [empty(self.schema)]
+            return
+        yield from map(plain, self._batches())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        """The record batches with their exact values, once."""
         if self._started:
             raise QueryError("this result was read already; call .arrow() first to read it twice", code="consumed")
         self._started = True
@@ -78,9 +94,17 @@ class Result:
     def arrow(self) -> pa.Table:
         """All rows as an Arrow table."""
         if self._table is None:
-            batches = list(self) if self.is_query else []
-            self._table = pa.Table.from_batches(batches, schema=self._schema)
+            batches = self._whole().to_batches()
+            self._table = pa.Table.from_batches(map(plain, batches), schema=self.schema)
         return self._table
+
+    def _whole(self) -> pa.Table:
+        """All rows with their exact values."""
+        if self._exact is None:
+            self._exact = (
+                pa.Table.from_batches(list(self._batches()), schema=self._given) if self.is_query else pa.table({})
+            )
+        return self._exact
 
     def df(self) -> Any:
         """All rows as a pandas data frame; needs pandas."""
@@ -97,14 +121,26 @@ class Result:
         return _frame("polars", self.arrow(), polars.from_arrow)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows that `fetchone` and `fetchmany` have not taken, as tuples of Python values; sums are int."""
-        return _tuples(self.arrow().slice(self._fetched))
+        """All rows that `fetchone` and `fetchmany` have not taken, as tuples of Python values.
+
+        The values are those that DuckDB's Python client gives: int for HUGEINT, timedelta for INTERVAL, dict for MAP,
+        tuple for ARRAY, str for a date that Python's do not reach, and so on.
+        """
+        return python_rows(self._whole().slice(self._fetched))
 
     def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
         """The next rows, at most `size`; none after the last."""
-        rows = _tuples(self.arrow().slice(self._fetched, size))
-        self._fetched += len(rows)
-        return rows
+        if size < 0:
+            raise ValueError(f"size is 0 or more, found {size}")
+        while len(self._ready) < size:
+            start = self._fetched + len(self._ready)
+            rows = python_rows(self._whole().slice(start, max(size - len(self._ready), _AHEAD)))
+            if not rows:
+                break
+            self._ready.extend(rows)
+        taken = [self._ready.popleft() for _ in range(min(size, len(self._ready)))]
+        self._fetched += len(taken)
+        return taken
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row; None after the last."""
@@ -116,7 +152,7 @@ class Result:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows as Arrow's C stream, batch by batch, for polars, DuckDB, pyarrow and others that read it."""
-        reader = pa.RecordBatchReader.from_batches(self._schema, iter(self))
+        reader = pa.RecordBatchReader.from_batches(self.schema, iter(self))
         return reader.__arrow_c_stream__(requested_schema)
 
     def close(self) -> None:
@@ -176,13 +212,3 @@ def _converts(table: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
     except Exception:  # the caller has it, and raises it
         return False
     return True
-
-
-def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Rows by position, for two columns may have one name. DuckDB hands HUGEINT to Arrow as DECIMAL(38, 0)."""
-    wide = [pa.types.is_decimal(t) and (t.precision, t.scale) == (38, 0) for t in table.schema.types]
-    columns = [
-        [None if v is None else int(v) for v in column.to_pylist()] if is_wide else column.to_pylist()
-        for column, is_wide in zip(table.columns, wide, strict=True)
-    ]
-    return list(zip(*columns, strict=True))

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from snapdb.relational.apart import run_apart
 from snapdb.relational.failures import Place, translated
 from snapdb.relational.folders import Folders
 from snapdb.relational.names import Names
+from snapdb.relational.values import EXACT, empty, marked
 from snapdb.types import Column
 
 __all__ = ["Relational", "Session"]
@@ -50,11 +51,11 @@ _SETTINGS = {
     "errors_as_json": "true",
 }
 _LOCKED = (
-    "SET GLOBAL allowed_configs = ['enable_progress_bar', 'enable_progress_bar_print']",
+    f"SET GLOBAL allowed_configs = ['enable_progress_bar', 'enable_progress_bar_print', '{EXACT}']",
     "SET GLOBAL lock_configuration = true",
 )
 """What keeps queries from changing a setting, which functions such as enable_logging do: it writes files, and where it
-may not, DuckDB ends the process. The two are those that a session sets for itself."""
+may not, DuckDB ends the process. The three are those that a session sets for itself."""
 
 
 _ABANDONED: list[Any] = []
@@ -256,12 +257,32 @@ class Session:
         """The rows as Arrow batches of at most `rows`, at least one batch, while the session lives."""
         with self._reading("", query):
             reader = self._relation(query, parameters).to_arrow_reader(rows)
-        empty = True
+        return self._batches(query, reader, reader.schema)
+
+    def exact_reader(self, query: str, parameters: Parameters = None) -> Generator[pa.RecordBatch, None, None]:
+        """As `reader`, but nothing is lost where Arrow has no type for DuckDB's: see `relational.values`."""
+        reader = None
+        self.cursor.execute(f"SET SESSION {EXACT} = true")
+        try:
+            with self._reading("", query):
+                relation = self._relation(query, parameters)
+                reader = relation.to_arrow_reader(100_000)
+                schema = marked(reader.schema, relation.types)
+            yield from self._batches(query, reader, schema)
+        finally:
+            if reader is not None:
+                reader.close()  # while it is open the session takes no other statement
+            with suppress(duckdb.ConnectionException):  # the database was closed while the result was read
+                self.cursor.execute(f"SET SESSION {EXACT} = false")
+
+    def _batches(self, query: str, reader: Any, schema: pa.Schema) -> Generator[pa.RecordBatch, None, None]:
+        """The reader's batches, in a schema that says more of the same types."""
+        read = False
         while (batch := self._next(query, reader)) is not None:
-            empty = False
-            yield batch
-        if empty:
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+            read = True
+            yield batch if schema is reader.schema else pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        if not read:
+            yield empty(schema)
 
     def wrap(self, before: str, query: str, after: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
         """Run `before + query + after`; an error's place counts within `query`."""

@@ -1,0 +1,280 @@
+"""Values of which plain Arrow loses something, carried in Arrow's extension types, and handed over as Arrow or Python.
+
+DuckDB hands HUGEINT to Arrow as DECIMAL(38, 0), a time of day without its zone, and so on. `Session.exact_reader` gives
+such columns in DuckDB's own extension types, with DuckDB's type in their metadata. DuckDB itself makes of them what
+users get, so that tables are those of its Python client, and Python values too.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import duckdb
+import pyarrow as pa
+from duckdb.sqltypes import DuckDBPyType
+
+from snapdb.errors import InputError, QueryError
+from snapdb.relational.quote import quote
+
+__all__ = ["EXACT", "empty", "marked", "plain", "plain_schema", "python_rows"]
+
+EXACT = "arrow_lossless_conversion"
+"""DuckDB's setting that makes extension types of what Arrow has no type for."""
+
+_TYPE = b"snapdb.type"
+"""The key of DuckDB's type in the metadata of a column."""
+_ZONED = "timestamp with time zone"
+_UTC = ZoneInfo("UTC")
+
+
+def marked(schema: pa.Schema, types: Sequence[object]) -> pa.Schema:
+    """The schema of exact values, with DuckDB's type noted at each column that is not plain Arrow.
+
+    Args:
+        types: DuckDB's types of the columns. One whose fields have no names, a TUPLE, is a struct in Arrow.
+    """
+    fields = []
+    for field, kind in zip(schema, map(str, types), strict=True):
+        noted = _is_extended(field.type) or "TUPLE(" in kind
+        fields.append(field.with_metadata({**(field.metadata or {}), _TYPE: kind}) if noted else field)
+    return pa.schema(fields)
+
+
+def empty(schema: pa.Schema) -> pa.RecordBatch:
+    """No rows, of any types: pyarrow's own ways know no extension types in lists, nor unions."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of `plain` batches."""
+    return plain(empty(schema)).schema
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch in types that every reader of Arrow has; the batch itself where it has no others.
+
+    Raises:
+        QueryError: a UHUGEINT is beyond Arrow's integers, which end at 2^127.
+    """
+    columns, fields = list(batch.columns), list(batch.schema)
+    for i, field in enumerate(fields):
+        if (column := _simply_plain(columns[i])) is not None:
+            columns[i], fields[i] = column, pa.field(field.name, column.type)
+    exact = [i for i, field in enumerate(fields) if _TYPE in (field.metadata or {})]
+    if not exact:
+        return batch if fields == list(batch.schema) else pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    casts = {i: _changed(_noted(batch.schema.field(i)), {"uhugeint": "HUGEINT"}) for i in exact}
+    try:
+        table = _cast(pa.Table.from_batches([batch]).select(exact), [casts[i] for i in exact]).to_arrow_table()
+    except duckdb.ConversionException as error:
+        raise QueryError(
+            "a UHUGEINT of this result is beyond 2^127, and Arrow cannot carry it; cast it to VARCHAR, or read the "
+            "result with fetchall()",
+            code="not-in-arrow",
+        ) from error
+    for i, field, column in zip(exact, table.schema, table.columns, strict=True):
+        columns[i] = pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+        fields[i] = field.with_name(batch.schema.field(i).name)
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows as DuckDB's Python client gives them: each value as it maps the SQL type of its column.
+
+    Moments with a zone are in UTC, also where the package is missing that DuckDB takes zones from.
+
+    Raises:
+        QueryError: DuckDB's client has no Python value for a column, e.g. for a map whose keys are BIGNUM.
+        InputError: that package is missing, and moments with a zone are in a UNION or VARIANT.
+    """
+    if all(_is_alike(field) for field in table.schema):  # two columns may have one name: rows by position
+        return list(zip(*map(_alike_values, table.columns), strict=True))
+    wanted = [_noted(field) if _TYPE in (field.metadata or {}) else None for field in table.schema]
+    relation = _cast(table, [None if kind is None else str(kind) for kind in wanted])
+    zones: list[_Change | None] = [None] * table.num_columns
+    if importlib.util.find_spec("pytz") is None:
+        kinds = list(relation.types)
+        zones = [_zoning(kind) for kind in kinds]
+        if any(zones):
+            relation = _cast(table, [_changed(kind, {_ZONED: "TIMESTAMP"}) for kind in kinds])
+    try:
+        rows: list[tuple[Any, ...]] = relation.fetchall()
+    except duckdb.Error as error:
+        if "pytz" not in str(error):
+            said = str(error).splitlines()[0]
+            raise QueryError(f"Python has no value for a column of this result ({said}); cast it to VARCHAR",
+                             code="not-in-python") from error  # fmt: skip
+        raise InputError(
+            "moments with a zone in a UNION or VARIANT need pytz, which is not here: pip install pytz",
+            code="package-missing",
+        ) from error
+    return list(_zoned(rows, zones)) if any(zones) else rows
+
+
+def _is_extended(kind: pa.DataType) -> bool:
+    """Whether Arrow's own types alone do not make the type."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return True
+    if pa.types.is_dictionary(kind):
+        return False
+    return any(_is_extended(kind.field(i).type) for i in range(kind.num_fields))
+
+
+_ALIKE: tuple[Callable[[pa.DataType], bool], ...] = (
+    *(pa.types.is_integer, pa.types.is_float32, pa.types.is_float64, pa.types.is_boolean, pa.types.is_null),
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary),
+)
+"""Types of which Arrow makes the same Python values as DuckDB."""
+
+
+def _is_alike(field: pa.Field) -> bool:
+    return str(field.type) in _SIMPLE or any(fits(field.type) for fits in _ALIKE)
+
+
+_HUGEINT = "extension<arrow.opaque[storage_type=fixed_size_binary[16], type_name=hugeint, vendor_name=DuckDB]>"
+_SIMPLE = ("extension<arrow.bool8>", _HUGEINT)
+"""Types of comparisons and of sums, so of many small results: these are changed here, without a query."""
+
+
+def _alike_values(column: pa.ChunkedArray) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if str(column.type) != _HUGEINT:
+        return values
+    return [None if value is None else int.from_bytes(value, "little", signed=True) for value in values]
+
+
+def _simply_plain(column: pa.Array) -> pa.Array | None:
+    """A column of one of the `_SIMPLE` types in plain Arrow; None for other types."""
+    if str(column.type) not in _SIMPLE:
+        return None
+    if str(column.type) != _HUGEINT:
+        return column.storage.cast(pa.bool_())
+    return pa.Array.from_buffers(pa.decimal128(38, 0), len(column), column.buffers(), offset=column.offset)
+
+
+def _noted(field: pa.Field) -> Any:
+    return DuckDBPyType(field.metadata[_TYPE].decode())
+
+
+@cache
+def _engine(process: int) -> Any:
+    """A DuckDB of one thread, which a fork does not share, to convert values with."""
+    engine = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
+    engine.execute("SET GLOBAL TimeZone = 'UTC'")
+    return engine
+
+
+def _cast(table: pa.Table, types: Sequence[str | None]) -> Any:
+    """DuckDB's relation of a table, with columns cast to these types where there are some."""
+    names = [f"c{i}" for i in range(table.num_columns)]
+    columns = []
+    for column in table.columns:
+        kind = _decoded(column.type)
+        columns.append(column if kind == column.type else column.cast(kind))
+    schema = pa.schema([f.with_name(n).with_type(c.type) for f, n, c in zip(table.schema, names, columns, strict=True)])
+    relation = _engine(os.getpid()).cursor().from_arrow(pa.Table.from_arrays(columns, schema=schema))
+    if not any(types):
+        return relation
+    casts = zip(names, types, strict=True)
+    return relation.project(", ".join(n if t is None else f"CAST({n} AS {t}) AS {n}" for n, t in casts))
+
+
+def _decoded(kind: pa.DataType, within: bool = False) -> pa.DataType:
+    """The type with values in place of dictionaries `within` lists of fixed size, of which DuckDB reads the codes."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type if within else kind
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_decoded(kind.value_type, True)), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_decoded(kind.value_type, within)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_decoded(field.type, within)) for field in kind])
+    return kind
+
+
+def _changed(kind: Any, changes: Mapping[str, str]) -> str:
+    """The SQL of a type, with types in it changed for others."""
+    match kind.id:
+        case "list":
+            return f"{_changed(kind.child, changes)}[]"
+        case "array":
+            (_, child), (_, size) = kind.children
+            return f"{_changed(child, changes)}[{size}]"
+        case "struct":
+            return f"STRUCT({', '.join(f'{quote(n)} {_changed(k, changes)}' for n, k in kind.children)})"
+        case "tuple":
+            return f"TUPLE({', '.join(_changed(k, changes) for _, k in kind.children)})"
+        case "map":
+            return f"MAP({', '.join(_changed(k, changes) for _, k in kind.children)})"
+    return changes.get(kind.id, str(kind))
+
+
+_Change = Callable[[Any], Any]
+
+
+def _zoned(rows: list[tuple[Any, ...]], zones: Sequence[_Change | None]) -> Iterator[tuple[Any, ...]]:
+    for row in rows:
+        yield tuple(value if zone is None else zone(value) for value, zone in zip(row, zones, strict=True))
+
+
+def _zoning(kind: Any) -> _Change | None:
+    """What gives moments in values of a type their zone; None where there are none in it."""
+    if kind.id == _ZONED:
+        return _in_utc
+    if kind.id in {"list", "array"}:
+        inner = _zoning(kind.children[0][1])
+        make: Any = list if kind.id == "list" else tuple
+        return inner and (lambda value: None if value is None else make(map(inner, value)))
+    if kind.id in {"struct", "tuple"}:
+        return _zoning_fields([_zoning(k) for _, k in kind.children])
+    return _zoning_map(*(_zoning(k) for _, k in kind.children)) if kind.id == "map" else None
+
+
+def _zoning_fields(inner: Sequence[_Change | None]) -> _Change | None:
+    if not any(inner):
+        return None
+
+    def fields(values: Any) -> Iterator[Any]:
+        return (value if zone is None else zone(value) for value, zone in zip(values, inner, strict=True))
+
+    def change(value: Any) -> Any:
+        if isinstance(value, dict):
+            return dict(zip(value, fields(value.values()), strict=True))
+        return None if value is None else tuple(fields(value))
+
+    return change
+
+
+def _zoning_map(key: _Change | None, item: _Change | None) -> _Change | None:
+    """Of a map; one whose keys Python cannot hash has a list of keys and one of values."""
+    if key is None and item is None:
+        return None
+    keys, items = key or _same, item or _same
+
+    def change(value: Any) -> Any:
+        if value is None:
+            return None
+        if list(value) == ["key", "value"] and isinstance(value["key"], list):
+            return {"key": list(map(keys, value["key"])), "value": list(map(items, value["value"]))}
+        return {keys(k): items(v) for k, v in value.items()}
+
+    return change
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _in_utc(value: Any) -> Any:
+    """A moment; infinities have no zone, and what Python's dates do not reach is text, as in DuckDB."""
+    if isinstance(value, str):
+        return f"{value}+00"
+    if value is None or value in {datetime.max, datetime.min}:
+        return value
+    return value.replace(tzinfo=_UTC)
