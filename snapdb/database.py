@@ -63,21 +63,31 @@ Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 
 def connect(
-    path: str | Path | None = None, *, read_only: bool = False, verify: bool = False, threads: int | None = None
+    path: str | Path | None = None,
+    *,
+    read_only: bool = False,
+    verify: bool = False,
+    threads: int | None = None,
+    folders: Sequence[str | Path] | None = None,
 ) -> Database:
     """Open the database directory at `path`, and create it when it does not exist.
 
     Args:
         path: The directory that holds it must exist. None opens a temporary database, which goes when it is closed.
-        read_only: Never write, not even to make the directory.
+        read_only: Never write to the database. COPY … TO still writes files elsewhere; `folders` restricts that.
         verify: Check every file's sha256 first, which reads all of them.
         threads: How many queries, builds and streams may take; None: all cores. No result depends on it.
+        folders: The only directories and files, besides the database itself, that statements may read and write; a
+            directory that does not exist yet ends with a slash. None: all that the process may.
 
     Raises:
         DatabaseError: the path is a file, not writable, not a database, or of a newer format, or the directory that
             holds it does not exist.
     """
-    return Database(path, read_only=read_only, verify=verify, threads=threads)
+    if isinstance(folders, str):
+        raise TypeError(f"folders is a list of paths, found {folders!r}")
+    named = None if folders is None else [os.path.join(os.getcwd(), os.path.expanduser(path)) for path in folders]
+    return Database(path, read_only=read_only, verify=verify, threads=threads, folders=named)
 
 
 class Database:

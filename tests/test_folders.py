@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,7 +79,7 @@ READS = (
 @pytest.mark.parametrize("path", ["in-secret/x.parquet", "in/../x.parquet", "in/away/x.parquet", "in*/../x.parquet"])
 def test_nothing_else_is_read(db: Database, place: Path, read: str, path: str) -> None:
     error = refused(db, read.format(place / path))
-    assert "lies in no folder that may be read" in error.message
+    assert "is in no folder that may be read" in error.message
     assert error.span is not None
 
 
@@ -162,13 +164,45 @@ def test_the_name_of_a_folder_stands_for_its_files(db: Database, place: Path) ->
 
 
 def test_the_folder_of_all_folders_is_none(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="is all of them; name files in a folder"):
+    with pytest.raises(InputError, match="is the folder of all files"):
         Folders.of(tmp_path, ["/tmp/.."])
 
 
 def test_the_catalog_is_no_file_of_a_run(db: Database) -> None:  # to close it again would drop SQLite's locks
-    refused(db, f"SELECT * FROM read_blob('{db.path}/catalog.sqlite')")
-    refused(db, f"SELECT * FROM read_blob('{db.path}/*')")
+    with pytest.raises(InputError, match="only snapdb opens"):
+        db.execute(f"SELECT * FROM read_blob('{db.path}/catalog.sqlite')")
+    with pytest.raises(InputError, match="only snapdb opens"):
+        db.execute(f"SELECT * FROM read_blob('{db.path}/*')")
+
+
+def test_connect_takes_folders_that_count_from_the_directory_of_the_process(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    with snapdb.connect("reached", folders=["in", Path("new/")]) as db:
+        assert db.execute("SELECT sum(a) FROM 'in/x.parquet'").fetchall() == [(3,)]
+        refused(db, "SELECT * FROM 'x.parquet'")
+        refused(db, "SELECT * FROM read_text('in-secret/*')")
+        refused(db, "COPY (SELECT 1 AS a) TO 'out/a.csv'")
+        db.execute("COPY (SELECT 1 AS a) TO 'in/a.csv'")
+    with snapdb.connect("reached", read_only=True, folders=[]) as db:
+        refused(db, "SELECT * FROM 'in/x.parquet'")
+    with pytest.raises(TypeError, match="a list of paths"):
+        snapdb.connect("reached", folders="in")
+
+
+def test_the_command_line_restricts_statements_to_folders(place: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "snapdb_cli", *words]
+        return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=300)
+
+    run("told", "-c", "CREATE TABLE t AS SELECT 1 AS a")
+    read = run("told", "--folder", "in", "--format", "csv", "-c", "SELECT sum(a) AS s FROM 'in/x.parquet'")
+    assert (read.returncode, read.stdout) == (0, "s\n3\n")
+    kept = run("told", "--read-only", "--folder", "in", "-c", "COPY t TO 'out/t.csv'")
+    assert kept.returncode == 1
+    assert "is in no folder that may be read or written here" in kept.stderr
+    assert not (place / "out/t.csv").exists()
 
 
 def test_a_folder_itself_is_not_replaced(graph: Database, place: Path) -> None:

@@ -309,9 +309,9 @@ def test_only_files_in_allowed_folders_are_loaded(table: Database, days: Path, t
     write(tmp_path / "secret" / "day3.parquet", 9)
     (days / "day3.parquet").symlink_to(tmp_path / "secret" / "day3.parquet")
     with Database(table.path, folders=(days,)) as db:
-        with pytest.raises(snapdb.SnapdbError, match="lies in no folder"):
+        with pytest.raises(snapdb.SnapdbError, match="is in no folder"):
             db.execute(load(days)).fetchall()
         (days / "day3.parquet").unlink()
         assert db.execute(load(days)).rowcount == 3
-        with pytest.raises(snapdb.SnapdbError, match="lies in no folder"):
+        with pytest.raises(snapdb.SnapdbError, match="is in no folder"):
             db.execute(load(tmp_path / "secret")).fetchall()

@@ -147,7 +147,15 @@ _format = click.option(
     show_default=True,
     help="stop: run nothing unless all statements can be read, and nothing after one that fails.",
 )
-@click.option("--read-only", is_flag=True, help="Never write to the database.")
+@click.option("--read-only", is_flag=True, help="Never write to the database; COPY … TO still writes files elsewhere.")
+@click.option(
+    "--folder",
+    "folders",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Restrict statements to this directory or file, besides the database; may be given more than once.",
+)
 @click.option("--threads", metavar="N", type=click.IntRange(min=1), help="Use so many threads.  [default: all cores]")
 @quiet
 @click.option("--no-config", "config", flag_value=False, default=True, help="Do not read the prompt's configuration.")

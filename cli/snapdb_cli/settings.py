@@ -27,6 +27,8 @@ class Settings:
     keep_going: bool = False
     """Whether statements run after one that failed."""
     read_only: bool = False
+    folders: tuple[Path, ...] = ()
+    """The only folders that statements may read and write; none: all."""
     threads: int | None = None
     """How many threads the database may use; None: all cores."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -37,4 +39,4 @@ class Settings:
     @property
     def opening(self) -> dict[str, Any]:
         """How the database is opened, for `connect`."""
-        return {"read_only": self.read_only, "threads": self.threads}
+        return {"read_only": self.read_only, "threads": self.threads, "folders": self.folders or None}

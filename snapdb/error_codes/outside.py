@@ -55,8 +55,17 @@ OUTSIDE = (
     Code(
         "folder-not-allowed",
         _KIND,
-        "A task's run reads or writes a file that its body does not name, nor a folder that holds it.",
-        "Write the path in the body as a string; where a link leads away from it, name what the link leads to.",
+        "A statement reads or writes a file outside the folders that the connection was restricted to (`folders=`, "
+        "`--folder`), or a task's run one that its body does not name.",
+        "Name the folder when connecting, or the path in the body as a string; where a link leads away from it, name "
+        "what the link leads to.",
+        unshown="It depends on the disk.",
+    ),
+    Code(
+        "own-file",
+        _KIND,
+        "A query or COPY opens the files of the database itself, which only snapdb opens.",
+        "Query the tables, or copy the database with BACKUP DATABASE.",
         unshown="It depends on the disk.",
     ),
     Code(

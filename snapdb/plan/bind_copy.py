@@ -13,6 +13,7 @@ from snapdb.plan.logical import InsertPlan, NothingPlan, Plan
 from snapdb.plan.match_columns import File, Matched, match_columns
 from snapdb.plan.names import find_table, named_columns
 from snapdb.plan.new_files import find_new_files
+from snapdb.plan.own_files import check_foreign_path
 from snapdb.plan.scope import Context
 from snapdb.relational import Session, file_literal, files_behind, files_literal, text_literal
 from snapdb.sql.ast import CopyFrom
@@ -43,6 +44,8 @@ def bind_copy(statement: CopyFrom, context: Context) -> Plan:
         within = text_literal(statement.path.rstrip("/") + "/*.parquet")
         raise BindError(f"{text_literal(statement.path)} is a folder; name the files in it, as {within}",
                         span=statement.path_span, code="bad-path")  # fmt: skip
+    if not statement.new_only:  # which passes over the database's own files
+        check_foreign_path(context.home.path, statement.path, statement.path_span)
     format_, options = _options(statement)
     said = "".join(f", {_THEIRS.get(k, k)} = {_literal(v)}" for k, v in options.items())
     file = File(format_, "header" in options, said, table, wanted)

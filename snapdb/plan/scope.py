@@ -15,10 +15,12 @@ from snapdb.catalog.facts_tasks import Due
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.asked import Asked, Parameters, written
 from snapdb.plan.moments import resolve_version
+from snapdb.plan.own_files import check_foreign
 from snapdb.plan.unknown import explain_refusal
 from snapdb.relational import Names, Relational, Session, no_rows, quote, table_rows
 from snapdb.relational.sources import Stream
 from snapdb.sql.ast import Island, VersionBound
+from snapdb.sql.body_paths import WORDS_BEFORE_FILES
 from snapdb.sql.counts import find_counts
 from snapdb.sql.tokens import Token, identifier, scan
 from snapdb.sql.travel import TimeTravel, bare_ats, find_travels
@@ -60,6 +62,8 @@ class Context:
         tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]
         travels = find_travels(tokens, island.text)
         words = {identifier(t).lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
+        if words & WORDS_BEFORE_FILES:
+            check_foreign(self.relational, self.home.path, island.text, island.span.start, self.parameters)
         views = {t.name: self._table(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
             own = {name: view for name, view in self._elements(first).items() if name.lower() in words}

@@ -57,7 +57,7 @@ class Folders:
                 files.append(real)
         paths = tuple(dict.fromkeys(map(_within, folders)))
         if "/" in paths:
-            raise InputError('a task keeps to some folders, and "/" is all of them; name files in a folder',
+            raise InputError('"/" is the folder of all files, which restricts nothing; name folders in it',
                              code="folder-not-allowed")  # fmt: skip
         return cls(paths, tuple(dict.fromkeys(files)))
 
@@ -115,7 +115,7 @@ def _within(folder: str | Path) -> str:
 def outside(path: str) -> str:
     """What is said of a path in none of the folders."""
     return (
-        f'"{path}" lies in no folder that may be read or written here: a task\'s run may use the database, and the '
-        "files and folders that its body names; write the path there as a string, and without links that lead out of "
-        "the directory that they are in"
+        f'"{path}" is in no folder that may be read or written here: a connection may be restricted to some (folders=, '
+        "--folder), and a task's run to the files and folders that its body names; name the path there, without links "
+        "that lead out of the directory that they are in"
     )

@@ -14,15 +14,18 @@ from snapdb.sql.islands import explained, says, top_level
 from snapdb.sql.split import parts
 from snapdb.sql.tokens import Token, identifier, string_value
 
-__all__ = ["NamedPath", "named_paths"]
+__all__ = ["WORDS_BEFORE_FILES", "NamedPath", "file_arguments", "named_paths"]
 
 _READERS = frozenset((
     "glob", "parquet_bloom_probe", "parquet_file_metadata", "parquet_full_metadata", "parquet_kv_metadata",
     "parquet_metadata", "parquet_scan", "parquet_schema", "read_avro", "read_blob", "read_csv", "read_csv_auto",
     "read_duckdb", "read_json", "read_json_auto", "read_json_objects", "read_json_objects_auto", "read_ndjson",
-    "read_ndjson_auto", "read_ndjson_objects", "read_parquet", "read_text", "sniff_csv",
+    "read_ndjson_auto", "read_ndjson_objects", "read_parquet", "read_single_csv_file", "read_single_json_file",
+    "read_single_parquet_file", "read_text", "sniff_csv",
 ))  # fmt: skip
 """DuckDB's functions in FROM whose first argument is a path, or a list of them."""
+_OPENERS = _READERS - {"glob"} | {"query", "query_table"}
+"""Functions whose argument opens a file when it is read; glob only lists names."""
 _ENDS = frozenset((
     "EXCEPT", "FETCH", "GROUP", "HAVING", "INTERSECT", "LIMIT", "OFFSET", "ORDER", "QUALIFY", "SELECT", "UNION",
     "VALUES", "WHERE", "WINDOW", "WITH",
@@ -32,6 +35,8 @@ _SHOWS = frozenset({"DESC", "DESCRIBE", "PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", 
 """Words besides FROM and JOIN after which a table stands."""
 _HAVE_FROM = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
 """Functions in whose parentheses FROM stands before a value."""
+WORDS_BEFORE_FILES = frozenset(word.lower() for word in {"FROM", "JOIN", "USING", *_SHOWS}) | _OPENERS
+"""A query that has none of these words opens no file."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")
 _GLOB = re.compile(r"[*?[]")
@@ -104,6 +109,36 @@ def named_paths(text: str) -> tuple[NamedPath, ...]:
     return tuple(sorted(found))
 
 
+def file_arguments(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
+    """Where a query opens files: a string or a quoted name in a table's place, and a reader's first argument.
+
+    `query` and `query_table` are among the readers: what they are given is a query, or stands in a table's place.
+
+    >>> from snapdb.sql.tokens import scan
+    >>> text = "SELECT 'a' FROM 'b.csv', read_text('c' || $x, size => 1) WHERE d = 'e'"
+    >>> [" ".join(token.text for token in argument) for argument in file_arguments(scan(text))]
+    ["'b.csv'", "'c' || $x"]
+    """
+    pairs = partners(tokens)
+    deletes = any(token.word == "USING" for token in tokens)
+    yield from ((token,) for token in _tables(tokens, pairs, deletes=deletes, readers=frozenset()))
+    for index, token in enumerate(tokens[:-1]):
+        if token.kind == "quoted" and "/" in token.text:
+            yield (token,)
+        elif (
+            token.kind in {"word", "quoted"} and tokens[index + 1].text == "(" and identifier(token).lower() in _OPENERS
+        ):
+            yield _first_argument(tokens, pairs, index + 1)
+    if tokens[-1].kind == "quoted" and "/" in tokens[-1].text:
+        yield (tokens[-1],)
+
+
+def _first_argument(tokens: Sequence[Token], pairs: dict[int, int], opener: int) -> tuple[Token, ...]:
+    first, stop = opener + 1, pairs[opener]
+    comma = next((index for index in top_level(tokens[:stop], pairs, first) if tokens[index].word == ","), stop)
+    return tuple(tokens[first:comma])
+
+
 def _paths(tokens: Sequence[Token]) -> Iterator[NamedPath]:
     """Those of one statement."""
     pairs = partners(tokens)
@@ -128,7 +163,9 @@ class _Bracket:
     """Whether a list of tables goes on in it."""
 
 
-def _tables(tokens: Sequence[Token], pairs: dict[int, int], *, deletes: bool) -> Iterator[Token]:
+def _tables(
+    tokens: Sequence[Token], pairs: dict[int, int], *, deletes: bool, readers: frozenset[str] = _READERS
+) -> Iterator[Token]:
     """The strings that stand where a table does, and those that a reader of files is given there."""
     expected = False
     around = [_Bracket("", lists=False)]
@@ -148,7 +185,7 @@ def _tables(tokens: Sequence[Token], pairs: dict[int, int], *, deletes: bool) ->
         elif before != "." and word in _ENDS:
             around[-1].lists = expected = False
         elif expected:
-            if following == "(" and identifier(token).lower() in _READERS:
+            if following == "(" and identifier(token).lower() in readers:
                 yield from _given(tokens, pairs, index + 1)
             expected = word == "LATERAL" or following in {".", ":"}
 
