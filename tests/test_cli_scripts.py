@@ -281,6 +281,7 @@ def test_the_tiny_graph_is_for_snapdb_alone() -> None:
 
 def test_benchmarks_are_shown_as_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__init__.py").touch()
     program = """import json, sys
 print("measuring", file=sys.stderr)
 print(json.dumps([{"system": s, "graph": sys.argv[1], "batches_per_s": 2.5} for s in ["snapdb", *sys.argv[2:]]]))

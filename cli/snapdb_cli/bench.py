@@ -17,7 +17,7 @@ from .progress import Progress
 
 __all__ = ["run"]
 
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 """The source checkout, where that is what runs."""
 
 
