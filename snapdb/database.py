@@ -40,7 +40,7 @@ from snapdb.plan import RULES, Context, Plan, bind, optimize
 from snapdb.plan.allowed import check_allowed
 from snapdb.plan.logical import SamplePlan
 from snapdb.plan.rules import Rule
-from snapdb.relational import Relational
+from snapdb.relational import Relational, absolute_paths
 from snapdb.relational.sources import as_source
 from snapdb.schedule import next_firing
 from snapdb.sql import ast, parse
@@ -84,10 +84,7 @@ def connect(
         DatabaseError: the path is a file, not writable, not a database, or of a newer format, or the directory that
             holds it does not exist.
     """
-    if isinstance(folders, str):
-        raise TypeError(f"folders is a list of paths, found {folders!r}")
-    named = None if folders is None else [os.path.join(os.getcwd(), os.path.expanduser(path)) for path in folders]
-    return Database(path, read_only=read_only, verify=verify, threads=threads, folders=named)
+    return Database(path, read_only=read_only, verify=verify, threads=threads, folders=absolute_paths(folders))
 
 
 class Database:

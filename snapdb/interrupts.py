@@ -12,6 +12,8 @@ from types import FrameType
 __all__ = ["interruptible"]
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
+_AGAIN = 0.1
+"""Seconds between two requests to stop."""
 _STOPPING = frozenset({signal.SIGINT, *_ENDING})
 
 
@@ -58,7 +60,15 @@ def interruptible(stop: Callable[[], None]) -> Iterator[threading.Event]:
 
 
 def _watch(listening: socket.socket, stop: Callable[[], None]) -> None:
-    while numbers := listening.recv(64):
+    """Calls `stop` at a signal, and again until the block ends: a statement that has not begun yet misses the first."""
+    while True:
+        try:
+            numbers = listening.recv(64)
+        except TimeoutError:
+            numbers = bytes(_STOPPING)
+        if not numbers:
+            return
         if _STOPPING.intersection(numbers):
+            listening.settimeout(_AGAIN)
             with contextlib.suppress(Exception):  # the statement may just have ended
                 stop()

@@ -444,6 +444,15 @@ def test_progress_is_silent_for_short_work_and_without_a_terminal() -> None:
         assert stream.getvalue() == ""
 
 
+def test_a_stop_is_requested_again_until_the_statement_ends() -> None:
+    """A statement that begins only after the first request would miss it, and run to its end."""
+    requests = threading.Semaphore(0)
+    with interruptible(requests.release):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(3):
+            assert requests.acquire(timeout=300)
+
+
 def test_one_interrupt_asks_and_a_second_insists() -> None:
     before = signal.getsignal(signal.SIGINT)
     stopped = threading.Event()

@@ -3,6 +3,7 @@
 from snapdb.relational.columns import check_storable, default_value, is_plain, parquet_form
 from snapdb.relational.expressions import Conjunct, OrderKey, conjuncts, order_keys
 from snapdb.relational.files import file_literal, files_behind, files_literal, is_hidden
+from snapdb.relational.folders import absolute_paths
 from snapdb.relational.names import Names, no_rows, together
 from snapdb.relational.quote import quote, quote_all, quote_odd, text_literal
 from snapdb.relational.seat import Relational, Session
@@ -15,6 +16,7 @@ __all__ = [
     "OrderKey",
     "Relational",
     "Session",
+    "absolute_paths",
     "check_storable",
     "conjuncts",
     "default_value",

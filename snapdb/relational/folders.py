@@ -11,7 +11,7 @@ from typing import NamedTuple
 from snapdb.errors import InputError
 from snapdb.relational.quote import text_literal
 
-__all__ = ["Folders", "outside", "resolved"]
+__all__ = ["Folders", "absolute_paths", "outside", "resolved"]
 
 _LINKS = 40
 """So many links one path may have, as Linux has it."""
@@ -105,6 +105,13 @@ def resolved(path: str) -> str | None:
             parts += [_Bound(os.path.join(place, "")), *reversed(target.split("/"))]
             place = "/" if target.startswith("/") else place
     return os.path.join(place, "") if path.endswith("/") else place
+
+
+def absolute_paths(paths: Sequence[str | Path] | None) -> list[str] | None:
+    """Paths that count from the directory of the process as absolute ones, a slash at the end kept; None: None."""
+    if isinstance(paths, str):
+        raise TypeError(f"folders is a list of paths, found {paths!r}")
+    return None if paths is None else [os.path.join(os.getcwd(), os.path.expanduser(path)) for path in paths]
 
 
 def _within(folder: str | Path) -> str:
