@@ -21,7 +21,7 @@ import pyarrow as pa
 from snapdb import loading, train
 from snapdb.catalog import Catalog, load
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
-from snapdb.errors import BindError, ParseError, SnapdbError
+from snapdb.errors import BindError, SnapdbError
 from snapdb.execute.build import build
 from snapdb.execute.following import Following
 from snapdb.execute.infer import INFERRED, Inference, Ready
@@ -43,7 +43,7 @@ from snapdb.plan.rules import Rule
 from snapdb.relational import Relational, absolute_paths
 from snapdb.relational.sources import as_source
 from snapdb.schedule import next_firing
-from snapdb.sql import ast, parse
+from snapdb.sql import ast, parse, parse_one
 from snapdb.sql.sizes import bytes_of
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import open_home
@@ -145,13 +145,7 @@ class Database:
         """
         if not isinstance(sql, str):
             raise TypeError(f"execute takes the text of a statement, found {sql!r}")
-        statements = parse(sql)
-        if len(statements) != 1:
-            found = f"{len(statements)}; use script for several" if statements else "none"
-            raise ParseError(f"execute takes one statement, found {found}",
-                             span=statements[1].span if len(statements) > 1 else None, text=sql,
-                             code="several-statements")  # fmt: skip
-        return self.run(statements[0], params)
+        return self.run(parse_one(sql), params)
 
     def script(self, text: str, params: Parameters = None) -> list[Result]:
         """Run several statements, one after another; all are read before the first is run."""

@@ -291,6 +291,9 @@ def test_parallel_edges_and_loops_are_edges_of_their_own(db: Database) -> None:
         ("WINDOW INTERVAL 31 DAYS", "2026-02-28 12:00:00.000001"),
         ("WINDOW INTERVAL (20 + 11) DAY", "2026-02-28 12:00:00.000001"),
         ("WINDOW INTERVAL '1 microsecond'", "2026-03-31 12:00:00"),
+        ("WINDOW INTERVAL '1 day' * 31", "2026-02-28 12:00:00.000001"),
+        ("WINDOW INTERVAL 20 DAYS + INTERVAL 11 DAYS", "2026-02-28 12:00:00.000001"),
+        ("WINDOW (INTERVAL '1 month')", "2026-02-28 12:00:00.000001"),
         ("WINDOW INTERVAL '5000 years'", "-2975-01-01"),
     ],
 )
@@ -317,3 +320,23 @@ def test_a_window_of_numbers_may_reach_beyond_the_first_and_the_last_event(db: D
     assert window(db, "WINDOW 25 ENDING (-15)") == [0]
     with pytest.raises(snapdb.BindError, match="greater than zero"):
         window(db, "WINDOW 0")
+
+
+@pytest.mark.parametrize("length", ["86400000 * 30", "(86400000 * 30)", "(86400000) * (29 + 1)", "30 * 24 * 3_600_000"])
+def test_a_length_may_be_computed_with_and_without_parentheses(db: Database, length: str) -> None:
+    graph(db, "SELECT range::INTEGER AS n, range * 86400000 AS t FROM range(100)")
+    assert window(db, f"WINDOW {length}") == list(range(70, 100))
+    assert window(db, f"WINDOW {length} ENDING (86400000 * 49) WHERE e.n <> 40") == [*range(20, 40), *range(41, 50)]
+    db.execute(f"CREATE OR REPLACE SNAPSHOT s OF g FOR EVENT_TIME WINDOW {length}")
+    db.execute("INSERT INTO e SELECT 0, 0, 100, 8640000000")
+    db.execute("REFRESH SNAPSHOT s")
+    assert held(db, "s") == list(range(71, 101))
+
+
+def test_a_word_after_a_computed_length_is_shown_by_itself(db: Database) -> None:
+    graph(db, "SELECT range::INTEGER AS n, range AS t FROM range(5)")
+    text = "CREATE SNAPSHOT s OF g FOR EVENT_TIME WINDOW 2 * 3 WHER e.n > 1"
+    with pytest.raises(snapdb.ParseError, match='did you mean "WHERE"') as caught:
+        db.execute(text)
+    assert caught.value.span is not None
+    assert text[slice(*caught.value.span)] == "WHER"

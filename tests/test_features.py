@@ -204,6 +204,30 @@ def test_the_width_that_was_said_is_that_of_every_batch(session: Session, tmp_pa
     assert (tensor.shape, tensor.dtype) == ((1, 100), torch.float16)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool"])
+def test_indices_without_values_mean_ones(session: Session, tmp_path: Path, dtype: str) -> None:
+    spec = FeatureSpec("x", ("idx",), sparse=True, dtype=dtype)
+    written(session, "SELECT * FROM (VALUES (2, [5, 0]), (0, [3]), (3, [])) t(id, idx)", 5, [spec], tmp_path / "f")
+    tensor = rows_of(open_features(tmp_path / "f", None, ["x"])["x"], np.array([2, 1, 3, 0]))
+    assert tensor.dtype == getattr(torch, dtype)
+    assert (tensor.col_indices().tolist(), tensor.values().tolist()) == ([0, 5, 3], [1, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ("NULL", r'1 row of person has NULL in the list "idx" of .*coalesce\(idx, \[\]\)'),
+        ("[1, NULL]", 'NULL or NaN within the list "idx"'),
+        ("[-1]", "out of range .*0 or more"),
+        ("[3, 3]", 'an index twice in "idx"'),
+    ],
+)
+def test_indices_that_are_none_are_refused(session: Session, row: str, message: str) -> None:
+    source = source_of(session, f"SELECT id, idx FROM (VALUES (0, {row}), (1, [0])) t(id, idx)", 2)
+    with pytest.raises(snapdb.DataError, match=message):
+        check_features(session, source, [FeatureSpec("x", ("idx",), sparse=True)])
+
+
 @pytest.mark.parametrize(
     ("row", "width", "message"),
     [
@@ -651,3 +675,51 @@ def test_only_conditions_that_can_fail_are_asked() -> None:
     assert Part("a", "a", "FLOAT[8]", "float32").misfit is None
     assert Part("a", "a", "INTEGER", "float32").misfit is None
     assert Part("a", "a", "INTEGER", "int8").misfit is not None
+
+
+BAG = """
+CREATE TABLE n AS SELECT range AS id, CASE WHEN range % 5 = 0 THEN [] ELSE [range % 7, 7 + range % 3] END AS words,
+  CASE WHEN range % 5 = 0 THEN [] ELSE [1.0, 1.0] END AS ones FROM range(300);
+CREATE TABLE e AS SELECT range AS a, range * 7 % 300 AS b FROM range(300);
+CREATE PROPERTY GRAPH g
+  VERTEX TABLES (n KEY (id) FEATURES (words AS bare SPARSE [12], (words, ones) AS said SPARSE [12]))
+  EDGE TABLES (e SOURCE KEY (a) REFERENCES n DESTINATION KEY (b) REFERENCES n);
+CREATE SNAPSHOT s OF g;
+"""
+BAGGED = "SAMPLE FROM s SEEDS (SELECT id FROM n) AS n FANOUT (e => [FULL]) BATCH 1000"
+
+
+def test_bare_indices_are_those_with_ones_through_refreshes_and_exports(db: Any, tmp_path: Path) -> None:
+    """As SQL gives them, patched, merged and built anew, in batches and in files."""
+    db.script(BAG)
+    for change in (
+        "SELECT 1",
+        "INSERT INTO n SELECT range, [11], [1.0] FROM range(300, 303)",
+        "UPDATE n SET words = [8], ones = [1.0] WHERE id < 4",
+        "DELETE FROM n WHERE id = 302",
+        "INSERT INTO n SELECT range, [0, 11], [1.0, 1.0] FROM range(400, 600)",
+    ):
+        db.execute(change)
+        for statement in ("REFRESH SNAPSHOT s", "REFRESH SNAPSHOT s FULL"):
+            db.execute(statement)
+            batch = db.stream(BAGGED)[0]
+            features = batch.features["n"]
+            assert torch.equal(features["bare"].to_dense(), features["said"].to_dense())
+            words = dict(db.execute("SELECT id, words FROM n").fetchall())
+            for key, row in zip(batch.ids("n").to_pylist(), features["bare"].to_dense(), strict=True):
+                assert row.nonzero().ravel().tolist() == sorted(words[key])
+    db.execute(f"COPY SNAPSHOT s TO '{tmp_path / 'whole'}' (FORMAT npz)")
+    files = [np.load(path) for path in (tmp_path / "whole").rglob("*.npz")]
+    arrays = {name: file[name] for file in files for name in file.files}
+    bare = {name.replace("bare", "*"): values for name, values in arrays.items() if "bare" in name}
+    said = {name.replace("said", "*"): values for name, values in arrays.items() if "said" in name}
+    assert set(bare) == set(said) != set()
+    for name, values in bare.items():
+        np.testing.assert_array_equal(values, said[name])
+    db.execute(f"COPY ({BAGGED}) TO '{tmp_path / 'batches'}' (FORMAT npz)")
+    (packed,) = [np.load(path) for path in (tmp_path / "batches").rglob("*.npz")]
+    names = [name for name in packed.files if "bare" in name]
+    assert names
+    for name in names:
+        np.testing.assert_array_equal(packed[name], packed[name.replace("bare", "said")])
+    assert "bare = words sparse [12]" in str(db.execute("DESCRIBE GRAPH g").fetchall())

@@ -572,3 +572,82 @@ def test_check_finds_damaged_samplers(own: Database, damage: str, said: str) -> 
     with closing(sqlite3.connect(own.path / "catalog.sqlite", isolation_level=None)) as connection:
         connection.execute(f"UPDATE samplers SET {damage}")
     assert said in [problem.problem for problem in problems(own.path)]
+
+
+MARKET = """
+CREATE TABLE person AS SELECT range AS id FROM range(6);
+CREATE TABLE film AS SELECT range AS id FROM range(6);
+CREATE TABLE knows AS SELECT range % 6 AS a, range * 5 % 6 AS b, 1.0 AS w FROM range(12);
+CREATE TABLE saw AS SELECT range % 6 AS a, range * 5 % 6 AS b FROM range(12);
+CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (id), film KEY (id)) EDGE TABLES (
+  knows SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person WEIGHT (w),
+  saw SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES film);
+CREATE SNAPSHOT s OF g;
+"""
+PERSON = "SAMPLE FROM s SEEDS (SELECT id FROM person) AS person"
+
+
+@pytest.mark.parametrize(
+    ("default", "said"),
+    [
+        ("DEFAULT BOTH => [5, 3]", "knows BOTH => [5, 3], saw BOTH => [5, 3]"),
+        ("DEFAULT OUT => [5, 3]", "knows OUT => [5, 3], saw OUT => [5, 3]"),
+        ("DEFAULT IN => [5, 3]", "DEFAULT => [5, 3]"),
+        ("DEFAULT IN => [5, 0], DEFAULT OUT => [0, 3]",
+         "knows => [5, 0], knows OUT => [0, 3], saw => [5, 0], saw OUT => [0, 3]"),
+        ("knows => [1, 1], DEFAULT BOTH => [5, 3]", "knows => [1, 1], saw BOTH => [5, 3]"),
+    ],
+)  # fmt: skip
+def test_default_stands_for_every_type_that_is_not_named_in_a_direction(db: Database, default: str, said: str) -> None:
+    db.script(MARKET)
+    rows = db.execute(f"{PERSON} FANOUT ({default})").fetchall()
+    assert rows == db.execute(f"{PERSON} FANOUT ({said})").fetchall() != []
+    batch = db.stream(f"{PERSON} FANOUT ({default})")[0]
+    same = db.stream(f"{PERSON} FANOUT ({said})")[0]
+    assert {key: index.tolist() for key, index in batch.edge_index.items()} == {
+        key: index.tolist() for key, index in same.edge_index.items()
+    }
+
+
+@pytest.mark.parametrize("again", ["DEFAULT => [2]", "DEFAULT BOTH => [2]", "DEFAULT IN => [2]"])
+def test_default_has_each_direction_once(db: Database, again: str) -> None:
+    db.script(MARKET)
+    with pytest.raises(snapdb.BindError, match="DEFAULT has this direction already") as raised:
+        db.execute(f"{PERSON} FANOUT (DEFAULT IN => [2], {again})")
+    assert shown(raised.value) == again
+
+
+@pytest.mark.parametrize(
+    ("fanout", "unreached"),
+    [
+        ("DEFAULT => [5, 5]", "saw IN"),
+        ("saw IN => [5], saw OUT => [5]", "saw IN"),
+        ("saw IN => [5, 5], saw OUT => [5, 0]", ""),  # the second hop expands films
+        ("saw => [5]", "saw IN"),
+        ("saw => [0], knows => [3]", ""),
+        ("DEFAULT BOTH => [5, 5]", ""),
+        ("DEFAULT BOTH => [5]", ""),
+        ("saw => [5] METHOD TOPK", "saw IN"),
+    ],
+)
+def test_an_edge_type_that_no_hop_reaches_is_reported(db: Database, fanout: str, unreached: str) -> None:
+    db.script(MARKET)
+    fanout, topk, rest = fanout.partition(" METHOD")
+    text = f"{PERSON} FANOUT ({fanout}){topk}{rest}{' WEIGHT BY saw.a' if topk else ''}"
+    told = str(db.execute(f"CREATE SAMPLER k AS {text}"))
+    notice = f"never reached from the seeds: {unreached}"
+    assert (notice in told) if unreached else ("never reached" not in told)
+    explained = " ".join(str(db.execute(f"EXPLAIN (FORMAT json) {text}").fetchone()).split())
+    assert ("saw IN" in explained and "never reached from the seeds" in explained) or not unreached
+    if "BOTH" not in fanout:  # of which EXPLAIN shows each relation, and one of two may be idle
+        assert ("never reached" in explained) == bool(unreached)
+
+
+def test_the_type_of_seed_edges_is_reported_too(db: Database) -> None:
+    """Its rows are opened for what negatives know, and yet no hop draws from them."""
+    db.script(MARKET)
+    text = "SAMPLE FROM s SEEDS EDGES saw (SELECT e_id FROM saw) NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN FANOUT "
+    assert "never reached" not in str(db.execute(f"CREATE SAMPLER a AS {text} (saw => [3])"))
+    told = str(db.execute("CREATE SAMPLER b AS SAMPLE FROM s SEEDS EDGES knows (SELECT e_id FROM knows) "
+                          "FANOUT (knows => [3], saw => [3])"))  # fmt: skip
+    assert "never reached from the seeds: saw IN" in told

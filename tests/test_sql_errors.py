@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from snapdb.error_codes import CODES
 from snapdb.errors import ParseError, SnapdbError
-from snapdb.sql import Island, Name, parse
+from snapdb.sql import Island, Name, parse, parse_one
 from snapdb.sql.tokens import identifier, scan
 from snapdb.types import did_you_mean
 
@@ -201,7 +201,7 @@ def shown(error: ParseError) -> str:
         (SNAPSHOT + "AT (TAGS => 'x')", "TAGS", 'did you mean "TAG"?'),
         (SNAPSHOT + "ELEMENTS (a) ELEMENTS (b)", "ELEMENTS (b)", "ELEMENTS is given twice"),
         (SNAPSHOT + "FOR EVENT_TIME AS OF 1 FOR EVENT_TIME AS OF 2", "FOR EVENT_TIME AS OF 2", "given twice"),
-        (SNAPSHOT + "FOR EVENT_TIME WINDOW", "", "expected a number or INTERVAL"),
+        (SNAPSHOT + "FOR EVENT_TIME WINDOW", "", 'expected a number, an expression, "(" or INTERVAL'),
         (SNAPSHOT + "FOR EVENT_TIME WINDOW INTERVAL 7", "", "expected a name"),
         (SNAPSHOT + "FOR EVENT_TIME WINDOW INTERVAL '7 days' ENDNG 5", "5", 'did you mean "ENDING"?'),
         (SNAPSHOT + "FOR EVENT_TIME WINDOW 7 ENDING", "", "expected a time"),
@@ -451,3 +451,21 @@ def assert_it_shows_a_place(error: SnapdbError, text: str) -> None:
     assert error.span is not None
     assert 0 <= error.span.start <= error.span.stop <= len(text)
     assert str(error).endswith("^")
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "place"),
+    [
+        ("", "found an empty text", (0, 0)),
+        (" \n ", "found an empty text", (0, 0)),
+        (" -- later", "found only comments or semicolons", (1, 9)),
+        (";", "found only comments or semicolons", (0, 1)),
+        ("SELECT 1; SELECT 2", "found 2; use script for several", (10, 18)),
+    ],
+)
+def test_a_text_without_one_statement_is_shown_with_what_to_write(text: str, said: str, place: tuple[int, int]) -> None:
+    with pytest.raises(ParseError, match=said) as caught:
+        parse_one(text)
+    assert (caught.value.span, caught.value.code) == (place, "several-statements")
+    if not text.strip(" \n;") or text.startswith(" --"):
+        assert "such as SHOW TABLES" in caught.value.message

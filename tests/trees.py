@@ -100,6 +100,7 @@ LENGTHS = [
     "INTERVAL (1 + 2) days",
     "-4",
 ]
+COMPUTED = ["86400000 * 30", "(1 + 2) * 3", "INTERVAL 1 DAY * 30", "(SELECT max(t) FROM e)", "greatest(1, 2)"]
 
 _HELD = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
 texts = st.one_of(
@@ -313,7 +314,7 @@ moments = _island(MOMENTS)
 event_time = st.one_of(
     _tree(ast.TimeBound, kind=st.just("AS OF"), start=st.none(), stop=moments),
     _tree(ast.TimeBound, kind=st.sampled_from(["FROM", "BETWEEN"]), start=moments, stop=moments),
-    _tree(ast.WindowBound, length=_island(LENGTHS), ending=_maybe(moments)),
+    _tree(ast.WindowBound, length=_island([*LENGTHS, *COMPUTED]), ending=_maybe(moments)),
 )
 create_snapshot = _tree(
     ast.CreateSnapshot,
@@ -341,7 +342,12 @@ fanout = st.one_of(
         direction=st.sampled_from(["IN", "OUT", "BOTH"]),
         counts=_some(st.integers(-3, 99)),
     ),
-    _tree(ast.FanoutClause, edge=st.none(), direction=st.just("IN"), counts=_some(st.integers(-3, 99))),
+    _tree(
+        ast.FanoutClause,
+        edge=st.none(),
+        direction=st.sampled_from(["IN", "OUT", "BOTH"]),
+        counts=_some(st.integers(-3, 99)),
+    ),
 )
 fanouts = st.builds(ast.Said, _some(fanout), st.just(NOWHERE))
 method = st.one_of(

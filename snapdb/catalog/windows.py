@@ -10,6 +10,8 @@ from snapdb.types import Snapshot, TimeUnit
 __all__ = ["age_text", "bounds_text", "moment", "moves_text", "time_text", "window_text"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LITERAL = re.compile(r"\s*(INTERVAL\s*('[^']*'|-?\s*[\d.]+|\([^()]*\))\s*\w*|-?\s*\w+)\s*", re.IGNORECASE)
+"""A length that is not computed from others."""
 
 
 def moment(microseconds: int) -> datetime:
@@ -77,7 +79,9 @@ def _window_now(snapshot: Snapshot) -> str:
 def _length(window: str | None) -> str:
     """The length of a window without the signs that SQL needs.
 
-    >>> _length("INTERVAL '7 days'"), _length("interval (36) HOUR"), _length("400")
-    ('7 days', '36 hour', '400')
+    >>> _length("INTERVAL '7 days'"), _length("interval (36) HOUR"), _length("400"), _length("2 * (3 + 4)")
+    ('7 days', '36 hour', '400', '2 * (3 + 4)')
     """
+    if window is not None and not _LITERAL.fullmatch(window):
+        return " ".join(window.split())  # computed: its parentheses mean something
     return " ".join(re.sub(r"(?i)\binterval\b|['()]", " ", window or "").split()).lower()

@@ -136,9 +136,9 @@ GRAPHS = (
     Code(
         "sparse-columns",
         _KIND,
-        "SPARSE is given other than two columns.",
-        "Write (indices, values) AS name SPARSE.",
-        f"{GRAPH[:-1]} FEATURES (age AS x SPARSE))",
+        "SPARSE is given more than two columns.",
+        "Write (indices, values) AS name SPARSE, or indices AS name SPARSE where each value is 1.",
+        f"{GRAPH[:-1]} FEATURES ((age, age, age) AS x SPARSE))",
     ),
     Code(
         "does-not-fit",

@@ -7,11 +7,15 @@ from dataclasses import dataclass, replace
 from snapdb.execute.opening import open_sample
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import CreateSamplerPlan
+from snapdb.plan.reached import unreached_fanouts
 from snapdb.storage.names import put_name
-from snapdb.types import Sampler
+from snapdb.types import Sampler, SampleSpec
 from snapdb.types.words import counted
 
 __all__ = ["CreateSampler"]
+
+_SHOWN = 3
+"""Fanouts that a notice names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,8 @@ class CreateSampler:
         sampler = replace(self.plan.sampler, text=_text(engine, self.plan))
         with engine.ledger.writing(publishes=True) as connection:
             put_name(connection, sampler, self.plan.replaces)
-        return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {_said(sampler)}")
+        said = f"{_said(sampler)}{_unreached(self.plan.sample.spec)}"
+        return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {said}")
 
 
 def _text(engine: Engine, plan: CreateSamplerPlan) -> str:
@@ -41,3 +46,12 @@ def _text(engine: Engine, plan: CreateSamplerPlan) -> str:
 def _said(sampler: Sampler) -> str:
     edges = " edges" if sampler.edges else ""
     return f"batches of {sampler.batch:,} {sampler.seeds}{edges}, {counted(sampler.hops, 'hop')}"
+
+
+def _unreached(spec: SampleSpec) -> str:
+    """A notice of the fanouts that no hop can use; nothing where all can be used."""
+    names = [f"{fanout.edge.edge} {fanout.direction}" for fanout in unreached_fanouts(spec)]
+    if not names:
+        return ""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"; never reached from the seeds: {', '.join(names[:_SHOWN])}{more} (EXPLAIN shows each hop)"

@@ -24,6 +24,7 @@ from snapdb.execute.sample_tally import Tally
 from snapdb.graph.open import read_layout
 from snapdb.plan.bind_window import event_unit
 from snapdb.plan.logical import SamplePlan
+from snapdb.plan.reached import unreached_fanouts
 from snapdb.types import EdgeType
 from snapdb.types.words import counted
 
@@ -156,6 +157,7 @@ def _batches(number: int) -> str:
 def _expands(engine: Engine, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[Step]:
     """A step for each hop and relation, the last one first, as they stand above each other."""
     layouts = {edge.name: edge for edge in read_layout(engine.home, plan.snapshot).edges}
+    idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.way.idle
     found = []
     for hop in range(plan.spec.hops):
         for walk in stream.sampler.walks:
@@ -164,7 +166,10 @@ def _expands(engine: Engine, plan: SamplePlan, stream: MeteredStream, backend: s
             if not count:
                 continue
             form = words.row_form(engine, layouts[relation.edge.edge], relation, backend, plan.way)
-            detail = f"hop {hop}: {relation.edge.edge} {relation.direction} => {words.count_words(count)}, {form}"
+            unreached = ", never reached from the seeds" if relation in idle else ""
+            detail = (
+                f"hop {hop}: {relation.edge.edge} {relation.direction} => {words.count_words(count)}, {form}{unreached}"
+            )
             found.append(Step("Expand", detail, {}, key=(relation.key, hop)))
     return found[::-1]
 

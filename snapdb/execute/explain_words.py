@@ -117,7 +117,7 @@ def _length(within: int, unit: TimeUnit | None) -> str:
 def row_form(engine: Engine, layout: EdgeLayout, relation: Relation, backend: str, way: Way) -> str:
     """How the rows of a relation lie, and why."""
     if relation in way.idle:
-        return "which no seed leads to: nothing of it is opened"
+        return "never reached from the seeds: nothing of it is opened"
     if backend == "torch":
         return "rows made flat for torch"
     form = f"form {layout.form}" + (f" ({layout.reason})" if layout.reason else "")

@@ -21,28 +21,20 @@ def bind_fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tup
     said, method = statement.fanouts, statement.clauses.method
     lengths = {len(clause.counts) for clause in said.value}
     found: dict[tuple[str, str], Fanout] = {}
-    default: FanoutClause | None = None
+    defaults: dict[str, FanoutClause] = {}
     for clause in said.value:
         _check_counts(clause, lengths, said.span)
         if clause.edge is None:
-            if default is not None:
-                raise BindError("DEFAULT is given twice; keep one", span=clause.span, code="duplicate-fanout")
-            default = clause
+            _check_direction("DEFAULT", set(defaults), clause)
+            defaults[clause.direction] = clause
             continue
         for edge in _meant(snapshot, clause.edge) or [find_edge_type(context, snapshot, clause.edge)]:
-            directions = {d for name, d in found if name == edge.name}
-            if clause.direction in directions or (directions and "BOTH" in (*directions, clause.direction)):
-                raise BindError(
-                    f"{edge.name} has this direction already (BOTH is IN and OUT); keep one",
-                    span=clause.span,
-                    code="duplicate-fanout",
-                )
+            _check_direction(edge.name, {d for name, d in found if name == edge.name}, clause)
             found[edge.name, clause.direction] = Fanout(edge.type, clause.direction, clause.counts)
-    if default is not None:
-        named = {name for name, _ in found}
-        rest = [e for e in snapshot.graph.edges if e.name not in named]
-        found |= {(e.name, "IN"): Fanout(e.type, "IN", default.counts) for e in rest}
-    fanouts = tuple(found.values())
+    named = {name for name, _ in found}
+    rest = [edge for edge in snapshot.graph.edges if edge.name not in named]
+    spread = (Fanout(e.type, default.direction, default.counts) for e in rest for default in defaults.values())
+    fanouts = (*found.values(), *spread)
     if method is not None and method.method == "FULL":
         return tuple(replace(f, counts=tuple(FULL if count > 0 else count for count in f.counts)) for f in fanouts)
     return fanouts
@@ -51,6 +43,13 @@ def bind_fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tup
 def _meant(snapshot: Snapshot, name: Name) -> list[EdgeElement]:
     """The edge type of that name, or all that have the label."""
     return [element for element in snapshot.graph.labelled(name.text) if isinstance(element, EdgeElement)]
+
+
+def _check_direction(name: str, taken: set[str], clause: FanoutClause) -> None:
+    """Nothing when the clause's direction is not among those that are taken already."""
+    if clause.direction in taken or (taken and "BOTH" in (*taken, clause.direction)):
+        raise BindError(f"{name} has this direction already (BOTH is IN and OUT); keep one",
+                        span=clause.span, code="duplicate-fanout")  # fmt: skip
 
 
 def _check_counts(clause: FanoutClause, lengths: set[int], place: Span) -> None:

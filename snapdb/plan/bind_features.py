@@ -130,7 +130,7 @@ def _column(table: Table, name: Name) -> str:
 
 
 def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bool) -> tuple[str, ...]:
-    """The columns of indices and of values."""
+    """The columns of indices and, where they are not all 1, of values."""
     assert clause.sparse is not None
     if dense:
         raise BindError("in this version sparse features are those of vertices, without a history; leave SPARSE out, "
@@ -138,14 +138,14 @@ def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bo
     if clause.default is not None:
         raise BindError(f'feature "{name}" is sparse: what is not said in it is 0; leave DEFAULT out',
                         span=clause.default_span, code="feature-default")  # fmt: skip
-    if len(clause.columns) != 2:
-        raise BindError(f"SPARSE takes two columns, a list of indices and one of values: (idx, val) AS {name} SPARSE",
-                        span=clause.sparse.span, code="sparse-columns")  # fmt: skip
+    if len(clause.columns) > 2:
+        raise BindError("SPARSE takes a list of indices and, where values are not all 1, a list of these: (idx, val) "
+                        f"AS {name} SPARSE", span=clause.sparse.span, code="sparse-columns")  # fmt: skip
     for column_name, fits, wanted in zip(
         clause.columns,
         (is_indices, is_values),
         ("indices, a list of integers", "values, a list of numbers"),
-        strict=True,
+        strict=False,
     ):
         column = find_column(table, column_name)
         if not fits(column.type):

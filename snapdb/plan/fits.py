@@ -169,8 +169,8 @@ def _wrong_types(
 
 def _feature_roles(spec: FeatureSpec) -> list[Role]:
     if spec.sparse:
-        return [(spec.columns[0], "the indices of a sparse feature", is_indices),
-                (spec.columns[1], "the values of a sparse feature", is_values)]  # fmt: skip
+        roles: list[Role] = [(spec.columns[0], "the indices of a sparse feature", is_indices)]
+        return roles + [(name, "the values of a sparse feature", is_values) for name in spec.columns[1:]]
     return [(name, "a feature", is_feature_type) for name in spec.columns]
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from snapdb.catalog import version_at, version_of_tag
 from snapdb.errors import BindError, SnapdbError
+from snapdb.plan.asked import Asked, written
 from snapdb.sql.ast import Island, VersionBound
+from snapdb.sql.tokens import scan
 from snapdb.types import TimeUnit
 
 if TYPE_CHECKING:
-    from snapdb.plan.asked import Asked
     from snapdb.plan.scope import Context
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 LAST = 2**63 - 1
+_WHOLE = re.compile(r"[0-9][0-9_]*")
 _DIGITS = re.compile(r"[0-9]{1,18}")
 _DAY = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2})?"
@@ -107,7 +110,17 @@ def type_of(context: Context, asked: Asked) -> str:
 
 def whole(context: Context, asked: Asked) -> int:
     """An integer expression. It may read tables; it is read once, here."""
-    return number(context, asked, "SELECT CAST((", ") AS HUGEINT)")
+    return number(context, _widened(asked), "SELECT CAST((", ") AS HUGEINT)")
+
+
+def _widened(asked: Asked) -> Asked:
+    """Arithmetic of whole numbers in 128 bits: DuckDB's literals are of 32, which 86400000 * 30 overflows."""
+    tokens = scan(asked.text)
+    if len(tokens) < 2 or any(token.kind not in ("number", "mark") for token in tokens):
+        return asked
+    wide = [(token.span, f"{token.text}::HUGEINT") for token in tokens if _WHOLE.fullmatch(token.text)]
+    changed = written(Island(asked.text, asked.span), replacements=wide)
+    return replace(asked, text=changed.text, pieces=changed.pieces if asked.pieces else ())
 
 
 def number(context: Context, asked: Asked, before: str, after: str) -> int:

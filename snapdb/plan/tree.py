@@ -9,6 +9,7 @@ from typing import Any
 from snapdb.plan import logical
 from snapdb.plan.asked import Asked
 from snapdb.plan.moments import spelled
+from snapdb.plan.reached import unreached_fanouts
 from snapdb.types import FULL, Fanout, Relation, TimeUnit
 from snapdb.types.words import counted
 
@@ -112,7 +113,8 @@ def _refresh_cache(plan: logical.RefreshCachePlan) -> Words:
 def _sample(plan: logical.SamplePlan) -> Words:
     spec, way = plan.spec, plan.way
     drawing = way.drawing or spec.drawing
-    expands = [Words("Expand", text) for fanout in spec.fanouts for text in _expanded(fanout, way.idle)]
+    idle = way.idle | {relation for fanout in unreached_fanouts(spec) for relation in fanout.relations}
+    expands = [Words("Expand", text) for fanout in spec.fanouts for text in _expanded(fanout, idle)]
     seeds = Words("Seeds", f"{spec.seed_type if spec.link is None else spec.link.edge.edge}, {spec.order}",
                   (_query(plan.seeds),))  # fmt: skip
     sample = Words("Sample", f"{spec.snapshot}: METHOD {drawing.method}{_back_end(plan)}", (*expands, seeds))
@@ -136,7 +138,7 @@ def _gathered(plan: logical.SamplePlan) -> str:
 def _expanded(fanout: Fanout, idle: frozenset[Relation]) -> Iterator[str]:
     counts = ", ".join("FULL" if count == FULL else str(count) for count in fanout.counts)
     for relation in fanout.relations:
-        unreached = ", not reached: nothing of it is opened" if relation in idle else ""
+        unreached = ", never reached from the seeds" if relation in idle else ""
         yield f"{relation.edge.edge} {relation.direction} => [{counts}]{unreached}"
 
 

@@ -79,7 +79,7 @@ from snapdb.sql.ast import (
     WeightColumn,
     WindowBound,
 )
-from snapdb.sql.parse import parse, parse_each
+from snapdb.sql.parse import parse, parse_each, parse_one
 from snapdb.sql.print import format_sql, to_sql
 from snapdb.sql.split import is_complete, split
 
@@ -165,6 +165,7 @@ __all__ = [
     "is_complete",
     "parse",
     "parse_each",
+    "parse_one",
     "split",
     "to_sql",
 ]

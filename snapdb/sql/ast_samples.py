@@ -50,10 +50,10 @@ class SeedsClause:
 
 @dataclass(frozen=True, slots=True)
 class FanoutClause:
-    """One item of FANOUT: edge type [IN|OUT|BOTH] => [n | FULL, …], or DEFAULT => […]."""
+    """One item of FANOUT: edge type [IN|OUT|BOTH] => [n | FULL, …], or DEFAULT [IN|OUT|BOTH] => […]."""
 
     edge: Name | None
-    """None: DEFAULT, every edge type that is not named, IN."""
+    """None: DEFAULT, every edge type that is not named."""
     direction: Literal["IN", "OUT", "BOTH"]
     counts: tuple[int, ...]
     """-1 for FULL; other negative numbers are left to the binder to refuse."""

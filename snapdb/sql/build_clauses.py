@@ -67,11 +67,12 @@ def _fanout(tree: Tree) -> Said[tuple[FanoutClause, ...]]:
 
 
 def _item(tree: Tree) -> FanoutClause:
-    """An edge type, maybe a direction, and its counts; DEFAULT has no words."""
+    """An edge type, or none for DEFAULT, maybe a direction, and its counts."""
     words = leaves(tree)
+    edge = words.pop(0) if words and words[0].type not in _DIRECTIONS else None
     return FanoutClause(
-        edge=name(words[0]) if words else None,
-        direction=_DIRECTIONS[words[1].type] if len(words) > 1 else "IN",
+        edge=None if edge is None else name(edge),
+        direction=_DIRECTIONS[words[0].type] if words else "IN",
         counts=tuple(FULL if leaves(count) else integer(trees(count)[0], "FANOUT") for count in trees(tree)),
         span=span_of(tree),
     )

@@ -172,6 +172,8 @@ def _at(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
             yield Run("EXPRESSION", index + 3, pairs[index])
 
 
+_AFTER_LENGTH = frozenset({"ENDING", "AT", "ELEMENTS", "WITH", "WHERE"})
+"""What may follow the length of a window."""
 _BEFORE_TIME = frozenset({"OF", "FROM", "TO", "BETWEEN", "AND", "INTERVAL", "ENDING", "THAN"})
 
 
@@ -182,6 +184,40 @@ def _snapshot(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     for index in top_level(tokens, pairs):
         if index in pairs and index and tokens[index - 1].word in _BEFORE_TIME:
             yield Run("EXPRESSION", index + 1, pairs[index])
+        elif tokens[index].word == "WINDOW":
+            yield from _length(tokens, pairs, index + 1)
+
+
+_OPERATORS = frozenset({"+", "-", "*", "/", "%"})
+
+
+def _length(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iterator[Run]:
+    """A length that is computed: operands between operators, or one expression in parentheses and nothing else.
+
+    A number or an INTERVAL by itself is left to the grammar. What follows the last operand is too, so that a word that
+    no clause begins with is refused by its own name.
+    """
+    stop = _operand_stop(tokens, pairs, first)
+    if first in pairs and (stop == len(tokens) or tokens[stop].text not in _OPERATORS):
+        yield Run("EXPRESSION", first + 1, pairs[first])
+        return
+    computed = False
+    while stop < len(tokens) and tokens[stop].text in _OPERATORS:
+        stop, computed = _operand_stop(tokens, pairs, stop + 1), True
+    if computed:
+        yield Run("EXPRESSION", first, stop)
+
+
+def _operand_stop(tokens: Sequence[Token], pairs: Pairs, first: int) -> int:
+    """Where an operand ends: a value with its sign, something in parentheses, or INTERVAL with its amount and unit."""
+    while first < len(tokens) and tokens[first].text in {"-", "+"}:
+        first += 1
+    if says(tokens, first, "INTERVAL"):
+        amount = _operand_stop(tokens, pairs, first + 1)
+        united = amount < len(tokens) and tokens[amount].kind == "word" and tokens[amount].word not in _AFTER_LENGTH
+        return amount + 1 if united else amount
+    last = pairs.get(first, first)
+    return min(last + 1, len(tokens))
 
 
 def _version(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from lark.exceptions import UnexpectedToken
 
-from snapdb.errors import SnapdbError
+from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.sql import queries
 from snapdb.sql.ast import Island, Query, Statement
 from snapdb.sql.build import Leaf, Place, Read, Tree, span_of
@@ -29,7 +29,7 @@ from snapdb.sql.split import Part, parts
 from snapdb.sql.travel import find_travels
 from snapdb.sql.unexpected import explain
 
-__all__ = ["parse", "parse_each"]
+__all__ = ["parse", "parse_each", "parse_one"]
 
 _BUILDERS: dict[Family, Callable[[Tree, Place], Statement]] = {
     "table": build_table,
@@ -57,6 +57,30 @@ def parse(text: str) -> tuple[Statement, ...]:
         return _statements(text)
     except SnapdbError as error:
         raise error.located(text) from None
+
+
+def parse_one(text: str) -> Statement:
+    """The only statement of a text.
+
+    Raises:
+        ParseError: it cannot be read, or there is none, or a second one; the place is where one is missing or too much.
+    """
+    statements = parse(text)
+    if len(statements) == 1:
+        return statements[0]
+    if statements:
+        message, span = (
+            f"execute takes one statement, found {len(statements)}; use script for several",
+            statements[1].span,
+        )
+    elif text.strip():
+        message = (
+            "execute takes one statement, found only comments or semicolons; write a statement, such as SHOW TABLES"
+        )
+        span = Span(len(text) - len(text.lstrip()), len(text.rstrip()))
+    else:
+        message, span = "execute takes one statement, found an empty text; write one, such as SHOW TABLES", Span(0, 0)
+    raise ParseError(message, span=span, text=text, code="several-statements")
 
 
 def parse_each(text: str) -> Iterator[Statement | SnapdbError]:

@@ -24,7 +24,7 @@ def print_create_snapshot(tree: CreateSnapshot) -> str:
 def _time(bound: TimeBound | WindowBound) -> str:
     if isinstance(bound, WindowBound):
         ending = "" if bound.ending is None else f" ENDING {moment(bound.ending)}"
-        return f"WINDOW {bound.length.text}{ending}"
+        return f"WINDOW {moment(bound.length, length=True)}{ending}"
     stop = moment(bound.stop)
     match bound.kind, bound.start:
         case "FROM", start if start is not None:

@@ -69,15 +69,16 @@ def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
 
 
 def _sparse_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
-    """The rules for a list of indices and a list of values."""
+    """The rules for a list of indices and a list of values, which may be ones that nobody wrote."""
     index, value = parts_of(source, spec)
-    both, i, v = f'"{index.name}" and "{value.name}"', index.sql, value.sql
+    names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
+    both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
     empty = f"an empty row has empty lists, as coalesce({index.name}, []) makes them"
-    yield Rule(f"{i} IS NULL OR {v} IS NULL", f"NULL in the lists {both} of a sparse feature", empty)
+    yield Rule(f"{i} IS NULL OR {v} IS NULL", f"NULL in the {both} of a sparse feature", empty)
     each = "each index needs a value"
-    yield Rule(f"len({i}) <> len({v})", f"lists {both} of different lengths", each)
+    yield Rule(f"len({i}) <> len({v})", f"{both} of different lengths", each)
     holes = "leave out what is not there"
-    yield Rule(f"{index.missing} OR {value.missing}", f"NULL or NaN within the lists {both}", holes)
+    yield Rule(f"{index.missing} OR {value.missing}", f"NULL or NaN within the {both}", holes)
     if spec.width is None:
         outside, range_ = f"list_min({index.plain}) < 0", "0 or more"
     else:

@@ -149,9 +149,18 @@ def is_feature_type(type_: str) -> bool:
 
 
 def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[Part, ...]:
-    """A feature's columns in order."""
+    """A feature's columns in order; of sparse rows without values, ones stand for these.
+
+    >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
+    >>> parts_of(source, FeatureSpec("x", ("ix",), sparse=True))[1].sql
+    'list_transform("ix", lambda v: true)'
+    """
     found = [next(c for c in source.columns if c.name.lower() == name.lower()) for name in spec.columns]
-    return tuple(Part(c.name, quote(c.name), c.type, spec.dtype) for c in found)
+    parts = tuple(Part(c.name, quote(c.name), c.type, spec.dtype) for c in found)
+    if not spec.sparse or len(parts) > 1:
+        return parts
+    ones = f"list_transform({parts[0].sql}, lambda v: true)"
+    return (*parts, Part(parts[0].name, ones, "BOOLEAN[]", spec.dtype))
 
 
 def filling(dtype: str, default: float | None) -> Any:

@@ -62,7 +62,7 @@ class FeatureSpec:
 
     name: str
     columns: tuple[str, ...]
-    """Of the element's table, or of the history's. When sparse: a list of indices and a list of values."""
+    """Of the element's table, or of the history's. When sparse: lists of indices and, unless all are 1, of values."""
     default: float | None = None
     """What stands for NULL, NaN and missing rows; None makes them an error."""
     dtype: str = "float32"
