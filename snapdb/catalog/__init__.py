@@ -1,6 +1,6 @@
 """The read side of the catalog: one frozen value per moment, and the SQL that reads its tables and snapshots."""
 
-from snapdb.catalog.elements import EdgeRows, VertexRows, element_columns, snapshot_views
+from snapdb.catalog.elements import EdgeRows, VertexRows, element_columns, shown_rows
 from snapdb.catalog.history import tags, version_at, version_of_tag, versions
 from snapdb.catalog.overlay import with_changes
 from snapdb.catalog.state import Catalog, load
@@ -12,7 +12,7 @@ __all__ = [
     "VertexRows",
     "element_columns",
     "load",
-    "snapshot_views",
+    "shown_rows",
     "tables_at",
     "tags",
     "version_at",

@@ -14,8 +14,8 @@ __all__ = [
     "VertexRows",
     "element_columns",
     "shown_columns",
+    "shown_rows",
     "snapshot_rows",
-    "snapshot_views",
     "time_expression",
 ]
 
@@ -70,6 +70,11 @@ class VertexRows:
         return f"SELECT {columns} FROM ({inner}) AS {quote(self.element.name)}{where}"
 
     @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that `sql` reads."""
+        return (self.table,)
+
+    @property
     def selective(self) -> bool:
         """Whether rows of the table may be left out."""
         return bool(self.filters) or bool(self._born())
@@ -114,6 +119,13 @@ class EdgeRows:
         return f"SELECT {columns} FROM ({source}) AS {quote(self.element.name)}{_where(conditions)}"
 
     @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that `sql` reads."""
+        skips = self.element.on_dangling == "SKIP"
+        ends = [end.table for end in (self.source, self.destination) if skips or end.selective]
+        return (self.table, *ends)
+
+    @property
     def whole(self) -> EdgeRows:
         """The same without window and filters."""
         source, destination = (replace(end, filters=(), window=ALL_TIME) for end in (self.source, self.destination))
@@ -147,12 +159,8 @@ def _or_static(element: VertexElement | EdgeElement, time: str, condition: str) 
     return f"{time} IS NULL OR ({condition})" if element.nulls_static else condition
 
 
-def snapshot_views(snapshot: Snapshot, tables: Mapping[str, Table], root: Path) -> dict[str, str]:
-    """Element name → SELECT of what it shows, for every element of a snapshot; `tables` as in `snapshot_rows`."""
-    return {name: _shown(rows) for name, rows in snapshot_rows(snapshot, tables, root).items()}
-
-
-def _shown(rows: VertexRows | EdgeRows) -> str:
+def shown_rows(rows: VertexRows | EdgeRows) -> str:
+    """SELECT of what a snapshot shows of an element."""
     if rows.element.properties is None:
         return rows.sql
     shown = shown_columns(rows.element, [c.name for c in rows.table.columns])

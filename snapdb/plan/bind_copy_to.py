@@ -103,7 +103,7 @@ def _element(context: Context, name: Name, said: Name) -> tuple[str, Names]:
         hint = did_you_mean(said.text, known.values()) or f"; it has {', '.join(known.values())}"
         raise BindError(f'snapshot {snapshot.name} has no element "{said}"{hint}',
                         span=said.span, code="unknown-element")  # fmt: skip
-    views = {element: context.views(snapshot)[element]}
+    views = context.views(snapshot, {element})
     return f"{quote_odd(snapshot.name)}.{quote_odd(element)}", Names(schemas={snapshot.name: views})
 
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog import Catalog, element_columns, snapshot_views, tables_at
+from snapdb.catalog import Catalog, element_columns, shown_rows, tables_at
+from snapdb.catalog.elements import snapshot_rows
 from snapdb.catalog.facts import FACTS, SCHEMA, facts
 from snapdb.catalog.facts_tasks import Due
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
@@ -66,10 +67,10 @@ class Context:
             check_foreign(self.relational, self.home.path, island.text, island.span.start, self.parameters)
         views = {t.name: self._table(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
-            own = {name: view for name, view in self._elements(first).items() if name.lower() in words}
+            own = {name: view for name, view in self._elements(first, words).items() if name.lower() in words}
             taken = {name.lower() for name in own}
             views = own | {name: view for name, view in views.items() if name.lower() not in taken}
-        schemas = {s.name: self._elements(s) for folded, s in self.catalog.snapshots.items() if folded in words}
+        schemas = {s.name: self._elements(s, words) for folded, s in self.catalog.snapshots.items() if folded in words}
         taken = {name.lower() for name in (*views, *schemas)}  # a table made since then comes first
         sources = {n: _opened(n, data) for n, data in self.sources.items() if n.lower() in words - taken}
         if SCHEMA in words:
@@ -107,12 +108,11 @@ class Context:
     def _table(self, table: Table) -> _View:
         return _View(self.rows(table), table.columns)
 
-    def _elements(self, snapshot: Snapshot) -> dict[str, _View]:
-        """The elements of a snapshot as views."""
-        shown, tables = self.views(snapshot), self.tables_under(snapshot)
-        return {
-            e.name: _View(shown[e.name], element_columns(e, tables[e.table.lower()])) for e in snapshot.graph.elements
-        }
+    def _elements(self, snapshot: Snapshot, words: Collection[str]) -> dict[str, _View]:
+        """The elements of a snapshot as views; only those among some words have rows, and need their files."""
+        elements, tables = snapshot.graph.elements, self.tables_under(snapshot)
+        shown = self.views(snapshot, {e.name for e in elements if e.name.lower() in words})
+        return {e.name: _View(shown.get(e.name), element_columns(e, tables[e.table.lower()])) for e in elements}
 
     def facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, Any]]:
         """The facts among some words as views, and what the views read."""
@@ -126,12 +126,17 @@ class Context:
         check_table(self.home, table)
         return table_rows(table, self.home.path, row_ids=row_ids)
 
-    def views(self, snapshot: Snapshot) -> dict[str, str]:
-        """The SELECT of every element of a snapshot."""
-        tables = self.tables_under(snapshot)
-        for element in snapshot.graph.elements:
-            check_table(self.home, tables[element.table.lower()])
-        return snapshot_views(snapshot, tables, self.home.path)
+    def views(self, snapshot: Snapshot, names: Collection[str] | None = None) -> dict[str, str]:
+        """The SELECT of elements of a snapshot, after a look at the files that it reads.
+
+        Args:
+            names: Of which elements; None: of all.
+        """
+        rows = snapshot_rows(snapshot, self.tables_under(snapshot), self.home.path)
+        chosen = {name: each for name, each in rows.items() if names is None or name in names}
+        for table in {table.id: table for each in chosen.values() for table in each.tables}.values():
+            check_table(self.home, table)
+        return {name: shown_rows(each) for name, each in chosen.items()}
 
     def tables_at(self, version: int) -> Mapping[str, Table]:
         """The tables of a version, by case-folded name, without what an open transaction changed."""
@@ -231,25 +236,32 @@ class Context:
 class _View(NamedTuple):
     """What stands behind a name."""
 
-    sql: str
+    sql: str | None
+    """None where the query does not name it."""
     columns: tuple[Column, ...] | None = None
     """None where nothing is spared by not reading."""
 
     @property
     def shape(self) -> str:
         """The SELECT of the same columns that reads no file."""
-        return self.sql if self.columns is None else no_rows(self.columns)
+        if self.columns is None:
+            assert self.sql is not None, "what has no columns is named"
+            return self.sql
+        return no_rows(self.columns)
 
 
 def _names(
     views: Mapping[str, _View], schemas: Mapping[str, Mapping[str, _View]], sources: Mapping[str, Any]
 ) -> tuple[Names, Names]:
     """The names with their rows, and without."""
-    full = Names({n: v.sql for n, v in views.items()},
-                 {s: {n: v.sql for n, v in own.items()} for s, own in schemas.items()}, sources)  # fmt: skip
+    full = Names(_read(views), {s: _read(own) for s, own in schemas.items()}, sources)
     bare = Names({n: v.shape for n, v in views.items()},
                  {s: {n: v.shape for n, v in own.items()} for s, own in schemas.items()}, sources, True)  # fmt: skip
     return full, bare
+
+
+def _read(views: Mapping[str, _View]) -> dict[str, str]:
+    return {name: view.sql for name, view in views.items() if view.sql is not None}
 
 
 def _no_value(name: str, tokens: Sequence[Token], island: Island, given: list[str]) -> BindError:
