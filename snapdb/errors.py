@@ -33,6 +33,7 @@ __all__ = [
     "CommitConflict",
     "CorruptError",
     "DataError",
+    "DataWarning",
     "DatabaseError",
     "FormatError",
     "InputError",
@@ -203,6 +204,10 @@ class DataError(SnapdbError):
     """The rows break a rule of the graph: NULL keys, duplicates, dangling edges, ragged features."""
 
     code = "data"
+
+
+class DataWarning(UserWarning):
+    """Rows that a statement takes break a rule of a graph, so that the next CREATE SNAPSHOT of it would fail."""
 
 
 class InputError(SnapdbError):

@@ -137,7 +137,7 @@ def test_the_drawn_tree_of_errors_is_the_tree_of_classes() -> None:
     classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.SnapdbError)]
     real = {(c.__name__, c.__mro__[1].__name__) for c in classes if c is not errors.SnapdbError}
     assert drawn_tree(errors.__doc__ or "") == real
-    assert {c.__name__ for c in classes} | {"Span"} == set(errors.__all__)
+    assert {c.__name__ for c in classes} | {"DataWarning", "Span"} == set(errors.__all__)
 
 
 def test_every_error_has_a_code_of_its_own() -> None:

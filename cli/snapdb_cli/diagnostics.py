@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from enum import IntEnum
 from typing import TextIO
 
-from snapdb.errors import SnapdbError
+from snapdb.errors import DataWarning, SnapdbError
 
 __all__ = ["Diagnostics", "ExitCode", "worse"]
 
@@ -78,6 +78,7 @@ class Diagnostics:
     def hears_warnings(self) -> Iterator[None]:
         """What warns within, on any thread, is a line without the place in the program."""
         with warnings.catch_warnings():
+            warnings.simplefilter("always", DataWarning)  # a second statement may do what the first one did
             warnings.showwarning = lambda message, *_: self.say(f"warning: {message}")
             yield
 

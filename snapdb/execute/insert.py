@@ -8,6 +8,7 @@ from snapdb.errors import InputError, QueryError, SnapdbError
 from snapdb.execute.copied import copied
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.publish import publish
+from snapdb.execute.row_warnings import warn_of_rows
 from snapdb.plan.logical import InsertPlan
 from snapdb.storage.changes import Append, Change, File, Loaded
 from snapdb.storage.segments import write_segment
@@ -26,13 +27,14 @@ class Insert:
         yield from ()
         plan, table = self.plan, self.plan.table
         files = _read(engine, plan)
+        review = warn_of_rows(engine, table, files)
         rows = sum(file.rows for file in files)
         changes: list[Change] = [Append(table.id, table.columns, files)]
         did, notes = f"{counted(rows, 'row')} added to {table.name}", ""
         if (new := plan.new) is not None:
             changes.append(Loaded(table.id, new.files))
             did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
-        outcome = publish(engine, changes, plan.message, did, rows)
+        outcome = publish(engine, changes, plan.message, did, rows, review)
         return replace(outcome, message=outcome.message + notes)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from snapdb.errors import DataError
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.publish import publish
+from snapdb.execute.row_warnings import warn_of_rows
 from snapdb.plan.logical import UpdatePlan
 from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
 from snapdb.storage.changes import Append, Change, File
@@ -37,6 +38,7 @@ class Update:
                 gone, come = _split(engine, session, table, found)
             finally:
                 disk.remove(engine.home.path / found.path)
+        warn_of_rows(engine, table, (come,), gone, plan.changed)
         changes: list[Change] = [engine.work.removal(table, gone, plan.base), Append(table.id, table.columns, (come,))]
         return publish(engine, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
 

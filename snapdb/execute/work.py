@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +21,10 @@ from snapdb.storage.locks import TablesLock, merging_alone, taking_turns
 from snapdb.storage.merges import Merge, find_tiers
 from snapdb.types import Segment, Table
 
-__all__ = ["Work"]
+__all__ = ["Review", "Work"]
+
+Review = Callable[[Mapping[int, int]], None]
+"""Takes how many new keys each id map of a table gets."""
 
 _TRIES = 40
 _FIRST_WAIT = 0.002
@@ -71,11 +74,11 @@ class Work:
             raise QueryError("a transaction is open already; COMMIT or ROLLBACK it first", code="transaction-open")
         self._open = _Open(catalog, catalog, TablesLock(self._home))
 
-    def add(self, changes: Sequence[Change], message: str | None) -> int | None:
+    def add(self, changes: Sequence[Change], message: str | None, review: Review | None = None) -> int | None:
         """Commit the changes as a version and return its number, or None after adding them to the open transaction."""
         self.brought += sum(file.bytes for change in changes for file in files_of(change))
         if (opened := self._open) is None:
-            return self._publish(list(changes), message)
+            return self._publish(list(changes), message, review)
         opened.changes += changes
         opened.messages += [message] if message is not None else []
         opened.catalog = with_changes(opened.catalog, changes)
@@ -125,6 +128,11 @@ class Work:
         self._tables -= 1
         return self._tables
 
+    def added(self, table_id: int) -> list[Append]:
+        """What the open transaction has added to a table."""
+        changes = [] if self._open is None else self._open.changes
+        return [change for change in changes if isinstance(change, Append) and change.table_id == table_id]
+
     def removal(self, table: Table, file: File, base: int) -> RemoveRows:
         """The change that removes rows, found by a statement that was bound at version `base`."""
         change = RemoveRows(table.id, file, base, base)
@@ -154,18 +162,18 @@ class Work:
             for file in files_of(change):
                 self._home.disk.remove(self._home.path / file.path)
 
-    def _publish(self, changes: list[Change], message: str | None) -> int:
-        version = self._committed(changes, message)
+    def _publish(self, changes: list[Change], message: str | None, review: Review | None = None) -> int:
+        version = self._committed(changes, message, review)
         for table in {c.table_id for c in changes if isinstance(c, Append | RemoveRows) and c.table_id > 0}:
             self._merge_small(table)
         return version
 
-    def _committed(self, changes: list[Change], message: str | None) -> int:
+    def _committed(self, changes: list[Change], message: str | None, review: Review | None) -> int:
         """Commit, again while others win races in which nothing is lost; the files go when it fails for good."""
         try:
             for attempt in range(_TRIES):
                 try:
-                    return self._try(changes, message)
+                    return self._try(changes, message, review)
                 except CommitConflict as conflict:
                     if attempt == _TRIES - 1 or conflict.code not in ("ids-moved", "deletes-moved"):
                         raise
@@ -192,7 +200,7 @@ class Work:
         with self._ledger.reading() as connection:
             return find_tiers(connection, table)
 
-    def _try(self, changes: Sequence[Change], message: str | None) -> int:
+    def _try(self, changes: Sequence[Change], message: str | None, review: Review | None) -> int:
         """Allot ids for the keys that appended rows bring, for every id map of their tables, and commit."""
         new = {c.table_id for c in changes if isinstance(c, AddTable)}
         appended: dict[int, list[Append]] = {}
@@ -206,6 +214,8 @@ class Work:
             try:
                 for table_id, appends in appended.items():
                     made += self._allot(table_id, appends)
+                if review is not None:
+                    review({ids.map_id: self._new_keys(ids) for ids in made if isinstance(ids, Allot)})
                 return commit(self._ledger, [*changes, *made], message)
             except BaseException:
                 self._discard(made)
@@ -222,6 +232,14 @@ class Work:
                 query = table_rows(keys, self._home.path)
                 made.append(allot(self._home, session, table_id, id_map, query, rows))
         return made
+
+    def _new_keys(self, ids: Allot) -> int:
+        """How many keys get an id that had none."""
+        if ids.file is None:
+            return 0
+        marks = ", ".join("?" * len(ids.merged))
+        sql = f"SELECT coalesce(sum(rows), 0) AS rows FROM id_segments WHERE path IN ({marks})"
+        return ids.file.rows - int(self._ledger.rows(sql, tuple(ids.merged))[0]["rows"])
 
     def _compared(self, change: RemoveRows) -> RemoveRows:
         """The change after its rows were compared with those that others have removed meanwhile.

@@ -70,7 +70,7 @@ def bind_update(statement: Update, context: Context) -> UpdatePlan:
         for rows in _rows(context, table)
     )
     _check(context, shape)
-    return UpdatePlan(table, find, context.catalog.version, statement.message)
+    return UpdatePlan(table, find, context.catalog.version, statement.message, frozenset(places))
 
 
 def _rows(context: Context, table: Table) -> tuple[str, str]:

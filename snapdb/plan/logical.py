@@ -147,6 +147,8 @@ class UpdatePlan:
     """SELECT the row id, called ROW_ID, and the table's columns with their new values."""
     base: int
     message: str | None
+    changed: frozenset[str]
+    """The columns that get new values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,267 @@
+"""Warnings about new rows by which the next CREATE SNAPSHOT of a graph would fail: duplicate keys and dangling edges.
+
+Rows are compared with id maps, which hold every key that a vertex table has ever had, and with what the open
+transaction has added. So the comparison costs a fraction of the statement, and CREATE SNAPSHOT reports what it leaves
+out: keys of graphs that have no snapshot yet, edges to vertices that were deleted, and some of the rows of large
+statements whose keys are no consecutive integers.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import NamedTuple
+
+from snapdb.errors import DataWarning
+from snapdb.execute.key_filter import LARGEST, key_filter, lack
+from snapdb.execute.known_keys import KnownKeys
+from snapdb.execute.operator import Engine
+from snapdb.execute.work import Review
+from snapdb.relational import ROW_ID, Session, parquet_files, quote, table_rows
+from snapdb.storage.changes import File
+from snapdb.storage.ids import IdMap, find_map
+from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexElement
+from snapdb.types.words import counted
+
+__all__ = ["warn_of_rows"]
+
+_FEW = 2_000
+"""Rows up to which the map is searched for each of their keys."""
+_SHARE = 16
+"""Of more rows, whose keys are no consecutive integers, the first sixteenth is compared, and all where one is wrong."""
+
+
+def warn_of_rows(
+    engine: Engine,
+    table: Table,
+    files: Sequence[File],
+    removed: File | None = None,
+    changed: frozenset[str] | None = None,
+) -> Review | None:
+    """Warn of rows that are about to be added to a table, once for each rule of a graph that they break.
+
+    Args:
+        files: The rows, in the table's columns.
+        removed: The rows that go in the same statement.
+        changed: Columns of which the values are new; None: all are. The others broke no rule before.
+
+    Returns:
+        What has to be called with the ids that the rows' keys get, where these tell whether keys are duplicate.
+
+    Raises:
+        DataWarning: the process turns warnings into errors. The files are removed.
+    """
+    later = changed is None and engine.work.state == "idle"
+    new = _New(engine, table, tuple(files), removed)
+    if not new.count:
+        return None
+    try:
+        _warn(_messages(new, changed, unique=later))
+    except BaseException:
+        for file in (*files, *([] if removed is None else [removed])):
+            engine.home.disk.remove(engine.home.path / file.path)
+        raise
+    return _reviewed(new) if later else None
+
+
+def _reviewed(new: _New) -> Review:
+    """Looks for duplicate keys where fewer ids are given than there are rows."""
+    seen = False
+
+    def review(ids: Mapping[int, int]) -> None:
+        nonlocal seen
+        if seen:  # a commit that lost a race is tried again
+            return
+        seen = True
+        if any(number < new.count for number in ids.values()):
+            folded = new.table.name.lower()
+            for graph in new.engine.context.catalog.graphs.values():
+                for vertex in graph.vertices:
+                    if vertex.table.lower() == folded and vertex.on_duplicate == "ERROR":
+                        _warn(_duplicates(new, graph, vertex))
+
+    return review
+
+
+def _warn(messages: Iterable[str]) -> None:
+    for message in messages:
+        warnings.warn(message, DataWarning, stacklevel=_caller())
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """Rows that are about to be added to a table."""
+
+    engine: Engine
+    table: Table
+    """Before them, with what the open transaction has added."""
+    files: tuple[File, ...]
+    removed: File | None
+
+    known: dict[int, KnownKeys] = field(default_factory=dict)
+    """By id map, as far as they were asked for."""
+
+    @property
+    def count(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def rows(self) -> str:
+        """SELECT the table's columns."""
+        return _rows(self.engine, self.table, self.files)
+
+    @property
+    def first_rows(self) -> str:
+        """SELECT those of the rows that are looked at where each costs much."""
+        segments = [Segment(f.path, f.rows, f.bytes, f.sha256, 0) for f in self.files]
+        return f"SELECT * FROM {parquet_files(segments, self.engine.home.path)} LIMIT {self.count // _SHARE}"
+
+    def ranges(self, table: Table, id_map: IdMap) -> bool:
+        """Whether the keys of a map are consecutive integers, for the most part."""
+        with self.engine.relational.session() as session:
+            return bool(self.keys_of(session, table, id_map).ranges)
+
+    def keys_of(self, session: Session, table: Table, id_map: IdMap) -> KnownKeys:
+        """The keys that a vertex table has, or has ever had; the new rows are not looked at."""
+        if (known := self.known.get(id_map.id)) is not None:
+            return known
+        added = self.engine.work.added(table.id)
+        files = [file for change in added for file in change.files]
+        names = [column.name for column in id_map.columns]
+        own = [(_rows(self.engine, table, files), names)] if files else []
+        self.known[id_map.id] = KnownKeys.of(self.engine.home, session, id_map, own)
+        return self.known[id_map.id]
+
+
+def _rows(engine: Engine, table: Table, files: Sequence[File]) -> str:
+    """SELECT a table's columns of these files only."""
+    segments = tuple(Segment(f.path, f.rows, f.bytes, f.sha256, 0, table.columns) for f in files)
+    total = sum(file.rows for file in files)
+    return table_rows(replace(table, segments=segments, deletes=(), rows=total, next_row=total), engine.home.path)
+
+
+def _messages(new: _New, changed: frozenset[str] | None, *, unique: bool) -> Iterator[str]:
+    folded = new.table.name.lower()
+    for graph in new.engine.context.catalog.graphs.values():
+        for vertex in graph.vertices:
+            wanted = vertex.on_duplicate == "ERROR" and not unique and _touches(vertex.key, changed)
+            if wanted and vertex.table.lower() == folded:
+                yield from _duplicates(new, graph, vertex)
+        for edge in graph.edges:
+            if edge.table.lower() == folded and edge.on_dangling == "ERROR":
+                yield from _dangling(new, graph, edge, changed)
+
+
+def _touches(key: Sequence[str], changed: frozenset[str] | None) -> bool:
+    return changed is None or not {name.lower() for name in key}.isdisjoint(name.lower() for name in changed)
+
+
+def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
+    """The table of a vertex type and the map of its key; None: no snapshot was made by it yet."""
+    table = new.engine.context.catalog.tables.get(vertex.table.lower())
+    if table is None or not all(table.column(name) for name in vertex.key):
+        return None
+    id_map = find_map(new.engine.ledger, table, vertex.key)
+    return None if id_map is None else (table, id_map)
+
+
+def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Iterator[str]:
+    """A warning where a key comes twice, or comes though it is there."""
+    if (found := _map(new, vertex)) is None:
+        return
+    table, id_map = found
+    with new.engine.relational.session() as session:
+        known = new.keys_of(session, table, id_map)
+        keys = known.select(new.rows, vertex.key)
+        wrong = f"SELECT * FROM ({keys}) WHERE k0 IS NOT NULL GROUP BY ALL HAVING count(*) > 1"
+        there = known.present(keys)
+        if session.rows(f"SELECT count(*) FROM ({there})")[0][0]:
+            if new.removed is not None or table.deletes or table.rows != id_map.limit:
+                # Rows of some keys were removed: a look at the rows themselves tells which.
+                left = known.select(_left(new), vertex.key)
+                there = f"SELECT * FROM ({there}) SEMI JOIN ({left}) USING ({known.names})"
+            wrong = f"{wrong} UNION {there}"
+        if many := session.rows(f"SELECT count(*) FROM ({wrong})")[0][0]:
+            has = "has" if many == 1 else "have"
+            yield (f"graph {graph.name}: {counted(many, 'key')} of {vertex.name} {has} more than one row "
+                   f"({_shown(session, known, wrong)}), by which CREATE SNAPSHOT would fail; make them unique, or "
+                   "declare ON DUPLICATE KEY FIRST or LAST")  # fmt: skip
+
+
+def _left(new: _New) -> str:
+    """SELECT the rows that the table has before the new ones, without those that go."""
+    rows = table_rows(new.table, new.engine.home.path, row_ids=True)
+    if (file := new.removed) is None:
+        return rows
+    gone = parquet_files([Segment(file.path, file.rows, file.bytes, file.sha256, 0)], new.engine.home.path)
+    return f"SELECT * FROM ({rows}) WHERE {quote(ROW_ID)} NOT IN (SELECT row_id FROM {gone})"
+
+
+class _End(NamedTuple):
+    """One end of an edge type."""
+
+    side: str
+    key: Sequence[str]
+    vertex: VertexElement
+    table: Table
+    id_map: IdMap
+
+
+def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[str]:
+    """A warning for each end where edges lead to keys that their vertex type has never had."""
+    with new.engine.relational.session() as session:
+        ends = list(_ends(new, graph, edge, changed))
+        if not _suspicious(new, session, ends):
+            return
+        for end in ends:
+            known = new.keys_of(session, end.table, end.id_map)
+            if end.table.id == new.table.id:  # the rows are vertices too
+                known = known.also(new.rows, end.vertex.key)
+            wrong = known.missing(known.select(new.rows, end.key))
+            if many := session.rows(f"SELECT count(*) FROM ({wrong})")[0][0]:
+                has = "has" if many == 1 else "have"
+                yield (f"graph {graph.name}: {counted(many, 'edge')} of {edge.name} {has} a {end.side} that is not in "
+                       f"{end.vertex.name} ({_shown(session, known, wrong)}), by which CREATE SNAPSHOT would fail; add "
+                       "the vertices, or declare ON DANGLING SKIP")  # fmt: skip
+
+
+def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[_End]:
+    """The ends that can be looked at."""
+    sides = (("source", edge.source_key, edge.source), ("destination", edge.destination_key, edge.destination))
+    for side, key, name in sides:
+        vertex = graph.vertex(name)
+        found = None if vertex is None or not _touches(key, changed) else _map(new, vertex)
+        if vertex is None or found is None:
+            continue
+        if found[1].limit <= LARGEST or new.count <= _FEW or new.ranges(*found):
+            yield _End(side, key, vertex, *found)
+
+
+def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
+    """Whether it is worth looking at every row: where that is cheap, or filters find that a key is missing."""
+    if new.count <= _FEW or any(new.keys_of(session, end.table, end.id_map).ranges for end in ends):
+        return True
+    if any(new.engine.work.added(end.table.id) or end.table.id == new.table.id for end in ends):
+        return True
+    filters = [(key_filter(session, end.id_map, new.engine.home), end.key) for end in ends]
+    return bool(filters) and lack(session, new.first_rows, filters)
+
+
+def _shown(session: Session, known: KnownKeys, keys: str) -> str:
+    """Three keys, as text."""
+    texts = ", ".join(f"CAST({name} AS VARCHAR)" for name in known.names.split(", "))
+    found = session.rows(f"SELECT {texts} FROM (SELECT DISTINCT * FROM ({keys}) ORDER BY ALL LIMIT 3)")
+    return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in found)
+
+
+def _caller() -> int:
+    """How many frames above the caller of this one the first is that is not of this package."""
+    frame = sys._getframe(1)
+    for depth in count(1):
+        if frame.f_back is None or not str(frame.f_globals.get("__name__")).startswith("snapdb."):
+            return depth
+        frame = frame.f_back
+    raise AssertionError("unreachable: frames end")
