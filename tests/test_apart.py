@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -32,8 +33,8 @@ class Deaf:
 
 
 def test_what_does_not_end_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "_PATIENCE", 0.2)
-    cursor, stopped, left = Deaf(), threading.Event(), []
+    cursor, stopped, left = Deaf(), threading.Event(), list[Deaf]()
+    monkeypatch.setattr(apart, "time", SimpleNamespace(monotonic=lambda: 60.0 if cursor.told > 1 else 0.0))
     stopped.set()
     with pytest.raises(duckdb.InterruptException):
         apart.run_apart(cursor, "COPY", None, stopped, lambda: left.append(cursor))

@@ -16,6 +16,7 @@ import pytest
 import snapdb
 from snapdb import Database, SnapdbError
 from snapdb.execute.spell import JSON, spell, type_name
+from tests.waiting import PATIENCE
 
 GRAPH = """
 CREATE TABLE person AS SELECT range AS id, [range, 1]::FLOAT[2] AS emb, range % 2 AS label FROM range(60);
@@ -173,7 +174,9 @@ for begin in (False, True):
     del batches, result
     gc.collect()
 """
-    done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True, check=False, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", work], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=PATIENCE
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).parents[1]
 
 needs_pyg = pytest.mark.skipif(find_spec("torch_geometric") is None, reason="torch_geometric is not installed")
@@ -114,7 +116,7 @@ def test_other_tags_and_people_tell_a_hidden_tag_better_than_popularity(data: Pa
 
 def followed(*arguments: str) -> dict[str, float]:
     """What a trainer that follows a growing graph came to."""
-    figures: dict[str, Any] = example("follow")(["--publications", "2", *arguments])
+    figures: dict[str, Any] = example("follow")(["--publications", "2", "--patience", str(PATIENCE), *arguments])
     assert len(set(figures["versions"])) == 2
     assert figures["versions"] == sorted(figures["versions"])
     assert figures["edges"] == sorted(set(figures["edges"]))

@@ -11,6 +11,7 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.storage.merges import MANY, Member, tiers
+from tests.waiting import PATIENCE
 
 WRITER = """
 import snapdb
@@ -112,7 +113,7 @@ def test_writers_at_once_merge_and_lose_nothing(tmp_path: Path) -> None:
         db.execute("CREATE TABLE t (i BIGINT)")
         code = [WRITER.format(path=str(path), first=first) for first in (0, 1000)]
         writers = [subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE) for text in code]
-        assert [writer.communicate(timeout=300)[1] for writer in writers] == [b"", b""]
+        assert [writer.communicate(timeout=PATIENCE)[1] for writer in writers] == [b"", b""]
         assert sorted(db.execute("SELECT i FROM t").fetchall()) == [(n + i,) for n in (0, 1000) for i in range(100)]
         assert files(db) < 2 * MANY
         assert db.execute("CHECK DATABASE").fetchall() == []
