@@ -300,7 +300,7 @@ def test_a_directory_that_is_not_there_is_never_made(tmp_path: Path) -> None:
     "SELECT 1", "FROM person", "SHOW TABLES", "DESCRIBE person", "SUMMARIZE SNAPSHOT s", SAMPLE, f"AUDIT {SAMPLE}",
     "DIFF TABLE person FROM VERSION 1", "DIFF GRAPH g FROM VERSION 4", "DIFF SNAPSHOT s WITH s", "CHECK DATABASE",
     "COPY person TO 'x.csv'", "COPY SNAPSHOT s TO 'x' (FORMAT npz)", f"COPY ({SAMPLE}) TO 'y'", "VACUUM",
-    "VACUUM DRY RUN",
+    "VACUUM DRY RUN", "BACKUP DATABASE TO 'z'",
     "EXPLAIN DROP TAG june", "EXPLAIN ANALYZE SELECT 1", "EXPLAIN ANALYZE DROP TAG june", "REFRESH SNAPSHOT s",
     "REFRESH SNAPSHOT s DRY RUN", "EXPIRE SNAPSHOTS OF g RETAIN LAST 1 DRY RUN", "CREATE TABLE t (a INTEGER)",
     "CREATE TAG t", "DELETE FROM person", "UPDATE person SET age = 1", "INSERT INTO person VALUES (4, 'd', 1)",

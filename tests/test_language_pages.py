@@ -95,6 +95,7 @@ ROWS: dict[type[ast.Statement], Row] = {
     ast.CheckDatabase: Row(
         "CHECK DATABASE", "check", "CHECK DATABASE", python="`connect(verify=True)`", command="`snapdb check`"
     ),
+    ast.BackupDatabase: Row("BACKUP DATABASE", "backup", "BACKUP DATABASE TO 'copy.snapdb'", command="`snapdb backup`"),
     ast.Vacuum: Row("VACUUM", "vacuum", "VACUUM DRY RUN"),
     ast.Drop: Row("DROP", "drop", "DROP SAMPLER train CASCADE"),
     ast.CreateTask: Row("CREATE TASK", "task", "CREATE TASK t SCHEDULE EVERY INTERVAL '1 day' AS VACUUM"),

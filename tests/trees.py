@@ -492,6 +492,7 @@ query = _island(QUERIES).map(lambda island: ast.Query("", NOWHERE, island))
 _BARE: list[type[ast.Statement]] = [ast.Begin, ast.CheckDatabase, ast.Rollback]
 STATEMENTS: dict[type[ast.Statement], st.SearchStrategy[Any]] = {
     **{kind: _tree(kind) for kind in _BARE},
+    ast.BackupDatabase: _tree(ast.BackupDatabase, path=st.sampled_from(["a", "it's/b"]), copies=st.booleans()),
     ast.AlterTable: alter_table,
     ast.AlterTask: alter_task,
     ast.Audit: audit,

@@ -1,10 +1,11 @@
-"""`snapdb check` and `snapdb upgrade`: looking after a database directory without running statements in it."""
+"""`snapdb check`, `snapdb backup` and `snapdb upgrade`: looking after a database directory."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from snapdb.catalog.listing import listing
+from snapdb.database import connect
 from snapdb.execute.check import PROBLEMS
 from snapdb.storage.check import check_database
 from snapdb.storage.home import Home, open_home
@@ -17,7 +18,7 @@ from .diagnostics import Diagnostics, ExitCode
 from .output import Output
 from .progress import Progress
 
-__all__ = ["check", "upgrade"]
+__all__ = ["backup", "check", "upgrade"]
 
 
 def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noqa: A002  # the option's name
@@ -33,6 +34,16 @@ def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noq
         f"{path}: {damage} damaged, {notes} files that nothing points at" if problems else f"{path}: ok"
     )
     return ExitCode.FAILED if damage else ExitCode.OK
+
+
+def backup(path: Path, target: Path, diagnostics: Diagnostics, *, copies: bool) -> ExitCode:
+    """Copy a database, which is not written to, and say what the copy holds."""
+    with connect(path, read_only=True) as database, Progress(diagnostics, f"copying {path}") as progress:
+        database.progress = progress.update
+        text = "'" + str(target).replace("'", "''") + "'"
+        result = database.execute(f"BACKUP DATABASE TO {text}{' (COPY)' * copies}")
+    diagnostics.say(result.message or "")
+    return ExitCode.OK
 
 
 def upgrade(path: Path, diagnostics: Diagnostics) -> ExitCode:

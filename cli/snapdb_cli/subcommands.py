@@ -48,6 +48,26 @@ def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None
 
 
 @click.command(
+    "backup",
+    epilog=examples(
+        "snapdb backup shop.snapdb /backups/monday.snapdb",
+        "snapdb backup shop.snapdb beside.snapdb --copy    no hard links to the files of shop.snapdb",
+    ),
+)
+@database
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--copy", "copies", is_flag=True, help="Copy every file; else those on the same disk are hard links.")
+@quiet
+@click.pass_context
+def _backup(ctx: click.Context, database: Path, target: Path, *, copies: bool, quiet: bool) -> None:
+    """Copy DB, which others may be writing to, to DIR, and check every file of the copy.
+
+    DIR does not exist yet, and is there whole or not at all.
+    """
+    ctx.exit(module("care").backup(database, target, Diagnostics(quiet=quiet), copies=copies))
+
+
+@click.command(
     "export",
     epilog=examples(
         "snapdb export shop.snapdb june --to june --format npz",
@@ -219,5 +239,5 @@ def _completion(ctx: click.Context, shell: str) -> None:
     click.echo(module("tab").script(shell, ctx.find_root().command), nl=False)
 
 
-COMMANDS = (_demo, _check, _export, schedule, _upgrade, _replay, _wait, _bench, _completion)
+COMMANDS = (_demo, _check, _backup, _export, schedule, _upgrade, _replay, _wait, _bench, _completion)
 """Those of `snapdb --help`."""

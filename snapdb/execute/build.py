@@ -7,6 +7,7 @@ from typing import Any
 
 from snapdb.execute.alter_table import AlterTable
 from snapdb.execute.audit import Audit
+from snapdb.execute.backup import Backup
 from snapdb.execute.check import Check
 from snapdb.execute.copy_sample import CopySample
 from snapdb.execute.copy_snapshot import CopySnapshot
@@ -81,6 +82,7 @@ _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.CommitPlan: Transaction,
     logical.RollbackPlan: Transaction,
     logical.CheckPlan: Check,
+    logical.BackupPlan: Backup,
     logical.VacuumPlan: Vacuum,
     logical.NothingPlan: Nothing,
 }

@@ -26,7 +26,7 @@ from snapdb.plan.bind_show import bind_describe, bind_show, bind_summarize
 from snapdb.plan.bind_snapshot import bind_create_snapshot
 from snapdb.plan.bind_table import bind_create_table, bind_insert
 from snapdb.plan.bind_task import bind_alter_task, bind_create_task
-from snapdb.plan.bind_version import bind_create_tag, bind_vacuum
+from snapdb.plan.bind_version import bind_backup, bind_create_tag, bind_vacuum
 from snapdb.plan.logical import BeginPlan, CheckPlan, CommitPlan, ExplainPlan, Plan, QueryPlan, RollbackPlan, SamplePlan
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
@@ -93,6 +93,7 @@ _BINDERS: dict[type[ast.Statement], Callable[[Any, Context], Plan]] = {
     ast.Commit: lambda statement, context: CommitPlan(statement.message),
     ast.Rollback: lambda statement, context: RollbackPlan(),
     ast.CheckDatabase: lambda statement, context: CheckPlan(),
+    ast.BackupDatabase: bind_backup,
     ast.Vacuum: bind_vacuum,
     ast.CreateTask: bind_create_task,
     ast.AlterTask: bind_alter_task,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from snapdb.catalog import tags
 from snapdb.errors import BindError
-from snapdb.plan.logical import CreateTagPlan, NothingPlan, Plan, VacuumPlan
+from snapdb.plan.logical import BackupPlan, CreateTagPlan, NothingPlan, Plan, VacuumPlan
 from snapdb.plan.moments import duration, resolve_version
 from snapdb.plan.names import check_name, find_table
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import CreateTag, Name, Vacuum
+from snapdb.sql.ast import BackupDatabase, CreateTag, Name, Vacuum
 from snapdb.types import Tag
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_create_tag", "bind_vacuum", "find_tag"]
+__all__ = ["bind_backup", "bind_create_tag", "bind_vacuum", "find_tag"]
 
 _HOUR = 3_600_000_000
 
@@ -46,6 +46,13 @@ def find_tag(context: Context, name: Name) -> Tag:
         near = did_you_mean(name.text, [tag.name for tag in known])
         raise BindError(f'no tag "{name}"{near}', span=name.span, code="unknown-tag")
     return found
+
+
+def bind_backup(statement: BackupDatabase, context: Context) -> BackupPlan:
+    """Where the copy goes."""
+    if not statement.path.strip():
+        raise BindError("BACKUP DATABASE needs a path", span=statement.path_span, code="bad-path")
+    return BackupPlan(statement.path, statement.path_span, statement.copies)
 
 
 def bind_vacuum(statement: Vacuum, context: Context) -> VacuumPlan:

@@ -45,6 +45,7 @@ __all__ = [
     "AlterPlan",
     "AlterTaskPlan",
     "AuditPlan",
+    "BackupPlan",
     "BatchFormat",
     "BeginPlan",
     "CheckPlan",
@@ -406,6 +407,16 @@ class CheckPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class BackupPlan:
+    """The database is copied to another directory, and the copy checked."""
+
+    path: str
+    span: Span
+    copies: bool
+    """Copies only, and no hard links."""
+
+
+@dataclass(frozen=True, slots=True)
 class VacuumPlan:
     """Small files are merged, and those that nothing points at removed."""
 
@@ -425,7 +436,7 @@ class NothingPlan:
 
 READS = (
     QueryPlan, SamplePlan, AuditPlan, ShowPlan, DescribePlan, SummarizePlan, DiffTablePlan, DiffSnapshotPlan,
-    DiffGraphPlan, CheckPlan, NothingPlan, CopyToPlan, CopySnapshotPlan, CopySamplePlan,
+    DiffGraphPlan, CheckPlan, BackupPlan, NothingPlan, CopyToPlan, CopySnapshotPlan, CopySamplePlan,
 )  # fmt: skip
 """Plans that change nothing."""
 
@@ -472,6 +483,7 @@ Plan = (
     | CommitPlan
     | RollbackPlan
     | CheckPlan
+    | BackupPlan
     | VacuumPlan
     | NothingPlan
 )

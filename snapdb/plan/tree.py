@@ -239,6 +239,7 @@ WORDS: dict[type, Callable[[Any], Words]] = {
     logical.CommitPlan: _commit,
     logical.RollbackPlan: lambda plan: Words("Rollback"),
     logical.CheckPlan: lambda plan: Words("Check", "every file and every row of the catalog"),
+    logical.BackupPlan: lambda plan: Words("Backup", f"to {plan.path}"),
     logical.VacuumPlan: lambda plan: Words("Vacuum", "every table" if plan.table is None else plan.table.name),
     logical.NothingPlan: lambda plan: Words("Nothing", plan.why),
 }

@@ -68,6 +68,7 @@ from snapdb.sql.ast_upkeep import (
     TaskOption,
 )
 from snapdb.sql.ast_versions import (
+    BackupDatabase,
     Begin,
     CheckDatabase,
     Commit,
@@ -93,6 +94,7 @@ __all__ = [
     "AlterTask",
     "Assignment",
     "Audit",
+    "BackupDatabase",
     "Begin",
     "CacheRoom",
     "CheckDatabase",

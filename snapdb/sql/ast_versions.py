@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from snapdb.errors import Span
 from snapdb.sql.ast_parts import Island, Name, Statement, VersionBound
 
 __all__ = [
+    "BackupDatabase",
     "Begin",
     "CheckDatabase",
     "Commit",
@@ -127,6 +129,16 @@ class DiffSnapshot(Statement):
 @dataclass(frozen=True, slots=True)
 class CheckDatabase(Statement):
     """CHECK DATABASE."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupDatabase(Statement):
+    """BACKUP DATABASE TO 'dir' [(COPY)]."""
+
+    path: str
+    path_span: Span = field(compare=False)
+    copies: bool
+    """Copies only, and no hard links."""
 
 
 @dataclass(frozen=True, slots=True)

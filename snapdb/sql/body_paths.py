@@ -147,6 +147,8 @@ def _paths(tokens: Sequence[Token]) -> Iterator[NamedPath]:
         for index in top_level(tokens, pairs, first):
             if tokens[index].word == "TO" and index + 1 < len(tokens) and tokens[index + 1].kind == "string":
                 yield NamedPath(tokens[index + 1].span, string_value(tokens[index + 1]), written=True)
+    if says(tokens, first, "BACKUP", "DATABASE", "TO") and tokens[first + 3 :] and tokens[first + 3].kind == "string":
+        yield NamedPath(tokens[first + 3].span, string_value(tokens[first + 3]), written=True)
     deletes = says(tokens, first, "DELETE")
     for token in _tables(tokens, pairs, deletes=deletes):
         if path := string_value(token):

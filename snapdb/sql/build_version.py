@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from snapdb.sql.ast import (
+    BackupDatabase,
     Begin,
     CheckDatabase,
     Commit,
@@ -15,13 +16,13 @@ from snapdb.sql.ast import (
     Statement,
     Vacuum,
 )
-from snapdb.sql.build import Place, Tree, bound, first_tree, has, leaves, message, name, part, trees
+from snapdb.sql.build import Place, Tree, bound, first_tree, has, leaves, message, name, part, span_of, string, trees
 
 __all__ = ["build_version"]
 
 
 def build_version(tree: Tree, place: Place) -> Statement:
-    """CREATE TAG, DIFF, CHECK DATABASE, VACUUM, BEGIN, COMMIT or ROLLBACK."""
+    """CREATE TAG, DIFF, CHECK DATABASE, BACKUP DATABASE, VACUUM, BEGIN, COMMIT or ROLLBACK."""
     (statement,) = trees(tree)
     match statement.data:
         case "create_tag":
@@ -35,6 +36,9 @@ def build_version(tree: Tree, place: Place) -> Statement:
             return DiffSnapshot(*place, after=name(after), before=name(before), detail=_detail(statement))
         case "check":
             return CheckDatabase(*place)
+        case "backup":
+            (path,) = leaves(statement)
+            return BackupDatabase(*place, string(path), span_of(path), copies=has(statement, "copies"))
         case "vacuum":
             table = [name(leaf) for leaf in leaves(statement)]
             kept, dry_run = part(statement, "retain"), has(statement, "dry_run")

@@ -27,6 +27,7 @@ _FAMILIES: dict[str, Family] = {
     "ABORT": "version",
     "ALTER": "table",
     "AUDIT": "sample",
+    "BACKUP": "version",
     "BEGIN": "version",
     "CHECK": "version",
     "COMMIT": "version",

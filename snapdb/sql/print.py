@@ -9,6 +9,7 @@ from snapdb.sql.ast import (
     AlterTable,
     AlterTask,
     Audit,
+    BackupDatabase,
     Begin,
     CheckDatabase,
     Commit,
@@ -69,6 +70,7 @@ from snapdb.sql.print_upkeep import (
     print_set_retention,
 )
 from snapdb.sql.print_versions import (
+    print_backup,
     print_commit,
     print_create_tag,
     print_describe,
@@ -120,6 +122,7 @@ PRINTERS: Mapping[type[Statement], Callable[[Any], str]] = {
     AlterTable: print_alter_table,
     AlterTask: print_alter_task,
     Audit: lambda tree: f"AUDIT {to_sql(tree.sample)}",
+    BackupDatabase: print_backup,
     Begin: lambda _: "BEGIN",
     CheckDatabase: lambda _: "CHECK DATABASE",
     Commit: print_commit,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from snapdb.sql.ast import (
+    BackupDatabase,
     Commit,
     CreateTag,
     Describe,
@@ -18,6 +19,7 @@ from snapdb.sql.ast import (
 from snapdb.sql.print_parts import creation, message, name, named, said, statement, string, version
 
 __all__ = [
+    "print_backup",
     "print_commit",
     "print_create_tag",
     "print_describe",
@@ -88,6 +90,11 @@ def print_diff_snapshot(tree: DiffSnapshot) -> str:
 
 def _ends(start: VersionBound, stop: VersionBound | None) -> tuple[str, str | None]:
     return f"FROM {start.kind} {start.value.text}", None if stop is None else f"TO {stop.kind} {stop.value.text}"
+
+
+def print_backup(tree: BackupDatabase) -> str:
+    """BACKUP DATABASE."""
+    return statement(f"BACKUP DATABASE TO {string(tree.path)}", tree.copies and "(COPY)")
 
 
 def print_vacuum(tree: Vacuum) -> str:

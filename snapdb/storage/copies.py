@@ -16,7 +16,7 @@ from snapdb.storage.changes import File
 from snapdb.storage.disk import fresh_name, unwritten
 from snapdb.storage.home import Home
 
-__all__ = ["copy_segment"]
+__all__ = ["copy_file", "copy_segment"]
 
 _BLOCK = 8 << 20
 _FICLONE = 0x40049409
@@ -40,7 +40,7 @@ def copy_segment(home: Home, session: Session, folder: str, source: str, report:
     path = directory / f"{fresh_name()}.parquet"
     try:
         home.disk.make(directory)
-        size, sha256 = _copy(source, path, report)
+        size, sha256 = copy_file(source, path, report)
         home.disk.settle(path)
         home.disk.settle(directory)
     except OSError as error:
@@ -67,7 +67,7 @@ def _rows(session: Session, source: str) -> int:
     return int(rows)
 
 
-def _copy(source: str, path: Path, report: Callable[[float], None]) -> tuple[int, str]:
+def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple[int, str]:
     """Copy, and give the size and sha256; where the file system can, blocks are shared and only read for the hash."""
     digest = hashlib.sha256()
     with open(source, "rb", buffering=0) as reader, open(path, "wb", buffering=0) as writer:
