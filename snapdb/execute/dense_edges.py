@@ -23,7 +23,7 @@ _BATCH = 500_000
 
 def edge_rows(data: EdgeData) -> str:
     """SELECT of every edge of the version, in any order, with its id, called ROW_ID."""
-    return table_rows(data.rows.table, data.rows.root, row_ids=True)
+    return table_rows(data.rows.table, data.rows.root, row_ids=True, ordered=False)
 
 
 class DenseEdges:

@@ -92,7 +92,7 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
     check_table(engine.home, rows.table)
     engine.report(f"reading {name}.{column}", None)
     found = np.full(rows.table.next_row, np.nan)
-    every = table_rows(rows.table, rows.root, row_ids=True)
+    every = table_rows(rows.table, rows.root, row_ids=True, ordered=False)
     nulls = 0
     with engine.relational.session() as session:
         query = f"SELECT {quote(ROW_ID)}, CAST({quote(column)} AS DOUBLE) FROM ({every})"

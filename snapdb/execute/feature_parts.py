@@ -134,7 +134,7 @@ def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: boo
         if before is None:
             return None
         rows = rows_beyond(session, data.rows.root, table, before.rows.table)
-        everything = table_rows(table, data.rows.root, row_ids=True)
+        everything = table_rows(table, data.rows.root, row_ids=True, ordered=False)
         source = data.features_of(rows or f"SELECT * FROM ({everything}) WHERE false")
         check_features(session, source, element.features)
         return _Changed(source, NO_GROWTH, everything if _lost(table, before.rows.table) else None)
@@ -171,7 +171,7 @@ def _history(engine: Engine, session: Session, data: VertexData, spec: FeatureSp
     assert time is not None
     same = " AND ".join(f"h.{quote(name)} = m.k{i}" for i, name in enumerate(spec.history.key))
     columns = ", ".join(f"h.{quote(name)}" for name in dict.fromkeys([*spec.history.key, *spec.columns]))
-    source = table_rows(table, data.rows.root, row_ids=True)
+    source = table_rows(table, data.rows.root, row_ids=True, ordered=False)
     rows = (f'SELECT {columns}, m.dense AS {quote(ROW_ID)}, {time_expression(time, "h.")} AS "snapdb time", '
             f'h.{quote(ROW_ID)} AS "snapdb order" FROM ({source}) h JOIN ({data.known}) m ON {same}')  # fmt: skip
 

@@ -93,7 +93,7 @@ class EdgeData:
 
     @property
     def features(self) -> FeatureSource:
-        return self.features_of(table_rows(self.rows.table, self.rows.root, row_ids=True))
+        return self.features_of(table_rows(self.rows.table, self.rows.root, row_ids=True, ordered=False))
 
     def features_of(self, rows: str) -> FeatureSource:
         """Of some rows only: a SELECT of the columns and the edge id, called ROW_ID."""

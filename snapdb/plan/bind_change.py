@@ -76,7 +76,7 @@ def bind_update(statement: Update, context: Context) -> UpdatePlan:
 def _rows(context: Context, table: Table) -> tuple[str, str]:
     """The SELECT of a table with the ids of its rows, and one of the same columns that reads nothing."""
     shape = no_rows((*table.columns, Column(ROW_ID, "BIGINT")))
-    return context.rows(table, row_ids=True), shape
+    return context.rows(table, row_ids=True, ordered=False), shape
 
 
 def _check(context: Context, shape: Asked) -> None:

@@ -113,7 +113,7 @@ def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, T
         table = tables[edge.table.lower()]
         if edge.event_time is None or (column := table.column(edge.event_time)) is None:
             continue
-        greatest = Asked(f"SELECT max({time_expression(column)}) FROM ({context.rows(table)})", span)
+        greatest = Asked(f"SELECT max({time_expression(column)}) FROM ({context.rows(table, ordered=False)})", span)
         with context.session(greatest) as session:
             found += [value for (value,) in session.rows(greatest.text) if value is not None]
     if not found:

@@ -121,10 +121,10 @@ class Context:
         rows = {source: facts(name, self.catalog, self.ledger, self.due) for name, source in named.items()}
         return views, {source: pa.Table.from_batches([batch]) for source, batch in rows.items()}
 
-    def rows(self, table: Table, *, row_ids: bool = False) -> str:
+    def rows(self, table: Table, *, row_ids: bool = False, ordered: bool = True) -> str:
         """The SELECT of a table, after a look at its files."""
         check_table(self.home, table)
-        return table_rows(table, self.home.path, row_ids=row_ids)
+        return table_rows(table, self.home.path, row_ids=row_ids, ordered=ordered)
 
     def views(self, snapshot: Snapshot, names: Collection[str] | None = None) -> dict[str, str]:
         """The SELECT of elements of a snapshot, after a look at the files that it reads.
