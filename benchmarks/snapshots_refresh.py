@@ -47,6 +47,7 @@ def _round(setting: Setting) -> tuple[dict[str, Figures], Figures, tuple[Figures
     steps = {
         **add,
         "0.1 % deleted": "DELETE FROM called WHERE hash(ts) % 1000 = 7",
+        "1 % deleted": "DELETE FROM called WHERE hash(ts) % 100 = 8",
         "1 % late": _insert(setting.file("late")),
         "5 % new": _insert(setting.file("five")),
     }

@@ -21,6 +21,8 @@ STATEMENTS = {
     "COPY": "COPY edge FROM 'file'",
     "DELETE of 1 %": "DELETE FROM made WHERE src % 100 = 7",
     "full scan after the DELETE": SCAN,
+    "count(*) after the DELETE": "SELECT count(*) FROM made",
+    "one row after the DELETE": "SELECT * FROM made WHERE src = 12345 LIMIT 1",
     "UPDATE of 1 %": "UPDATE edge SET ts = ts + INTERVAL '1 second' WHERE dst % 100 = 7",
 }
 """In the order they run in on one database, each in a process of its own."""

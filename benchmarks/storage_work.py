@@ -32,10 +32,20 @@ def append(database: str, rows: int) -> Figures:
     """A table `t` of one number, and that many INSERTs of one row, each a version and a segment."""
     with snapdb.connect(database) as db:
         db.execute("CREATE TABLE t (n BIGINT)")
-        started = time.perf_counter()
+        spent, used = [], []
         for number in range(rows):
+            started, busy = time.perf_counter(), time.process_time()
             db.execute(f"INSERT INTO t VALUES ({number})")
-        return {"seconds": time.perf_counter() - started}
+            spent.append(time.perf_counter() - started)
+            used.append(time.process_time() - busy)
+    mean = sum(used) / rows
+    return {
+        "seconds": sum(spent),
+        "median": median(spent),
+        "slowest": max(spent),
+        "cpu": mean,
+        "cpu_median": median(used),
+    }
 
 
 def copy_file(source: str, target: str) -> Figures:
