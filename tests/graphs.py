@@ -223,6 +223,7 @@ def options_of(spec: SampleSpec) -> oracle.Options:
         layout=spec.layout,
         reuse_hops=spec.reuse_hops,
         refresh=_refresh_of(spec),
+        zeros_with_all=drawing.zero_weight == "WITH ALL",
     )
 
 

@@ -258,10 +258,10 @@ class _Batch:
         """The blocks of one hop in sampling order; new nodes are numbered as they appear ("Batch")."""
         for edge, direction, counts in ordered:
             for walked, expands, reaches in walks(edge, direction):
-                block = Block(edge, walked)
+                block, fanout = Block(edge, walked), counts[hop] if hop < len(counts) else 0
                 for near in range(low[expands], high[expands]):
                     tree, node = self.numbering[expands].nodes[near]
-                    row = logical_row(self.graph, edge, walked, node)
+                    row = self.options.of_row(logical_row(self.graph, edge, walked, node), fanout)
                     seen = self.eligible(edge, row, reaches, tree)
                     ordinal = 0 if tree is None else self.entrants.ordinals[tree]
                     et = type_hash(edge, walked)

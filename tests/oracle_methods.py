@@ -51,6 +51,18 @@ class Options:
     reuse_hops: bool = False
     refresh: Refresh | None = None
     """None: FBL."""
+    zeros_with_all: bool = False
+    """The rule of lineages that record no other: an edge of weight 0 comes where a node has no more than the fanout."""
+
+    def of_row(self, row: list[Entry], fanout: int) -> list[Entry]:
+        """The edges of a logical row that draws go by ("Weighted, hashed, ordered": weight 0 means never).
+
+        They are taken out before any are counted: a row of no more than the fanout then delivers the others.
+        """
+        by_weight = self.method == "PRIORITY" or (self.method == "UNIFORM" and self.weighted)
+        if not by_weight or fanout == FULL or self.zeros_with_all:
+            return row
+        return [entry for entry in row if entry.edge.weight > 0]
 
     @property
     def temporal(self) -> bool:

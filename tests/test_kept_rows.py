@@ -39,10 +39,10 @@ REFRESHES = {
 
 
 def graph() -> MemoryGraph:
-    """Some rows are longer than any kept row, some as long as a fanout; a few edges weigh nothing."""
+    """Some rows are longer than any kept row, some as long as a fanout; many edges weigh nothing."""
     rng = np.random.default_rng(8)
     ends = rng.integers(0, NODES, EDGES), (rng.integers(0, NODES, EDGES) * rng.random(EDGES) ** 2).astype(np.int64)
-    weight = np.maximum(rng.random(EDGES) - 0.1, 0.0)
+    weight = np.maximum(rng.random(EDGES) - 0.4, 0.0)
     return MemoryGraph({"person": NODES}, {KNOWS: EdgeList(*ends, rng.integers(0, 50, EDGES), weight)})
 
 

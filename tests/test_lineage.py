@@ -527,3 +527,87 @@ def test_a_stream_goes_on_beside_replays(shop: Database) -> None:
     with shop.stream(PLAIN, threads=2) as stream:
         for batch in stream:
             assert told(shop.replay(batch.lineage, batch.index[1])) == told(batch)
+
+
+# Edges of weight 0
+
+ZEROS = """
+CREATE TABLE person AS SELECT range AS id FROM range(40);
+CREATE TABLE knows AS SELECT range * 7 % 40 AS a, range % 40 AS b, CASE WHEN range % 3 = 0 THEN 0 ELSE 1.0 END AS w,
+  1.0 AS even FROM range(160);
+INSERT INTO knows SELECT range, 39, 0.0, 1.0 FROM range(9);
+CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (id))
+  EDGE TABLES (knows SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person WEIGHT (w));
+CREATE SNAPSHOT s OF g;
+"""
+BY_WEIGHT = {
+    "weight by": "WEIGHT BY w",
+    "with replacement": "WEIGHT BY w WITH REPLACEMENT",
+    "priority": "METHOD PRIORITY",
+    "refresh": "METHOD PRIORITY REFRESH FCR EVERY 2 BATCHES DEGREE ABOVE 3",
+    "torch": "WEIGHT BY w WITH torch",
+}
+OTHERS = ("METHOD TOPK", "METHOD FULL", "WEIGHT BY even", "")
+
+
+@pytest.fixture(scope="module")
+def zeros() -> Iterator[Database]:
+    """Of each node a third of the edges weigh nothing, and node 39 has more of them."""
+    with snapdb.connect() as db:
+        db.script(ZEROS)
+        yield db
+
+
+def weighed(how: str, fanout: str = "4") -> str:
+    return f"SAMPLE FROM s SEEDS (SELECT id FROM person) AS person FANOUT (knows => [{fanout}]) {how} BATCH 16"
+
+
+def nothing_weighs(db: Database, batch: Batch) -> int:
+    """How many of a batch's edges have weight 0."""
+    ids = batch.e_id["person", "knows", "person"].tolist()
+    return int(db.execute("SELECT count(*) FROM s.knows WHERE w = 0 AND e_id IN $ids", {"ids": ids}).fetchone()[0])
+
+
+@pytest.mark.parametrize("how", BY_WEIGHT)
+def test_a_lineage_says_that_edges_of_weight_0_are_never_drawn_and_without_it_they_are_as_formerly(
+    zeros: Database, how: str
+) -> None:
+    with zeros.stream(weighed(BY_WEIGHT[how]), threads=0) as stream:
+        batches = list(stream)
+    assert [nothing_weighs(zeros, batch) for batch in batches] == [0, 0, 0]
+    kept = json.loads(json.dumps(batches[1].lineage))
+    assert kept["zero_weight"] == "NEVER"
+    assert told(zeros.replay(kept, 1)) == told(batches[1])
+    old = {name: value for name, value in kept.items() if name != "zero_weight"}
+    again = zeros.replay(old, 1)
+    assert again.lineage == old
+    assert nothing_weighs(zeros, again) > 0
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_a_lineage_says_nothing_of_weight_0_where_that_changes_nothing(zeros: Database, how: str) -> None:
+    with zeros.stream(weighed(how), threads=0) as stream:
+        assert "zero_weight" not in stream.lineage
+        assert told(zeros.replay(stream.lineage, 1)) == told(stream[1])
+    with zeros.stream(weighed("WEIGHT BY w", "FULL"), threads=0) as stream:
+        assert "zero_weight" not in stream.lineage
+        assert sum(nothing_weighs(zeros, batch) for batch in stream) == 63
+
+
+def test_a_lineage_of_another_rule_of_weight_0_is_refused(zeros: Database) -> None:
+    with zeros.stream(weighed("WEIGHT BY w"), threads=0) as stream:
+        error = refusal(zeros, {**stream.lineage, "zero_weight": "SOMETIMES"})
+    assert "its zero_weight is 'SOMETIMES'" in str(error)
+
+
+def test_a_state_of_before_weight_0_meant_never_is_refused_where_that_matters(zeros: Database) -> None:
+    with zeros.stream(weighed("WEIGHT BY w"), threads=0) as stream:
+        state = stream.state_dict()
+        stream.load_state_dict(state)
+        state.pop("zero_weight")
+        with pytest.raises(SnapdbError, match=r"its zero_weight is None.* set_epoch\(n\) begins an epoch without them"):
+            stream.load_state_dict(state)
+    with zeros.stream(weighed("WEIGHT BY even"), threads=0) as stream:
+        state = stream.state_dict()
+        state.pop("zero_weight")
+        stream.load_state_dict(state)

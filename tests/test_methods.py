@@ -56,6 +56,15 @@ def test_any_world_is_drawn_as_the_oracle_draws_it(drawing: str, setting: str, d
     agreed(graph.view(), graph.oracle(), spec, entry, batch)
 
 
+@pytest.mark.parametrize("drawing", ["weighted", "partly weighted", "weighted with replacement", "priority"])
+def test_the_rule_of_lineages_that_record_none_draws_what_the_oracle_draws(drawing: str) -> None:
+    for number, setting in enumerate(SETTINGS):
+        graph, spec, entry, batch = case(drawing, setting, get_args(Direction)[number % 3], 1)
+        old = replace(spec, drawing=replace(spec.drawing, zero_weight="WITH ALL"))
+        for backend in BACKENDS:
+            agreed(graph.view(), graph.oracle(), replace(old, backend=backend), entry, batch)
+
+
 # Rows of every length
 
 

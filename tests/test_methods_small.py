@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from snapdb.errors import BindError, CorruptError, DataError
 from snapdb.graph.view import Column
 from snapdb.kernels.forms import plain_array
-from snapdb.sampling import Entry, Excluded, Group, Sampler, Subgraph, node_entry
-from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Link, Relation, SampleSpec, Temporal
+from snapdb.sampling import Entry, Excluded, Group, Sampler, Subgraph, node_entry, open_sampler
+from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Relation, SampleSpec, Temporal
 from tests import oracle
 from tests.graphs import EdgeList, MemoryGraph, sample_spec, ties
 
@@ -136,23 +135,67 @@ def test_the_race_goes_by_length_over_weight() -> None:
     assert edges(star(6, weight=weight), spec(3, drawing=Drawing(weights=WEIGHTS, weighted=True))) == wanted
 
 
-@pytest.mark.parametrize("method", ["UNIFORM", "PRIORITY"])
-def test_an_edge_without_weight_comes_only_where_all_do(method: Any) -> None:
-    graph = star(5, weight=[0.0, 1.0, 0.0, 2.0, 0.0])
-    asked = Drawing(method, weights=WEIGHTS, weighted=True)
-    assert edges(graph, spec(3, drawing=asked)) == [1, 3]
-    assert edges(graph, spec(5, drawing=asked)) == [0, 1, 2, 3, 4]
+BY_WEIGHT = {
+    "weight by": Drawing(weights=WEIGHTS, weighted=True),
+    "with replacement": Drawing(replace=True, weights=WEIGHTS, weighted=True),
+    "priority": Drawing("PRIORITY", weights=WEIGHTS, weighted=True),
+}
+
+
+@pytest.mark.parametrize("backend", get_args(Backend))
+@pytest.mark.parametrize("asked", BY_WEIGHT.values(), ids=BY_WEIGHT)
+def test_an_edge_of_weight_0_is_never_drawn_whatever_the_fanout(asked: Drawing, backend: Backend) -> None:
+    graph = star(5, weight=[0.0, 1.0, -0.0, 2.0, 0.0])
+    for count in (2, 3, 4, 5, 9):
+        sampler = open_sampler(graph.view(), spec(count, drawing=asked, backend=backend))
+        (found,) = sampler.sample(node_entry("person", np.array([0])), 7, sampler.scratch()).edges.values()
+        assert found.position.tolist() == [1, 3]
+        assert found.weight is None or found.weight.tolist() == [1.0, 1.0]
+    nothing = open_sampler(star(5, weight=[0.0] * 5).view(), spec(3, 3, drawing=asked, backend=backend))
+    drawn_of = nothing.sample(node_entry("person", np.array([0])), 7, nothing.scratch())
+    assert [found.position.size for found in drawn_of.edges.values()] == [0]
+    assert drawn_of.nodes["person"].tolist() == [0]
+
+
+@pytest.mark.parametrize("asked", BY_WEIGHT.values(), ids=BY_WEIGHT)
+def test_full_fanouts_and_topk_take_edges_of_weight_0(asked: Drawing) -> None:
+    graph = star(4, weight=[0.0, 1.0, 0.0, 2.0])
+    assert edges(graph, spec(FULL, drawing=asked)) == [0, 1, 2, 3]
+    topk = Drawing("TOPK", weights=WEIGHTS, weighted=True)
+    assert edges(graph, spec(3, drawing=topk)) == [1, 2, 3]
+    assert edges(graph, spec(5, drawing=topk)) == [0, 1, 2, 3]
+
+
+def test_only_a_hop_that_takes_a_number_of_edges_skips_those_of_weight_0() -> None:
+    graph, asked = star(3, weight=[0.0, 1.0, 2.0]), BY_WEIGHT["weight by"]
+    skips = [
+        Sampler(graph.view(), spec(*counts, drawing=asked)).walks[0].skips_zeros for counts in ((FULL, 2), (FULL, 0))
+    ]
+    assert skips == [True, False]
+    assert not Sampler(star(2, weight=[1.0, 2.0]).view(), spec(2, drawing=asked)).walks[0].skips_zeros
+    assert (
+        not Sampler(graph.view(), spec(2, drawing=Drawing("TOPK", weights=WEIGHTS, weighted=True))).walks[0].skips_zeros
+    )
+
+
+@pytest.mark.parametrize("asked", BY_WEIGHT.values(), ids=BY_WEIGHT)
+def test_lineages_without_a_record_of_it_draw_edges_of_weight_0_where_all_are_taken(asked: Drawing) -> None:
+    graph, old = star(5, weight=[0.0, 1.0, 0.0, 2.0, 0.0]), replace(asked, zero_weight="WITH ALL")
+    assert edges(graph, spec(5, drawing=old)) == [0, 1, 2, 3, 4]
+    assert set(edges(graph, spec(4, drawing=old))) <= {1, 3}
+    assert not Sampler(graph.view(), spec(5, drawing=old)).walks[0].skips_zeros
 
 
 def test_draws_with_replacement_fall_on_sums_of_weights() -> None:
     weight = [1.0, 0.0, 3.0, 1.0, 0.0]
     sums = np.cumsum([round(w / 3 * 2**32) for w in weight]).tolist()
     key = oracle.pick_key(42, 7, 0, ET, 0)
-    bars = [oracle.below(oracle.draw(key, j), sums[-1]) for j in range(4)]
+    bars = [oracle.below(oracle.draw(key, j), sums[-1]) for j in range(2)]
     wanted = [next(i for i, bound in enumerate(sums) if bound > bar) for bar in bars]
     asked = Drawing(replace=True, weights=WEIGHTS, weighted=True)
-    assert edges(star(5, weight=weight), spec(4, drawing=asked)) == wanted
+    assert edges(star(5, weight=weight), spec(2, drawing=asked)) == wanted
     assert not {1, 4} & set(wanted)
+    assert edges(star(5, weight=weight), spec(3, drawing=asked)) == [0, 2, 3]  # no more than these weigh something
 
 
 def test_where_only_weightless_edges_are_in_time_none_is_drawn() -> None:
@@ -161,7 +204,7 @@ def test_where_only_weightless_edges_are_in_time_none_is_drawn() -> None:
         asked = Drawing(replace=replaced, weights=WEIGHTS, weighted=True)
         early = spec(2, drawing=asked, temporal=Temporal(False, None))
         assert edges(graph, early, times=[5]) == []
-        assert len(edges(graph, early, times=[3])) == 2  # as many as are asked for: all come
+        assert edges(graph, early, times=[3]) == []
 
 
 def test_priority_weighs_each_edge_by_one_over_its_chance() -> None:
@@ -179,7 +222,7 @@ def test_priority_weighs_what_comes_anyway_as_itself() -> None:
     asked = Drawing("PRIORITY", weights=WEIGHTS, weighted=True)
     for graph, count in ((star(3, weight=[1.0, 0.0, 2.0]), 3), (star(4, weight=[0.0, 1.0, 0.0, 2.0]), 2)):
         (found,) = drawn(graph, spec(count, drawing=asked)).edges.values()
-        assert found.weight.tolist() == [1.0] * count
+        assert found.weight.tolist() == [1.0] * 2
     (found,) = drawn(star(3, weight=[1.0, 0.0, 2.0]), spec(FULL, drawing=asked)).edges.values()
     assert found.weight.tolist() == [1.0] * 3
 
@@ -436,13 +479,11 @@ def test_reused_hops_draw_the_same_again() -> None:
             "w has 4 that are not: -2.0 at e_id 1, nan at e_id 2, inf at e_id 3",
         ),
         ([1.0, -2.0, np.nan, 1.0, -1.0], "TOPK", "finite, but w has 1 that is not: nan at e_id 2"),
-        ([0.0] * 5, "PRIORITY", "but 1 has only zeros in w: zero"),
     ],
 )
 def test_weights_that_no_draw_can_go_by_are_refused(weight: list[float], method: Any, text: str) -> None:
-    graph = replace(star(5, weight=weight), keys={"person": pa.array(["zero", *"abcde"])})
     with pytest.raises(DataError, match=text):
-        Sampler(graph.view(), spec(2, drawing=Drawing(method, weights=WEIGHTS, weighted=True)))
+        Sampler(star(5, weight=weight).view(), spec(2, drawing=Drawing(method, weights=WEIGHTS, weighted=True)))
 
 
 def test_weights_of_edges_that_are_not_in_the_snapshot_do_not_matter() -> None:

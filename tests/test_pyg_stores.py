@@ -16,6 +16,7 @@ from snapdb.errors import BindError, DataError, InputError
 from tests.conftest import PeerProcess
 
 pyg = pytest.importorskip("snapdb.pyg", reason="torch_geometric is not installed")
+pyg_data = pytest.importorskip("torch_geometric.data")
 pyg_loader = pytest.importorskip("torch_geometric.loader")
 pyg_sampler = pytest.importorskip("torch_geometric.sampler")
 pyg_nn = pytest.importorskip("torch_geometric.nn")
@@ -218,11 +219,50 @@ def test_an_edge_of_weight_nothing_is_not_drawn() -> None:
     data = peer.homogeneous()
     for batch in pyg.loader(data, [2, 2], weight_attr="weight", batch_size=16):
         assert (batch.weight > 0).all()
+    few = [batch.weight for batch in pyg.loader(data, [100], weight_attr="weight", batch_size=16)]
+    assert all((weight > 0).all() for weight in few)
     data.weight[:] = 0
+    (nothing,) = pyg.loader(data, [2], weight_attr="weight", batch_size=60)
+    assert nothing.num_edges == 0
+    assert nothing.num_sampled_nodes == [60, 0]
+    data.weight[3] = -1
     with pytest.raises(DataError, match="weight"):
         pyg.loader(data, [2], weight_attr="weight")
     with pytest.raises(InputError, match="weight_attr='heavy' names a column of edges, and no edge type has it"):
         pyg.loader(data, [2], weight_attr="heavy")
+
+
+ENDS, HEAVY = torch.tensor([[1, 3, 0, 4], [2, 2, 1, 3]]), torch.tensor([0.0, 1.0, 0.0, 1.0])
+"""Of PyG's own tests of weighted loaders: node 1, and node 2 but for one, have edges of weight 0 alone."""
+
+
+def test_weighted_homo_neighbor_loader_of_pyg_passes() -> None:
+    data = pyg_data.Data(num_nodes=5, edge_index=ENDS, edge_weight=HEAVY)
+    words: dict[str, Any] = {"batch_size": 1, "weight_attr": "edge_weight"}
+    loader = pyg.loader(data, [1] * 2, input_nodes=torch.tensor([2]), **words)
+    assert len(loader) == 1
+    batch = next(iter(loader))
+    assert batch.num_nodes == 3
+    assert batch.n_id.tolist() == [2, 3, 4]
+    assert batch.num_edges == 2
+    assert batch.n_id[batch.edge_index].tolist() == [[3, 4], [2, 3]]
+    more = next(iter(pyg.loader(data, [5] * 2, input_nodes=torch.tensor([2]), **words)))
+    assert more.n_id[more.edge_index].tolist() == [[3, 4], [2, 3]]
+
+
+def test_weighted_hetero_neighbor_loader_of_pyg_passes() -> None:
+    data = pyg_data.HeteroData()
+    data["paper"].num_nodes = 5
+    data["paper", "to", "paper"].edge_index = ENDS
+    data["paper", "to", "paper"].edge_weight = HEAVY
+    seeds = ("paper", torch.tensor([2]))
+    loader = pyg.loader(data, [1] * 2, input_nodes=seeds, batch_size=1, weight_attr="edge_weight")
+    assert len(loader) == 1
+    batch = next(iter(loader))
+    assert batch["paper"].num_nodes == 3
+    assert batch["paper"].n_id.tolist() == [2, 3, 4]
+    assert batch["paper", "paper"].num_edges == 2
+    assert batch["paper"].n_id[batch["paper", "paper"].edge_index].tolist() == [[3, 4], [2, 3]]
 
 
 def test_ways_back_are_added_where_they_are_asked() -> None:

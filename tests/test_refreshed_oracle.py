@@ -103,6 +103,23 @@ def test_rows_give_what_the_oracle_gives(how: str, method: str) -> None:
         both_agree(*refreshed(how, method, setting, get_args(Direction)[(first + number // 3) % 3], number))
 
 
+@pytest.mark.parametrize("how", REFRESHES)
+def test_rows_by_the_rule_of_lineages_that_record_none_give_what_the_oracle_gives(how: str) -> None:
+    for number, setting in enumerate(SETTINGS):
+        found, rounds = refreshed(how, "priority", setting, get_args(Direction)[number % 3], number)
+        old = replace(found.spec.drawing, zero_weight="WITH ALL")
+        both_agree(found._replace(spec=replace(found.spec, drawing=old)), rounds)
+
+
+@pytest.mark.parametrize("how", ["full above", "partial shared above"])
+def test_edges_that_weigh_something_decide_whether_a_node_has_a_row(how: str) -> None:
+    for weighing in range(60, 75):  # above: 66
+        weights = np.where(np.arange(120) % 120 < weighing, 1.0 + np.arange(120) % 3, 0.0)
+        fanout = Fanout(OF, "IN", (4,))
+        spec = sample_spec("hub", fanout, drawing=WEIGHED, refresh=REFRESHES[how])
+        both_agree(Case(stars(3, weights), spec, node_entry("hub", np.arange(3)), weighing))
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(list(REFRESHES)),

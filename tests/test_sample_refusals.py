@@ -50,7 +50,6 @@ def place(error: SnapdbError) -> str | None:
         (NODES, "WEIGHT BY gap", DataError, "1 edge of wrote in snapshot s has NULL as gap"),
         (NODES, "WEIGHT BY nan", DataError, "nan has 100 that are not"),
         (NODES, "WEIGHT BY less", DataError, "less has 100 that are not"),
-        (NODES, "WEIGHT BY zero", DataError, "have only zeros in zero"),
         (LINKS, NEGATIVES + "gap", DataError, "1 vertex of person has a gap that is no weight"),
         (LINKS, NEGATIVES + "zero", DataError, "no vertex of person has a zero above 0"),
     ],

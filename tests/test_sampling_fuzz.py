@@ -62,15 +62,15 @@ def chance(rng: Rng, share: float) -> bool:
 
 
 def some_weights(rng: Rng, source: Ints, destination: Ints, *, signed: bool) -> npt.NDArray[np.float64]:
-    """Of any size, with ties and both zeros; unless they may be `signed`, no row has only zeros."""
+    """Of any size, with ties and both zeros, some rows of zeros alone; they may be `signed`."""
     found = np.where(
         rng.random(source.size) < 0.3, rng.choice([0.0, -0.0], source.size), rng.choice(HEAVY, source.size)
     )
     if signed:
         return np.where(rng.random(source.size) < 0.4, -found, found)
     for ends in (source, destination):
-        first = np.unique(ends, return_index=True)[1]
-        found[first] = rng.choice(HEAVY, first.size)
+        barren = rng.random(max(ends, default=0) + 1) < 0.1
+        found[barren[ends]] = 0.0
     return found
 
 

@@ -72,7 +72,7 @@ ROWS = (
     Code(
         "bad-weight",
         _KIND,
-        "Weights are NULL, NaN, negative or infinite, or all zero where edges are drawn by them.",
+        "Weights are NULL, NaN, negative or infinite.",
         "Correct them, or weigh by another column.",
         _edges("SELECT 1 AS a, 2 AS b, NULL::DOUBLE AS w", " WEIGHT (w)"),
     ),

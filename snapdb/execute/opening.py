@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,13 +56,13 @@ def open_asked(
     seeds: Any,
     rules: Sequence[Rule],
     delivers: Literal["rows", "batches"],
-    generation: int | None = None,
+    as_then: Callable[[SampleSpec], SampleSpec] = lambda spec: spec,
 ) -> tuple[SamplePlan, Opened]:
     """The plan of a sampler, which is opened.
 
     Args:
         seeds: Another seed set than the statement's, a SELECT or ids; None: the statement's.
-        generation: Of the rows that serve several batches; None: the named sampler's.
+        as_then: What a lineage changes of the statement's draws.
 
     Raises:
         BindError: a name in it leads nowhere.
@@ -76,8 +76,7 @@ def open_asked(
             plan = with_seeds(engine.context, plan, seeds)
         plan = optimize(replace(plan, delivers=delivers), rules)
         assert isinstance(plan, SamplePlan)
-        if generation is not None:
-            plan = replace(plan, spec=replace(plan.spec, generation=generation))
+        plan = replace(plan, spec=as_then(plan.spec))
         return plan, open_sample(engine, plan)
     except SnapdbError as error:
         raise error.located(statement.source) from error.__cause__

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from snapdb.errors import FormatError, InputError, SnapdbError
@@ -17,7 +17,8 @@ from snapdb.release import __version__
 from snapdb.sql import parse
 from snapdb.sql.ast import Sample
 from snapdb.storage.codec import decode
-from snapdb.types import RNG_SCHEME, Snapshot, Window
+from snapdb.types import RNG_SCHEME, SampleSpec, Snapshot, Window
+from snapdb.types.sampling import ZeroWeight
 
 __all__ = ["Past", "read_lineage"]
 
@@ -39,8 +40,14 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "generation": (int,),
 }
 """What every lineage of a batch says, and as what."""
-_MORE: dict[str, tuple[type, ...]] = {"epoch": (int,), "seed_query": (str,), "parameters": (Mapping, list),
-                                     "classes": (Mapping,), "widths": (Mapping,)}  # fmt: skip
+_MORE: dict[str, tuple[type, ...]] = {
+    "epoch": (int,),
+    "seed_query": (str,),
+    "parameters": (Mapping, list),
+    "zero_weight": (str,),
+    "classes": (Mapping,),
+    "widths": (Mapping,),
+}
 """What some say too."""
 _CODINGS = ("classes", "widths")
 
@@ -68,10 +75,16 @@ class Past:
     parameters: Parameters
     generation: int
     """Of the rows that serve several batches."""
+    zero_weight: ZeroWeight
+    """When edges of weight 0 are delivered."""
     epoch: int | None
     """None: of every epoch."""
     codings: Mapping[str, Any] | None
     """The classes behind codes, and the widths of sparse features; None: it is of a snapdb that kept neither."""
+
+    def drawn(self, spec: SampleSpec) -> SampleSpec:
+        """The sampler's statement with what of its draws the lineage alone records."""
+        return replace(spec, generation=self.generation, drawing=replace(spec.drawing, zero_weight=self.zero_weight))
 
     def fits(self, snapshot: Snapshot) -> bool:
         """Whether a snapshot, whatever its name, holds what this one held."""
@@ -106,6 +119,7 @@ def read_lineage(lineage: Any) -> Past:
         seeds=lineage["seeds"],
         parameters=_parameters(lineage.get("parameters")),
         generation=lineage["generation"],
+        zero_weight="WITH ALL" if lineage.get("zero_weight") is None else "NEVER",
         epoch=lineage.get("epoch"),
         codings={name: lineage[name] for name in _CODINGS} if all(name in lineage for name in _CODINGS) else None,
     )
@@ -138,6 +152,8 @@ def _check_fields(lineage: Mapping[Any, Any]) -> None:
             raise _damaged(f"its {name} is {value!r:.60}")
     if lineage.get("seed_query") is not None and not lineage["given_seeds"]:
         raise _damaged("it has a seed_query though no seeds were given")
+    if lineage.get("zero_weight") not in (None, "NEVER"):
+        raise _damaged(f"its zero_weight is {lineage['zero_weight']!r:.60}")
     if not 0 <= lineage["generation"] < 2**31:
         raise _damaged(f"its generation is {lineage['generation']}")
     bounds = lineage["window"]

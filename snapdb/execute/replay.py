@@ -114,7 +114,7 @@ class Replay:
         statement = replace(past.sampler, clauses=clauses)
         with _standing(engine, rules, past) as snapshot:
             then = replace(engine, context=_then(engine.context, past, snapshot, self.parameters))
-            plan, opened = open_asked(then, statement, self.seeds, rules, delivers, past.generation)
+            plan, opened = open_asked(then, statement, self.seeds, rules, delivers, past.drawn)
             try:
                 self._check(plan, opened)
                 if delivers == "batches":

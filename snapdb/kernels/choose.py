@@ -14,7 +14,7 @@ from snapdb.kernels.choose_ranks import draw_ranked
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import LISTED, TOTAL, Moments, Pairs, WalkArrays
 from snapdb.kernels.eligible_windows import find_windows
-from snapdb.kernels.scores import LAST, DrawKeys
+from snapdb.kernels.scores import DrawKeys, DrawRule
 from snapdb.kernels.spans import BLOCK
 
 __all__ = ["DraftArrays", "draw_rows"]
@@ -29,8 +29,7 @@ def draw_rows(
     moments: Moments,
     pairs: Pairs,
     keys: DrawKeys,
-    method: int,
-    fanout: int,
+    rule: DrawRule,
     frontier: Int64s,
     trees: Int64s,
     low: int,
@@ -38,7 +37,7 @@ def draw_rows(
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int, Number, Number]:
-    """Draws up to `fanout` edges for each of frontier[low:high] to the draft, from its edge number `edges` on.
+    """Draws up to the rule's fanout for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
     Returns where in the frontier it stopped (-1: a row leads out of its arrays), how many edges there are then, and
     for how many edges and for how long a row the draft needs room to go on.
@@ -49,14 +48,13 @@ def draw_rows(
         last = min(first + BLOCK, high)
         if not find_windows(walk, moments, pairs, frontier, trees, first, last, high, draft.spans, windows):
             return -1, edges, 0, 0
-        room, longest = _needed(windows, last - first, method, fanout)
+        room, longest = _needed(windows, last - first, rule)
         if edges + room > sides.size or longest > draft.places.size:
             return first, edges, edges + room, longest
         i = first
         while i < last:
             i, edges = draw_ranked(
-                method,
-                fanout,
+                rule,
                 keys.pick,
                 ordinals,
                 indices,
@@ -74,21 +72,19 @@ def draw_rows(
                 edges,
             )
             if i < last:
-                i, edges = draw_listed(
-                    walk, moments, pairs, keys, method, fanout, frontier, trees, first, i, last, draft, edges
-                )
+                i, edges = draw_listed(walk, moments, pairs, keys, rule, frontier, trees, first, i, last, draft, edges)
             if edges < 0:
                 return -1, edges, 0, 0
     return high, edges, 0, 0
 
 
 @kernel
-def _needed(windows: Int64s, count: int, method: int, fanout: int) -> tuple[Number, Number]:
+def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[Number, Number]:
     """How many edges a block of rows draws at most, and how long its longest row is that must be listed."""
     room = longest = np.int64(0)
     for span in range(count):
         total = windows[span, TOTAL]
-        room += min(total, fanout)
-        if windows[span, LISTED] != 0 or (method > LAST and total > fanout):
+        room += min(total, rule.fanout)
+        if windows[span, LISTED] != 0 or total > rule.ranked:
             longest = max(longest, total)
     return room, longest

@@ -142,7 +142,7 @@ def _needed(windows: Int64s, spans: Int64s, count: int, rule: KeptRule) -> tuple
         room += min(total, rule.fanout)
         if rule.method == PRIORITY and total > rule.fanout:
             longest = max(longest, spans[span, DEGREE])
-        elif windows[span, LISTED] != 0:
+        elif windows[span, LISTED] != 0 or rule.skips_zeros:
             longest = max(longest, total)
     return int(room), int(longest)
 

@@ -9,15 +9,25 @@ import numpy.typing as npt
 
 from snapdb.kernels.choose_ranks import draw_ranks
 from snapdb.kernels.compiled import kernel
-from snapdb.kernels.eligible import LISTED, TOTAL, Moments, Pairs, WalkArrays, list_live, list_row, value_at
+from snapdb.kernels.eligible import (
+    LISTED,
+    TOTAL,
+    Moments,
+    Pairs,
+    WalkArrays,
+    drop_zeros,
+    list_live,
+    list_row,
+    value_at,
+)
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import (
     LABOR,
-    LAST,
     NEWEST,
     PRIORITY,
     SHARES,
     DrawKeys,
+    DrawRule,
     score_edges,
     score_neighbours,
     score_times,
@@ -61,8 +71,7 @@ def draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
     moments: Moments,
     pairs: Pairs,
     keys: DrawKeys,
-    method: int,
-    k: int,
+    rule: DrawRule,
     frontier: Int64s,
     trees: Int64s,
     first: int,
@@ -79,6 +88,7 @@ def draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
         draft.sides,
         draft.weights,
     )
+    method, k, skips_zeros = rule.method, rule.fanout, rule.skips_zeros
     scores, floats, ties, heap = draft.scores, draft.floats, draft.ties, draft.heap
     words, indices, tail = walk.rows.live.words, walk.rows.indices, walk.rows.patch.indices
     id_root, id_patch, root, patch = walk.id_root, walk.id_patch, walk.weight_root, walk.weight_patch
@@ -88,7 +98,7 @@ def draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
         tree = trees[i] if trees.size > 0 else np.int64(0)
         if windows[span, LISTED] != 0:
             total = list_row(walk, moments, pairs, tree, windows, span, places)
-        elif method > LAST and windows[span, TOTAL] > k:
+        elif windows[span, TOTAL] > rule.ranked:
             total = list_live(words, windows, span, places)
         else:
             break
@@ -109,13 +119,15 @@ def draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
             if ordinals.size > 0:
                 key = fold(key, np.uint64(ordinals[tree]))
             if method == SHARES:
-                edges = _draw_shares(key, k, root, patch, total, places, ties, positions, edges)
+                edges = _draw_shares(key, k, skips_zeros, root, patch, total, places, ties, positions, edges)
             else:
                 draw_ranks(method, key, 0, total, k, indices, positions, edges)
                 for e in range(edges, edges + k):
                     positions[e] = places[positions[e]]
                 edges += k
         else:
+            if skips_zeros:
+                total = int(drop_zeros(root, patch, places, total))
             for rank in range(total):
                 positions[edges + rank] = places[rank]
                 if weights.size > 0:
@@ -162,6 +174,7 @@ def _take_first(
 def _draw_shares(
     key: np.uint64,
     k: int,
+    skips_zeros: bool,
     root: Floats,
     patch: Floats,
     total: int,
@@ -170,12 +183,24 @@ def _draw_shares(
     positions: Int64s,
     edges: int,
 ) -> int:
-    """Draws k edges of places[:total], each by its weight and for itself: none where all weights are 0."""
+    """Draws k edges of places[:total], each by its weight and for itself: none where all weights are 0.
+
+    `skips_zeros`: where no more than k weigh something, these are taken once each.
+    """
     weighted = root.size + patch.size > 0
     greatest = 0.0 if weighted else 1.0
     if weighted:
+        left = 0
         for i in range(total):
-            greatest = max(greatest, value_at(root, patch, places[i]))
+            weight = value_at(root, patch, places[i])
+            greatest = max(greatest, weight)
+            places[left] = places[i]
+            left += int(weight > 0.0)
+        total = left  # none is drawn of what weighs nothing
+    if skips_zeros and total <= k:
+        for i in range(total):
+            positions[edges + i] = places[i]
+        return edges + total
     if greatest <= 0.0:
         return edges
     sum_ = np.int64(0)

@@ -10,7 +10,7 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import COUNT, LENGTH, LISTED, START, STRETCHES, TOTAL
 from snapdb.kernels.floyd import floyd_mask, floyd_scan, floyd_table, table_for
 from snapdb.kernels.rng import below, draw, fold
-from snapdb.kernels.scores import LAST, REPLACE
+from snapdb.kernels.scores import LAST, REPLACE, DrawRule
 
 __all__ = ["SCANNED", "draw_ranked", "draw_ranks", "place_ranks"]
 
@@ -24,8 +24,7 @@ SCANNED = 128
 
 @kernel
 def draw_ranked(
-    method: int,
-    k: int,
+    rule: DrawRule,
     pick: np.uint64,
     ordinals: Int64s,
     indices: npt.NDArray[np.generic],
@@ -46,10 +45,11 @@ def draw_ranked(
 
     Arrays are handed over one by one, once for many rows: numba counts references to every array of a tuple.
     """
+    method, k, ranked = rule.method, rule.fanout, rule.ranked
     while i < last:
         span = i - first
         total = int(windows[span, TOTAL])
-        if windows[span, LISTED] != 0 or (method > LAST and total > k):
+        if windows[span, LISTED] != 0 or total > ranked:
             break
         whole = (windows[span, COUNT] == total) & (windows[span, LENGTH] == total)
         start, begin = int(windows[span, START]) if whole else 0, edges

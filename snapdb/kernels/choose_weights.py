@@ -29,38 +29,29 @@ def by_edge_id(weights: Floats, ids: npt.NDArray[np.integer], out: Floats) -> No
 
 
 @kernel
-def find_bad_weights(
-    rows: RowArrays, root: Floats, patch: Floats, signed: bool, shown: Int64s, barren: Int64s
-) -> tuple[int, int]:
-    """How many edges of the rows have a weight that no draw can go by, and how many nodes only zeros; -1: damage.
+def find_bad_weights(rows: RowArrays, root: Floats, patch: Floats, signed: bool, shown: Int64s) -> tuple[int, int]:
+    """How many edges of the rows have a weight that no draw can go by, and how many the weight 0; -1: damage.
 
     A weight is 0, or LEAST or more and finite: a score is divided by it, which must not become infinite.
 
-    The positions of the first such edges go to `shown`, the first such nodes to `barren`. `signed`: weights may be of
-    any sign, and zero.
+    The positions of the first bad ones go to `shown`. `signed`: weights may be of any sign, and zero.
     """
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
-    words, held, bad, empty = rows.live.words, rows.indices.size, 0, 0
+    words, held, bad, zeros = rows.live.words, rows.indices.size, 0, 0
     for low in range(0, rows.nodes, BLOCK):
         count = min(BLOCK, rows.nodes - low)
         if not locate_range(rows, low, count, nodes, spans):
             return -1, 0
         for span in range(count):
-            edges = positive = 0
             for field in (FIRST, SECOND):
                 start, length = spans[span, field], spans[span, KEPT if field == FIRST else REST]
                 for p in range(start, start + length):
                     if words.size > 0 and not is_set(words, p):
                         continue
                     weight = root[p] if p < held else patch[p - held]
-                    edges += 1
-                    positive += int(weight > 0.0)
+                    zeros += int(weight == 0.0)
                     if not (np.isfinite(weight) and (signed or weight == 0.0 or weight >= LEAST)):
                         if bad < shown.size:
                             shown[bad] = p
                         bad += 1
-            if edges > 0 and positive == 0 and not signed:
-                if empty < barren.size:
-                    barren[empty] = low + span
-                empty += 1
-    return bad, empty
+    return bad, zeros

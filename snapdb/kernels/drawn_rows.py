@@ -143,6 +143,7 @@ def draw_best(
     walk: WalkArrays,
     key: np.uint64,
     size: int,
+    few: int,
     spans: Int64s,
     span: int,
     places: Int64s,
@@ -156,12 +157,12 @@ def draw_best(
     """Draws the `size` edges of a located row that have the least scores under PRIORITY; their positions ascend.
 
     Returns which of them has the greatest score, and the position of the edge that comes next; their scores go to
-    `bounds` [2]. -1 where no more edges than these have a weight.
+    `bounds` [2]. -1 where no more than `few` edges weigh something, which is `size` or more.
     """
     count = int(list_spans(walk.rows.live.words, spans[span : span + 1], 1, places, np.int64(0)))
     root, patch = walk.weight_root, walk.weight_patch
     count = score_edges(PRIORITY, key, walk.id_root, walk.id_patch, root, patch, count, places, scores, floats, ties)
-    if count <= size:
+    if count <= few:
         return -1, np.int64(-1)
     next_ = nth_smallest(scores, ties, count, size + 1, heap)
     at = 0

@@ -17,7 +17,7 @@ from snapdb.kernels.forms import RowArrays
 
 __all__ = [
     "COUNT", "LENGTH", "LISTED", "PAIRS", "START", "STATIC", "STRETCHES", "TOTAL", "WINDOW_FIELDS",
-    "Moments", "Pairs", "WalkArrays", "list_live", "list_row", "value_at",
+    "Moments", "Pairs", "WalkArrays", "drop_zeros", "list_live", "list_row", "value_at",
 ]  # fmt: skip
 
 Number = int | np.int64
@@ -82,6 +82,18 @@ class Pairs(NamedTuple):
 def value_at(root: npt.NDArray[Any], patch: npt.NDArray[Any], position: Number) -> Any:
     """A column's value at a physical position."""
     return root[position] if position < root.size else patch[position - root.size]
+
+
+@kernel
+def drop_zeros(root: npt.NDArray[np.float64], patch: npt.NDArray[np.float64], places: Int64s, count: Number) -> Number:
+    """Leaves of places[:count] the edges that weigh something; returns how many. Without weights all do."""
+    if root.size + patch.size == 0:
+        return np.int64(count)
+    left = np.int64(0)
+    for i in range(count):
+        places[left] = places[i]
+        left += np.int64(value_at(root, patch, places[i]) > 0.0)
+    return left
 
 
 @kernel

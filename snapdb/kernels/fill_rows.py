@@ -34,6 +34,7 @@ def fill_rows(
     keys: RowKeys,
     method: int,
     size: int,
+    few: int,
     nodes: Int64s,
     low: int,
     high: int,
@@ -41,6 +42,8 @@ def fill_rows(
     draft: DraftArrays,
 ) -> tuple[int, int, int, Number]:
     """Draws records low ≤ number < high again that are not of the wanted round; record i is of nodes[i].
+
+    `few` is KeptRule's.
 
     Returns where it stopped (-1: a row leads out of its arrays, or is not longer than `size`), how many rows were
     drawn, how many edges were read for them, and for how long a row the draft needs room to go on.
@@ -81,6 +84,7 @@ def fill_rows(
                     walk,
                     key,
                     size,
+                    few,
                     spans,
                     span,
                     draft.places,

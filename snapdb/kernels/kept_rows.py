@@ -17,9 +17,8 @@ from snapdb.kernels.drawn_rows import (
     row_key,
     row_parts,
     row_round,
-    weight_at,
 )
-from snapdb.kernels.eligible import LISTED, TOTAL, Moments, Pairs, WalkArrays, list_live, list_row
+from snapdb.kernels.eligible import LISTED, TOTAL, Moments, Pairs, WalkArrays, drop_zeros, list_live, list_row
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.kept_meet import meet, rank_all
 from snapdb.kernels.kept_rule import KeptRule, pass_over, weigh
@@ -80,11 +79,13 @@ def draw_apart(
                 return i, TORN
         elif not every:
             key = row_key(parts, row_round(parts, rounds, node), node)
-            best, next_ = _draw_row(walk, weighted, key, rule.size, spans, span, table, draft, row, ids, bounds)
+            best, next_ = _draw_row(
+                walk, weighted, key, rule.size, rule.few, spans, span, table, draft, row, ids, bounds
+            )
         if weighted:
             every |= bool(best < 0)
             best = row[best] if best >= 0 else best
-            if total > rule.fanout:
+            if total > rule.fanout or rule.skips_zeros:
                 total = _list_weighted(walk, moments, pairs, tree, listed, windows, span, places)
                 listed, every = True, bool(every or total <= rule.fanout)
         pick, fresh = _key_of(rule.pick, node, ordinals, tree), _key_of(rule.fresh, node, ordinals, tree)
@@ -132,6 +133,7 @@ def _draw_row(
     weighted: bool,
     key: np.uint64,
     size: int,
+    few: int,
     spans: Int64s,
     span: int,
     table: Int64s,
@@ -149,7 +151,7 @@ def _draw_row(
         place_row(walk.rows.live.words, walk.rows.live.before, spans, span, row, 0, size)
         return np.int64(-1), np.int64(-1)
     best, next_ = draw_best(
-        walk, key, size, spans, span, draft.places, draft.scores, draft.floats, draft.ties, draft.heap, row, bounds
+        walk, key, size, few, spans, span, draft.places, draft.scores, draft.floats, draft.ties, draft.heap, row, bounds
     )
     return np.int64(best), next_
 
@@ -170,12 +172,7 @@ def _list_weighted(
         total = np.int64(list_row(walk, moments, pairs, tree, windows, span, places))
     else:
         total = np.int64(list_live(walk.rows.live.words, windows, span, places))
-    root, patch = walk.weight_root, walk.weight_patch
-    at = np.int64(0)
-    for j in range(total):
-        places[at] = places[j]
-        at += np.int64(weight_at(root, patch, places[j]) > 0.0)
-    return at
+    return drop_zeros(walk.weight_root, walk.weight_patch, places, total)
 
 
 @kernel

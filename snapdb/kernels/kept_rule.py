@@ -29,6 +29,10 @@ class KeptRule(NamedTuple):
     """So many edges has a row, fanout ≤ size; nodes that have no more of them have no row."""
     above: int
     """Nor have nodes that have no more than so many."""
+    few: int
+    """Under PRIORITY nor have nodes that have no more than so many edges that weigh something."""
+    skips_zeros: bool
+    """Edges of weight 0 are not in a row, so that a row of no more edges than the fanout is looked through too."""
     pick: np.uint64
     """The key of draws from rows, before a node is folded into it."""
     fresh: np.uint64

@@ -21,7 +21,7 @@ from snapdb.kernels.rng import draw, fold
 
 __all__ = [
     "BOTTOMK", "FLOYD", "LABOR", "LAST", "NEWEST", "PRIORITY", "RACE", "REPLACE", "SHARES", "TOPK",
-    "DrawKeys", "priority_score", "race_score", "score_edges", "score_neighbours", "score_times",
+    "DrawKeys", "DrawRule", "priority_score", "race_score", "score_edges", "score_neighbours", "score_times",
 ]  # fmt: skip
 
 Int64s = npt.NDArray[np.int64]
@@ -44,6 +44,17 @@ class DrawKeys(NamedTuple):
     """LABOR: of the neighbours' turns."""
     share: np.uint64
     """LABOR: how much of the round is over, in 2^-32."""
+
+
+class DrawRule(NamedTuple):
+    """How the edges of one hop over one edge type are drawn."""
+
+    method: int
+    fanout: int
+    skips_zeros: bool
+    """Edges of weight 0 are not in a row, so that a row of no more edges than the fanout is looked through too."""
+    ranked: int
+    """The edges of rows that have more than so many are listed before they are drawn; ranks decide in the others."""
 
 
 @intrinsic

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,18 +12,37 @@ from snapdb.graph.view import GraphView
 from snapdb.release import __version__
 from snapdb.sampling import Seeds
 from snapdb.types import RNG_SCHEME, SampleSpec
+from snapdb.types.sampling import ZeroWeight
 
-__all__ = ["seeds_digest", "stream_lineage"]
+__all__ = ["seeds_digest", "stream_lineage", "zero_weight"]
+
+
+class _Walks(Protocol):
+    """A sampler of either back end."""
+
+    @property
+    def walks(self) -> Any: ...
+
+
+def zero_weight(sampler: _Walks) -> ZeroWeight | None:
+    """By which rule edges of weight 0 are drawn, where that changes what is delivered: some edges weigh nothing."""
+    return "NEVER" if any(walk.skips_zeros for walk in sampler.walks) else None
 
 
 def stream_lineage(
-    view: GraphView, spec: SampleSpec, seeds: str, rules: Mapping[str, Any], epoch: int
+    view: GraphView,
+    spec: SampleSpec,
+    seeds: str,
+    rules: Mapping[str, Any],
+    epoch: int,
+    zeros: ZeroWeight | None = None,
 ) -> dict[str, Any]:
     """The lineage of the batches of one epoch, as plain values for JSON.
 
     Args:
         seeds: `seeds_digest` of the seed set.
         rules: what `audit` holds the batches to.
+        zeros: `zero_weight` of the sampler.
     """
     return {
         **view.lineage,
@@ -32,6 +51,7 @@ def stream_lineage(
         "rng": RNG_SCHEME,
         "seed": spec.seed,
         "generation": spec.generation,
+        **({} if zeros is None else {"zero_weight": zeros}),
         "epoch": epoch,
         "rules": dict(rules),
         "snapdb": __version__,

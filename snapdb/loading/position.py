@@ -14,11 +14,12 @@ from snapdb.loading.lineage import seeds_digest
 from snapdb.loading.shares import Share
 from snapdb.sampling import Seeds
 from snapdb.types import RNG_SCHEME, Refresh, SampleSpec
+from snapdb.types.sampling import ZeroWeight
 
 __all__ = ["Position", "checked_count", "checked_epoch", "identity", "loaded", "saved"]
 
-LATER = {"refresh": None, "generation": 0}
-"""What states of before refresh policies do not say of themselves."""
+LATER = {"refresh": None, "generation": 0, "zero_weight": None}
+"""What states do not record that were saved before there was such a field."""
 PINNED = ("snapshot", "graph", "version", "window", "definition")
 
 
@@ -46,8 +47,12 @@ class Position:
         return Position(self.epoch + 1) if self.begun else self
 
 
-def identity(view: GraphView, seeds: Seeds, spec: SampleSpec) -> dict[str, Any]:
-    """All that two streams must share to give the same batches, as plain values for JSON."""
+def identity(view: GraphView, seeds: Seeds, spec: SampleSpec, zeros: ZeroWeight | None) -> dict[str, Any]:
+    """All that two streams must share to give the same batches, as plain values for JSON.
+
+    `zeros` is `zero_weight` of their samplers, which what the statement says of drawing does not tell.
+    """
+    drawing = {name: value for name, value in asdict(spec.drawing).items() if name != "zero_weight"}
     values = {
         "rng": RNG_SCHEME,
         "snapshot": {name: view.lineage.get(name) for name in PINNED},
@@ -57,7 +62,7 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec) -> dict[str, Any]:
         "batch_size": spec.batch_size,
         "seed": spec.seed,
         "order": spec.order,
-        "drawing": asdict(spec.drawing),
+        "drawing": drawing,
         "temporal": None if spec.temporal is None else asdict(spec.temporal),
         "link": None if spec.link is None else asdict(spec.link),
         "subset": None if spec.subset is None else str(spec.subset),
@@ -65,6 +70,7 @@ def identity(view: GraphView, seeds: Seeds, spec: SampleSpec) -> dict[str, Any]:
         "reuse_hops": spec.reuse_hops,
         "refresh": None if spec.refresh is None else _plain(spec.refresh),
         "generation": 0 if spec.refresh is None else spec.generation,
+        "zero_weight": zeros,
     }
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
@@ -122,8 +128,13 @@ def loaded(
 
 
 def _going_on(name: str, said: Mapping[str, Any], here: Any) -> str:
-    """How to go on where the snapshot is there, but was published anew."""
+    """How to go on where the snapshot is there, but was published anew, or edges of weight 0 are drawn no more."""
     then = said[name]
+    if name == "zero_weight" and then is None:
+        return (
+            "; it was saved when edges of weight 0 were delivered to nodes of few edges, which they no more are: "
+            "set_epoch(n) begins an epoch without them"
+        )
     if name != "snapshot" or not isinstance(then, Mapping) or then.get("snapshot") != here["snapshot"]:
         return ""
     if not _epoch(epoch := said.get("epoch")):

@@ -12,6 +12,7 @@ from typing import Any
 from snapdb.loading.batch import Batch
 from snapdb.loading.batch_threads import BatchThreads, Report
 from snapdb.loading.epochs import Epochs
+from snapdb.loading.lineage import zero_weight
 from snapdb.loading.maker import Maker
 from snapdb.loading.options import Options
 from snapdb.loading.position import identity
@@ -56,7 +57,7 @@ class Reading:
         memory = self.options.memory
         maker = Maker(view, seeds, spec, asked.device, memory, source.way, asked.transform, source.cache)
         self.threads = BatchThreads(maker, self.epochs, self.options, asked.report)
-        self.identity = identity(view, seeds, spec)
+        self.identity = identity(view, seeds, spec, zero_weight(maker.sampler))
         self._iterations: set[object] = set()
         self._retired = False
         self._release = weakref.finalize(self, _in_process, os.getpid(), source.release)

@@ -20,7 +20,7 @@ from snapdb.loading.audit import rules
 from snapdb.loading.batch import Batch
 from snapdb.loading.batch_threads import BatchThreads, Report
 from snapdb.loading.device import one_ahead
-from snapdb.loading.lineage import stream_lineage
+from snapdb.loading.lineage import stream_lineage, zero_weight
 from snapdb.loading.maker import Maker
 from snapdb.loading.map_style import MapStyle
 from snapdb.loading.options import Options
@@ -342,7 +342,8 @@ class BatchStream(IterableDataset[Given]):
             reading.threads.forget(reading.epochs.taken_last(at))
 
     def _lineage(self, epoch: int) -> dict[str, Any]:
-        return stream_lineage(self.view, self.spec, self._reading.identity["seeds"], rules(self.sampler), epoch)
+        seeds, sampler = self._reading.identity["seeds"], self.sampler
+        return stream_lineage(self.view, self.spec, seeds, rules(sampler), epoch, zero_weight(sampler))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -28,7 +28,7 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> Sampler | TorchSampler:
     Raises:
         BindError: two fanouts lead to the same key of a batch.
         CorruptError: a relation's rows are not those of its nodes.
-        DataError: weights are negative, not finite, or all zero where edges are drawn by them.
+        DataError: weights are not finite, or negative.
         InputError: the device is not here; WITH torch, the edges do not fit or it does not draw so many.
     """
     device = "cpu" if spec.device is None else spec.device

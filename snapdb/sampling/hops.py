@@ -16,12 +16,12 @@ from snapdb.kernels.kept_unlimited import draw_unlimited
 from snapdb.kernels.pairs import load_neighbours
 from snapdb.kernels.row_cache import BASE_EDGES, MISSES, BaseRows, CachedRows, load_kept
 from snapdb.kernels.sample import EVERY, count_edges, sample_uniform
-from snapdb.kernels.scores import FLOYD, LABOR, DrawKeys
+from snapdb.kernels.scores import FLOYD, LABOR, LAST, DrawKeys, DrawRule
 from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
 from snapdb.sampling.kept import NO_KEYS, NO_RECORDS, CacheReader, no_copies
 from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.sampling.limits import NO_PAIRS
-from snapdb.sampling.rounds import Rounds, RowKeys, row_keys, row_size, slot_of
+from snapdb.sampling.rounds import Rounds, RowKeys, RowTable, row_keys, row_size, slot_of
 from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges
 from snapdb.sampling.walks import Walk, damaged
@@ -72,6 +72,11 @@ class Hop:
         number = EVERY_HOP if self.spec.reuse_hops else self.number
         return self.spec.seed, self.batch, number, self.walk.relation.hash
 
+    @property
+    def skips_zeros(self) -> bool:
+        """Whether edges of weight 0 are not in the rows. Where all edges are taken, they are there."""
+        return self.walk.skips_zeros and self.fanout != EVERY
+
     def copies(self) -> BaseRows:
         """Whole rows that a cache holds."""
         found = None if self.cache is None else self.cache.base(self.walk.relation)
@@ -82,13 +87,21 @@ class Hop:
         refresh, fanout, relation = self.spec.refresh, self.fanout, self.walk.relation
         picks = pick_prefix(*self.parts), fresh_prefix(*self.parts)
         if refresh is None or not self.kept:
-            return NO_KEYS, KeptRule(self.walk.method, fanout, fanout, 0, EVERY, *picks), NO_RECORDS
-        size = row_size(refresh, self.walk.fanout, fanout)
-        rule = KeptRule(self.walk.method, fanout, refresh.kept(fanout), size, refresh.above, *picks)
-        slot = slot_of(self.spec, self.number)
+            rule = KeptRule(self.walk.method, fanout, fanout, 0, EVERY, EVERY, self.skips_zeros, *picks)
+            return NO_KEYS, rule, NO_RECORDS
+        size, slot = row_size(refresh, self.walk.fanout, fanout), slot_of(self.spec, self.number)
+        few = RowTable(self.walk, slot, size, refresh.above).few
+        rule = KeptRule(
+            self.walk.method, fanout, refresh.kept(fanout), size, refresh.above, few, self.skips_zeros, *picks
+        )
         found = None if self.cache is None else self.cache.rows(relation, slot, size)
         keys = row_keys(self.spec, relation, self.number, self.batch, self.rounds)
         return keys, rule, NO_RECORDS if found is None else found
+
+    def rule(self) -> DrawRule:
+        """How edges are drawn where batches draw afresh."""
+        ranked = self.fanout if self.walk.method > LAST else EVERY
+        return DrawRule(self.walk.method, self.fanout, self.skips_zeros, 0 if self.skips_zeros else ranked)
 
     def keys(self) -> DrawKeys:
         """The keys of all its draws."""
@@ -193,7 +206,7 @@ def _draw_kept(hop: Hop, scratch: Scratch) -> int:
 
 def _draw(hop: Hop, scratch: Scratch) -> int:
     """Draws into the scratch's draft, which grows as needed; returns how many edges."""
-    walk, frontier, keys = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.keys()
+    walk, frontier, keys, rule = hop.walk, scratch.nodes[hop.walk.relation.expands], hop.keys(), hop.rule()
     at, edges = hop.low, 0
     while at < hop.high:
         at, edges, room, longest = draw_rows(
@@ -201,8 +214,7 @@ def _draw(hop: Hop, scratch: Scratch) -> int:
             hop.moments,
             hop.pairs,
             keys,
-            walk.method,
-            hop.fanout,
+            rule,
             frontier.nodes,
             frontier.trees,
             at,

@@ -69,7 +69,7 @@ def fill_rows(
     rows = edges = 0
     while low < high:
         low, drawn, read, longest = filling.fill_rows(
-            table.walk.arrays, keys, table.walk.method, table.size, nodes, low, high, cached, draft.arrays
+            table.walk.arrays, keys, table.walk.method, table.size, table.few, nodes, low, high, cached, draft.arrays
         )
         if low < 0:
             raise damaged(table.walk.relation)

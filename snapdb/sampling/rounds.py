@@ -37,7 +37,14 @@ class RowTable(NamedTuple):
     walk: Walk
     slot: int
     size: int
-    """How many edges each row holds. Where a node has more, and more than the refresh's `above`, that is."""
+    """How many edges each row holds. Where a node has more, and more than `above`, that is."""
+    above: int
+    """The refresh's."""
+
+    @property
+    def few(self) -> int:
+        """Under PRIORITY rows hold all edges that weigh something where there are no more than so many."""
+        return max(self.size, self.above) if self.walk.skips_zeros else self.size
 
 
 def slot_of(spec: SampleSpec, hop: int) -> int:
@@ -57,7 +64,7 @@ def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
     if refresh is None:
         return ()
     found = [
-        RowTable(walk, slot_of(spec, hop), row_size(refresh, walk.fanout, count))
+        RowTable(walk, slot_of(spec, hop), row_size(refresh, walk.fanout, count), refresh.above)
         for walk in walks
         for hop, count in enumerate(walk.fanout.counts)
         if count > 0

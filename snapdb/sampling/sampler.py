@@ -33,7 +33,7 @@ class Sampler:
         Raises:
             BindError: two fanouts lead to the same key of a batch, or an edge type has no weights.
             CorruptError: a relation's rows or columns are not those of its nodes.
-            DataError: weights are not finite or negative, or a node has only zeros.
+            DataError: weights are not finite, or negative.
             ValueError: a fanout is negative and not FULL, or the seed type is not in the snapshot.
         """
         if spec.seed_type not in view.node_counts:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from snapdb.kernels.sample import EVERY
 from snapdb.kernels.torch_floyd import floyd
 from snapdb.kernels.torch_rng import below, draw, high_half, unsigned_order
 from snapdb.kernels.torch_rows import order_in_rows, spread
@@ -55,6 +56,11 @@ class HopDraws:
     kept: Kept | None = None
     """None: all batches draw afresh."""
 
+    @property
+    def skips_zeros(self) -> bool:
+        """Whether edges of weight 0 are not in the rows. Where all edges are taken, they are there."""
+        return self.walk.skips_zeros and self.fanout != EVERY
+
 
 def is_scored(drawing: Drawing, walk: TorchWalk) -> bool:
     """Whether all eligible edges of a row are looked at, not only those drawn."""
@@ -67,8 +73,10 @@ def draw_edges(hop: HopDraws, frontier: Frontier, eligible: Eligible) -> Drawn:
     """Up to `fanout` edges of each node; all of them, ascending, where there are no more."""
     many = eligible.degrees > hop.fanout
     if hop.kept is not None and hop.drawing.weighted:
-        eligible = eligible_by_weight(hop.walk, eligible, many)
+        eligible = eligible_by_weight(hop.walk, eligible, many | hop.skips_zeros)
         many = eligible.degrees > hop.fanout
+    elif hop.skips_zeros:  # of the others only candidates that weigh something are drawn
+        eligible = eligible_by_weight(hop.walk, eligible, ~many)
     counts = eligible.degrees
     picks = _picks(hop, frontier, many.nonzero().squeeze(1), eligible)
     counts = counts.masked_scatter(many, picks.counts)
@@ -112,7 +120,8 @@ def _by_rank(drawing: Drawing, k: int, frontier: Frontier, degrees: Tensor, keys
 def _by_score(hop: HopDraws, frontier: Frontier, found: Candidates) -> _Picks:
     """Draws that look at every eligible edge."""
     if hop.drawing.replace:
-        return _with_replacement(found, hop.fanout, hop.keys.picks(frontier))
+        found = found.of_weight() if hop.skips_zeros else found
+        return _with_replacement(found, hop.fanout, hop.keys.picks(frontier), skips_zeros=hop.skips_zeros)
     if hop.drawing.method in ("UNIFORM", "PRIORITY"):
         found = found.of_weight()
     return _least(found, hop.fanout, _scores(hop, frontier, found), weigh=hop.drawing.method == "PRIORITY")
@@ -156,8 +165,11 @@ def _least(found: Candidates, k: int, scores: tuple[Tensor, ...], *, weigh: bool
     return _Picks(found.counts.clamp(max=k), found.ranks[chosen], weights)
 
 
-def _with_replacement(found: Candidates, k: int, keys: Tensor) -> _Picks:
-    """k draws of each row, each edge as often as its weight says; none of a row that weighs nothing."""
+def _with_replacement(found: Candidates, k: int, keys: Tensor, *, skips_zeros: bool) -> _Picks:
+    """k draws of each row, each edge as often as its weight says; none of a row that weighs nothing.
+
+    `skips_zeros`: all candidates weigh something, and where there are no more than k they are taken once each.
+    """
     most = torch.zeros(found.counts.shape, dtype=torch.float64, device=keys.device)
     most = most.scatter_reduce(0, found.rows, found.weights, "amax")
     upto = torch.nn.functional.pad(heavy(found.weights, most[found.rows]).cumsum(0), (1, 0))
@@ -166,5 +178,9 @@ def _with_replacement(found: Candidates, k: int, keys: Tensor) -> _Picks:
     rows = (total > 0).nonzero().squeeze(1)
     slots = torch.arange(k, device=keys.device)
     at = base[rows, None] + below(draw(keys[rows, None], slots), total[rows, None])
-    drawn = torch.searchsorted(upto[1:], at, right=True)
-    return _Picks(torch.where(total > 0, k, 0), found.ranks[drawn.reshape(-1)])
+    drawn, sizes = torch.searchsorted(upto[1:], at, right=True), torch.where(total > 0, k, 0)
+    if not skips_zeros:
+        return _Picks(sizes, found.ranks[drawn.reshape(-1)])
+    sizes, first = found.counts.clamp(max=k), ends - found.counts
+    drawn = torch.where((found.counts <= k)[rows, None], first[rows, None] + slots, drawn)
+    return _Picks(sizes, found.ranks[drawn[slots < sizes[rows, None]]])

@@ -29,6 +29,8 @@ class Kept(NamedTuple):
     """How many edges a row holds."""
     above: int
     """Nodes of at most so many edges have rows that hold all of them."""
+    few: int
+    """Under PRIORITY so do nodes of at most so many edges that weigh something."""
     picks: int
     """How many edges of a fanout come from the row."""
 
@@ -99,7 +101,7 @@ def _rows(walk: TorchWalk, kept: Kept, frontier: Frontier, *, weigh: bool) -> _R
     ids = walk.edge_id[found.positions].to(torch.int64)
     scores = priority(high_half(fold(keys[found.rows], ids)), found.weights)
     order = order_in_rows(found.rows, scores, ids)
-    less = found.counts > kept.size
+    less = found.counts > kept.few
     places = torch.where(less[found.rows], spread(found.counts)[1], kept.size + 1)  # of rows that hold all: none
     last, after = order[places == kept.size - 1], order[places == kept.size]
     positions, _ = found.positions[order[places < kept.size]].reshape(-1, kept.size).sort(1)

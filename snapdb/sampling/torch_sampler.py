@@ -21,7 +21,7 @@ from snapdb.kernels.sample import EVERY
 from snapdb.kernels.torch_floyd import MOST
 from snapdb.kernels.torch_rows import chunks
 from snapdb.sampling.keys import EVERY_HOP
-from snapdb.sampling.rounds import Rounds, row_keys, row_size
+from snapdb.sampling.rounds import Rounds, RowTable, row_keys, row_size, slot_of
 from snapdb.sampling.scratch import Scratch
 from snapdb.sampling.subgraph import Edges, Entry, Group, Ints, Subgraph
 from snapdb.sampling.torch_batch import Growing, Hop, Numbered
@@ -51,7 +51,7 @@ class TorchSampler:
         Raises:
             BindError: two fanouts lead to the same key of a batch, or an edge type has no weights.
             CorruptError: a relation's rows or columns are not those of its nodes.
-            DataError: weights are not finite or negative, or a node has only zeros.
+            DataError: weights are not finite, or negative.
             InputError: a uniform draw without replacement or a row that serves many batches is larger than 1,024,
                 or the rows have no room.
             ValueError: a fanout is negative and not FULL, or the seed type is not in the snapshot.
@@ -144,7 +144,8 @@ class TorchSampler:
         if spec.refresh is not None and fanout != EVERY:
             of_rows = row_keys(spec, walk.relation, hop, growing.number, growing.rounds)
             size = row_size(spec.refresh, walk.fanout, fanout)
-            kept = Kept(of_rows, size, spec.refresh.above, spec.refresh.kept(fanout))
+            table = RowTable(walk.walk, slot_of(spec, hop), size, spec.refresh.above)
+            kept = Kept(of_rows, size, spec.refresh.above, table.few, spec.refresh.kept(fanout))
         return HopDraws(walk, spec.drawing, fanout, keys, self._table, kept)
 
     def _edges(self, how: HopDraws, frontier: Frontier, limits: Limits | None, hidden: Hidden | None) -> Drawn:

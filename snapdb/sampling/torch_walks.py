@@ -52,6 +52,10 @@ class TorchWalk:
         return self.walk.fanout
 
     @property
+    def skips_zeros(self) -> bool:
+        return self.walk.skips_zeros
+
+    @property
     def adjacency(self) -> Adjacency:
         """The flat rows, where a batch's positions are read."""
         return self.walk.adjacency
@@ -70,7 +74,7 @@ def open_torch_walks(
     Raises:
         BindError: two fanouts lead to the same key of a batch, or an edge type has no weights.
         CorruptError: a relation's rows or columns are not those of its nodes.
-        DataError: weights are not finite or negative, or a node has only zeros.
+        DataError: weights are not finite, or negative.
         InputError: there is less room than they need.
         ValueError: a fanout is negative and not FULL.
     """

@@ -45,6 +45,8 @@ class Walk:
     """By which `draw_rows` draws."""
     undated: bool
     """An edge may have no time, so that no bound hides a seed edge from its own tree. Only told of link samplers."""
+    skips_zeros: bool
+    """Some edges weigh nothing, and where a hop takes a number of edges they are not in its rows."""
 
     def count(self, hop: int) -> int:
         """How many edges a node gets at this hop."""
@@ -64,7 +66,7 @@ def open_walks(view: GraphView, spec: SampleSpec) -> tuple[Walk, ...]:
     Raises:
         BindError: two fanouts lead to the same key of a batch, or an edge type has no weights.
         CorruptError: a relation's rows or columns are not those of its nodes.
-        DataError: weights are not finite or negative, or a node has only zeros.
+        DataError: weights are not finite, or negative.
         ValueError: a fanout is negative and not FULL.
     """
     _check_fanouts(spec)
@@ -82,10 +84,12 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
     born = view.born.get(relation.reaches) if spec.disjoint else None
     if born is not None and born.size != view.node_counts[relation.reaches]:
         raise damaged(relation)
-    arrays = _arrays(adjacency, weight, born)
+    arrays = _arrays(adjacency, None if weight is None else weight.column, born)
     undated = spec.link is not None and spec.disjoint and _is_undated(adjacency.time)
     plain = bool(is_plain(adjacency.rows))
-    return Walk(relation, fanout, adjacency, plain, arrays, _method(spec.drawing, relation), undated)
+    skips_zeros = weight is not None and weight.zeros and spec.drawing.zero_weight == "NEVER"
+    skips_zeros &= any(count > 0 for count in fanout.counts)
+    return Walk(relation, fanout, adjacency, plain, arrays, _method(spec.drawing, relation), undated, skips_zeros)
 
 
 def _is_undated(time: Column | None) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,19 +13,28 @@ from snapdb.kernels.choose_weights import LEAST, by_edge_id, find_bad_weights
 from snapdb.kernels.forms import DAMAGED, by_part, plain_array
 from snapdb.types import Drawing, Relation
 
-__all__ = ["open_weights"]
+__all__ = ["Weights", "open_weights"]
 
 SHOWN = 3
 """Examples of what is wrong that an error shows."""
 
 
-def open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, drawing: Drawing) -> Column | None:
-    """The weights of a relation's edges by position; None: all are alike.
+class Weights(NamedTuple):
+    """The weights of a relation's edges."""
+
+    column: Column
+    """By position."""
+    zeros: bool
+    """Whether some edges of the snapshot weigh nothing; under TOPK, where 0 is a number like others, False."""
+
+
+def open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, drawing: Drawing) -> Weights | None:
+    """The weights of a relation's edges; None: all are alike.
 
     Raises:
         BindError: the edge type has none.
         CorruptError: there is not one for each position.
-        DataError: one is not finite or is negative, or a node has edges of weight 0 only; under TOPK it may.
+        DataError: one is not finite, or is negative; under TOPK it may be.
     """
     name = relation.edge.edge
     named = _column(drawing, relation)
@@ -37,8 +48,7 @@ def open_weights(view: GraphView, relation: Relation, adjacency: Adjacency, draw
         raise BindError(
             f"edge type {name} has no weight {named!r}; name a column of its table by WEIGHT BY", code="needs-weight"
         )
-    _check(view, relation, adjacency, column, drawing)
-    return column
+    return Weights(column, _has_zeros(relation, adjacency, column, drawing))
 
 
 def _column(drawing: Drawing, relation: Relation) -> str | None:
@@ -57,17 +67,17 @@ def _by_position(weights: npt.NDArray[np.float64], edge_id: Column) -> Column:
     return Column(root, patch)
 
 
-def _check(view: GraphView, relation: Relation, adjacency: Adjacency, column: Column, drawing: Drawing) -> None:
-    """Refuses weights that no draw can go by."""
+def _has_zeros(relation: Relation, adjacency: Adjacency, column: Column, drawing: Drawing) -> bool:
+    """Whether some edges weigh nothing. Weights that no draw can go by are an error."""
     rows, signed = adjacency.rows, drawing.method == "TOPK"
     root = by_part(column, 0, np.float64, rows.indices.size)
     patch = by_part(column, 1, np.float64, rows.patch.indices.size)
-    shown, barren = np.empty(SHOWN, np.int64), np.empty(SHOWN, np.int64)
-    bad, empty = find_bad_weights(rows, root, patch, signed, shown, barren)
+    shown = np.empty(SHOWN, np.int64)
+    bad, zeros = find_bad_weights(rows, root, patch, signed, shown)
     if bad < 0:
         raise CorruptError(DAMAGED, code="damaged-snapshot")
-    name, by = relation.edge.edge, _column(drawing, relation)
     if bad:
+        name, by = relation.edge.edge, _column(drawing, relation)
         asked = "finite" if signed else f"finite, and 0 or at least {LEAST}"
         positions = shown[:bad]
         pairs = zip(adjacency.edge_id.read(positions).tolist(), column.read(positions).tolist(), strict=True)
@@ -77,11 +87,4 @@ def _check(view: GraphView, relation: Relation, adjacency: Adjacency, column: Co
             "correct them, or weigh by another column",
             code="bad-weight",
         )
-    if empty:
-        keys = ", ".join(map(str, view.keys[relation.expands].read(barren[:empty]).to_pylist()))
-        have = "has" if empty == 1 else "have"
-        raise DataError(
-            f"of each {relation.expands} that has {name} edges ({relation.direction}) some must have a weight above 0, "
-            f"but {empty} {have} only zeros in {by}: {keys}; correct them, or weigh by another column",
-            code="bad-weight",
-        )
+    return bool(zeros > 0 and not signed)

@@ -23,6 +23,7 @@ __all__ = [
     "SampleSpec",
     "SeedOrder",
     "Temporal",
+    "ZeroWeight",
 ]
 
 FULL = -1
@@ -34,6 +35,7 @@ RNG_SCHEME = "snapdb-1"
 SeedOrder = Literal["SHUFFLE", "IN ORDER", "FIXED"]
 Method = Literal["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK", "LABOR"]
 Backend = Literal["numba", "torch"]
+ZeroWeight = Literal["NEVER", "WITH ALL"]
 
 
 class Relation(NamedTuple):
@@ -101,6 +103,9 @@ class Drawing:
     """WEIGHT BY, TOPK and PRIORITY."""
     dependent: int = 1
     """LABOR: over so many batches each neighbour's variate is drawn anew once; 1 draws all anew in every batch."""
+    zero_weight: ZeroWeight = "NEVER"
+    """When WEIGHT BY and PRIORITY deliver an edge of weight 0. NEVER: it is not in the row. WITH ALL edges of a node
+    that has no more than the fanout: the rule of lineages that record no other."""
 
 
 @dataclass(frozen=True, slots=True)
