@@ -135,3 +135,21 @@ def test_the_command_line_says_it_on_stderr(tmp_path: Path) -> None:
     done = run(path, "-c", "INSERT INTO knows VALUES (0, 100, 1); INSERT INTO knows VALUES (0, 100, 1)")
     assert done.exit_code == 0
     assert done.stderr.count("warning: graph g: 1 edge of knows has a destination that is not in person (100)") == 2
+
+
+def test_many_edges_are_compared_by_a_filter_that_grows_with_the_map(shop: snapdb.Database) -> None:
+    many = "INSERT INTO lives SELECT range % 8, CASE WHEN range = 3 THEN '{}' ELSE 'T1' END, 1 FROM range(5000)"
+    assert warned(shop, many.format("T1")) == []
+    assert warned(shop, many.format("new"))[0].startswith(
+        "graph g: 1 edge of lives has a destination that is not in town ((new, 1)), by which"
+    )
+    assert warned(shop, "INSERT INTO town VALUES ('new', 1)", many.format("new")) == []
+
+
+def test_every_key_of_a_map_is_in_its_filter(shop: snapdb.Database) -> None:
+    shop.execute("INSERT INTO town SELECT 'U' || range, -range FROM range(20000)")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", snapdb.DataWarning)
+        shop.execute("INSERT INTO lives SELECT 0, name, region FROM town")
+        shop.execute("INSERT INTO person SELECT range * 3 + 1000, 0 FROM range(5000)")
+        shop.execute("INSERT INTO knows SELECT id, id, 1 FROM person")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from snapdb.relational import Session, key_bounds, key_rows, quote
@@ -16,7 +16,13 @@ _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT"
 _MOST = 32
 """Ranges that a condition lists; more are joined."""
 
+_REMEMBERED = 1 << 12
+"""Files of which the bounds are kept."""
+
 Range = tuple[int, int]
+
+_bounds: dict[str, Range | None] = {}
+"""Of files of keys. A file never changes, and no other gets its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +69,22 @@ class KnownKeys:
 
     def present(self, keys: str) -> str:
         """SELECT those of the keys that are known."""
-        parts = [f"SELECT * FROM ({keys}) WHERE {self._within}"] if self.ranges else []
+        parts = [f"SELECT * FROM ({keys}) WHERE {self.within()}"] if self.ranges else []
         parts += [f"SELECT * FROM ({keys}) SEMI JOIN ({self._others}) USING ({self.names})"] if self.others else []
         return " UNION ALL ".join(parts) or f"SELECT * FROM ({keys}) WHERE false"
 
     def missing(self, keys: str) -> str:
         """SELECT those of the keys that are not known, NULL among them."""
-        found = f"SELECT * FROM ({keys})" + (f" WHERE ({self._within}) IS NOT true" if self.ranges else "")
-        return f"SELECT * FROM ({found}) ANTI JOIN ({self._others}) USING ({self.names})" if self.others else found
+        found = f"SELECT * FROM ({keys})" + (f" WHERE ({self.within()}) IS NOT true" if self.ranges else "")
+        if not self.others:
+            return found
+        # Few new keys against many known ones: a join that finds the few lets the scan of the many skip.
+        there = f"SELECT fresh.* FROM ({self._others}) AS known JOIN fresh USING ({self.names})"
+        return f"WITH fresh AS MATERIALIZED ({found}) SELECT * FROM fresh ANTI JOIN ({there}) USING ({self.names})"
 
-    @property
-    def _within(self) -> str:
-        return " OR ".join(f"k0 BETWEEN {first} AND {last}" for first, last in self.ranges)
+    def within(self, key: str = "k0") -> str:
+        """Whether a key is in one of the ranges, as SQL."""
+        return " OR ".join(f"{key} BETWEEN {first} AND {last}" for first, last in self.ranges)
 
     @property
     def _others(self) -> str:
@@ -88,17 +98,29 @@ def _ranges(session: Session, id_map: IdMap, home: Home) -> tuple[tuple[Range, .
     """
     if len(id_map.columns) > 1 or not id_map.segments or id_map.columns[0].type not in _INTEGERS:
         return (), id_map.segments
-    bounds = {path: (low, high) for path, low, high in session.rows(key_bounds(id_map.segments, home.path))}
+    bounds = _bounds_of(session, id_map.segments, home)
     ranges: list[Range] = []
     joined = []
     for segment in id_map.segments:
-        low, high = bounds.get(str(home.path / segment.path), (None, None))
-        if low is not None and high is not None and high - low + 1 == segment.rows:
-            ranges.append((int(low), int(high)))
+        found = bounds[str(home.path / segment.path)]
+        if found is not None and found[1] - found[0] + 1 == segment.rows:
+            ranges.append(found)
         else:
             joined.append(segment)
     merged = _merged(ranges)
     return (merged, tuple(joined)) if len(merged) <= _MOST else ((), id_map.segments)
+
+
+def _bounds_of(session: Session, segments: Sequence[Segment], home: Home) -> Mapping[str, Range | None]:
+    """The least and the greatest key of each file, by its path; None where its footer does not have them."""
+    paths = {str(home.path / segment.path): segment for segment in segments}
+    if new := [segment for path, segment in paths.items() if path not in _bounds]:
+        if len(_bounds) + len(new) > _REMEMBERED:
+            _bounds.clear()
+        rows = session.rows(key_bounds([*paths.values()], home.path))
+        found = {path: (int(low), int(high)) for path, low, high in rows if low is not None and high is not None}
+        _bounds.update({path: found.get(path) for path in paths})
+    return {path: _bounds[path] for path in paths}
 
 
 def _merged(ranges: Sequence[Range]) -> tuple[Range, ...]:

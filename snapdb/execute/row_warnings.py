@@ -241,13 +241,19 @@ def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset
 
 
 def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
-    """Whether it is worth looking at every row: where that is cheap, or filters find that a key is missing."""
-    if new.count <= _FEW or any(new.keys_of(session, end.table, end.id_map).ranges for end in ends):
+    """Whether it is worth looking at each end by itself: not where one scan or filters find every key in its map."""
+    known = [new.keys_of(session, end.table, end.id_map) for end in ends]
+    if not ends or any(new.engine.work.added(end.table.id) or end.table.id == new.table.id for end in ends):
+        return bool(ends)
+    if all(keys.ranges and not keys.others for keys in known):
+        within = (f"({keys.within(quote(end.key[0]))})" for keys, end in zip(known, ends, strict=True))
+        return bool(session.rows(f"SELECT count(*) FROM ({new.rows}) WHERE ({' AND '.join(within)}) IS NOT true")[0][0])
+    if any(keys.ranges for keys in known):
         return True
-    if any(new.engine.work.added(end.table.id) or end.table.id == new.table.id for end in ends):
-        return True
-    filters = [(key_filter(session, end.id_map, new.engine.home), end.key) for end in ends]
-    return bool(filters) and lack(session, new.first_rows, filters)
+    filters = [
+        (key_filter(session, end.id_map, new.engine.home), end.key) for end in ends if end.id_map.limit <= LARGEST
+    ]
+    return len(filters) < len(ends) or lack(session, new.rows if new.count <= _FEW else new.first_rows, filters)
 
 
 def _shown(session: Session, known: KnownKeys, keys: str) -> str:
