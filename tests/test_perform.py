@@ -13,13 +13,14 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute import perform
+from snapdb.execute import perform, stopping
 from snapdb.execute.run_ends import record
 from snapdb.execute.stopping import Stop
 from snapdb.storage.disk import Disk, hash_file
@@ -349,9 +350,27 @@ def test_a_statement_without_an_end_is_ended(shop: Path, what: str) -> None:
     assert (seen["log"], seen["files"]) == (["('1',)"], [])
 
 
-def test_a_run_that_outlives_its_timeout_is_stopped_rolled_back_and_recorded(shop: Path) -> None:
+def test_a_run_that_outlives_its_timeout_is_stopped_rolled_back_and_recorded(
+    shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is over as soon as the third statement begins."""
     create(shop, f"BEGIN; INSERT INTO log VALUES ('1'); {LONG['a query']}; COMMIT", "timeout = '1 second', retries = 1")
-    worker, task = Worker(shop), Worker(shop).task()
+    begun: list[Any] = []
+    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: 2.0 if len(begun) > 2 else 0.0))
+
+    class Telling(Worker):
+        def _open(self, **given: Any) -> Database:
+            db = super()._open(**given)
+            run = db.run
+
+            def telling(*statement: Any) -> Any:
+                begun.append(statement)
+                return run(*statement)
+
+            db.run = telling  # type: ignore[method-assign]
+            return db
+
+    worker, task = Telling(shop), Worker(shop).task()
     ended = worker.perform(task, worker.claim(task))
     assert ended.error == (
         "stopped after 1 second, its timeout; statements 1 to 3 of 4, a transaction, were rolled back"
