@@ -2,6 +2,8 @@
 
 Every statement carries a message of its own, so a version tells which statement made it. A writer says what it is
 about to do, does it, and says that it is done; whatever the versions then hold must be what was said, in order.
+Each process reads the files of the database as plain files all the while, which drops SQLite's locks in it, and now and
+then closes the database and opens it again.
 Run it with `python -m tests.soak PATH --kills 500`.
 """
 
@@ -12,8 +14,10 @@ import json
 import os
 import random
 import selectors
+import shutil
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
@@ -168,7 +172,8 @@ class Reader:
         self.random = random.Random(f"{seed} reader {number}")
 
     def step(self) -> None:
-        (action,) = self.random.choices((self.count, self.look_back, self.sample, self.check), (5, 5, 2, 1))
+        actions = (self.count, self.look_back, self.sample, self.check, self.backup)
+        (action,) = self.random.choices(actions, (10, 10, 4, 2, 1))
         action()
         self.say(aside="reads")
 
@@ -188,6 +193,15 @@ class Reader:
     def check(self) -> None:
         no_problem(self.db)
 
+    def backup(self) -> None:
+        target = self.db.path.with_name(f"backup-{os.getpid()}")
+        self.db.execute(f"BACKUP DATABASE TO '{target}'")
+        with snapdb.connect(target) as copy:
+            same_pairs(copy)
+            no_problem(copy)
+        shutil.rmtree(target)
+        self.say(aside="backups")
+
 
 SETTLED = 5
 """The version at which every table of the setup is there."""
@@ -201,6 +215,15 @@ def same_pairs(db: Database, version: int | None = None) -> None:
                            (SELECT count(*) FROM {left} ANTI JOIN {right} USING (id))""").fetchall()
     ((here, there, alone),) = found
     assert (here, alone) == (there, 0), f"left_side has {here} rows, right_side {there}; {alone} alone; at {version}"
+
+
+def read_as_files(path: Path) -> None:
+    """Open, read and close what is in the database directory, as shutil.copytree, tar or a virus scanner would."""
+    while True:
+        for name in ("catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm", "catalog.lock", "versions.log"):
+            with suppress(OSError):
+                (path / name).read_bytes()
+        time.sleep(0.001)
 
 
 def no_problem(db: Database) -> None:
@@ -279,11 +302,16 @@ class Soak:
         def say(**what: Any) -> None:
             os.write(pipe, json.dumps(what).encode() + b"\n")
 
+        threading.Thread(target=read_as_files, args=(self.path,), daemon=True).start()
+        one: Writer | Reader | None = None
         try:
-            with snapdb.connect(self.path) as db:
-                one = role(db, number, self.seed, say)
-                while not self.stop.exists():
-                    one.step()
+            while not self.stop.exists():
+                with snapdb.connect(self.path) as db:
+                    one = role(db, number, self.seed, say) if one is None else one
+                    one.db = db
+                    for _ in range(one.random.randint(5, 60)):
+                        if not self.stop.exists():
+                            one.step()
         except BaseException:  # whatever it is, the controller must hear of it
             say(fault=traceback.format_exc())
 
