@@ -41,6 +41,7 @@ NAMES = [
     *("new_one", "t", "nothing", "at", "if", "batch", "q3.bought", "Customer", "parquet", "csv", "memory", "layout"),
 ]
 WORDS: Mapping[str, Sequence[str]] = {
+    "AMONG": ["IN"],
     "NAME": [*NAMES, '"customer"', '"Odd; name"', '"a""b"', "名前"],
     "STRING": ["'june'", "'out.csv'", "'out.parquet'", "'it''s'", "''", "E'\\n'", "$$x$$", "'2026-06-10'", "'1GB'",
                "'7 days'", "'full'", "'%o%'", "'cpu'", "'USING CRON 0 3 * * * UTC'"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import ceil
 from typing import Literal
@@ -113,12 +114,23 @@ def _is_known(edge: Edge, known: Known | None, time: int | None) -> bool:
     return edge.since == time if edge.until is None else edge.since <= time < edge.until
 
 
-def candidates(graph: Graph, edge: EdgeKey, source: int, known: Known | None, time: int | None) -> list[int]:
-    """The destinations, by dense id, that a seed edge from `source` may get as negatives ("Time")."""
+def candidates(
+    graph: Graph,
+    edge: EdgeKey,
+    source: int,
+    known: Known | None,
+    time: int | None,
+    among: Sequence[EdgeKey] = (),
+) -> list[int]:
+    """The destinations, by dense id, that a seed edge from `source` may get as negatives ("Time").
+
+    `among` are the edge types that are looked at, those of IN; empty: the seed edge's own.
+    """
     kind = edge[2]
     count = graph.vertex_counts[kind]
     alive, born = graph.alive.get(kind, [True] * count), graph.born.get(kind, [ALWAYS] * count)
-    taken = {e.destination for e in graph.edges[edge] if e.source == source and _is_known(e, known, time)}
+    edges = [e for name in among or (edge,) for e in graph.edges[name]]
+    taken = {e.destination for e in edges if e.source == source and _is_known(e, known, time)}
     here = (node for node in range(count) if alive[node] and (time is None or born[node] <= time))
     return [node for node in here if node not in taken]
 

@@ -60,6 +60,14 @@ def test_every_edge_sampled_from_askubuntu_is_in_the_file_and_in_time(data: Path
 
 
 @pytest.mark.data
+def test_links_of_a_given_split_have_no_known_negatives_and_no_seed_in_their_messages(data: Path) -> None:
+    figures = example("static_links")(["--data", str(data), "--epochs", "1"])
+    assert figures["known, own type"] > 0
+    assert (figures["known, both types"], figures["seeds seen"]) == (0, 0)
+    assert figures["wins"] > 0.6
+
+
+@pytest.mark.data
 def test_daily_snapshots_of_travel_share_one_topology_and_expire(data: Path) -> None:
     figures = example("mobility")(["--data", str(data), "--days", "30", "--kept", "3"])
     assert figures["flows"] == figures["flows sampled"] > 0
@@ -144,6 +152,7 @@ def test_a_trainer_follows_what_a_daemon_publishes() -> None:
         "fb15k237",
         "icews14",
         "mobility",
+        "static_links",
         "temporal_links",
         "tolokers",
     ],

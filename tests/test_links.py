@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +230,115 @@ def _own_pairs(found: list[Batch]) -> int:
         assert trees.numel() == len(pairs)
         count += sum(pair in own for pair in pairs)
     return count
+
+
+SPLIT = """
+CREATE TABLE listener AS SELECT 'l' || range AS id FROM range(40);
+CREATE TABLE artist AS SELECT range AS id FROM range(30);
+CREATE TABLE listens AS SELECT 'l' || (range % 40) AS u, (range * 7 + range // 40) % 30 AS a, range AS t,
+  CASE WHEN range % 7 = 0 THEN 'test' ELSE 'train' END AS split FROM range(300);
+CREATE TABLE knows AS SELECT 'l' || range AS a, 'l' || (range + 1) % 40 AS b FROM range(40);
+CREATE PROPERTY GRAPH music VERTEX TABLES (listener KEY (id), artist KEY (id)) EDGE TABLES (
+  listens SOURCE KEY (u) REFERENCES listener DESTINATION KEY (a) REFERENCES artist EVENT TIME (t),
+  listens AS target_listens SOURCE KEY (u) REFERENCES listener DESTINATION KEY (a) REFERENCES artist EVENT TIME (t),
+  knows SOURCE KEY (a) REFERENCES listener DESTINATION KEY (b) REFERENCES listener);
+CREATE SNAPSHOT s OF music WHERE listens.split = 'train' AND target_listens.split = 'test';
+"""
+SPLIT_SEEDS = "SEEDS EDGES target_listens (SELECT e_id, t AS seed_time FROM s.target_listens) NEGATIVES 3 PER POSITIVE"
+SPLIT_FANOUT = "FANOUT (listens OUT => [4], listens IN => [4]) BATCH 16"
+
+
+@pytest.fixture(scope="module")
+def split() -> Iterator[snapdb.Database]:
+    with snapdb.connect() as db:
+        db.script(SPLIT)
+        yield db
+
+
+def split_negatives(batches: Iterable[Batch]) -> list[tuple[str, int, int]]:
+    """(source, destination, seed time) of each negative."""
+    found = []
+    for batch in batches:
+        sources, others = batch.ids("listener").to_pylist(), batch.ids("artist").to_pylist()
+        for i in range(batch.batch_size):
+            for local in batch.dst_neg_index[i].tolist():
+                if local >= 0:
+                    found.append((sources[int(batch.src_index[i])], others[local], int(batch.seed_time[i])))
+    return found
+
+
+@pytest.mark.parametrize("backend", ["numba", "torch"])
+@pytest.mark.parametrize("when", ["", "BEFORE SEED_TIME", "AT SEED_TIME"])
+@pytest.mark.parametrize("types", [(), ("listens",), ("target_listens",), ("LISTENS", "target_listens")])
+def test_known_is_what_the_listed_types_say(
+    split: snapdb.Database, backend: str, when: str, types: tuple[str, ...]
+) -> None:
+    among = f"IN ({', '.join(types)})" if types else ""
+    text = f"SAMPLE FROM s {SPLIT_SEEDS} EXCLUDE KNOWN {when} {among} {SPLIT_FANOUT} WITH {backend}"
+    drawn = split_negatives(split.stream(text))
+    looked_at = {name.lower() for name in types or ("target_listens",)}
+    edges = {name: split.execute(f"SELECT u, a, t FROM s.{name}").fetchall() for name in ("listens", "target_listens")}
+    known = {"": lambda t, s: True, "BEFORE SEED_TIME": lambda t, s: t < s, "AT SEED_TIME": lambda t, s: t == s}[when]
+    wrong = {
+        name: sum(any(known(t, s) for u, a, t in rows if (u, a) == (source, other)) for source, other, s in drawn)
+        for name, rows in edges.items()
+    }
+    assert len(drawn) > 100
+    assert all(wrong[name] == 0 for name in looked_at)
+    if when != "AT SEED_TIME":  # each edge has a moment of its own, and no other edge that moment
+        assert all(wrong[name] > 0 for name in edges.keys() - looked_at)
+    assert sum(row[2] for row in split.execute(f"AUDIT {text}").fetchall()) == 0
+
+
+def test_an_audit_of_two_types_counts_each_negative_once(split: snapdb.Database) -> None:
+    """The batches of a sampler without the clause, held against the rule of one with it."""
+    plain = split_negatives(split.stream(f"SAMPLE FROM s {SPLIT_SEEDS} {SPLIT_FANOUT}"))
+    edges = set(split.execute("SELECT u, a FROM listens").fetchall())
+    assert sum(pair[:2] in edges for pair in plain) > 0
+    batch = split.stream(f"SAMPLE FROM s {SPLIT_SEEDS} EXCLUDE KNOWN IN (listens) {SPLIT_FANOUT}")[0]
+    assert batch.lineage["rules"]["known"] is None  # its own seeds may be negatives of one another
+    assert batch.audit()["exclusion"] == 0
+
+
+def test_seeds_of_another_type_are_not_in_message_passing(split: snapdb.Database) -> None:
+    for batch in split.stream(f"SAMPLE FROM s {SPLIT_SEEDS} EXCLUDE KNOWN IN (listens, target_listens) {SPLIT_FANOUT}"):
+        assert {key.edge for key in batch.edge_index} == {"listens", "rev_listens"}
+        assert sum(index.shape[1] for index in batch.edge_index.values()) > 0
+
+
+def test_what_is_listed_travels_with_lineage_samplers_and_explanations(split: snapdb.Database) -> None:
+    known = "EXCLUDE KNOWN EVER IN (listens, target_listens)"
+    text = f"SAMPLE FROM s {SPLIT_SEEDS} {known} {SPLIT_FANOUT}"
+    batch = split.stream(text)[1]
+    again = split.replay(batch.lineage, 1, epoch=0)
+    assert torch.equal(batch.edge_label_index, again.edge_label_index)
+    split.execute(f"CREATE OR REPLACE SAMPLER k AS {text}")
+    told = {row[0]: row[1] for row in split.execute("DESCRIBE SAMPLER k").fetchall()}
+    assert told["EXCLUDE KNOWN"] == "EVER IN (listens, target_listens)"
+    assert "known EVER by listens and target_listens" in " ".join(
+        str(split.execute(f"EXPLAIN (FORMAT json) {text}").fetchone()).split()
+    )
+    other = split.stream("SAMPLE USING k EXCLUDE KNOWN IN (listens) IN ORDER SEEDS EDGES target_listens "
+                         "(SELECT e_id, t AS seed_time FROM s.target_listens ORDER BY e_id)")  # fmt: skip
+    assert len(split_negatives(other)) > 100
+
+
+@pytest.mark.parametrize(
+    ("types", "place", "message"),
+    [
+        ("listen", "listen", 'did you mean "listens"'),
+        (
+            "listens, knows",
+            "knows",
+            "knows goes from listener to listener, and the seeds' target_listens from listener to",
+        ),
+        ("listens, Listens", "Listens", "named twice"),
+        ("", ")", "expected a name"),
+    ],
+)
+def test_a_type_that_cannot_be_looked_at_is_shown(split: snapdb.Database, types: str, place: str, message: str) -> None:
+    text = f"SAMPLE FROM s {SPLIT_SEEDS} {SPLIT_FANOUT} EXCLUDE KNOWN IN ({types})"
+    with pytest.raises(snapdb.SnapdbError, match=message) as caught:
+        split.execute(text)
+    assert caught.value.span is not None
+    assert text[slice(*caught.value.span)] == place

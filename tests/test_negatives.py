@@ -63,7 +63,8 @@ def expected(
     rows = []
     for ordinal in ordinals.tolist():
         time = None if times is None else int(times[ordinal])
-        pool = oracle.candidates(world, tuple(edge), int(sources[ordinal]), asked.known, time)
+        among = [tuple(name) for name in asked.among]
+        pool = oracle.candidates(world, tuple(edge), int(sources[ordinal]), asked.known, time, among)
         if asked.weight is None:
             rows.append(oracle.negatives(pool, asked.count, spec.seed, epoch, ordinal))
         else:
@@ -114,6 +115,39 @@ def test_every_way_to_draw_agrees_with_the_oracle(
     ordinals = np.random.default_rng(3).permutation(150)[:60]
     for epoch in (0, 5):
         assert drawn(entrance, ordinals, epoch) == expected(graph, spec, ordinals, times, epoch)
+
+
+RATED = EdgeType("customer", "rated", "product")
+OWNS = EdgeType("customer", "owns", "product")
+
+
+@pytest.mark.parametrize("weight", [None, "w"])
+@pytest.mark.parametrize("known", ["EVER", "BEFORE", "AT"])
+@pytest.mark.parametrize("among", [(RATED,), (BOUGHT, RATED), (OWNS, BOUGHT), (OWNS,), (RATED, OWNS, BOUGHT)])
+@pytest.mark.parametrize(("born", "ends", "holes"), [(False, True, False), (True, False, True)])
+def test_the_types_that_are_listed_are_looked_at_and_no_others(
+    weight: str | None, known: Any, among: tuple[EdgeType, ...], born: bool, ends: bool, holes: bool
+) -> None:
+    """With moments, with lasting edges and without times, side by side."""
+    graph, other = market(1, born=born, ends=False, holes=holes), market(7, born=born, ends=ends, holes=holes)
+    still = market(9, holes=holes).edges[BOUGHT]
+    owns = EdgeList(still.source[:60], graph.edges[BOUGHT].destination[:60])
+    graph = replace(
+        graph,
+        edges={
+            **graph.edges,
+            RATED: replace(other.edges[BOUGHT], destination=graph.edges[BOUGHT].destination[::-1].copy()),
+            OWNS: owns,
+        },
+    )
+    times = np.random.default_rng(2).integers(-3, 22, 150)
+    spec = link_spec(4, known, weight)
+    assert spec.link is not None
+    assert spec.link.negatives is not None
+    spec = replace(spec, link=replace(spec.link, negatives=replace(spec.link.negatives, among=among)))
+    ordinals = np.random.default_rng(3).permutation(150)[:60]
+    found = drawn(Entrance(graph.view(), spec, edge_seeds(graph, times=times)), ordinals)
+    assert found == expected(graph, spec, ordinals, times)
 
 
 @pytest.mark.parametrize("weight", [None, "w"])

@@ -401,7 +401,9 @@ def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[ast.Clause
         "temporal": _said(st.booleans()),
         "within": _said(_island(LENGTHS)),
         "negatives": _maybe(negatives),
-        "known": _said(st.sampled_from(["EVER", "BEFORE", "AT"])),
+        "known": _maybe(
+            _tree(ast.KnownClause, value=st.sampled_from(["EVER", "BEFORE", "AT"]), types=_some(names, 0, 2))
+        ),
         "exclude": _said(st.sampled_from(["NONE", "PAIR", "BOTH"])),
         "subset": _said(decimals),
         "allow_duplicates": _said(flag),

@@ -66,6 +66,13 @@ SAMPLES = (
         f"{SAMPLE} NEGATIVES 1 PER POSITIVE",
     ),
     Code(
+        "other-ends",
+        _KIND,
+        "EXCLUDE KNOWN … IN names an edge type between other vertex types than the seeds'.",
+        "Name edge types with the ends of the seeds' type, or leave it out.",
+        unshown="It takes two edge types between different vertex types.",
+    ),
+    Code(
         "needs-negatives",
         _KIND,
         "A clause chooses among negatives, and there are none.",

@@ -101,8 +101,15 @@ class Truth:
         """Negatives to which their seed's source has an edge that is to be known."""
         link = self.spec.link
         assert link is not None
+        selects = " UNION ALL ".join(self._known_by(edge.edge) for edge in link.known_types)
+        query = f"SELECT batch, count(DISTINCT n) AS exclusion FROM ({selects}) GROUP BY batch"
+        return _counted(self._ask(query, {"negatives": negatives}))
+
+    def _known_by(self, name: str) -> str:
+        """SELECT batch, n: the negatives that an edge of one type makes known."""
+        link, rows = self.spec.link, self.rows[name]
+        assert link is not None
         assert link.negatives is not None
-        rows = self.rows[link.edge.edge]
         assert isinstance(rows, EdgeRows)
         element = rows.element
         known = {
@@ -113,13 +120,12 @@ class Truth:
         same = [f"{at}.k{i}" for at, key in (("s", element.source_key), ("d", element.destination_key))
                 for i in range(len(key))]  # fmt: skip
         columns = ", ".join(f"v.{quote(column)} AS c{i}" for i, column in enumerate(ends))
-        query = f"""SELECT n.batch, count(DISTINCT n.n) AS exclusion
+        return f"""SELECT n.batch, n.n
             FROM negatives n JOIN ({self.ids[element.source]}) s ON s.dense = n.source
             JOIN ({self.ids[element.destination]}) d ON d.dense = n.destination
             JOIN (SELECT {columns}, {_moments(rows)} FROM ({rows.sql}) v) v
               ON {" AND ".join(f"v.c{i} = {key}" for i, key in enumerate(same))}
-            WHERE {known} GROUP BY n.batch"""
-        return _counted(self._ask(query, {"negatives": negatives}))
+            WHERE {known}"""
 
     def _ask(self, query: str, sources: Mapping[str, pa.Table]) -> pa.Table:
         with self.engine.relational.session(Names(sources=sources)) as session:

@@ -169,6 +169,7 @@ def negatives(spec: SampleSpec) -> str:
     asked = link.negatives
     how = f"weighted by {asked.weight}" if asked.weight else "uniform"
     known = f", without destinations that are known {asked.known}" if asked.known else ""
+    known += f" by {' and '.join(edge.edge for edge in asked.among)}" if asked.among else ""
     return f"{asked.count} per positive among {link.edge.destination}, {how}{known}"
 
 

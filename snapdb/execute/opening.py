@@ -135,8 +135,7 @@ def _reverse(engine: Engine, plan: SamplePlan) -> None:
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
     walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.way.idle}
     link = plan.spec.link
-    if link is not None and link.negatives is not None and link.negatives.known is not None:
-        walked[link.edge.edge] = link.edge
+    walked |= {} if link is None else {edge.edge: edge for edge in link.known_types}
     if engine.home.read_only or not walked:
         return
     layout = read_layout(engine.home, plan.snapshot)

@@ -43,7 +43,10 @@ def rules(sampler: _Walks) -> dict[str, Any]:
     negatives = None if link is None else link.negatives
     return {
         "exclude": "NONE" if link is None else link.exclude,
-        "known": None if negatives is None else negatives.known,
+        # What a batch holds of edges that are known are its seeds.
+        "known": negatives.known
+        if link is not None and negatives is not None and link.edge in link.known_types
+        else None,
         "both": sorted({walk.relation.edge.edge for walk in sampler.walks if walk.relation.direction == "BOTH"}),
         "lasting": sorted({walk.relation.edge.edge for walk in sampler.walks if walk.adjacency.until is not None}),
     }

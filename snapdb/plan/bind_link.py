@@ -9,7 +9,7 @@ from snapdb.plan.bind_methods import find_weight
 from snapdb.plan.names import find_edge_type
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import Clauses, Sample
-from snapdb.types import EdgeElement, Link, Negatives, Snapshot, Table
+from snapdb.types import EdgeElement, EdgeType, Link, Negatives, Snapshot, Table
 
 __all__ = ["bind_link"]
 
@@ -38,13 +38,32 @@ def bind_link(statement: Sample, snapshot: Snapshot, context: Context, tables: M
     edge = find_edge_type(context, snapshot, statement.seeds.type)
     return Link(
         edge.type,
-        _negatives(clauses, edge, snapshot, tables),
+        _negatives(clauses, edge, snapshot, tables, _among(clauses, edge, snapshot, context)),
         "PAIR" if exclude is None else exclude.value,
     )
 
 
+def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: Context) -> tuple[EdgeType, ...]:
+    """The edge types of EXCLUDE KNOWN … IN, which have the ends of the seeds' own."""
+    found: list[EdgeType] = []
+    for name in () if clauses.known is None else clauses.known.types:
+        edge = find_edge_type(context, snapshot, name)
+        if (edge.source, edge.destination) != (seeds.source, seeds.destination):
+            raise BindError(f"{edge.name} goes from {edge.source} to {edge.destination}, and the seeds' {seeds.name} "
+                            f"from {seeds.source} to {seeds.destination}; name edge types with the seeds' ends",
+                            span=name.span, code="other-ends")  # fmt: skip
+        if edge.type in found:
+            raise BindError(f'edge type "{edge.name}" is named twice; keep one', span=name.span, code="duplicate-name")
+        found.append(edge.type)
+    return tuple(found)
+
+
 def _negatives(
-    clauses: Clauses, edge: EdgeElement, snapshot: Snapshot, tables: Mapping[str, Table]
+    clauses: Clauses,
+    edge: EdgeElement,
+    snapshot: Snapshot,
+    tables: Mapping[str, Table],
+    among: tuple[EdgeType, ...],
 ) -> Negatives | None:
     clause = clauses.negatives
     if clause is None:
@@ -61,7 +80,7 @@ def _negatives(
         assert vertex is not None, "a snapshot's edges have their ends"
         weight = find_weight(tables[vertex.table.lower()], clause.weight).name
         _check_not_degree(weight, clause.weight.span)
-    return Negatives(clause.count, weight, None if clauses.known is None else clauses.known.value)
+    return Negatives(clause.count, weight, None if clauses.known is None else clauses.known.value, among)
 
 
 def _check_not_degree(column: str, place: Span) -> None:

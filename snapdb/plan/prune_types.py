@@ -28,12 +28,14 @@ def _pruned(plan: SamplePlan) -> SamplePlan:
 def _unneeded(spec: SampleSpec) -> set[Relation]:
     """The relations that are of no use when they draw no edge.
 
-    Weights may be wrong, and negatives know the seeds' own type: both are looked at wherever the fanouts lead.
+    Weights may be wrong, seeds are edges of their own type, and negatives know some: all are looked at wherever the
+    fanouts lead.
     """
     weighed = {name for name, _ in spec.drawing.weights} if spec.drawing.weighted else set()
+    linked = set() if spec.link is None else {spec.link.edge, *spec.link.known_types}
     return {
         relation
         for fanout in spec.fanouts
         for relation in fanout.relations
-        if relation.edge.edge not in weighed and (spec.link is None or relation.edge != spec.link.edge)
+        if relation.edge.edge not in weighed and relation.edge not in linked
     }

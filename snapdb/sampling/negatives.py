@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from snapdb.errors import BindError, CorruptError
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels.birth_order import birth_order
+from snapdb.kernels.eligible import STATIC
 from snapdb.kernels.forms import DAMAGED
 from snapdb.kernels.negatives import AT, BEFORE, EVER, Born, Known, draw_by_race, draw_by_rank
 from snapdb.kernels.rng import fold_parts
@@ -25,6 +26,7 @@ Int64s = npt.NDArray[np.int64]
 
 _NONE = np.empty(0, np.int64)
 _MODES = {"EVER": EVER, "BEFORE": BEFORE, "AT": AT}
+_LAST = 2**63 - 1
 _HELD = 1 << 22
 """Edges of sources that are looked at together; one source may have more."""
 
@@ -92,11 +94,10 @@ class NegativeDraws:
         weighted = asked.weight is not None
         self._candidates = _Candidates.of(view, link.edge.destination, timed=timed, weighted=weighted)
         self._limit = view.node_counts[link.edge.destination]
-        self._known: Adjacency | None = None
+        self._known = [view.adjacency(Relation(edge, "OUT")) for edge in link.known_types]
         self._mode = EVER
-        if asked.known is not None:
-            self._known = view.adjacency(Relation(link.edge, "OUT"))
-            self._mode = EVER if self._known.time is None else _MODES[asked.known]
+        if asked.known is not None and any(known.time is not None for known in self._known):
+            self._mode = _MODES[asked.known]
 
     def draw(self, sources: Int64s, ordinals: Int64s, times: Int64s | None, epoch: int) -> Int64s:
         """[seeds, count] dense ids of destinations; -1 where too few were left.
@@ -141,37 +142,53 @@ class NegativeDraws:
 
     def _parts(self, sources: Int64s) -> Iterator[tuple[int, int, Known]]:
         """Stretches of the sources with what is known of each, in bounded memory."""
-        if self._known is None:
+        if not self._known:
             yield 0, sources.size, Known(np.zeros(sources.size + 1, np.int64), _NONE, _NONE, _NONE)
             return
-        spans = np.empty((sources.size, FIELDS), np.int64)
-        if not locate(self._known.rows, sources, 0, sources.size, sources.size, spans):
-            raise CorruptError(DAMAGED, code="damaged-snapshot")
-        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(spans[:, DEGREE])])
+        spans = [np.empty((sources.size, FIELDS), np.int64) for _ in self._known]
+        for known, located in zip(self._known, spans, strict=True):
+            if not locate(known.rows, sources, 0, sources.size, sources.size, located):
+                raise CorruptError(DAMAGED, code="damaged-snapshot")
+        bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(sum(located[:, DEGREE] for located in spans))])
         low = 0
         while low < sources.size:
             high = max(int(np.searchsorted(bounds, bounds[low] + _HELD, side="right")) - 1, low + 1)
-            yield low, high, self._listed(self._known, spans[low:high], bounds[low : high + 1] - bounds[low])
+            yield (
+                low,
+                high,
+                self._listed([located[low:high] for located in spans], bounds[low : high + 1] - bounds[low]),
+            )
             low = high
 
-    def _listed(self, known: Adjacency, spans: Int64s, bounds: Int64s) -> Known:
-        """The neighbours of located rows, each row sorted by candidate."""
-        positions = np.empty(int(bounds[-1]), np.int64)
-        list_spans(known.rows.live.words, spans, spans.shape[0], positions, 0)
-        far = neighbours_of(known.rows, positions).astype(np.int64, copy=False)
-        if far.size and not 0 <= int(far.min()) <= int(far.max()) < self._limit:
-            raise CorruptError(DAMAGED, code="damaged-snapshot")
-        far = self._candidates.numbers(far)
-        rows = np.repeat(np.arange(spans.shape[0]), np.diff(bounds))
-        keys = rows * (self._limit + 1) + far + 1  # those that are no candidates come first in their row
+    def _listed(self, spans: Sequence[Int64s], bounds: Int64s) -> Known:
+        """The neighbours of located rows over all types that are looked at, each row sorted by candidate."""
+        parts = [self._entries(known, located) for known, located in zip(self._known, spans, strict=True)]
+        keys, since, until = (np.concatenate([part[i] for part in parts]) for i in range(3))
         if self._mode == EVER:
             keys.sort()
             return _known(keys, self._limit + 1, bounds, _NONE, _NONE)
         order = np.argsort(keys)
-        assert known.time is not None
-        since = known.time.read(positions[order])
-        until = _NONE if known.until is None else known.until.read(positions[order])
-        return _known(keys[order], self._limit + 1, bounds, since, until)
+        lasts = any(known.until is not None for known in self._known)
+        return _known(keys[order], self._limit + 1, bounds, since[order], until[order] if lasts else _NONE)
+
+    def _entries(self, known: Adjacency, spans: Int64s) -> tuple[Int64s, Int64s, Int64s]:
+        """One type's edges of located rows: row * (limit + 1) + number + 1, and from and until when they are there.
+
+        What has no time is static, and a moment lasts until the next one: so types of all kinds stand side by side.
+        """
+        positions = np.empty(int(spans[:, DEGREE].sum()), np.int64)
+        list_spans(known.rows.live.words, spans, spans.shape[0], positions, 0)
+        far = neighbours_of(known.rows, positions).astype(np.int64, copy=False)
+        if far.size and not 0 <= int(far.min()) <= int(far.max()) < self._limit:
+            raise CorruptError(DAMAGED, code="damaged-snapshot")
+        rows = np.repeat(np.arange(spans.shape[0]), spans[:, DEGREE])
+        # Those that are no candidates come first in their row.
+        keys = rows * (self._limit + 1) + self._candidates.numbers(far) + 1
+        if self._mode == EVER:
+            return keys, _NONE, _NONE
+        since = np.full(far.size, STATIC, np.int64) if known.time is None else known.time.read(positions)
+        until = since + (since < _LAST) if known.until is None else known.until.read(positions)
+        return keys, since, until
 
 
 def _known(keys: Int64s, width: int, bounds: Int64s, since: Int64s, until: Int64s) -> Known:

@@ -15,6 +15,7 @@ __all__ = [
     "Clauses",
     "CreateSampler",
     "FanoutClause",
+    "KnownClause",
     "MethodClause",
     "NegativesClause",
     "RefreshClause",
@@ -89,6 +90,16 @@ class NegativesClause:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownClause:
+    """EXCLUDE KNOWN [EVER | BEFORE SEED_TIME | AT SEED_TIME] [IN (edge type, …)]."""
+
+    value: Literal["EVER", "BEFORE", "AT"]
+    types: tuple[Name, ...]
+    """Empty: the seeds' own."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshClause:
     """REFRESH FBL | FCR … | OTF p PERCENT …: how long what was drawn serves further batches."""
 
@@ -127,7 +138,7 @@ class Clauses:
     within: Said[Island] | None = None
     """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
     negatives: NegativesClause | None = None
-    known: Said[Literal["EVER", "BEFORE", "AT"]] | None = None
+    known: KnownClause | None = None
     exclude: Said[Literal["NONE", "PAIR", "BOTH"]] | None = None
     """KEEP SEEDS, EXCLUDE SEEDS, EXCLUDE SEEDS BOTH DIRECTIONS."""
     subset: Said[Decimal] | None = None

@@ -11,6 +11,7 @@ from snapdb.sql.ast import (
     Clauses,
     FanoutClause,
     Island,
+    KnownClause,
     MethodClause,
     Name,
     NegativesClause,
@@ -131,10 +132,11 @@ def _negatives(tree: Tree) -> NegativesClause:
     return NegativesClause(integer(trees(tree, "number")[0], "NEGATIVES"), weight, span_of(tree))
 
 
-def _known(tree: Tree) -> Said[Literal["EVER", "BEFORE", "AT"]]:
+def _known(tree: Tree) -> KnownClause:
     """EXCLUDE KNOWN; EVER where nothing is said."""
-    when = leaves(tree)
-    return Said(_KNOWN[when[0].type] if when else "EVER", span_of(tree))
+    when, among = leaves(tree), first_tree(tree, "among")
+    types = () if among is None else tuple(name(leaf) for leaf in leaves(among)[1:])
+    return KnownClause(_KNOWN[when[0].type] if when else "EVER", types, span_of(tree))
 
 
 def _exclude(tree: Tree) -> Said[Literal["NONE", "PAIR", "BOTH"]]:

@@ -244,7 +244,7 @@ def _ends(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _sample(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """What stands in the parentheses after SEEDS or SEEDS EDGES t, and after INTERVAL."""
+    """What stands in the parentheses after SEEDS or SEEDS EDGES t, and after INTERVAL; the word IN before others."""
     for index in top_level(tokens, pairs):
         if index not in pairs or not index:
             continue
@@ -252,6 +252,8 @@ def _sample(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
             yield Run("QUERY", index + 1, pairs[index])
         elif tokens[index - 1].word == "INTERVAL":
             yield Run("EXPRESSION", index + 1, pairs[index])
+        elif tokens[index - 1].word == "IN":
+            yield Run("AMONG", index - 1, index)
 
 
 def _copy(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:

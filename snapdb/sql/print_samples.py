@@ -9,6 +9,7 @@ from snapdb.sql.ast import (
     Clauses,
     CreateSampler,
     FanoutClause,
+    KnownClause,
     MethodClause,
     NegativesClause,
     RefreshClause,
@@ -53,7 +54,7 @@ def _clauses(said: Clauses) -> Iterator[object]:
     yield _choice(said.temporal, {True: "TEMPORAL <= SEED_TIME", False: "TEMPORAL < SEED_TIME"})
     yield said.within and f"WITHIN {said.within.value.text}"
     yield said.negatives and _negatives(said.negatives)
-    yield _choice(said.known, _KNOWN)
+    yield said.known and _known(said.known)
     yield _choice(said.exclude, _EXCLUDED)
     yield said.subset and f"SUBSET {number(said.subset.value)} PERCENT PER EPOCH"
     yield said.allow_duplicates and "ALLOW DUPLICATES"
@@ -112,6 +113,11 @@ def _negatives(negatives: NegativesClause) -> str:
     by = negatives.weight
     weighted = "" if by is None else f" WEIGHTED BY {by if isinstance(by, str) else name(by)}"
     return f"NEGATIVES {negatives.count} PER POSITIVE{weighted}"
+
+
+def _known(known: KnownClause) -> str:
+    types = f" IN ({', '.join(map(name, known.types))})" if known.types else ""
+    return f"{_KNOWN[known.value]}{types}"
 
 
 def print_refresh_clause(refresh: RefreshClause) -> str:

@@ -26,8 +26,9 @@ TokenKind = Literal[
     "SOURCES",
     "COLUMNS",
     "STATEMENT",
+    "AMONG",
 ]
-"""The kinds in capitals are islands: a run of tokens folded into one (snapdb.sql.islands)."""
+"""The kinds in capitals are islands: a run of tokens folded into one (snapdb.sql.islands); AMONG is one word."""
 
 
 class Token(NamedTuple):

@@ -25,6 +25,7 @@ _READABLE = {
     "SOURCES": "tables or queries",
     "COLUMNS": "columns with their types",
     "STATEMENT": "a statement",
+    "AMONG": "IN (edge types)",
     "$END": "the end of the statement",
 }
 

@@ -128,6 +128,8 @@ class Negatives:
     """Column of the destination's table that weighs the draws, or DEGREE; None: all alike."""
     known: Literal["EVER", "BEFORE", "AT"] | None
     """EXCLUDE KNOWN: destinations of the source's edges are left out, of any time, before or at the seed's time."""
+    among: tuple[EdgeType, ...] = ()
+    """EXCLUDE KNOWN … IN: edges of these types are looked at, and of no others; empty: those of the seeds' own type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,13 @@ class Link:
     negatives: Negatives | None
     exclude: Literal["NONE", "PAIR", "BOTH"]
     """Which edges of this type no seed of the batch may see: those between a seed's ends, or also those back."""
+
+    @property
+    def known_types(self) -> tuple[EdgeType, ...]:
+        """The edge types whose edges make a destination known; none without EXCLUDE KNOWN."""
+        if self.negatives is None or self.negatives.known is None:
+            return ()
+        return self.negatives.among or (self.edge,)
 
 
 @dataclass(frozen=True, slots=True)
