@@ -142,6 +142,16 @@ def test_an_output_file_takes_the_format_of_its_suffix(tmp_path: Path) -> None:
     assert (tmp_path / "b.csv").read_text() == "n\n1\na\tb\n2\t3\n"
 
 
+@pytest.mark.parametrize("name", ["q.xlsx", "q.csv.gz", "q.XLS", "q.feather"])
+def test_an_output_file_of_an_unknown_suffix_is_refused(name: str, tmp_path: Path) -> None:
+    done = run("-c", "SELECT 1 AS n", "-o", tmp_path / name)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "take one of .arrow, .arrows, .csv, .json" in done.stderr.replace("\n", " ")
+    assert list(tmp_path.iterdir()) == []
+    done = run("-c", "SELECT 1 AS n", "-o", tmp_path / name, "--format", "csv")
+    assert (done.exit_code, (tmp_path / name).read_text()) == (0, "n\n1\n")
+
+
 def test_an_output_file_stays_as_it_was_when_a_statement_fails(tmp_path: Path) -> None:
     path = tmp_path / "out.csv"
     path.write_text("before")

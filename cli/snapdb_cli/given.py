@@ -32,17 +32,29 @@ _SUFFIXES = {
     ".arrow": "arrow", ".arrows": "arrow", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown",
     ".ndjson": "jsonl", ".parquet": "parquet", ".tsv": "tsv",
 }  # fmt: skip
+_DRAWN = ("", ".txt", ".log")
+"""Suffixes of files in which tables are drawn."""
 _WITH_NULL = ("table", "csv", "tsv", "markdown")
 _PARAMETER = re.compile(r"(?!\d)\w+")
 
 
 def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A002  # the option's name
-    """The format that was said, or that of the output's suffix.
+    """The format that was said, or that of the output's suffix; None where neither says one: then it is a table.
+
+    Raises:
+        UsageError: nothing writes files of this suffix. Without a suffix, and as .txt or .log, tables are text.
 
     >>> format_of(None, Path("out/report.parquet")), format_of("csv", Path("x.txt")), format_of(None, Path("x.txt"))
     ('parquet', 'csv', None)
     """
-    return format or (None if output is None else _SUFFIXES.get(output.suffix.lower()))
+    if format is not None or output is None:
+        return format
+    suffix = output.suffix.lower()
+    if suffix in _SUFFIXES or suffix in _DRAWN:
+        return _SUFFIXES.get(suffix)
+    known = ", ".join(sorted((*_SUFFIXES, *filter(None, _DRAWN))))
+    raise click.UsageError(f"no format is known by the suffix {output.suffix} of {output}: take one of {known}, "
+                           f"or say --format {'|'.join(FORMATS)}")  # fmt: skip
 
 
 def check_look(format: str, output: Path | None, null: str | None, header: bool, max_rows: int | None) -> None:  # noqa: A002

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 from prompt_toolkit.completion import CompleteEvent, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History, InMemoryHistory
@@ -155,8 +156,14 @@ class Session:
         if program and self.screen is None:
             raise ValueError("results go to a program only from a prompt")
         file = Path(target).expanduser() if target and not program else None
+        try:
+            of_file = format_of(None, file)
+        except click.UsageError as error:
+            if self.preferences.format == "table":
+                raise ValueError(error.message) from None
+            of_file = None
         self.shell.output.redirect(file)
-        self._of_file = format_of(None, file)
+        self._of_file = of_file
         self._format()
         if self.screen is not None:
             self.screen.pipe(target[1:].strip() if program else None)

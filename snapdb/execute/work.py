@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from snapdb.catalog import Catalog, with_changes
 from snapdb.errors import CommitConflict, QueryError, SnapdbError
@@ -73,6 +74,7 @@ class Work:
         if self._open is not None:
             raise QueryError("a transaction is open already; COMMIT or ROLLBACK it first", code="transaction-open")
         self._open = _Open(catalog, catalog, TablesLock(self._home))
+        self._relational.set_clock(datetime.now(UTC))
 
     def add(self, changes: Sequence[Change], message: str | None, review: Review | None = None) -> int | None:
         """Commit the changes as a version and return its number, or None after adding them to the open transaction."""
@@ -152,6 +154,7 @@ class Work:
     def _drop(self) -> None:
         if self._open is not None:
             opened, self._open = self._open, None
+            self._relational.set_clock(None)
             try:
                 self._discard(opened.changes)
             finally:

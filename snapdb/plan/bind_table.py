@@ -14,6 +14,7 @@ from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.relational import Session, check_storable, files_behind, parquet_form, text_literal
 from snapdb.sql.ast import CreateTable, Insert, Island
+from snapdb.sql.literals import first_row
 from snapdb.sql.tokens import scan
 from snapdb.sql.travel import bare_ats
 from snapdb.types import Column
@@ -55,7 +56,8 @@ def bind_insert(statement: Insert, context: Context) -> Plan:
     supplied = named_columns(table, statement.columns)
     query = context.asked(statement.query)
     with context.describing(query) as session:
-        found = session.describe(query.text, query.parameters, around=("SELECT * FROM (", ") AS q"))
+        text = first_row(query.text) or query.text  # DuckDB reads all rows to tell of them, and again to write them
+        found = session.describe(text, query.parameters, around=("SELECT * FROM (", ") AS q"))
         path = whole_files(query.text)
         in_order = [c.name.lower() for c in found] == [c.name.lower() for c in table.columns]
         whole = path is not None and in_order and not statement.columns

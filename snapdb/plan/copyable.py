@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from snapdb.relational import Session, file_literal, is_plain
-from snapdb.sql.tokens import scan, string_value
+from snapdb.sql.tokens import string_value, tokens
 from snapdb.types import Column
 
 __all__ = ["copyable", "whole_files"]
@@ -21,11 +22,11 @@ def whole_files(query: str) -> str | None:
     >>> whole_files("SELECT * FROM 'day/*.parquet'"), whole_files("SELECT a FROM 'a.parquet'")
     ('day/*.parquet', None)
     """
-    tokens = scan(query)
-    words = [token.word for token in tokens[:-1]]
-    if words not in (["SELECT", "*", "FROM"], ["FROM"]) or tokens[-1].kind != "string":
+    first = tuple(islice(tokens(query), 5))  # of a query that may be megabytes of VALUES
+    words = [token.word for token in first[:-1]]
+    if words not in (["SELECT", "*", "FROM"], ["FROM"]) or first[-1].kind != "string":
         return None
-    path = string_value(tokens[-1])
+    path = string_value(first[-1])
     return path if path.lower().endswith(".parquet") else None
 
 

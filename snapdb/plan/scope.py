@@ -23,6 +23,7 @@ from snapdb.relational.sources import Stream
 from snapdb.sql.ast import Island, VersionBound
 from snapdb.sql.body_paths import WORDS_BEFORE_FILES
 from snapdb.sql.counts import find_counts
+from snapdb.sql.literals import first_row
 from snapdb.sql.tokens import Token, identifier, scan
 from snapdb.sql.travel import TimeTravel, bare_ats, find_travels
 from snapdb.storage.home import Home
@@ -58,6 +59,8 @@ class Context:
         Args:
             first: Bare names mean this snapshot's elements before they mean tables.
         """
+        if first_row(island.text) is not None:
+            return written(island, shapes=Names())
         every = scan(island.text)
         counts = {} if first is not None else dict(self._counted(island, every))
         tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]

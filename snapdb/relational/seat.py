@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from snapdb.errors import QueryError
 from snapdb.relational.apart import run_apart
+from snapdb.relational.clock import clock_macros
 from snapdb.relational.failures import Place, translated
 from snapdb.relational.folders import Folders
 from snapdb.relational.names import Names
@@ -97,6 +99,7 @@ class Relational:
         self._idle: list[_Space] = []
         self._guard = threading.Lock()
         self._closed = False
+        self._clock: tuple[str, ...] = ()
         self.stopped = threading.Event()
         """Set by an interrupt, cleared by whoever begins a statement."""
         self._stuck: set[duckdb.DuckDBPyConnection] = set()
@@ -126,7 +129,7 @@ class Relational:
                 counts in that query.
         """
         names = names or Names()
-        views = names.statements
+        views = (*names.statements, *self._clock)
         seat = self._seated(views)
         cursor, space, kept = seat.cursor, seat.name, False
         try:
@@ -136,7 +139,7 @@ class Relational:
                 for statement in views if seat.views != views else ():
                     cursor.execute(statement)
             yield Session(cursor, space, place, self._own, self.stopped, partial(self._abandon, cursor))
-            kept = not names.sources and (names.lasting or not views)
+            kept = not names.sources and (names.lasting or not names.statements)
         finally:
             self._left(seat._replace(views=views), kept)
 
@@ -172,6 +175,10 @@ class Relational:
         for setting in (*(() if self._folders is None else self._folders.settings), *_LOCKED):
             root.execute(setting)
         return root
+
+    def set_clock(self, moment: datetime | None) -> None:
+        """Let the functions of the clock give this moment, in UTC, in later sessions; None: the time of each."""
+        self._clock = () if moment is None else clock_macros(moment)
 
     def check_folder(self, path: str | Path) -> None:
         """Raises InputError when a file that is read or written past DuckDB lies where that is not allowed."""

@@ -40,7 +40,8 @@ def refuse_write(tokens: Sequence[Token]) -> None:
     elif verb == "COPY":
         return
     for index in top:
-        _refuse_clause(verb, tokens, index)
+        if tokens[index].word in {"RETURNING", "ON"}:
+            _refuse_clause(verb, tokens, index)
 
 
 def _refuse_at(tokens: Sequence[Token]) -> None:

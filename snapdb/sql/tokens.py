@@ -116,7 +116,8 @@ def check_characters(text: str) -> None:
     if odd := _UNHELD.search(text):
         what = "NUL" if odd[0] == "\x00" else "half of a character (a lone surrogate)"
         shown = _UNHELD.sub("\ufffd", text)  # the error itself must be printable
-        message = f"the text holds {what}, which nothing can keep; take it out"
+        way = "in a string write '…' || chr(0) || '…', or give it as a parameter" if what == "NUL" else "take it out"
+        message = f"the text holds {what}, which no statement can hold; {way}"
         raise ParseError(message, span=Span(*odd.span()), text=shown, code="bad-character")
 
 
