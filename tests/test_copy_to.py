@@ -230,3 +230,11 @@ def test_what_cannot_be_written_is_said_at_its_place(shop: Database, statement: 
     assert error.text is not None
     assert error.text[error.span.start : error.span.stop] == place
     assert os.listdir() == []
+
+
+def test_arrow_files_refuse_an_integer_beyond_their_own(shop: Database, tmp_path: Path) -> None:
+    path = tmp_path / "large.arrow"
+    with pytest.raises(snapdb.SnapdbError, match="beyond 2\\^127") as caught:
+        shop.execute(f"COPY (SELECT 340282366920938463463374607431768211455::UHUGEINT AS a) TO '{path}'")
+    assert caught.value.code == "not-in-arrow"
+    assert not path.exists()

@@ -17,6 +17,7 @@ from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.asked import Asked
 from snapdb.plan.logical import CopyToPlan, FileFormat
 from snapdb.relational import Session, parquet_form, quote, quote_all, quote_odd, text_literal
+from snapdb.relational.values import plain
 from snapdb.storage.disk import hidden_beside
 from snapdb.types.words import counted
 
@@ -137,7 +138,7 @@ def _packed(engine: Engine, session: Session, plan: CopyToPlan, path: Path) -> i
     """How many rows went into a file of Arrow's, batch by batch."""
     rows, writer = 0, None
     _check_zones(session, plan)
-    batches = session.reader(plan.query.text, plan.query.parameters)
+    batches = map(plain, session.exact_reader(plan.query.text, plan.query.parameters))
     with open(path, "wb") as file:
         for batch in batches:
             engine.check_stopped()
