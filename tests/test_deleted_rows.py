@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,20 @@ import snapdb
 from snapdb import Database
 from snapdb.errors import CorruptError
 from snapdb.kernels.lookup import find_ids
+from snapdb.relational import live_rows
 from snapdb.relational.live_rows import live_condition
 from snapdb.types import Segment
 
 _LEAF = 1 << 15
+
+
+@pytest.fixture
+def small_bitmaps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A bitmap for few rows, so that files of a test have several."""
+    monkeypatch.setattr(live_rows, "_LEAF", _LEAF)
+    live_rows._condition.cache_clear()
+    yield
+    live_rows._condition.cache_clear()
 
 
 def test_a_scan_after_a_delete_neither_sorts_nor_joins(db: Database) -> None:
@@ -26,7 +37,26 @@ def test_a_scan_after_a_delete_neither_sorts_nor_joins(db: Database) -> None:
     assert not [word for word in ("ORDER", "JOIN", "get_bit") if word in plan]
 
 
+@pytest.mark.parametrize("deletes", [1_000, 30_000])
+def test_the_sql_does_not_grow_with_the_number_of_deletes(tmp_path: Path, deletes: int) -> None:
+    ids = np.random.default_rng(deletes).choice(3_000_000, deletes, replace=False)
+    pq.write_table(pa.table({"row_id": ids}), tmp_path / "gone.parquet")
+    files = [Segment("rows", 3_000_000, 0, "", 0)]
+    condition = live_condition(files, (Segment("gone.parquet", deletes, 0, "", 0),), 3_000_000, tmp_path)
+    assert condition is not None
+    assert len(condition) < 1_000, "three bitmaps, each by its name"
+
+
+def test_bitmaps_that_nobody_holds_any_more_are_made_again(db: Database) -> None:
+    db.script("CREATE TABLE t AS SELECT range AS i FROM range(1000); DELETE FROM t WHERE i % 100 = 7")
+    for _ in range(2):
+        assert db.execute("SELECT count(i) FROM t").fetchall() == [(990,)]
+        live_rows._bitmap.cache_clear()
+        live_rows._deleted_ids.cache_clear()
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.usefixtures("small_bitmaps")
 def test_rows_come_in_the_order_of_their_ids_whatever_the_threads(tmp_path: Path, threads: int) -> None:
     expected: list[int] = []
     rng = np.random.default_rng(7)
@@ -53,6 +83,7 @@ def test_rows_come_in_the_order_of_their_ids_whatever_the_threads(tmp_path: Path
         assert db.execute("SELECT count(i) FROM t").fetchall() == [(len(expected),)]
 
 
+@pytest.mark.usefixtures("small_bitmaps")
 @pytest.mark.parametrize("stop", [0, 1, 40_000, _LEAF, 3 * _LEAF])
 def test_the_condition_says_of_each_position_whether_its_row_is_live(tmp_path: Path, stop: int) -> None:
     """Random sets of deletes, thin and dense, against a list of booleans, over files of which some are later ones."""

@@ -22,6 +22,7 @@ from snapdb.relational.apart import run_apart
 from snapdb.relational.clock import clock_macros
 from snapdb.relational.failures import Place, translated
 from snapdb.relational.folders import Folders
+from snapdb.relational.live_rows import create_bitmap_function
 from snapdb.relational.names import Names
 from snapdb.relational.values import EXACT, empty, marked
 from snapdb.types import Column
@@ -172,6 +173,7 @@ class Relational:
     def _started(self) -> Any:
         root = duckdb.connect(":memory:", config=self._config)
         root.execute("SET GLOBAL TimeZone = 'UTC'")
+        create_bitmap_function(root)
         for setting in (*(() if self._folders is None else self._folders.settings), *_LOCKED):
             root.execute(setting)
         return root
