@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from snapdb_cli.main import main
 from tests.waiting import PATIENCE
 
-COMMANDS = ["bench", "check", "completion", "demo", "export", "replay", "schedule", "upgrade", "wait"]
+COMMANDS = ["backup", "bench", "check", "completion", "demo", "export", "replay", "schedule", "upgrade", "wait"]
 
 
 def offered(*words: str) -> list[str]:
@@ -50,7 +50,8 @@ def test_commands_and_databases_are_offered_first(folder: Path) -> None:
 
 
 def test_options_and_their_values_are_offered(folder: Path) -> None:
-    assert offered("--fo") == ["--format"]
+    assert offered("--fo") == ["--format", "--folder"]
+    assert offered("--form") == ["--format"]
     assert offered("--format", "") == ["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow"]
     assert offered("shop.snapdb", "--format", "js") == ["json", "jsonl"]
     assert offered("shop.snapdb", "-f", "") == ["file"]
@@ -94,10 +95,10 @@ def test_bash_completes(scripts: Path) -> None:
         child.expect("snapdb shop.snapdb ")
         child.send("--form\tjsonl\t")
         child.expect("--format jsonl ")
-        child.sendintr()
+        child.sendcontrol("u")  # a signal would race with what is typed after it
         child.send("snapdb comp\tfi\t")
         child.expect("snapdb completion fish ")
-        child.sendintr()
+        child.sendcontrol("u")
         child.send("snapdb -f complete.z\t")
         child.expect("snapdb -f complete.zsh")
 

@@ -7,6 +7,7 @@ users get, so that tables are those of its Python client, and Python values too.
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -167,6 +168,7 @@ def _engine(process: int) -> Any:
     """A DuckDB of one thread, which a fork does not share, to convert values with."""
     engine = duckdb.connect(":memory:", config={"threads": "1", "python_enable_replacements": "false"})
     engine.execute("SET GLOBAL TimeZone = 'UTC'")
+    atexit.register(_engine.cache_clear)  # else DuckDB lists it on stderr as leaked when Python ends
     return engine
 
 
