@@ -36,7 +36,7 @@ class Backup:
         except InputError as error:
             error.span = error.span or self.plan.span
             raise
-        how = f", {done.linked:,} of them hard links" if done.linked else ""
+        how = f", {counted(done.linked, 'hard link')}" if done.linked else ""
         return Outcome(
             f"backup of version {done.version} at {self.plan.path}: {counted(done.files, 'file')}, "
             f"{size_words(done.bytes)}{how}; all checked"
