@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import dataclass, replace
 from functools import partial
@@ -273,7 +274,15 @@ def written(graph: Changing, form: str, root: Path) -> tuple[Path, EdgeLayout]:
         np.save(snapshot / f"{name}-0.npy", values)
     if form == "materialized":
         write_rows(graph.adjacency(form, patched=True).flat(), snapshot, "rows-0-")
+    for directory in (root / "topology", root / "patch", snapshot):
+        list_files(directory)
     return snapshot, EdgeLayout("knows", form, 0, "topology", None, (), patch="patch")
+
+
+def list_files(directory: Path) -> None:
+    """Write the manifest of a directory."""
+    files = {path.name: {"bytes": path.stat().st_size} for path in directory.glob("*.npy")}
+    (directory / "manifest.json").write_text(json.dumps({"files": files}))
 
 
 def parts_of(whole: Adjacency) -> tuple[Any, ...]:
@@ -310,6 +319,8 @@ def test_the_row_ends_of_older_databases_are_degrees(tmp_path: Path) -> None:
     ends = whole.rows.indptr[:-1] + graph.admission(whole, "ends").degrees
     np.save(tmp_path / "ends-0.npy", ends.astype(np.int64))
     layout = EdgeLayout("knows", "ends", 0, "topology", None, ())
+    list_files(tmp_path)
+    list_files(tmp_path / "topology")
     view = view_of(open_incoming(tmp_path, tmp_path, 0, layout, graph.nodes), graph.nodes)
     agreed(view, graph.oracle("ends"), sample_spec("customer", Fanout(KNOWS, "IN", (3, 3))), [0, 1, 2], 0)
 
@@ -329,6 +340,7 @@ def test_a_file_of_another_kind_or_length_is_found_when_it_is_opened(
     graph = changing(3, 12, 60, hub=150)
     snapshot, layout = written(graph, form, tmp_path)
     np.save(snapshot / f"{file}.npy", values)
+    list_files(snapshot)
     with pytest.raises(CorruptError, match=f"{file}.npy is damaged"):
         open_incoming(tmp_path, snapshot, 0, layout, graph.nodes)
 

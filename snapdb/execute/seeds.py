@@ -22,6 +22,7 @@ from snapdb.plan.places import about_seeds
 from snapdb.relational import Names, quote_odd
 from snapdb.sampling import Seeds
 from snapdb.storage.ids import IdMap
+from snapdb.storage.segments import check_files
 from snapdb.types import Link
 
 __all__ = ["check_born", "read_seeds"]
@@ -81,6 +82,7 @@ def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> S
     _check_total(table, columns.order)
     ends = None
     if spec.link is None:
+        check_files(engine.home, f"the ids of {spec.seed_type}", id_map.segments)
         ids = _lookup(engine, table.select(list(columns.key)), id_map)
         _check_found(plan, table, ~_alive(view, spec.seed_type, ids))
     else:

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.graph.view import Adjacency, Column
+from snapdb.graph.view import Adjacency, Column, Source
 from snapdb.kernels.rows import LiveArrays, PatchArrays, patch_arrays, row_arrays
 from snapdb.kernels.topology import merge_rows
-from snapdb.storage.patches import Patch, read_patch
-from snapdb.storage.topology import EdgeArrays, Rows, check_rows, read_rows, rows_of, sort_edges
+from snapdb.storage.disk import PublishedDir
+from snapdb.storage.patches import LazyPatch, Patch, open_patch
+from snapdb.storage.topology import EdgeArrays, LazyRows, Rows, check_rows, open_rows, rows_of, sort_edges
 from snapdb.types import EdgeType, Relation
 
 __all__ = ["AdjacencyShelf", "open_topology", "rows_adjacency"]
@@ -62,18 +63,18 @@ class AdjacencyShelf:
 
 
 def open_topology(root: Path, patch: Path | None, nodes: int) -> Adjacency:
-    """The rows of a topology, whole, over a patch where there is one; arrays are memory-mapped.
+    """The rows of a topology, whole, over a patch where there is one; memory-mapped; a column may be missing.
 
     Raises:
         CorruptError: an array is missing, or of another type or length than the others need.
     """
-    rows = read_rows(root)
-    return rows_adjacency(rows, None if patch is None else read_patch(patch, rows), nodes=nodes)
+    rows = open_rows(PublishedDir(root))
+    return rows_adjacency(rows, None if patch is None else open_patch(PublishedDir(patch), rows), nodes=nodes)
 
 
 def rows_adjacency(
-    rows: Rows,
-    patch: Patch | None = None,
+    rows: Rows | LazyRows,
+    patch: Patch | LazyPatch | None = None,
     *,
     nodes: int | None = None,
     degrees: npt.NDArray[Any] | None = None,
@@ -95,12 +96,17 @@ def rows_adjacency(
     count = rows.indptr.size - 1 if nodes is None else nodes
     tails = None if patch is None else _tails(patch, count, rows)
     arrays = row_arrays(rows.indptr, rows.indices, nodes=count, degrees=degrees, live=live, patch=tails)
-    behind = {} if patch is None else patch.rows.columns
-    columns = {name: Column(values, behind.get(name)) for name, values in rows.columns.items() if name != "indices"}
+    columns = _columns(rows, {} if patch is None else patch.rows.columns)
     return Adjacency(arrays, outward=outward, **columns)
 
 
-def _tails(patch: Patch, nodes: int, root: Rows) -> PatchArrays:
+def _columns(rows: Rows | LazyRows, behind: Mapping[str, Source]) -> dict[str, Column]:
+    """The columns of rows by name, over those of their patch."""
+    sources: Mapping[str, Source] = rows.columns
+    return {name: Column(source, behind.get(name)) for name, source in sources.items() if name != "indices"}
+
+
+def _tails(patch: Patch | LazyPatch, nodes: int, root: Rows | LazyRows) -> PatchArrays:
     rows = patch.rows
     return patch_arrays(patch.nodes, patch.kept, rows.indptr, rows.indices, nodes, root.indices.dtype)
 

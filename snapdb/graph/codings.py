@@ -7,7 +7,7 @@ from typing import Any
 
 from snapdb.graph.layout import SnapshotLayout, VertexLayout
 from snapdb.storage.artefacts import digest_of
-from snapdb.storage.disk import read_manifest
+from snapdb.storage.disk import read_facts
 from snapdb.storage.home import Home
 from snapdb.types import PropertyGraph
 
@@ -40,7 +40,7 @@ def codings(home: Home, graph: PropertyGraph, layout: SnapshotLayout) -> dict[st
 def _facts(home: Home, layout: VertexLayout) -> dict[str, Any]:
     """The manifest that holds for the type: of a patch, its own."""
     directory = layout.features if layout.patch is None else layout.patch
-    return {} if directory is None else read_manifest(home.inside(directory))
+    return {} if directory is None else read_facts(home.inside(directory))
 
 
 def _classes(facts: dict[str, Any]) -> tuple[str, ...] | None:

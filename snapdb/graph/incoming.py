@@ -14,8 +14,8 @@ from snapdb.graph.adjacency import open_topology, rows_adjacency
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Adjacency
 from snapdb.kernels.rows import RowArrays, live_arrays, row_arrays
-from snapdb.storage.disk import map_array
-from snapdb.storage.topology import read_rows
+from snapdb.storage.disk import PublishedDir
+from snapdb.storage.topology import open_rows
 
 __all__ = ["open_incoming"]
 
@@ -33,16 +33,17 @@ def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nod
     Raises:
         CorruptError: a file is missing, or of another type or length than the others need.
     """
+    own = PublishedDir(directory)
     if edge.form == "materialized":
-        return rows_adjacency(read_rows(directory, f"rows-{index}-"), nodes=nodes)
+        return rows_adjacency(open_rows(own, f"rows-{index}-"), nodes=nodes)
     whole = open_topology(root / edge.topology, None if edge.patch is None else root / edge.patch, nodes)
     rows = whole.rows
     if edge.form == "ends":
         path = directory / f"ends-{index}.npy"
-        return _with(whole, path, degrees=_degrees(path, rows))
+        return _with(whole, path, degrees=_degrees(path, own.array(path.name), rows))
     if edge.form == "bitmap":
         path = directory / f"live-{index}.npy"
-        words = map_array(path)
+        words = own.array(path.name)
         held = rows.indices.size + rows.patch.indices.size
         if words.dtype != np.uint64 or words.shape != ((held + 63) // 64,):
             raise _damaged(path)
@@ -63,9 +64,8 @@ def _with(whole: Adjacency, path: Path, degrees: npt.NDArray[Any]) -> Adjacency:
     return replace(whole, rows=arrays)
 
 
-def _degrees(path: Path, rows: RowArrays) -> npt.NDArray[Any]:
+def _degrees(path: Path, found: npt.NDArray[Any], rows: RowArrays) -> npt.NDArray[Any]:
     """How many edges each row has; older databases hold where it ends instead."""
-    found = map_array(path)
     if found.dtype == np.int64 and found.shape == (rows.indptr.size - 1,):
         found = found - rows.indptr[:-1]
         if found.size and not 0 <= int(found.min()) <= int(found.max()) < 2**32:

@@ -1,4 +1,4 @@
-"""A published snapshot as a GraphView: memory-mapped, checked for its files' sizes, held by kernel locks."""
+"""A published snapshot as a GraphView: memory-mapped, held by kernel locks; files that are read must be there."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ import pyarrow as pa
 from snapdb.errors import CommitConflict, CorruptError
 from snapdb.graph.adjacency import AdjacencyShelf
 from snapdb.graph.codings import codings
+from snapdb.graph.deferred import DeferredErrors
 from snapdb.graph.incoming import open_incoming
-from snapdb.graph.layout import SnapshotLayout, VertexLayout
+from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.lineage import snapshot_lineage
 from snapdb.graph.open_features import open_features, open_history, open_target
 from snapdb.graph.outgoing import open_outgoing, outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.relational import Relational, key_rows
-from snapdb.storage.artefacts import find
+from snapdb.storage.artefacts import locate
 from snapdb.storage.codec import decode
-from snapdb.storage.disk import map_array, read_manifest
+from snapdb.storage.disk import PublishedDir, read_facts
 from snapdb.storage.home import Home, while_there
 from snapdb.storage.ids import IdMap, read_map
 from snapdb.storage.ledger import Ledger
@@ -51,7 +52,9 @@ class TableKeys:
     """The keys of one id map, read from Parquet on first need."""
 
     id_map: IdMap
-    root: Path
+    home: Home
+    vertex: str
+    """The vertex type, for messages."""
 
     def read(self, ids: npt.NDArray[np.int64]) -> pa.Array:
         """The user's ids of dense ids: one array of the key's type, or structs for a composite key."""
@@ -59,10 +62,13 @@ class TableKeys:
 
     @cached_property
     def _keys(self) -> pa.Array:
-        source = key_rows(self.id_map.segments, self.id_map.columns, self.root)
+        root = self.home.path
+        with while_there(root):
+            check_files(self.home, f"the ids of {self.vertex}", self.id_map.segments)
+        source = key_rows(self.id_map.segments, self.id_map.columns, root)
         names = [c.name for c in self.id_map.columns]
         # Left to the garbage collector after an error, it would crash a DataLoader worker that is forked meanwhile.
-        with closing(Relational(self.root)) as relational, while_there(self.root), relational.session() as session:
+        with closing(Relational(root)) as relational, while_there(root), relational.session() as session:
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
@@ -73,11 +79,15 @@ def open_snapshot(
 ) -> OpenSnapshot:
     """Open a snapshot for sampling.
 
+    A missing or damaged file of an adjacency, of ids, targets or features of edges is an error when it is read. The
+    lease holds all files that are there from now on.
+
     Args:
         opens: Tells of which elements features and targets are opened.
 
     Raises:
-        CorruptError: a file of it is missing or has another size than its manifest says.
+        CorruptError: a manifest that is needed, or a feature of a vertex type, is missing or damaged. Other files
+            raise it when they are first read.
         CommitConflict: it was replaced or dropped at this moment (code 'moved').
     """
     with unless_moved(ledger, snapshot):
@@ -107,7 +117,7 @@ def read_layout(home: Home, snapshot: Snapshot) -> SnapshotLayout:
     Raises:
         CorruptError: it cannot be read.
     """
-    return decode(SnapshotLayout, json.dumps(read_manifest(home.inside(snapshot.path))["layout"]))
+    return decode(SnapshotLayout, json.dumps(read_facts(home.inside(snapshot.path))["layout"]))
 
 
 def _opened(home: Home, ledger: Ledger, snapshot: Snapshot, opens: Callable[[str], bool]) -> OpenSnapshot:
@@ -117,12 +127,11 @@ def _opened(home: Home, ledger: Ledger, snapshot: Snapshot, opens: Callable[[str
     parts = [directory, *(home.inside(d) for d in layout.directories), *reverse.values()]
     maps = {v.name: read_map(ledger, v.map_id) for v in layout.vertices}
     # Keys are read on first need, which may be long after; meanwhile a VACUUM may have merged their files.
-    lease = Lease(parts, {home.inside(s.path).parent for m in maps.values() for s in m.segments})
+    folders = {home.inside(s.path).parent for m in maps.values() for s in m.segments}
+    lease = Lease(parts, folders, partial=True)
     try:
-        for path in parts:
-            read_manifest(path)
-        for name, id_map in maps.items():
-            check_files(home, f"the ids of {name}", id_map.segments)
+        if lease.missing and not ledger.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
+            raise CorruptError(f"{lease.missing[0]} is gone; create the snapshot again", code="missing-file")
         return OpenSnapshot(_view(home, snapshot, directory, layout, maps, reverse, opens), maps, lease)
     except BaseException:
         lease.release()
@@ -132,8 +141,8 @@ def _opened(home: Home, ledger: Ledger, snapshot: Snapshot, opens: Callable[[str
 def _reversed(home: Home, ledger: Ledger, layout: SnapshotLayout) -> dict[str, Path]:
     """By edge type, the directory of its out-neighbours, where somebody needed them before."""
     wanted = {e.name: outgoing_artefact(e).digest for e in layout.edges if serves_outgoing(e)}
-    found = {name: find(home, ledger, digest) for name, digest in wanted.items()}
-    return {name: there.path for name, there in found.items() if there is not None}
+    paths = {name: locate(home, ledger, digest) for name, digest in wanted.items()}
+    return {name: path for name, path in paths.items() if path is not None}
 
 
 def _view(
@@ -146,7 +155,7 @@ def _view(
     opens: Callable[[str], bool],
 ) -> GraphView:
     counts = {v.name: v.count for v in layout.vertices}
-    keys = {v.name: TableKeys(maps[v.name], home.path) for v in layout.vertices}
+    keys = {v.name: TableKeys(maps[v.name], home, v.name) for v in layout.vertices}
     types = {e.name: e.type for e in snapshot.graph.edges}
     incoming, outgoing = {}, {}
     for i, edge in enumerate(layout.edges):
@@ -156,27 +165,27 @@ def _view(
             outgoing[type_] = partial(open_outgoing, reverse[edge.name], counts[type_.source], edge.before)
     return GraphView(
         node_counts=counts,
-        alive={v.name: _alive(directory, i, v) for i, v in enumerate(layout.vertices)},
+        alive=DeferredErrors({v.name: partial(_alive, directory, i, v) for i, v in enumerate(layout.vertices)}),
         edge_types=tuple(types.values()),
         adjacency=AdjacencyShelf(incoming, counts, outgoing),
         node_features={
             v.name: _vertex_features(home, snapshot, v, keys[v.name]) for v in layout.vertices if opens(v.name)
         },
-        edge_features={
-            e.name: _features(home, e.features, e.feature_patch, e.feature_names) for e in layout.edges if opens(e.name)
-        },
-        targets={
-            v.name: open_target(home.path / v.features, _path(home, v.patch))
-            for v in layout.vertices
-            if v.target and v.features and opens(v.name)
-        },
+        edge_features={e.name: _edge_features(home, e) for e in layout.edges if opens(e.name)},
+        targets=DeferredErrors(
+            {
+                v.name: partial(open_target, home.path / v.features, _path(home, v.patch))
+                for v in layout.vertices
+                if v.target and v.features and opens(v.name)
+            }
+        ),
         keys=keys,
         lineage=snapshot_lineage(snapshot, home) | codings(home, snapshot.graph, layout),
     )
 
 
 def _alive(directory: Path, index: int, vertex: VertexLayout) -> npt.NDArray[np.bool_] | None:
-    return None if vertex.nodes == vertex.count else map_array(directory / f"alive-{index}.npy")
+    return None if vertex.nodes == vertex.count else PublishedDir(directory).array(f"alive-{index}.npy")
 
 
 def _vertex_features(home: Home, snapshot: Snapshot, vertex: VertexLayout, keys: KeyReader) -> dict[str, Feature]:
@@ -191,6 +200,19 @@ def _vertex_features(home: Home, snapshot: Snapshot, vertex: VertexLayout, keys:
         found[name] = open_history(home.path / directory, name, stop, default, vertex.name, keys)
     order = [*specs, *found]
     return {name: found[name] for name in sorted(found, key=order.index)}
+
+
+def _edge_features(home: Home, edge: EdgeLayout) -> Mapping[str, Feature]:
+    """The features by name; one that cannot be opened is an error when a batch is asked for it."""
+    _check_names(edge.feature_names)
+    if edge.features is None:
+        return {}
+    paths = home.path / edge.features, _path(home, edge.feature_patch)
+    return DeferredErrors({name: partial(_open_feature, *paths, name) for name in edge.feature_names})
+
+
+def _open_feature(base: Path, patch: Path | None, name: str) -> Feature:
+    return open_features(base, patch, [name])[name]
 
 
 def _features(home: Home, base: str | None, patch: str | None, names: Sequence[str]) -> dict[str, Feature]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ import numpy.typing as npt
 from snapdb.errors import CorruptError
 from snapdb.graph.features import ArrayFeature, HistoryFeature, Marks, PatchedFeature, SparseFeature
 from snapdb.graph.view import Feature, KeyReader
-from snapdb.kernels.overlay import empty_csr
-from snapdb.storage.disk import map_array, read_manifest
+from snapdb.kernels.overlay import Csr, empty_csr
+from snapdb.storage.disk import PublishedDir
 from snapdb.storage.feature_patches import no_target, read_ids
 from snapdb.storage.feature_types import DTYPES, filling
 from snapdb.storage.histories import read_history
@@ -29,9 +27,9 @@ def open_features(base: Path, patch: Path | None, names: Sequence[str]) -> dict[
     Raises:
         CorruptError: a file is missing, or does not fit the others.
     """
-    facts = _Facts(base if patch is None else patch)
-    marks = None if patch is None else _marks(patch, facts)
-    return {name: _feature(base, patch, name, facts, marks) for name in names}
+    root, newer = PublishedDir(base), None if patch is None else PublishedDir(patch)
+    marks = None if newer is None else _marks(newer)
+    return {name: _feature(root, newer, name, marks) for name in names}
 
 
 def open_target(base: Path, patch: Path | None) -> Feature:
@@ -40,13 +38,14 @@ def open_target(base: Path, patch: Path | None) -> Feature:
     Raises:
         CorruptError: a file is missing, or does not fit the others.
     """
-    rows = map_array(base / "target.npy")
+    rows = PublishedDir(base).array("target.npy")
     if rows.ndim != 1 or rows.dtype.name not in ("int64", "float32"):
         raise _damaged(base / "target.npy")
     if patch is None:
         return ArrayFeature(rows)
-    marks = _marks(patch, _Facts(patch))
-    return PatchedFeature(rows, _newer(patch / "target.npy", rows, marks), marks, no_target(rows.dtype))
+    newer = PublishedDir(patch)
+    marks = _marks(newer)
+    return PatchedFeature(rows, _newer(newer, "target.npy", rows, marks), marks, no_target(rows.dtype))
 
 
 def open_history(
@@ -67,74 +66,76 @@ def open_history(
     Raises:
         CorruptError: a file is missing, or does not fit the others.
     """
+    published = PublishedDir(directory)
+    for file in ("indptr.npy", "time.npy", f"feature-{name}.npy"):
+        published.checked(file)
     return HistoryFeature(read_history(directory, name), name, stop, default, element, keys)
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """What a manifest says of features, read when something needs it: plain ones of old databases say little."""
+def _number(directory: PublishedDir, *names: str) -> int:
+    """The number under these names of a manifest: plain ones of old databases say little.
 
-    directory: Path
-
-    @cached_property
-    def manifest(self) -> dict[str, Any]:
-        return read_manifest(self.directory)
-
-    def number(self, *names: str) -> int:
-        """The number under these names.
-
-        Raises:
-            CorruptError: there is none.
-        """
-        found: Any = self.manifest
-        for name in names:
-            found = found.get(name) if isinstance(found, dict) else None
-        if not isinstance(found, int) or found < 0:
-            raise CorruptError(f"the manifest of {self.directory} is damaged: it has no {' '.join(names)}; "
-                               "create the snapshot again", code="damaged-snapshot")  # fmt: skip
-        return found
-
-    def default(self, name: str) -> float | None:
-        """A feature's DEFAULT."""
-        defaults = self.manifest.get("defaults")
-        found = defaults.get(name) if isinstance(defaults, dict) else None
-        return found if isinstance(found, int | float) else None
+    Raises:
+        CorruptError: there is none.
+    """
+    found: Any = directory.facts
+    for name in names:
+        found = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(found, int) or found < 0:
+        raise CorruptError(f"the manifest of {directory.path} is damaged: it has no {' '.join(names)}; "
+                           "create the snapshot again", code="damaged-snapshot")  # fmt: skip
+    return found
 
 
-def _feature(base: Path, patch: Path | None, name: str, facts: _Facts, marks: Marks | None) -> Feature:
-    if csr_path(base, name, "indptr").exists():
-        return _sparse(base, patch, name, facts.number("widths", name), marks)
-    path = base / f"feature-{name}.npy"
-    rows = map_array(path)
+def _default(directory: PublishedDir, name: str) -> float | None:
+    """A feature's DEFAULT."""
+    defaults = directory.facts.get("defaults")
+    found = defaults.get(name) if isinstance(defaults, dict) else None
+    return found if isinstance(found, int | float) else None
+
+
+def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: Marks | None) -> Feature:
+    if base.has(csr_path(base.path, name, "indptr").name):
+        return _sparse(base, patch, name, marks)
+    file = f"feature-{name}.npy"
+    rows = base.array(file)
     if rows.ndim != 2 or rows.dtype.name not in DTYPES:
-        raise _damaged(path)
+        raise _damaged(base.path / file)
     if patch is None or marks is None:
         return ArrayFeature(rows)
-    fill = filling(rows.dtype.name, facts.default(name))
-    return PatchedFeature(rows, _newer(patch / path.name, rows, marks), marks, fill)
+    fill = filling(rows.dtype.name, _default(patch, name))
+    return PatchedFeature(rows, _newer(patch, file, rows, marks), marks, fill)
 
 
-def _sparse(base: Path, patch: Path | None, name: str, width: int, marks: Marks | None) -> SparseFeature:
-    rows = read_sparse(base, name)
+def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: Marks | None) -> SparseFeature:
+    width = _number(base if patch is None else patch, "widths", name)
+    rows = _csr(base, name)
     if rows.values.dtype.name not in DTYPES:
-        raise _damaged(csr_path(base, name, "values"))
+        raise _damaged(csr_path(base.path, name, "values"))
     if patch is None or marks is None:
         return SparseFeature(rows, empty_csr(rows), None, width)
-    newer = read_sparse(patch, name)
+    newer = _csr(patch, name)
     if newer.indptr.size != marks.ids.size + 1 or newer.values.dtype != rows.values.dtype:
-        raise _damaged(csr_path(patch, name, "indptr"))
+        raise _damaged(csr_path(patch.path, name, "indptr"))
     return SparseFeature(rows, newer, marks, width)
 
 
-def _marks(patch: Path, facts: _Facts) -> Marks:
-    count = facts.number("count")
-    return Marks(read_ids(patch, count), count)
+def _csr(directory: PublishedDir, name: str) -> Csr:
+    for array in ("indptr", "indices", "values"):
+        directory.checked(csr_path(directory.path, name, array).name)
+    return read_sparse(directory.path, name)
 
 
-def _newer(path: Path, rows: npt.NDArray[Any], marks: Marks) -> npt.NDArray[Any]:
-    newer = map_array(path)
+def _marks(patch: PublishedDir) -> Marks:
+    count = _number(patch, "count")
+    patch.checked("ids.npy")
+    return Marks(read_ids(patch.path, count), count)
+
+
+def _newer(patch: PublishedDir, file: str, rows: npt.NDArray[Any], marks: Marks) -> npt.NDArray[Any]:
+    newer = patch.array(file)
     if newer.dtype != rows.dtype or newer.shape != (marks.ids.size, *rows.shape[1:]):
-        raise _damaged(path)
+        raise _damaged(patch.path / file)
     return newer
 
 

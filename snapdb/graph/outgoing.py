@@ -16,7 +16,8 @@ from snapdb.kernels.forms import plain_array
 from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.storage.artefacts import Artefact, digest_of
-from snapdb.storage.topology import build_rows, read_rows
+from snapdb.storage.disk import PublishedDir
+from snapdb.storage.topology import build_rows, open_rows
 
 __all__ = ["open_outgoing", "outgoing_artefact", "serves_outgoing", "write_outgoing"]
 
@@ -71,7 +72,7 @@ def open_outgoing(directory: Path, nodes: int, before: int | None) -> Adjacency:
     Raises:
         CorruptError: a file is missing, or of another type or length than the others need.
     """
-    whole = rows_adjacency(read_rows(directory), nodes=nodes)
+    whole = rows_adjacency(open_rows(PublishedDir(directory)), nodes=nodes)
     if before is None or whole.time is None:
         return whole
     degrees = prefix_degrees(whole.rows, whole.time, before)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from functools import cached_property, partial
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,19 +13,35 @@ import pyarrow as pa
 
 from snapdb.kernels.rows import RowArrays, degrees_of, logical_parts, read_parts
 from snapdb.kernels.spans import is_plain
-from snapdb.storage.topology import Rows, rows_of
+from snapdb.storage.topology import LazyRows, Rows, rows_of
 from snapdb.types import EdgeType, Relation
 
-__all__ = ["Adjacency", "Column", "EdgeReader", "Feature", "GraphView", "KeyReader"]
+__all__ = ["Adjacency", "Column", "EdgeReader", "Feature", "GraphView", "KeyReader", "Source"]
 
 Int64s = npt.NDArray[np.int64]
+Source: TypeAlias = npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]
+"""An array, or what opens one."""
 
 
-class Column(NamedTuple):
-    """Values of edges by physical position: those of a root, then those of its patch, if any."""
+@dataclass(frozen=True, eq=False)
+class Column:
+    """Values of edges by physical position: those of a root, then those of its patch, if any. Opened at first use."""
 
-    root: npt.NDArray[Any]
-    patch: npt.NDArray[Any] | None = None
+    base: Source
+    delta: Source | None = None
+
+    @cached_property
+    def root(self) -> npt.NDArray[Any]:
+        """Raises CorruptError when the file is missing or damaged, as do all that read values."""
+        return self.base() if callable(self.base) else self.base
+
+    @cached_property
+    def patch(self) -> npt.NDArray[Any] | None:
+        return self.delta() if callable(self.delta) else self.delta
+
+    def __iter__(self) -> Iterator[npt.NDArray[Any] | None]:
+        """The root's values, then the patch's."""
+        return iter((self.root, self.patch))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -76,14 +93,43 @@ class Adjacency:
         named = {"edge_id": self.edge_id, "time": self.time, "weight": self.weight, "until": self.until}
         columns = {name: column for name, column in named.items() if column is not None}
         columns["indices"] = Column(self.rows.indices, self.rows.patch.indices)
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.degrees())])
-        if is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr):
+        indptr, plain = self._bounds()
+        if plain:
             return rows_of(indptr, {name: column.root[: indptr[-1]] for name, column in columns.items()})
         values = {name: np.empty(int(indptr[-1]), column.dtype) for name, column in columns.items()}
         for part in logical_parts(self.rows):
             for name, column in columns.items():
                 values[name][part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
         return rows_of(indptr, values)
+
+    def flatten(self) -> LazyRows:
+        """The same rows, whose columns are made when they are read.
+
+        Raises:
+            CorruptError: a row leads out of its arrays.
+        """
+        indptr, plain = self._bounds()
+        named = {"edge_id": self.edge_id, "time": self.time, "weight": self.weight, "until": self.until}
+        flat = partial(_flat, self.rows, indptr, plain)
+        indices = flat(Column(self.rows.indices, self.rows.patch.indices))
+        return LazyRows(
+            indptr, indices, {n: partial(flat, column) for n, column in named.items() if column is not None}
+        )
+
+    def _bounds(self) -> tuple[Int64s, bool]:
+        """Where each logical row starts and the last one ends, and whether rows are one after another already."""
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.degrees())])
+        return indptr, bool(is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr))
+
+
+def _flat(rows: RowArrays, indptr: Int64s, plain: bool, column: Column) -> npt.NDArray[Any]:
+    """The values of a column in the order of the logical rows; a view where they are so already."""
+    if plain:
+        return column.root[: indptr[-1]]
+    values = np.empty(int(indptr[-1]), column.dtype)
+    for part in logical_parts(rows):
+        values[part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
+    return values
 
 
 class Feature(Protocol):

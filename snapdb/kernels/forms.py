@@ -7,7 +7,7 @@ and then through the patch. A part that a form lacks is an empty array, so that 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ __all__ = [
     "DAMAGED",
     "ByPosition",
     "LiveArrays",
+    "Parts",
     "PatchArrays",
     "RowArrays",
     "by_part",
@@ -33,7 +34,17 @@ __all__ = [
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-ByPosition: TypeAlias = npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any] | None]
+
+class Parts(Protocol):
+    """Values of a root and of its patch, if any."""
+
+    @property
+    def root(self) -> npt.NDArray[Any]: ...
+    @property
+    def patch(self) -> npt.NDArray[Any] | None: ...
+
+
+ByPosition: TypeAlias = npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any] | None] | Parts
 """Values by physical position: of the root alone, or of the root and of its patch."""
 
 DAMAGED = "an adjacency is damaged: it leads out of its arrays; CHECK DATABASE names the file"
@@ -156,7 +167,9 @@ def plain_array(values: npt.NDArray[Any], kind: npt.DTypeLike) -> npt.NDArray[An
 
 def parts_of(values: ByPosition) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
     """The values of the root and those of its patch, if any."""
-    return (values[0], values[1]) if isinstance(values, tuple) else (values, None)
+    if isinstance(values, np.ndarray):
+        return values, None
+    return (values[0], values[1]) if isinstance(values, tuple) else (values.root, values.patch)
 
 
 def by_part(values: ByPosition | None, part: int, kind: npt.DTypeLike, size: int) -> npt.NDArray[Any]:

@@ -138,7 +138,7 @@ def _features(
 
 def _edge_features(view: GraphView, edge: str, e_id: Callable[[], Tensor]) -> Mapping[str, Tensor]:
     named = view.edge_features.get(edge, {})
-    return Lazy({name: partial(_by_edge, feature, e_id) for name, feature in named.items()}, NO_FEATURE)
+    return Lazy({name: partial(_by_edge, named, name, e_id) for name in named}, NO_FEATURE)
 
 
 def _times(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
@@ -157,8 +157,8 @@ def _weights(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeT
     return Lazy(readers, NO_WEIGHT)
 
 
-def _by_edge(feature: Feature, e_id: Callable[[], Tensor]) -> Tensor:
-    return rows_of(feature, e_id().numpy())
+def _by_edge(named: Mapping[str, Feature], name: str, e_id: Callable[[], Tensor]) -> Tensor:
+    return rows_of(named[name], e_id().numpy())
 
 
 def _column(column: Column, position: Ints) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from snapdb.errors import SnapdbError
+from snapdb.errors import CorruptError, SnapdbError
 
 __all__ = ["Held", "Lazy", "MissingEntryError"]
 
@@ -72,8 +72,8 @@ class Lazy(Mapping[K, V], Generic[K, V]):
         return f"Lazy({', '.join(map(_plain, self._readers))})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Travels as values: files stay where they are."""
-        return Lazy.of, (dict(self), self._hint)
+        """Pickled as values, as another machine may not have the files; one that cannot be read stays an error."""
+        return Lazy, ({key: _read(self, key) for key in self}, self._hint)
 
     def known(self, key: K) -> V | None:
         """The value of a key if it was read before; nothing is read."""
@@ -82,6 +82,23 @@ class Lazy(Mapping[K, V], Generic[K, V]):
     def changed(self, change: Callable[[V], V]) -> Lazy[K, V]:
         """The same mapping with `change` applied to each value, once it is read."""
         return Lazy({key: _Changed(self, key, change) for key in self}, self._hint)
+
+
+def _read(values: Lazy[K, V], key: K) -> Callable[[], V]:
+    try:
+        return _Value(values[key])
+    except CorruptError as error:
+        return _Unread(error)
+
+
+class _Unread(Generic[V]):
+    """Raises the error with which a value could not be read, as pickling a batch asks also for what nobody reads."""
+
+    def __init__(self, error: CorruptError) -> None:
+        self.error = error
+
+    def __call__(self) -> V:
+        raise self.error
 
 
 class _Changed(Generic[K, V]):

@@ -17,7 +17,7 @@ from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.kernels.rows import logical_parts
 from snapdb.kernels.topology import are_rows
-from snapdb.sampling.walks import Walk, damaged, open_walks
+from snapdb.sampling.walks import Walk, damaged, open_walks, scores_edges
 from snapdb.types import Fanout, Relation, SampleSpec
 
 __all__ = ["TorchWalk", "open_torch_walks", "tensor_on"]
@@ -96,29 +96,28 @@ def tensor_on(values: npt.NDArray[Any], device: torch.device) -> Tensor:
 
 
 def _flat(stored: Adjacency) -> Adjacency:
-    """The logical rows in one piece."""
+    """The logical rows in one piece; columns that no draw needs are made when a batch is asked for them."""
     outward = None
     if stored.outward is not None:
         parts = [stored.outward[part.positions] for part in logical_parts(stored.rows)]
         outward = np.concatenate([np.empty(0, np.bool_), *parts])
-    return rows_adjacency(stored.flat(), outward=outward)
+    return rows_adjacency(stored.flatten(), outward=outward)
 
 
 def _needed(walk: Walk, spec: SampleSpec, far: int) -> dict[str, npt.NDArray[Any] | None]:
     """What draws by the sampler look at, by the names of TorchWalk's fields."""
-    arrays, method = walk.arrays, spec.drawing.method
+    arrays = walk.arrays
     indptr, indices = arrays.rows.indptr, arrays.rows.indices
     if not are_rows(indptr[:-1], indptr[1:], indices, far):
         raise damaged(walk.relation)
     both = walk.relation.direction == "BOTH"
-    scored = spec.drawing.weighted or method not in ("UNIFORM", "FULL", "LATEST") or (method == "LATEST" and both)
-    timed = walk.adjacency.time is not None and (spec.disjoint or method == "LATEST")
+    timed = walk.adjacency.time is not None and (spec.disjoint or spec.drawing.method == "LATEST")
     return {
         "indptr": indptr,
         "indices": indices,
         "time": arrays.time_root if timed else None,
         "until": arrays.until_root if walk.adjacency.until is not None and spec.disjoint else None,
-        "edge_id": arrays.id_root if scored else None,
+        "edge_id": arrays.id_root if scores_edges(spec.drawing, walk.relation) else None,
         "weight": arrays.weight_root if arrays.weight_root.size else None,
         "outward": arrays.outward if both else None,
         "born": arrays.born if arrays.born.size else None,

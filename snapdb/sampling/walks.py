@@ -17,7 +17,7 @@ from snapdb.kernels.spans import is_plain
 from snapdb.sampling.weights import open_weights
 from snapdb.types import FULL, Drawing, Fanout, Relation, SampleSpec
 
-__all__ = ["Walk", "damaged", "open_walks"]
+__all__ = ["Walk", "damaged", "open_walks", "scores_edges"]
 
 _METHODS = {
     "UNIFORM": scores.FLOYD,
@@ -84,7 +84,7 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
     born = view.born.get(relation.reaches) if spec.disjoint else None
     if born is not None and born.size != view.node_counts[relation.reaches]:
         raise damaged(relation)
-    arrays = _arrays(adjacency, None if weight is None else weight.column, born)
+    arrays = _arrays(adjacency, spec, relation, None if weight is None else weight.column, born)
     undated = spec.link is not None and spec.disjoint and _is_undated(adjacency.time)
     plain = bool(is_plain(adjacency.rows))
     skips_zeros = weight is not None and weight.zeros and spec.drawing.zero_weight == "NEVER"
@@ -96,13 +96,29 @@ def _is_undated(time: Column | None) -> bool:
     return time is None or any(part is not None and bool((part == STATIC).any()) for part in time)
 
 
-def _arrays(adjacency: Adjacency, weight: Column | None, born: npt.NDArray[np.int64] | None) -> WalkArrays:
+def scores_edges(drawing: Drawing, relation: Relation) -> bool:
+    """Whether draws from a relation's rows look at edge ids: to hash them, or to order equal scores."""
+    if drawing.weighted or drawing.method not in ("UNIFORM", "FULL", "LATEST"):
+        return True
+    return drawing.method == "LATEST" and relation.direction == "BOTH"
+
+
+def _arrays(
+    adjacency: Adjacency,
+    spec: SampleSpec,
+    relation: Relation,
+    weight: Column | None,
+    born: npt.NDArray[np.int64] | None,
+) -> WalkArrays:
+    """The rows with the columns that draws look at; files of others are not opened."""
     rows, outward = adjacency.rows, adjacency.outward
     sizes = (rows.indices.size, rows.patch.indices.size)
+    scored = scores_edges(spec.drawing, relation)
+    timed = spec.disjoint or spec.drawing.method == "LATEST"
     columns: tuple[tuple[Column | None, npt.DTypeLike], ...] = (
-        (adjacency.edge_id, adjacency.edge_id.dtype),
-        (adjacency.time, np.int64),
-        (adjacency.until, np.int64),
+        (adjacency.edge_id, adjacency.edge_id.dtype) if scored else (None, np.int32),
+        (adjacency.time if timed else None, np.int64),
+        (adjacency.until if spec.disjoint else None, np.int64),
         (weight, np.float64),
     )
     parts = [by_part(column, part, kind, size) for column, kind in columns for part, size in enumerate(sizes)]

@@ -16,7 +16,7 @@ from snapdb.storage.disk import directory_bytes, fresh_name, publishing, read_ma
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["Artefact", "Found", "digest_of", "find", "find_or_build", "nearest"]
+__all__ = ["Artefact", "Found", "digest_of", "find", "find_or_build", "locate", "nearest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,12 @@ def find(home: Home, ledger: Ledger, digest: str) -> Found | None:
     """The directory of that digest, whole or a patch."""
     rows = ledger.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
     return _found(home, rows[0]) if rows else None
+
+
+def locate(home: Home, ledger: Ledger, digest: str) -> Path | None:
+    """The path of the directory of that digest; none of its files is looked at."""
+    rows = ledger.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
+    return home.inside(rows[0]["path"]) if rows else None
 
 
 def nearest(home: Home, ledger: Ledger, wanted: Artefact, *, whole: bool = True) -> Found | None:

@@ -13,6 +13,8 @@ import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from snapdb.storage.map_advice import prefer_huge_pages
 __all__ = [
     "MANIFEST",
     "Disk",
+    "PublishedDir",
     "directory_bytes",
     "fresh_name",
     "hash_file",
@@ -32,6 +35,7 @@ __all__ = [
     "is_hidden_beside",
     "map_array",
     "publishing",
+    "read_facts",
     "read_manifest",
     "seal",
     "unsealed",
@@ -180,31 +184,79 @@ def unsealed(manifest: dict[str, Any]) -> dict[str, Any]:
     return content
 
 
-def read_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest of a published directory, after checking that its files have the sizes it says.
+@dataclass(frozen=True)
+class PublishedDir:
+    """A published directory whose files are checked one by one, each when it is opened: no others need be there."""
 
-    Raises:
-        CorruptError: it cannot be read, or a file is missing or has another size.
-    """
-    path = directory / MANIFEST
-    try:
-        manifest: dict[str, Any] = unsealed(json.loads(path.read_text()))
-        sizes = {str(name): int(entry["bytes"]) for name, entry in manifest["files"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _unread(path, error) from error
-    for name, size in sizes.items():
-        path = directory / name
-        if path.parent != directory:
+    path: Path
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """The manifest. Raises CorruptError when it cannot be read."""
+        return read_facts(self.path)
+
+    def has(self, name: str) -> bool:
+        """Whether the manifest lists a file, which may be missing all the same."""
+        return name in self.facts["files"]
+
+    def checked(self, name: str) -> Path:
+        """The path of a file that has the size that the manifest lists.
+
+        Raises:
+            CorruptError: the file is missing, has another size, or is not listed.
+        """
+        path = self.path / name
+        if not self.has(name):
             raise CorruptError(
-                f"{directory / MANIFEST} is damaged: it names {name!r}, a file elsewhere", code="damaged-snapshot"
+                f"{self.path / MANIFEST} is damaged: {name} is not listed; create the snapshot again",
+                code="damaged-snapshot",
             )
+        size = int(self.facts["files"][name]["bytes"])
         found = path.stat().st_size if path.exists() else None
         if found != size:
             state = "is missing" if found is None else f"has {found} bytes instead of {size}"
             raise CorruptError(
                 f"{path} {state}; restore it from a backup or create the snapshot again", code="damaged-snapshot"
             )
+        return path
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """The array of a file, memory-mapped read-only.
+
+        Raises:
+            CorruptError: the file is missing, has another size than the manifest lists, or its header is damaged.
+        """
+        return map_array(self.checked(name))
+
+
+def read_facts(directory: Path) -> dict[str, Any]:
+    """The manifest of a published directory; none of its files is looked at.
+
+    Raises:
+        CorruptError: it cannot be read, or names a file elsewhere.
+    """
+    path = directory / MANIFEST
+    try:
+        manifest: dict[str, Any] = unsealed(json.loads(path.read_text()))
+        names = [str(name) for name, entry in manifest["files"].items() if int(entry["bytes"]) >= 0]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _unread(path, error) from error
+    for name in names:
+        if (directory / name).parent != directory:
+            raise CorruptError(f"{path} is damaged: it names {name!r}, a file elsewhere", code="damaged-snapshot")
     return manifest
+
+
+def read_manifest(directory: Path) -> dict[str, Any]:
+    """The manifest of a published directory, after checking that its files have the sizes it says.
+
+    Raises:
+        CorruptError: it cannot be read, or a file is missing or has another size.
+    """
+    published = PublishedDir(directory)
+    for name in published.facts["files"]:
+        published.checked(name)
+    return published.facts
 
 
 def map_array(path: Path) -> npt.NDArray[Any]:

@@ -19,12 +19,25 @@ __all__ = ["Lease", "TablesLock", "merging_alone", "remove_file_unless_held", "r
 class Lease:
     """A shared lock on the manifest of every directory given, until `release`. Works on read-only files."""
 
-    def __init__(self, directories: Iterable[Path], folders: Iterable[Path] = ()) -> None:
-        """`folders` are not published as one: no file in them is removed while the lease is held."""
+    def __init__(self, directories: Iterable[Path], folders: Iterable[Path] = (), *, partial: bool = False) -> None:
+        """Takes the locks.
+
+        Args:
+            folders: Not published as one: no file in them is removed while the lease is held.
+            partial: What is missing is not locked, but listed in `missing`; else it is an error.
+
+        Raises:
+            CorruptError: a manifest or a folder is missing, or may not be read.
+        """
+        self.missing: list[Path] = []
+        """The manifests and folders that are not there."""
         self._descriptors: list[int] = []
         try:
             for path in (*(directory / MANIFEST for directory in directories), *folders):
-                self._descriptors.append(_share(path))
+                if partial and not path.exists():
+                    self.missing.append(path)
+                else:
+                    self._descriptors.append(_share(path))
         except OSError as error:
             self.release()
             raise CorruptError(f"{error.filename} is gone; create the snapshot again", code="missing-file") from error

@@ -21,11 +21,11 @@ from snapdb.kernels.forms import plain_array
 from snapdb.kernels.patch import DAMAGED, Keys, Lists, Outline, Root, are_patch, find_changes, list_tails
 from snapdb.kernels.patch_columns import merge_column, pick_parts
 from snapdb.storage.arrays import ArrayFile, TimeSpan
-from snapdb.storage.disk import map_array
+from snapdb.storage.disk import PublishedDir, map_array
 from snapdb.storage.histories import FOREVER
-from snapdb.storage.topology import EdgeArrays, Rows, read_rows, rows_of, sort_edges, write_rows
+from snapdb.storage.topology import EdgeArrays, LazyRows, Rows, open_rows, read_rows, rows_of, sort_edges, write_rows
 
-__all__ = ["Patch", "build_patch", "merged", "read_patch", "write_merged", "write_patch"]
+__all__ = ["LazyPatch", "Patch", "build_patch", "merged", "open_patch", "read_patch", "write_merged", "write_patch"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -42,6 +42,15 @@ class Patch:
     kept: Int64s
     rows: Rows
     """One row for each touched node."""
+
+
+@dataclass(frozen=True, slots=True)
+class LazyPatch:
+    """A patch of which a column that is missing or damaged is an error only for those that read it."""
+
+    nodes: Int64s
+    kept: Int64s
+    rows: LazyRows
 
 
 def build_patch(
@@ -97,6 +106,26 @@ def read_patch(directory: Path, root: Rows) -> Patch:
     """
     rows = read_rows(directory)
     nodes, kept = (map_array(directory / f"{name}.npy") for name in ("nodes", "kept"))
+    _check_patch(directory, root, nodes, kept, rows)
+    return Patch(nodes, kept, rows)
+
+
+def open_patch(directory: PublishedDir, root: LazyRows) -> LazyPatch:
+    """The patch that `write_patch` wrote, memory-mapped; a column may be missing until it is read.
+
+    Raises:
+        CorruptError: an array is missing or damaged, or it is not a patch of `root`. Only edges are not looked at.
+    """
+    rows = open_rows(directory)
+    nodes, kept = (directory.array(f"{name}.npy") for name in ("nodes", "kept"))
+    _check_patch(directory.path, root, nodes, kept, rows)
+    return LazyPatch(nodes, kept, rows)
+
+
+def _check_patch(
+    directory: Path, root: Rows | LazyRows, nodes: npt.NDArray[Any], kept: npt.NDArray[Any], rows: Rows | LazyRows
+) -> None:
+    """Raises CorruptError when those are not rows of nodes of `root`."""
     sizes = [array.size for array in (nodes, kept) if array.ndim == 1 and array.dtype == np.int64]
     sound = sizes == [rows.indptr.size - 1] * 2
     sound = sound and list(rows.columns) == list(root.columns) and rows.indices.dtype == root.indices.dtype
@@ -105,7 +134,6 @@ def read_patch(directory: Path, root: Rows) -> Patch:
             f"{directory} is not a patch of its topology; restore it from a backup or REFRESH FULL",
             code="damaged-snapshot",
         )
-    return Patch(nodes, kept, rows)
 
 
 def merged(root: Rows, patch: Patch, nodes: int) -> Rows:
@@ -146,7 +174,7 @@ def _beyond(node: int, nodes: int) -> CorruptError:
     )
 
 
-def _stands_on(root: Rows, nodes: Int64s, kept: Int64s, rows: Rows) -> bool:
+def _stands_on(root: Rows | LazyRows, nodes: Int64s, kept: Int64s, rows: Rows | LazyRows) -> bool:
     """Whether those are rows of ascending nodes, which keep what the root has."""
     starts, touched, keeps, indptr = (plain_array(v, np.int64) for v in (root.indptr, nodes, kept, rows.indptr))
     return bool(are_patch(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.errors import CorruptError
+from snapdb.errors import CorruptError, DatabaseError
 from snapdb.kernels.topology import are_rows
 from snapdb.storage.arrays import ArrayFile, TimeSpan
-from snapdb.storage.disk import map_array
+from snapdb.storage.disk import PublishedDir, map_array
 from snapdb.storage.radix import CHUNK, OPTIONAL, RowShape, RowSort, row_shape
 
 __all__ = [
     "EdgeArrays",
+    "LazyRows",
     "Rows",
     "build_rows",
     "check_rows",
+    "open_rows",
     "read_rows",
     "rows_of",
     "sort_edges",
@@ -75,6 +78,17 @@ class Rows:
     def take(self, indptr: Int64s, positions: Int64s) -> Rows:
         """Other rows made of these positions."""
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class LazyRows:
+    """Rows of which a column that is missing or damaged is an error only for those that read it."""
+
+    indptr: Int64s
+    """[nodes + 1]"""
+    indices: npt.NDArray[Any]
+    columns: Mapping[str, npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]]
+    """By name: `edge_id` or another array by position, or what opens it or raises CorruptError; without `indices`."""
 
 
 def rows_of(indptr: Int64s, columns: Mapping[str, npt.NDArray[Any]]) -> Rows:
@@ -230,14 +244,49 @@ def read_rows(directory: Path, prefix: str = "") -> Rows:
     arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in found.items()}
     edges = 0 if arrays["indices"] is None else arrays["indices"].size
     for name, array in arrays.items():
-        if array is None and name in OPTIONAL:
-            continue
-        length = max(array.size, 1) if name == "indptr" and array is not None else edges
-        if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
-            raise CorruptError(
-                f"{found[name]} is missing or damaged; restore it from a backup", code="damaged-snapshot"
-            )
+        if array is not None or name not in OPTIONAL:
+            _check_array(found[name], name, array, edges)
     return Rows(**arrays)
+
+
+def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
+    """The arrays that `write_rows` or `build_rows` wrote, memory-mapped; a column may be missing until it is read.
+
+    Columns that are there are mapped at once, so that they outlive the directory. The manifest lists which there are,
+    so that a file that is missing is never taken for a column that the edge type has not.
+
+    Raises:
+        CorruptError: `indptr` or `indices` is missing, or of another size or type than it must be.
+    """
+    indices = directory.array(f"{prefix}indices.npy")
+    _check_array(directory.path / f"{prefix}indices.npy", "indices", indices, indices.size)
+    indptr = _open_array(directory, prefix, "indptr", indices.size)
+    named = ["edge_id", *(name for name in OPTIONAL if directory.has(f"{prefix}{name}.npy"))]
+    return LazyRows(indptr, indices, {name: _open_column(directory, prefix, name, indices.size) for name in named})
+
+
+def _open_column(
+    directory: PublishedDir, prefix: str, name: str, edges: int
+) -> npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]:
+    """The array of a column; where it cannot be opened, what raises the error at its first use."""
+    try:
+        return _open_array(directory, prefix, name, edges)
+    except DatabaseError:
+        return partial(_open_array, directory, prefix, name, edges)
+
+
+def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> npt.NDArray[Any]:
+    """One array of rows with so many edges."""
+    array = directory.array(f"{prefix}{name}.npy")
+    _check_array(directory.path / f"{prefix}{name}.npy", name, array, edges)
+    return array
+
+
+def _check_array(path: Path, name: str, array: npt.NDArray[Any] | None, edges: int) -> None:
+    """Raises CorruptError when an array is missing, or of another type or length than rows with so many edges need."""
+    length = max(array.size, 1) if name == "indptr" and array is not None else edges
+    if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
+        raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-snapshot")
 
 
 def check_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], far_nodes: int, what: str) -> None:
