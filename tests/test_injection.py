@@ -229,7 +229,7 @@ def test_files_are_read_as_the_user_may(db: Database, tmp_path: Path) -> None:
 @pytest.mark.parametrize("odd", ["\x00", "\ud800"])
 def test_what_nothing_can_hold_is_refused_where_it_stands(db: Database, odd: str) -> None:
     for statement in (f"SELECT 'a{odd}b'", f'CREATE TAG "a{odd}"', f"COPY kept TO 'a{odd}b.csv'", f"DROP TABLE{odd} t"):
-        with pytest.raises(snapdb.ParseError, match="take it out") as error:
+        with pytest.raises(snapdb.ParseError, match=r"take it out|no statement can hold") as error:
             db.execute(statement)
         assert error.value.span == (statement.index(odd), statement.index(odd) + 1)
         assert str(error.value).encode()
