@@ -117,7 +117,7 @@ def file_arguments(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
     >>> from snapdb.sql.tokens import scan
     >>> text = "SELECT 'a' FROM 'b.csv', read_text('c' || $x, size => 1) WHERE d = 'e'"
     >>> [" ".join(token.text for token in argument) for argument in file_arguments(scan(text))]
-    ["'b.csv'", "'c' || $x"]
+    ["'b.csv'", "'c' | | $x"]
     """
     pairs = partners(tokens)
     deletes = any(token.word == "USING" for token in tokens)
