@@ -62,14 +62,20 @@ def test_a_prompt_creates_a_database_only_in_a_directory_that_exists(tmp_path: P
 
 
 def test_tab_completes_the_only_name_there_is(prompt: Terminal) -> None:
-    prompt.send("SELECT 'tab' AS t, count(*) FROM pers\t")
+    prompt.ready()
+    prompt.send("SELECT 'tab' AS t, count(*) FROM pers")
+    prompt.expect(r"FROM pers")
+    prompt.send("\t")
     prompt.expect(r"FROM person")
     prompt.send(";\r")
     prompt.expect(r"tab +│ +400")
 
 
 def test_tab_offers_what_the_grammar_takes(prompt: Terminal) -> None:
-    prompt.send("REFRESH SNAPSHOT early \t")
+    prompt.ready()
+    prompt.send("REFRESH SNAPSHOT early ")
+    prompt.expect(r"REFRESH SNAPSHOT early")
+    prompt.send("\t")
     prompt.expect(r"DRY RUN")
     prompt.expect(r"FULL")
     prompt.send("\x03")
