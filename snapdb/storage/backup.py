@@ -82,7 +82,7 @@ def back_up(home: Home, ledger: Ledger, target: Path, *, link: bool, report: Rep
 
 def _check_target(home: Home, target: Path) -> None:
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(home.path)):
-        raise InputError(f"{target} lies in the database's own directory; name one outside it", code="unwritable-file")
+        raise InputError(f"{target} is in the database's own directory; name one outside it", code="unwritable-file")
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(f"there is something at {target} already; name a directory that does not exist",
                          code="folder-exists")  # fmt: skip
