@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from snapdb import Database
 from snapdb.catalog import load
@@ -33,6 +35,8 @@ class Worker:
     disk: Disk | None = None
     """Stands between it and its files."""
     opened: list[Database] = field(default_factory=list)
+    before: Callable[[Database, int], None] | None = None
+    """Called before each statement of an attempt runs, with its number from 1."""
 
     def task(self, name: str = "job") -> Task:
         with closing(Ledger(open_home(self.path, read_only=False))) as ledger:
@@ -66,8 +70,17 @@ class Worker:
             return list(runs(connection))
 
     def _open(self, *, folders: Sequence[str], disk: Disk) -> Database:
-        self.opened.append(Database(self.path, folders=folders, disk=disk, threads=1))
-        return self.opened[-1]
+        database = Database(self.path, folders=folders, disk=disk, threads=1)
+        self.opened.append(database)
+        if self.before is not None:
+            run, numbers, before = database.run, itertools.count(1), self.before
+
+            def observed(*statement: Any) -> Any:
+                before(database, next(numbers))
+                return run(*statement)
+
+            database.run = observed  # type: ignore[method-assign]
+        return database
 
 
 def told(run: Run) -> tuple[str, int, int, int | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import signal
 import sqlite3
 import subprocess
@@ -160,8 +161,10 @@ def test_two_processes_append_keys_and_no_id_is_given_twice(db: Database) -> Non
         for name in ("x", "y")
     ]
     errors = [writer.communicate(timeout=PATIENCE)[1] for writer in writers]
-    assert not any("Traceback" in error for error in errors), errors
-    assert all("1 key of person has more than one row (shared" in error for error in errors if error)
+    warned = [line for error in errors for line in error.splitlines()]
+    expected = r"<string>:5: DataWarning: graph g: \d keys? of person ha(s|ve) more than one row \(shared\d.*"
+    assert warned
+    assert [line for line in warned if not re.fullmatch(expected, line)] == []
     db.execute("DELETE FROM person WHERE name LIKE 'shared%'")
     db.execute("CREATE SNAPSHOT s OF g")
     (batch,) = db.stream(SAMPLE.format("s").replace("BATCH 4", "BATCH 1000"))
@@ -304,7 +307,7 @@ def test_keys_are_numbered_whatever_a_transaction_does_to_their_column(db: Datab
     db.script(f"{graph.format('name')}; CREATE SNAPSHOT s OF g; DROP SNAPSHOT s; DROP PROPERTY GRAPH g")
     written = [pq.read_table(path).to_pylist() for path in (db.path / "ids").rglob("*.parquet")]
     keys = [[str(value) for row in rows for value in row.values()] for rows in written]
-    assert ["c", "a", "b"] in keys
+    assert [rows for rows in keys if "c" in rows and len(rows) == 3] == [["c", "a", "b"]]
     db.script(
         "BEGIN; INSERT INTO v VALUES ('d'); ALTER TABLE v ADD n INT; ALTER TABLE v DROP name; INSERT INTO v VALUES (1)"
     )
