@@ -63,7 +63,7 @@ class CatalogLock:
         if not self._protects:
             return
         if not self._descriptors:
-            self._share(self._home.catalog, _SHARED_RANGE)
+            self._share(self._home.catalog, _SHARED_RANGE, where=_is_wal)
         self._share(self._home.path / f"{CATALOG}-shm", _DEAD_MAN_SWITCH)
         if not self._home.read_only:
             _let_go(self._open())  # made now, so that readers find it
@@ -134,9 +134,7 @@ class CatalogLock:
             os.close(descriptor)
             return
         self._descriptors.append(descriptor)
-        deadline = time.monotonic() + 1
-        while not _lock(descriptor, fcntl.F_RDLCK, place) and time.monotonic() < deadline:
-            time.sleep(_PAUSE)
+        _wait(descriptor, fcntl.F_RDLCK, place, self._home)
 
     def _open(self) -> int | None:
         """A description of its own for each transaction, so that a process forked before it cannot hold its lock."""
