@@ -26,18 +26,21 @@ _DEEPEST = 8
 """Queries within queries that are read, by `query('…')`."""
 
 
-def check_foreign(relational: Relational, own: Path, text: str, start: int, parameters: Any, depth: int = 0) -> None:
+def check_foreign(
+    relational: Relational, own: Path, text: str, tokens: Sequence[Token], start: int, parameters: Any, depth: int = 0
+) -> None:
     """Nothing when a query opens no file of the database at `own`.
 
     Args:
         text: The query's.
+        tokens: The same, scanned.
         start: Index of the query's first character in the statement's text.
         parameters: The query's own, by name or in order.
 
     Raises:
         InputError: it does, at the place of the path.
     """
-    for argument in filter(None, file_arguments(scan(text))):
+    for argument in filter(None, file_arguments(tokens)):
         first, stop = argument[0].span.start, argument[-1].span.stop
         span = Span(start + first, start + stop)
         for path in _values(relational, argument, text[first:stop], parameters):
@@ -59,7 +62,7 @@ def check_foreign_path(own: Path, path: str, span: Span | None) -> None:
 
 def _check_nested(relational: Relational, own: Path, text: str, span: Span, depth: int) -> None:
     try:
-        check_foreign(relational, own, text, 0, None, depth + 1)
+        check_foreign(relational, own, text, scan(text), 0, None, depth + 1)
     except InputError as error:
         error.span = span
         raise

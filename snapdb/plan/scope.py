@@ -67,7 +67,7 @@ class Context:
         travels = find_travels(tokens, island.text)
         words = {identifier(t).lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
         if words & WORDS_BEFORE_FILES:
-            check_foreign(self.relational, self.home.path, island.text, island.span.start, self.parameters)
+            check_foreign(self.relational, self.home.path, island.text, every, island.span.start, self.parameters)
         views = {t.name: self._table(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
             own = {name: view for name, view in self._elements(first, words).items() if name.lower() in words}
