@@ -41,9 +41,9 @@ def open_for(path: Path | None, steps: Iterable[Step], diagnostics: Diagnostics,
 
 
 def only_reads(statement: ast.Statement) -> bool:
-    """Whether a statement leaves every database as it is; told from its text, before a database is open.
+    """Whether a statement leaves every database as it is, by its text alone, before a database is open.
 
-    `snapdb.plan.logical.changes_nothing` tells the same of its plan.
+    `snapdb.plan.logical.changes_nothing` decides the same by its plan.
     """
     match statement:
         case ast.Explain():

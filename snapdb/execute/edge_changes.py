@@ -74,7 +74,7 @@ def edge_change(
 def _removed(
     session: Session, before: EdgeData, after: EdgeData, root: Rows, patch: Patch | None
 ) -> tuple[EdgeArrays, int]:
-    """The edges that went, out of the arrays that hold them, and how many rows went, dangling ones included.
+    """The removed edges, out of the arrays that hold them, and how many rows were removed, dangling ones included.
 
     Where rows were only deleted, one pass over edge ids finds them: much less than the table's rows.
     """

@@ -44,11 +44,11 @@ class _Changed(NamedTuple):
     """What is other than in arrays that are there."""
 
     source: FeatureSource
-    """The rows that changed or came."""
+    """The rows that were changed or added."""
     growth: Growth
     """The classes and widths by now."""
     left: str | None
-    """All rows by now, where some of before are gone; None: none is gone."""
+    """All rows by now, where some were removed; None: none was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ def _patched(
     if rows > _REBUILD_SHARE * held:
         return None
     if change.left is not None and not has_lists(session, source, specs, change.left):
-        return None  # the base's length of lists is that of rows which are gone
+        return None  # the base's length of lists is that of removed rows
 
     def patch(directory: Path) -> dict[str, Any]:
         facts = write_patch(session, source, specs, target, base.facts, directory, change.growth)

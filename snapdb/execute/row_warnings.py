@@ -49,7 +49,7 @@ def warn_of_rows(
         changed: Columns of which the values are new; None: all are. The others broke no rule before.
 
     Returns:
-        What has to be called with the ids that the rows' keys get, where these tell whether keys are duplicate.
+        What must be called with the ids that the rows' keys get, where the ids show whether keys are duplicate.
 
     Raises:
         DataWarning: the process turns warnings into errors. The files are removed.
@@ -180,7 +180,7 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
         there = known.present(keys)
         if session.rows(f"SELECT count(*) FROM ({there})")[0][0]:
             if new.removed is not None or table.deletes or table.rows != id_map.limit:
-                # Rows of some keys were removed: a look at the rows themselves tells which.
+                # Rows of some keys were removed: the rows themselves show which.
                 left = known.select(_left(new), vertex.key)
                 there = f"SELECT * FROM ({there}) SEMI JOIN ({left}) USING ({known.names})"
             wrong = f"{wrong} UNION {there}"

@@ -188,9 +188,9 @@ class Work:
         raise AssertionError("unreachable: the last try returns or raises")
 
     def _merge_small(self, table: int) -> None:
-        """Merge small files of a table that has too many: the writer who brings one too many does it.
+        """Merge small files of a table that has too many: the writer that adds one too many does it.
 
-        The version is committed: nothing that goes wrong here may look as if it were not.
+        The version is committed: no failure here may look as if it were not.
         """
         with suppress(SnapdbError, OSError):
             if not self._small_merges(table):

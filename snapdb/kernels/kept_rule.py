@@ -30,7 +30,7 @@ class KeptRule(NamedTuple):
     above: int
     """Nor have nodes that have no more than so many."""
     few: int
-    """Under PRIORITY nor have nodes that have no more than so many edges that weigh something."""
+    """Under PRIORITY nor have nodes with at most N edges of a weight above 0."""
     skips_zeros: bool
     """Edges of weight 0 are not in a row, so that a row of no more edges than the fanout is looked through too."""
     pick: np.uint64

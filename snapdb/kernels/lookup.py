@@ -172,7 +172,7 @@ def _mark(wanted: Int64s, first: np.int64, bits: npt.NDArray[np.uint64]) -> None
 
 @kernel
 def _find_ids(edge_id: npt.NDArray[Any], first: np.int64, bits: npt.NDArray[np.uint64], out: Int64s) -> int:
-    """Fills `out` as far as it goes: a damaged array may hold an id twice."""
+    """Fills `out` up to its length: a damaged array may hold an id twice."""
     count = 0
     for p in range(edge_id.size):
         place = np.int64(edge_id[p]) - first

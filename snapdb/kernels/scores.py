@@ -54,7 +54,7 @@ class DrawRule(NamedTuple):
     skips_zeros: bool
     """Edges of weight 0 are not in a row, so that a row of no more edges than the fanout is looked through too."""
     ranked: int
-    """The edges of rows that have more than so many are listed before they are drawn; ranks decide in the others."""
+    """The edges of rows with more than this many are listed before they are drawn; ranks decide in the others."""
 
 
 @intrinsic

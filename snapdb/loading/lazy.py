@@ -92,7 +92,7 @@ def _read(values: Lazy[K, V], key: K) -> Callable[[], V]:
 
 
 class _Unread(Generic[V]):
-    """Raises the error with which a value could not be read, as pickling a batch asks also for what nobody reads."""
+    """Raises the error with which a value could not be read: pickling a batch also reads values without a consumer."""
 
     def __init__(self, error: CorruptError) -> None:
         self.error = error

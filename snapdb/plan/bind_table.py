@@ -56,7 +56,7 @@ def bind_insert(statement: Insert, context: Context) -> Plan:
     supplied = named_columns(table, statement.columns)
     query = context.asked(statement.query)
     with context.describing(query) as session:
-        text = first_row(query.text) or query.text  # DuckDB reads all rows to tell of them, and again to write them
+        text = first_row(query.text) or query.text  # DuckDB reads all rows to describe them, and again to write them
         found = session.describe(text, query.parameters, around=("SELECT * FROM (", ") AS q"))
         path = whole_files(query.text)
         in_order = [c.name.lower() for c in found] == [c.name.lower() for c in table.columns]

@@ -49,7 +49,7 @@ def find_tag(context: Context, name: Name) -> Tag:
 
 
 def bind_backup(statement: BackupDatabase, context: Context) -> BackupPlan:
-    """Where the copy goes."""
+    """The target of the copy."""
     if not statement.path.strip():
         raise BindError("BACKUP DATABASE needs a path", span=statement.path_span, code="bad-path")
     return BackupPlan(statement.path, statement.path_span, statement.copies)

@@ -71,7 +71,7 @@ def _check_nested(relational: Relational, own: Path, text: str, span: Span, dept
 
 
 def _values(relational: Relational, argument: Sequence[Token], text: str, parameters: Any) -> list[str]:
-    """The texts that an argument stands for; none where it cannot be told, and then DuckDB cannot read it either."""
+    """The texts that an argument evaluates to; none where DuckDB cannot evaluate it, and so cannot read it either."""
     if len(argument) == 1 and argument[0].kind in {"string", "quoted"}:
         (token,) = argument
         return [string_value(token) if token.kind == "string" else identifier(token)]
@@ -117,7 +117,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path, cut at its slashes, is one that a glob means; ** stands for any number of directories.
+    """Whether a path, cut at its slashes, matches a glob; ** matches any number of directories.
 
     >>> _matches("a/b/c/x2.csv".split("/"), "a/**/x[1-3].*".split("/")), _matches(["a", "b", "c"], ["a", "*"])
     (True, False)

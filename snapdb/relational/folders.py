@@ -82,7 +82,7 @@ class Folders:
 def resolved(path: str) -> str | None:
     """The absolute path without links; None: one of them leads out of the directory that it is in, or they never end.
 
-    Who may write in a directory on the way of a path could otherwise send whoever opens the path to any other place.
+    A user with write access to a directory on the path could otherwise redirect a reader to any other place.
     A slash at the end stays, and so does what does not exist.
     """
     place, links = "/", 0

@@ -42,7 +42,7 @@ _SETS = 4096
 
 
 class _Deletes(NamedTuple):
-    """Files of the row ids that are gone."""
+    """Files of deleted row ids."""
 
     segments: tuple[Segment, ...]
     root: Path
@@ -131,7 +131,7 @@ def _condition(spans: tuple[tuple[int, int], ...], deletes: _Deletes, key: str, 
 
 @lru_cache(maxsize=8)
 def _deleted_ids(deletes: _Deletes) -> Int64s:
-    """Ascending row ids that are gone."""
+    """Ascending deleted row ids."""
     parts = [np.empty(0, np.int64)]
     for segment in deletes.segments:
         path = deletes.root / segment.path

@@ -174,7 +174,7 @@ class NegativeDraws:
     def _entries(self, known: Adjacency, spans: Int64s) -> tuple[Int64s, Int64s, Int64s]:
         """One type's edges of located rows: row * (limit + 1) + number + 1, and from and until when they are there.
 
-        What has no time is static, and a moment lasts until the next one: so types of all kinds stand side by side.
+        What has no time is static, and a moment lasts until the next one: so types of all kinds can be mixed.
         """
         positions = np.empty(int(spans[:, DEGREE].sum()), np.int64)
         list_spans(known.rows.live.words, spans, spans.shape[0], positions, 0)

@@ -43,7 +43,7 @@ class RowTable(NamedTuple):
 
     @property
     def few(self) -> int:
-        """Under PRIORITY rows hold all edges that weigh something where there are no more than so many."""
+        """Under PRIORITY rows hold all edges of a weight above 0 where there are at most this many."""
         return max(self.size, self.above) if self.walk.skips_zeros else self.size
 
 

@@ -30,7 +30,7 @@ class Kept(NamedTuple):
     above: int
     """Nodes of at most so many edges have rows that hold all of them."""
     few: int
-    """Under PRIORITY so do nodes of at most so many edges that weigh something."""
+    """Under PRIORITY so do nodes with at most this many edges of a weight above 0."""
     picks: int
     """How many edges of a fanout come from the row."""
 

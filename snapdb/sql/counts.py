@@ -41,7 +41,7 @@ def row_counts(text: str) -> tuple[RowCount, ...]:
 
 
 def find_counts(tokens: Sequence[Token]) -> tuple[RowCount, ...]:
-    """What `row_counts` finds, in tokens. None where WITH stands: a name may be that of a query there."""
+    """What `row_counts` finds, in tokens. None where there is a WITH: a name may be that of its query."""
     starts = [i for i, token in enumerate(tokens) if token.word == "COUNT" and _counts(tokens, i - 1)]
     if not starts or any(token.word == "WITH" for token in tokens):
         return ()
@@ -51,13 +51,13 @@ def find_counts(tokens: Sequence[Token]) -> tuple[RowCount, ...]:
 
 
 def _counts(tokens: Sequence[Token], index: int) -> bool:
-    """Whether SELECT count(*) stands here, as the beginning of a query."""
+    """Whether SELECT count(*) begins a query here."""
     begins = index == 0 or (index > 0 and tokens[index - 1].word in _BEFORE)
     return begins and tuple(token.word for token in tokens[index : index + len(_COUNT)]) == _COUNT
 
 
 def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> RowCount | None:
-    """The count whose word stands at `start`; None where more than a table follows."""
+    """The count whose word is at `start`; None where more than a table follows."""
     alias, place = _alias(tokens, start + 4)
     if _word(tokens, place) != "FROM" or not _is_name(tokens, place + 1):
         return None

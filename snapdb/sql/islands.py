@@ -244,7 +244,7 @@ def _ends(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 
 def _sample(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
-    """What stands in the parentheses after SEEDS or SEEDS EDGES t, and after INTERVAL; the word IN before others."""
+    """The contents of the parentheses after SEEDS or SEEDS EDGES t, and after INTERVAL; the word IN before others."""
     for index in top_level(tokens, pairs):
         if index not in pairs or not index:
             continue

@@ -29,10 +29,10 @@ _WRITER, _USERS = (0, 1), (1, 1)
 """Start and length in the lock file: held by the one writer, and shared by all transactions, which keeps the
 write-ahead log from being folded in under a reader."""
 _SHARED_RANGE = (0x40000002, 510)
-"""SQLite's SHARED lock in the database file: whoever deletes the write-ahead log needs it exclusively."""
+"""SQLite's SHARED lock in the database file: deleting the write-ahead log takes it exclusively."""
 _DEAD_MAN_SWITCH = (128, 1)
-"""In SQLite's shared memory (UNIX_SHM_DMS): whoever finds it free takes the memory for a crashed process's, and
-truncates it."""
+"""In SQLite's shared memory (UNIX_SHM_DMS): a process that finds it free assumes that its user crashed, and truncates
+the memory."""
 _WAL_HEADER = slice(18, 20)
 """In the database file: 2, 2 in write-ahead-log mode."""
 
@@ -100,12 +100,12 @@ class CatalogLock:
             _let_go(descriptor)
 
     def is_alone(self, descriptor: int | None) -> bool:
-        """Whether a writer that has committed is the only user now; then nobody else begins until it is done."""
+        """Whether a writer that has committed is the only user now; then no transaction begins until it is done."""
         return descriptor is None or _lock(descriptor, fcntl.F_WRLCK, _USERS)
 
     @contextmanager
     def closing(self, *, whole: bool) -> Iterator[None]:
-        """Closing the connection: SQLite may fold the log in and delete it only where that harms nobody.
+        """Closing the connection: SQLite may fold the log in and delete it only where no other connection uses it.
 
         Args:
             whole: The files at their places are the ones that were opened.

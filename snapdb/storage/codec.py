@@ -63,8 +63,8 @@ def is_sound(kind: Any, value: Any) -> bool:
 
 
 _LATER = frozenset({"classes"})
-"""Fields that came after databases and lineages were written without them: written only where they have a value, so
-that a definition which does not use them keeps its text and the digests of it."""
+"""Fields that were added after databases and lineages were written without them: stored only where they have a value,
+so that a definition which does not use them keeps its text and the digests of it."""
 
 _GREATEST = 1 << 57
 """Microseconds of more than four thousand years."""

@@ -69,7 +69,7 @@ def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
 
 
 def _sparse_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
-    """The rules for a list of indices and a list of values, which may be ones that nobody wrote."""
+    """The rules for a list of indices and a list of values, which are implied ones where there is no such column."""
     index, value = parts_of(source, spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql

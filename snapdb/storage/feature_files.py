@@ -173,7 +173,7 @@ def text_of_target(source: FeatureSource, name: str) -> str | None:
 
 
 def has_lists(session: Session, source: FeatureSource, specs: Sequence[FeatureSpec], rows: str) -> bool:
-    """Whether some row of `rows` has a list in each column of lists whose type does not tell their length."""
+    """Whether some row of `rows` has a list in each column of lists whose type does not determine their length."""
     own = [spec for spec in specs if spec.history is None and not spec.sparse]
     lists = [part.sql for spec in own for part in parts_of(source, spec) if part.fixed is None]
     return all(session.rows(f"SELECT 1 FROM ({rows}) WHERE {sql} IS NOT NULL LIMIT 1") for sql in lists)

@@ -149,7 +149,7 @@ def is_feature_type(type_: str) -> bool:
 
 
 def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[Part, ...]:
-    """A feature's columns in order; of sparse rows without values, ones stand for these.
+    """A feature's columns in order; for sparse rows without values, ones.
 
     >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
     >>> parts_of(source, FeatureSpec("x", ("ix",), sparse=True))[1].sql

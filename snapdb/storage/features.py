@@ -97,7 +97,7 @@ def write_patch(
 
 
 def _fits(specs: Sequence[FeatureSpec], facts: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
-    """Whether rows of these facts can stand beside the base's arrays."""
+    """Whether rows with this metadata can be patched onto the base's arrays."""
     if base.get("defaults") != facts["defaults"]:
         return False
     before = base.get("parts", {})

@@ -132,7 +132,7 @@ class AddedRows:
 
 
 def added_rows(ledger: Ledger, table: Table, root: Path) -> AddedRows:
-    """The rows of a table at a version, and those that are gone by then."""
+    """The rows of a table at a version, and those deleted by then."""
     rows = ledger.rows(
         "SELECT version, sum(rows_added) AS added FROM changes WHERE table_id = ? AND version <= ? AND rows_added > 0 "
         "GROUP BY version ORDER BY version",

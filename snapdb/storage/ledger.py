@@ -22,7 +22,7 @@ _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
 
 _CHECKPOINT = 4 << 20
-"""Bytes of the write-ahead log from which on it is folded into the catalog, as soon as nobody reads."""
+"""Bytes of the write-ahead log from which on it is folded into the catalog, as soon as there is no reader."""
 
 _HEAD = "SELECT version, hash FROM versions ORDER BY version DESC LIMIT 1"
 
@@ -166,7 +166,7 @@ class Ledger:
             return False
 
     def _checkpoint(self) -> None:
-        """Fold the write-ahead log into the catalog's file; call it where nobody else reads or writes."""
+        """Fold the write-ahead log into the catalog's file; call it where there is no other user."""
         try:
             self._connection.execute("PRAGMA busy_timeout = 0")  # a backup by SQLite itself may be reading
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -209,7 +209,7 @@ def connect_catalog(home: Home) -> sqlite3.Connection:
     if not home.read_only:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA wal_autocheckpoint = 0")  # `CatalogLock` says when nobody reads
+        connection.execute("PRAGMA wal_autocheckpoint = 0")  # `CatalogLock` decides when there is no reader
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")  # a damaged schema must not call functions
     return connection

@@ -12,7 +12,7 @@ __all__ = ["MANY", "Member", "Merge", "find_merges", "find_tiers", "runs", "tier
 MANY = 64
 """Small files of a kind that a table may have before some are merged by themselves."""
 _TIER = 1 << 12
-"""Bytes up to which a file is of the lowest tier; each further tier goes up to `_FAN` times as far."""
+"""Bytes up to which a file is of the lowest tier; the bound of each further tier is `_FAN` times higher."""
 _FAN = 8
 """Adjacent files of a tier that become one: fewer than that stay of each."""
 

@@ -25,7 +25,7 @@ def read_logs(connection: Connection) -> None:
 
 
 def _path(text: str) -> str:
-    """A path as it was written in a log; as it stands where an error message only looks like such a line."""
+    """A path as it was written in a log; unchanged where an error message only looks like such a line."""
     try:
         return str(json.loads(text))
     except ValueError:

@@ -105,7 +105,7 @@ def note_run(connection: sqlite3.Connection, run: Run, line: str) -> None:
 
 
 def note_export(connection: sqlite3.Connection, run: Run, export: RunExport) -> None:
-    """Record a folder that a run that goes on is about to put in its place. Errors as of `end_run`."""
+    """Record a folder that a running run is about to publish. Errors as of `end_run`."""
     _change(connection, run, "UPDATE runs SET holder = holder")
     row = (*_key(run), export.statement, export.path, export.sha256)
     connection.execute("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", row)

@@ -276,14 +276,14 @@ def _open_column(
 
 
 def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> npt.NDArray[Any]:
-    """One array of rows with so many edges."""
+    """One array of rows with `edges` edges."""
     array = directory.array(f"{prefix}{name}.npy")
     _check_array(directory.path / f"{prefix}{name}.npy", name, array, edges)
     return array
 
 
 def _check_array(path: Path, name: str, array: npt.NDArray[Any] | None, edges: int) -> None:
-    """Raises CorruptError when an array is missing, or of another type or length than rows with so many edges need."""
+    """Raises CorruptError when an array is missing, or its type or length does not fit the rows' number of edges."""
     length = max(array.size, 1) if name == "indptr" and array is not None else edges
     if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
         raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-snapshot")

@@ -97,7 +97,7 @@ class Run:
     log: str
     """A line for each statement that was run, and what else a person wants to know."""
     replaced: bool = False
-    """Its task was replaced while it went on: what it runs is not what the task says now."""
+    """Its task was replaced while it ran: its body is not the task's body now."""
 
 
 @dataclass(frozen=True, slots=True)
