@@ -24,7 +24,7 @@ from snapdb.daemon.messages import decode_run, encode_end
 from snapdb.database import Database
 from snapdb.execute.perform import perform
 from snapdb.execute.stopping import Stop
-from snapdb.kernels.warm import warming
+from snapdb.kernels.warm import load_kernels
 from snapdb.storage.commit import now as clock
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import check_there, open_home
@@ -61,8 +61,7 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
         return Database(path, folders=folders, disk=disk)
 
     if jobs.empty():  # it was started ahead
-        with warming():
-            pass
+        load_kernels()
     gc.freeze()  # what was imported stays: no search for garbage need go through it
     while (job := jobs.get()) is not None:
         told.write(encode_end(perform(opened, home, ledger, *job, now=now)))

@@ -14,7 +14,7 @@ from snapdb.kernels.rng import fold, fold_each
 from snapdb.kernels.sample import count_edges, number, sample_uniform
 from snapdb.kernels.spans import PLAIN_FIELDS, is_plain
 
-__all__ = ["warming"]
+__all__ = ["load_kernels", "warming"]
 
 
 _warm = Event()
@@ -30,14 +30,14 @@ def warming() -> Iterator[None]:
     if _warm.is_set():
         yield
         return
-    thread = Thread(target=_touch, name="snapdb-warming", daemon=True)
+    thread = Thread(target=load_kernels, name="snapdb-warming", daemon=True)
     thread.start()
     yield
     thread.join()
 
 
-def _touch() -> None:
-    """Samples one edge and gathers a few rows."""
+def load_kernels() -> None:
+    """Samples one edge and gathers a few rows: afterwards the kernels are loaded, compiled where there is no cache."""
     one = np.zeros(1, np.int64)
     rows = row_arrays(np.array([0, 1]), np.zeros(1, np.int32))
     prefix = fold(np.uint64(0), np.uint64(0))
