@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import itertools
 import os
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
 import tarfile
@@ -15,10 +17,12 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import snapdb
+from snapdb.storage import catalog_lock
 from snapdb.storage.catalog_lock import CatalogLock
 from snapdb.storage.home import open_home
 from snapdb.storage.version_log import append_version
@@ -233,3 +237,20 @@ def test_closing_leaves_no_file_open(tmp_path: Path) -> None:
         snapdb.connect(path, read_only=True).close()
     assert opened() == before
     assert fcntl.F_OFD_SETLK  # what the tests above rest on
+
+
+def test_a_catalog_is_not_opened_without_the_lock_that_protects_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "test.snapdb"
+    snapdb.connect(path).close()
+    clock = itertools.count(0, 6)
+    with open(path / "catalog.sqlite", "r+b") as held:
+        start, length = catalog_lock._SHARED_RANGE
+        taken = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
+        fcntl.fcntl(held, fcntl.F_OFD_SETLK, taken)  # as SQLite holds it while it folds the log in and deletes it
+        monkeypatch.setattr(catalog_lock, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
+        with pytest.raises(snapdb.LockedError, match="another process held it"):
+            CatalogLock(open_home(path, read_only=False))
+    monkeypatch.undo()
+    snapdb.connect(path).close()
