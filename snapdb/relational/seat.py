@@ -6,6 +6,7 @@ import itertools
 import os
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -98,6 +99,7 @@ class Relational:
         self._numbers = itertools.count(1)
         self._open: set[duckdb.DuckDBPyConnection] = set()
         self._idle: list[_Space] = []
+        self._ended: deque[tuple[_Space, bool]] = deque()
         self._guard = threading.Lock()
         self._closed = False
         self._clock: tuple[str, ...] = ()
@@ -144,9 +146,18 @@ class Relational:
         finally:
             self._left(seat._replace(views=views), kept)
 
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """The block runs in one thread at a time; then sessions that ended meanwhile are released."""
+        try:
+            with self._guard:
+                yield
+        finally:
+            self._release_ended()
+
     def _seated(self, views: tuple[str, ...]) -> _Space:
         """A name space with these views, or without any; its cursor counts as open."""
-        with self._guard:
+        with self._guarded():
             found = next((seat for wanted in (views, ()) for seat in self._idle if seat.views == wanted), None)
             if found is None:
                 found = self._made()
@@ -156,19 +167,40 @@ class Relational:
         return found
 
     def _left(self, seat: _Space, kept: bool) -> None:
-        """A name space after its session: kept for the next, the one that nobody wanted for longest goes; or gone."""
-        with self._guard:
-            self._open.discard(seat.cursor)
-            if seat.cursor in self._stuck:
-                return
-            if self._closed:  # a result that was not read to its end outlives its database
-                seat.cursor.close()
-                return
-            if kept:
-                self._idle.append(seat)
-            gone = self._idle.pop(0) if len(self._idle) > _IDLE else None if kept else seat
-        if gone is not None:
-            _dismiss(gone)
+        """A name space after its session: kept for the next, the one unused for longest is removed; or removed."""
+        self._open.discard(seat.cursor)
+        self._ended.append((seat, kept))
+        self._release_ended()
+
+    def _release_ended(self) -> None:
+        """Release the sessions that ended, unless a thread holds the guard, which releases them when it is done.
+
+        It never waits: the garbage collector ends sessions of results that were not read to their end, in any thread
+        and at any moment, also while that thread holds the guard itself.
+        """
+        while self._ended and self._guard.acquire(blocking=False):
+            try:
+                gone = self._next_removed()
+            finally:
+                self._guard.release()
+            if gone is not None:
+                _dismiss(gone)
+
+    def _next_removed(self) -> _Space | None:
+        """The name space to remove after the session that ended first, which is taken from the queue."""
+        try:
+            seat, kept = self._ended.popleft()
+        except IndexError:  # another thread was faster
+            return None
+        if seat.cursor in self._stuck:
+            return None
+        if self._closed:  # a result that was not read to its end outlives its database
+            seat.cursor.close()
+            return None
+        if not kept:
+            return seat
+        self._idle.append(seat)
+        return self._idle.pop(0) if len(self._idle) > _IDLE else None
 
     def _started(self) -> Any:
         root = duckdb.connect(":memory:", config=self._config)
@@ -189,7 +221,7 @@ class Relational:
 
     def _abandon(self, cursor: Any) -> None:
         """Leave a cursor that never comes back, with its engine, to itself; later sessions get another engine."""
-        with self._guard:
+        with self._guarded():
             self._stuck.add(cursor)
             _ABANDONED.append((self._root, self._idle))
             self._idle = []
@@ -205,13 +237,14 @@ class Relational:
     def interrupt(self) -> None:
         """Stop what every session is running; each raises QueryError with code 'interrupted'."""
         self.stopped.set()
-        with self._guard:
-            for cursor in self._open:
+        # Without the guard: a signal handler runs in a thread that may hold it. A copy of a set is taken in one step.
+        for cursor in self._open.copy():
+            with suppress(duckdb.ConnectionException):  # it was closed just now
                 cursor.interrupt()
 
     def close(self) -> None:
         """Give DuckDB's memory back."""
-        with self._guard:
+        with self._guarded():
             self._closed = True
             while self._idle:
                 self._idle.pop().cursor.close()
