@@ -17,8 +17,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-__all__ = ["Epoch", "Ready", "Sage", "Wish", "measure", "wished"]
-
 HIDDEN = 64
 KEPT = 10
 """Batches on which the model is timed alone."""

@@ -17,8 +17,6 @@ from torch_geometric.loader import NeighborLoader
 from benchmarks.epoch_loop import Ready, Wish, measure, wished
 from benchmarks.peer import load_arrays
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Measures what is wished for."""

@@ -11,8 +11,6 @@ from pathlib import Path
 import snapdb
 from benchmarks.epoch_loop import Ready, measure, wished
 
-__all__ = ["main"]
-
 QUERY = """SAMPLE FROM whole SEEDS (SELECT id FROM node WHERE train) AS node
   FANOUT (edge IN => [{fanouts}]) BATCH {batch} REPEATABLE (7)"""
 

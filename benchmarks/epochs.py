@@ -27,8 +27,6 @@ from benchmarks.ready_batches import CORES, KEEPING, RUNNERS
 from benchmarks.ready_report import Setting
 from benchmarks.report import machine_table, table
 
-__all__ = ["main"]
-
 HOME = Path(__file__).parent
 RESULTS = HOME / "EPOCHS.md"
 FANOUTS = (15, 10)

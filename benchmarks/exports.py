@@ -22,8 +22,6 @@ from benchmarks.graphs import DATA, SIZES, load_graph, write_parquet
 from benchmarks.loading import LOAD
 from benchmarks.report import machine_table, table
 
-__all__ = ["main"]
-
 RESULTS = Path(__file__).parent / "EXPORTS.md"
 SAMPLE = "SAMPLE FROM whole SEEDS (SELECT id FROM node WHERE train) AS node FANOUT (edge => [15, 10]) BATCH 1024"
 BATCHES = ("arrow", "parquet", "npz", "safetensors", "pt")

@@ -16,8 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-__all__ = ["LINE", "batch_bytes", "line_bandwidth"]
-
 LINE = 64
 """Bytes that memory gives at once."""
 READ = 2_000_000

@@ -19,8 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numba import njit, prange
 
-__all__ = ["DATA", "QUADRANTS", "SIZES", "Graph", "Size", "load_graph", "rmat", "write_parquet"]
-
 DATA = Path(__file__).parent / "data"
 """Graphs are made once and kept here; git ignores it."""
 

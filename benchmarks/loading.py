@@ -7,8 +7,6 @@ from pathlib import Path
 import snapdb
 from benchmarks.graphs import DATA, SIZES, load_graph, write_parquet
 
-__all__ = ["LOAD", "database_of"]
-
 LOAD = """
 CREATE TABLE node AS SELECT id, x::FLOAT[{width}] AS x, label, train FROM '{nodes}';
 CREATE TABLE edge AS SELECT src, dst FROM '{edges}';

@@ -8,8 +8,6 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["describe_machine"]
-
 LIBRARIES = ("snapdb", "numba", "numpy", "torch", "duckdb", "pyarrow")
 
 

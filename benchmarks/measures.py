@@ -34,8 +34,6 @@ from snapdb.loading.assemble import assemble
 from snapdb.loading.device import Delivery
 from snapdb.sampling import epoch_order, node_entry
 
-__all__ = ["BATCH", "FANOUTS", "MEASURES", "QUERY", "Figures"]
-
 FANOUTS = (15, 10, 5)
 BATCH = 1024
 SEED = 7

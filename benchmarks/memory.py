@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-__all__ = ["TreeMemory"]
-
 EVERY = 0.2
 """Seconds between looks. Adding up proportional shares walks page tables, which often would slow what is measured."""
 

@@ -9,8 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MemoryGroup", "forget", "memory_group"]
-
 ROOT = Path("/sys/fs/cgroup/memory")
 LEAVING = 10.0
 """Seconds in which the last process of a group must be gone."""

@@ -11,8 +11,6 @@ from torch import Tensor
 
 from benchmarks.graphs import Graph
 
-__all__ = ["naive_batches"]
-
 Int64s = npt.NDArray[np.int64]
 
 

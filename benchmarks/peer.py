@@ -18,8 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Arrays", "Asked", "Counted", "Figures", "asked", "load_arrays", "measure", "repeated_seeds"]
-
 Int64s = npt.NDArray[np.int64]
 
 WARM = 6

@@ -20,8 +20,6 @@ os.environ.setdefault("DGLBACKEND", "pytorch")
 import dgl
 import dgl.graphbolt as gb
 
-__all__ = ["main"]
-
 NAME = "name"
 """Of the column that edge ids are read from."""
 

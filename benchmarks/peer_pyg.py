@@ -16,8 +16,6 @@ from torch_geometric.loader import NeighborLoader
 
 from benchmarks.peer import Arrays, Asked, Counted, asked, load_arrays, measure, repeated_seeds
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Measures what is asked."""

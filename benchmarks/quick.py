@@ -20,8 +20,6 @@ from benchmarks.loading import database_of
 from benchmarks.ready_batches import CORES, OURS, RUNNERS, Cell
 from benchmarks.ready_report import Setting
 
-__all__ = ["main"]
-
 FANOUTS = (15, 10, 5)
 PEER = Setting(CORES, 1, keeping=True)
 """As many worker processes as cores, and malloc that keeps its memory: the fastest of a peer's settings as a rule."""

@@ -29,8 +29,6 @@ from benchmarks.peer import Asked, Figures
 from benchmarks.ready_report import Row, Setting, ready_report
 from benchmarks.results import write_results
 
-__all__ = ["main"]
-
 HOME = Path(__file__).parent
 BATCH = 1024
 RAW = DATA / "ready_batches.json"
@@ -133,8 +131,11 @@ def _run(
     )
     figures, memory = _process([python, "-m", module, json.dumps(asdict(wish))], KEEPING if setting.keeping else {})
     row = Row(size, fanouts, turn, setting, memory, width=4 * SIZES[size].features, **asdict(cell), **asdict(figures))
-    print(f"{size} {fanouts} {cell.system} {cell.mode}{' ids' if cell.edge_ids else ''} {cell.layout} {setting}: "
-          f"{row.rate:.2f} batches/s, {row.cpu_rate:.2f} a CPU second", flush=True)  # fmt: skip
+    print(
+        f"{size} {fanouts} {cell.system} {cell.mode}{' ids' if cell.edge_ids else ''} {cell.layout} {setting}: "
+        f"{row.rate:.2f} batches/s, {row.cpu_rate:.2f} a CPU second",
+        flush=True,
+    )
     return row
 
 

@@ -9,8 +9,6 @@ from statistics import median
 from benchmarks.floor import batch_bytes
 from benchmarks.report import machine_table, table
 
-__all__ = ["Row", "Setting", "ready_report"]
-
 PEERS = ("pyg", "dgl", "graphbolt")
 SAID = {"snapdb": "snapdb", "pyg": "PyG NeighborLoader", "dgl": "DGL DataLoader", "graphbolt": "DGL GraphBolt"}
 MODES = {
@@ -182,8 +180,19 @@ def _case(case: _Case) -> str:
             for layout in ("NODES", "BLOCKS") if system == "snapdb" else ("",):
                 if found := case.all(system, mode, edge_ids, layout):
                     lines.append((said, *_line(case, found)))
-    heads = ("work", "system", "expands", "batches/s", "per CPU s", "CPU/clock", "snapdb, clock", "snapdb, CPU",
-             "of the floor", "edges", "peak PSS, MiB")  # fmt: skip
+    heads = (
+        "work",
+        "system",
+        "expands",
+        "batches/s",
+        "per CPU s",
+        "CPU/clock",
+        "snapdb, clock",
+        "snapdb, CPU",
+        "of the floor",
+        "edges",
+        "peak PSS, MiB",
+    )
     return f"### {case.size}, fanouts {', '.join(map(str, case.fanouts))}\n\n" + table(heads, lines)
 
 

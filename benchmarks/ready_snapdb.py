@@ -14,8 +14,6 @@ from benchmarks.peer import Asked, Counted, asked, measure
 from snapdb.loading import BatchStream
 from snapdb.sampling import epoch_order, node_entry
 
-__all__ = ["main"]
-
 SEED = 7
 
 

@@ -27,8 +27,6 @@ from benchmarks.refresh_loader import loader_rows
 from benchmarks.refresh_statements import statements_part
 from benchmarks.report import table
 
-__all__ = ["main"]
-
 RESULTS = Path(__file__).parent / "REFRESH.md"
 QUIET = 0.2
 """Processors that others may take, on average, while seconds are measured."""
@@ -89,8 +87,12 @@ def _place(part: str) -> Path:
 def _text() -> str:
     kept = {part: json.loads(_place(part).read_text()) for part in PARTS if _place(part).exists()}
     found = {part: each["rows"] for part, each in kept.items()}
-    written = {"loader": report.loader_part, "epoch": report.epoch_part, "disk": report.disk_part,
-               "accuracy": report.accuracy_part}  # fmt: skip
+    written = {
+        "loader": report.loader_part,
+        "epoch": report.epoch_part,
+        "disk": report.disk_part,
+        "accuracy": report.accuracy_part,
+    }
     parts = [
         HEAD + _reading(kept),
         report.summary_part(found),

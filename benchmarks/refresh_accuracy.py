@@ -23,8 +23,6 @@ from benchmarks.refresh_strategies import STRATEGIES, asked, run_apart
 from examples import cora, tolokers
 from snapdb.train import GCN, GraphSAGE, accuracy, evaluate, fit, roc_auc, torch_threads
 
-__all__ = ["accuracy_rows"]
-
 SHARED = Path(os.environ.get("SNAPDB_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
@@ -96,8 +94,15 @@ def main() -> None:
                 if strategy.name != "FBL, cached":  # its batches are those of FBL
                     score = _score(database, task, strategy.clause.format(every="AUTO"), seed, quick=wish["quick"])
                     print(f"{wish['graph']} {strategy.name}, seed {seed}: {score:.4f}", file=sys.stderr, flush=True)
-                    rows.append({"graph": wish["graph"], "metric": task.metric, "strategy": strategy.name,
-                                 "seed": seed, "score": score})  # fmt: skip
+                    rows.append(
+                        {
+                            "graph": wish["graph"],
+                            "metric": task.metric,
+                            "strategy": strategy.name,
+                            "seed": seed,
+                            "score": score,
+                        }
+                    )
     print(json.dumps(rows))
 
 

@@ -23,8 +23,6 @@ from benchmarks.graphs import DATA, SIZES
 from benchmarks.refresh_loader import endless, refilled, samples
 from benchmarks.refresh_strategies import FBL, STRATEGIES, asked, define, full, linked, run_apart, stats_of
 
-__all__ = ["cost_rows"]
-
 PERIOD = 50
 FANOUTS = ((5, 5, 5), (10, 10, 10))
 TURNS = 5

@@ -21,8 +21,6 @@ from benchmarks.refresh_strategies import STRATEGIES, asked, define, full, linke
 from snapdb.loading import Batch, BatchStream
 from snapdb.types.sampling import Refresh
 
-__all__ = ["disk_rows"]
-
 MOST = ("FBL", "FCR shared", "FCR shared, amplify 1", "OTF 15 % shared")
 TWO = ("FBL", "FCR shared, amplify 1")
 FRUGAL = ("env", "MALLOC_ARENA_MAX=2", "MALLOC_MMAP_THRESHOLD_=1048576", "MALLOC_TRIM_THRESHOLD_=1048576")

@@ -16,8 +16,6 @@ from benchmarks.epoch_loop import Ready, Wish, measure, wished
 from benchmarks.graphs import DATA, SIZES
 from benchmarks.refresh_strategies import BATCH, STRATEGIES, define, linked, run_apart
 
-__all__ = ["epoch_rows"]
-
 FANOUTS = (10, 10)
 SHARES = {"arxiv": 3, "products": 12}
 """Graph → one of how many nodes to train on is a seed."""

@@ -22,8 +22,6 @@ from benchmarks.refresh_strategies import STRATEGIES, asked, cache_of, define, f
 from snapdb.loading import BatchStream
 from snapdb.sampling import epoch_order, node_entry
 
-__all__ = ["CASES", "endless", "loader_rows", "refilled", "samples", "topology_of"]
-
 ALL = tuple(strategy.name for strategy in STRATEGIES)
 SOME = ("FBL", "FCR", "FCR shared", "FCR shared, amplify 1", "OTF 15 %, fetch 60 %")
 PUBLISHED = ("FBL", "FCR", "FCR shared", "OTF 15 %", "OTF 15 % shared")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["CLAIMS", "EPOCHS", "LOADER", "Claim", "Published"]
-
 
 class Published(NamedTuple):
     """A strategy's time of loading over FBL's, on ogbn-products, batch 1,024."""

@@ -12,8 +12,6 @@ from benchmarks.refresh_strategies import STRATEGIES
 from benchmarks.report import table
 from benchmarks.welch import welch
 
-__all__ = ["accuracy_part", "disk_part", "epoch_part", "loader_part", "published_part", "summary_part"]
-
 Rows = Sequence[dict[str, Any]]
 Found = dict[str, Rows]
 """Part → what it measured, of the parts that were."""
@@ -100,17 +98,36 @@ def summary_part(found: Found) -> str:
                 *(_score(found, graph, name) for graph in ("tolokers", "cora")),
             )
         )
-    heads = ("strategy", "batch, memory", "epoch, memory", "peak memory", "epoch, disk", "read of the disk",
-             "tolokers, AUC", "cora, accuracy")  # fmt: skip
+    heads = (
+        "strategy",
+        "batch, memory",
+        "epoch, memory",
+        "peak memory",
+        "epoch, disk",
+        "read of the disk",
+        "tolokers, AUC",
+        "cora, accuracy",
+    )
     return SUMMARY_SAID.format(limit=limit) + table(heads, lines)
 
 
 def loader_part(rows: Rows) -> str:
     """Batches without a model."""
     parts = [LOADER_SAID]
-    heads = ("strategy", "ms a batch, over whole epochs", "of FBL", "goal", "caches full, of FBL",
-             "processor time, of FBL", "sampling, of FBL", "cache, MB", "held, of edges", "of bytes",
-             "of bytes without ids", "period")  # fmt: skip
+    heads = (
+        "strategy",
+        "ms a batch, over whole epochs",
+        "of FBL",
+        "goal",
+        "caches full, of FBL",
+        "processor time, of FBL",
+        "sampling, of FBL",
+        "cache, MB",
+        "held, of edges",
+        "of bytes",
+        "of bytes without ids",
+        "period",
+    )
     for size, fanouts in dict.fromkeys((row["size"], tuple(row["fanouts"])) for row in rows):
         here = [row for row in rows if (row["size"], tuple(row["fanouts"])) == (size, fanouts)]
         parts += [f"### {size}, fanouts {', '.join(map(str, fanouts))}\n", table(heads, [_loader(r) for r in here])]
@@ -148,17 +165,38 @@ def epoch_part(rows: Rows) -> str:
             if here := [row for row in rows if (row["size"], row["strategy"]) == (size, name)]:
                 seconds, alone, waiting = (median(r[k] for r in here) for k in ("seconds", "alone", "waiting"))
                 peak = f"{max(r['pss'] for r in here) / MIB:,.0f}"
-                lines.append((size, name, f"{seconds:.2f}", f"{seconds / first:.2f}x", f"{alone:.2f}",
-                              f"{waiting:.2f}", peak, f"{here[-1]['loss']:.3f}"))  # fmt: skip
+                lines.append(
+                    (
+                        size,
+                        name,
+                        f"{seconds:.2f}",
+                        f"{seconds / first:.2f}x",
+                        f"{alone:.2f}",
+                        f"{waiting:.2f}",
+                        peak,
+                        f"{here[-1]['loss']:.3f}",
+                    )
+                )
     return EPOCH_SAID + table(heads, lines)
 
 
 def disk_part(rows: Rows) -> str:
     """Batches out of memory."""
     parts = [DISK_SAID.format(files=rows[0]["files"] / MIB)]
-    heads = ("strategy", "s a batch", "an epoch, s", "FBL over it", "disk, MB a batch", "FBL over it",
-             "topology beside the cache", "filling, MB a batch", "cache, MB", "anonymous, MiB", "group's peak, MiB",
-             "batches measured")  # fmt: skip
+    heads = (
+        "strategy",
+        "s a batch",
+        "an epoch, s",
+        "FBL over it",
+        "disk, MB a batch",
+        "FBL over it",
+        "topology beside the cache",
+        "filling, MB a batch",
+        "cache, MB",
+        "anonymous, MiB",
+        "group's peak, MiB",
+        "batches measured",
+    )
     for fanouts, limit in dict.fromkeys((tuple(row["fanouts"]), row["limit"]) for row in rows):
         here = [row for row in rows if (tuple(row["fanouts"]), row["limit"]) == (fanouts, limit)]
         first = next(row for row in here if row["strategy"] == "FBL")

@@ -9,8 +9,6 @@ from typing import Any
 from benchmarks.refresh_strategies import STRATEGIES
 from benchmarks.report import table
 
-__all__ = ["epoch_bytes", "epoch_seconds", "scores_of", "statements_part"]
-
 Rows = Sequence[dict[str, Any]]
 Found = dict[str, Rows]
 """Part → what it measured, of the parts that were."""

@@ -21,20 +21,6 @@ from snapdb.storage.home import CATALOG
 from snapdb.storage.upgrade import upgrade
 from snapdb.types import CacheStats
 
-__all__ = [
-    "BATCH",
-    "FBL",
-    "STRATEGIES",
-    "Strategy",
-    "asked",
-    "cache_of",
-    "define",
-    "full",
-    "linked",
-    "run_apart",
-    "stats_of",
-]
-
 HOME = Path(__file__).parent
 BATCH = 1024
 LOOK = 0.5
@@ -72,13 +58,21 @@ STRATEGIES = (
     Strategy("FCR shared, amplify 1", "FCR EVERY {every} AMPLIFY 1 SHARED"),
     Strategy("OTF 15 %", "OTF 15 PERCENT EVERY {every}", original="OTF"),
     Strategy("OTF 15 % shared", "OTF 15 PERCENT EVERY {every} SHARED", original="OTF-SC"),
-    Strategy("OTF full, fetch 60 %", "OTF 100 PERCENT EVERY {every} FETCH 60 PERCENT", partial_fetch=True,
-             original="PCF-FSCR"),
+    Strategy(
+        "OTF full, fetch 60 %",
+        "OTF 100 PERCENT EVERY {every} FETCH 60 PERCENT",
+        partial_fetch=True,
+        original="PCF-FSCR",
+    ),
     Strategy("OTF 15 %, fetch 60 %", "OTF 15 PERCENT EVERY {every} FETCH 60 PERCENT", partial_fetch=True),
     Strategy("OTF visited", "OTF 15 PERCENT EVERY {every} SCOPE VISITED", original="PSCR-FCF"),
-    Strategy("OTF visited, fetch 60 %", "OTF 15 PERCENT EVERY {every} FETCH 60 PERCENT SCOPE VISITED",
-             partial_fetch=True, original="PCF-PSCR"),
-)  # fmt: skip
+    Strategy(
+        "OTF visited, fetch 60 %",
+        "OTF 15 PERCENT EVERY {every} FETCH 60 PERCENT SCOPE VISITED",
+        partial_fetch=True,
+        original="PCF-PSCR",
+    ),
+)
 
 
 def define(

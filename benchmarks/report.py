@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 
 from benchmarks.machine import describe_machine
 
-__all__ = ["machine_table", "table"]
-
 
 def machine_table() -> str:
     """The date, the machine, the commit and the libraries."""

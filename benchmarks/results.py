@@ -6,8 +6,6 @@ from pathlib import Path
 
 from benchmarks.graphs import DATA
 
-__all__ = ["write_results"]
-
 RESULTS = Path(__file__).parent / "RESULTS.md"
 PARTS = {"ready": "python -m benchmarks.ready_batches", "stream": "python -m benchmarks.run"}
 """In their order in the file, with the command that measures each."""

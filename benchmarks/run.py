@@ -25,8 +25,6 @@ from benchmarks.measures import BATCH, FANOUTS, QUERY
 from benchmarks.report import machine_table, table
 from benchmarks.results import write_results
 
-__all__ = ["main"]
-
 Cell = tuple[str, int]
 """A measure and its threads."""
 

@@ -26,8 +26,6 @@ from typing import Any
 import snapdb
 from benchmarks.report import machine_table, table
 
-__all__ = ["main"]
-
 RESULTS = Path(__file__).parent / "SCHEDULE.md"
 LOAD = """
     CREATE TABLE node AS SELECT range AS id, range % 7 AS team, [range % 5, range % 3]::FLOAT[2] AS x FROM range(20000);

@@ -24,8 +24,6 @@ from benchmarks.snapshots_topology import measure_topology
 from benchmarks.snapshots_travel import measure_months, measure_travel
 from benchmarks.storage_bench import Bench, Section
 
-__all__ = ["main"]
-
 RESULTS = Path(__file__).parent / "SNAPSHOTS.md"
 EDGES = 100_000_000
 

@@ -23,8 +23,6 @@ import pyarrow.parquet as pq
 from benchmarks.graphs import QUADRANTS, rmat
 from benchmarks.storage_bench import Bench, fresh
 
-__all__ = ["CALLS", "GRAPH", "MIDDLE", "MODULE", "Setting", "months", "write_calls"]
-
 MODULE = "benchmarks.snapshots_work"
 """What does the pieces of work in processes of their own."""
 

@@ -10,8 +10,6 @@ from benchmarks.snapshots_data import Setting
 from benchmarks.snapshots_travel import sample_of
 from benchmarks.storage_bench import Figures, Goal, Section, memory_cells
 
-__all__ = ["measure_refresh"]
-
 ROW = tuple(f"1 % new, number {i}" for i in range(1, 6))
 
 
@@ -23,10 +21,16 @@ def measure_refresh(setting: Setting) -> Section:
     quick = [seen[name]["seconds"] for name in ROW]
     heads = ("after", "seconds", "FULL takes", "with the first batch", "MB written to the topology", "what it did")
     lines = [
-        (name, f"{row['seconds']:.3f}", f"{full['seconds'] / row['seconds']:.1f}x", f"{row['with_batch']:.3f}",
-         f"{row['bytes'] / 1e6:,.1f}", row["message"].rsplit("; ", 1)[-1])
+        (
+            name,
+            f"{row['seconds']:.3f}",
+            f"{full['seconds'] / row['seconds']:.1f}x",
+            f"{row['with_batch']:.3f}",
+            f"{row['bytes'] / 1e6:,.1f}",
+            row["message"].rsplit("; ", 1)[-1],
+        )
         for name, row in [*seen.items(), ("all of it: FULL", full)]
-    ]  # fmt: skip
+    ]
     patched, whole = (memory_cells(figures) for figures in rounds[0][2])
     text = (
         f"One process refreshes a snapshot of all {setting.edges:,} edges after each change, on top of those before; "
@@ -35,8 +39,12 @@ def measure_refresh(setting: Setting) -> Section:
         "FULL.\n\n" + table(heads, lines)
     )
     ratio = full["seconds"] / max(quick)
-    goal = Goal("REFRESH after 1 % new edges, the slowest of five in a row, against FULL", "≥ 25x faster",
-                f"{ratio:.1f}x", ratio >= 25)  # fmt: skip
+    goal = Goal(
+        "REFRESH after 1 % new edges, the slowest of five in a row, against FULL",
+        "≥ 25x faster",
+        f"{ratio:.1f}x",
+        ratio >= 25,
+    )
     return Section("REFRESH", text, (goal,))
 
 

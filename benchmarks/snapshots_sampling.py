@@ -7,8 +7,6 @@ from benchmarks.snapshots_data import MIDDLE, Setting
 from benchmarks.snapshots_travel import sample_of
 from benchmarks.storage_bench import Goal, Section, memory_cells
 
-__all__ = ["measure_sampling"]
-
 BATCHES = 10
 LEAST_ROUNDS = 5
 FANOUTS = "15, 10, 5"

@@ -16,8 +16,6 @@ from benchmarks.snapshots_data import Setting
 from benchmarks.storage_bench import Goal, Section, memory_cells, turns
 from snapdb.storage.topology import build_rows
 
-__all__ = ["METHODS", "Edges", "measure_topology", "warm_up_rows"]
-
 THREADS = 2
 CREATE = "CREATE SNAPSHOT whole OF phone"
 OURS, IN_MEMORY, AS_FILE = "snapdb's rows, as .npy", "DuckDB CREATE TABLE … ORDER BY", "DuckDB COPY … ORDER BY"
@@ -101,11 +99,19 @@ def measure_topology(setting: Setting) -> Section:
     )
     peer = min(seen[IN_MEMORY]["seconds"], seen[AS_FILE]["seconds"])
     peak = max(seen[name]["peak_rss"] for name in (OURS, whole)) / 2**30
-    return Section("Topology from Parquet", text, (
-        Goal("topology against the faster of DuckDB's ORDER BYs", "≥ 2.5x faster", f"{peer / ours:.2f}x",
-             peer >= 2.5 * ours),
-        Goal("peak RSS, the statement included", "≤ 4 GiB", f"{peak:.2f} GiB", peak <= 4),
-    ))  # fmt: skip
+    return Section(
+        "Topology from Parquet",
+        text,
+        (
+            Goal(
+                "topology against the faster of DuckDB's ORDER BYs",
+                "≥ 2.5x faster",
+                f"{peer / ours:.2f}x",
+                peer >= 2.5 * ours,
+            ),
+            Goal("peak RSS, the statement included", "≤ 4 GiB", f"{peak:.2f} GiB", peak <= 4),
+        ),
+    )
 
 
 def _connection(folder: Path) -> duckdb.DuckDBPyConnection:

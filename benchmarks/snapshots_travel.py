@@ -8,8 +8,6 @@ from benchmarks.report import table
 from benchmarks.snapshots_data import MIDDLE, Setting, months
 from benchmarks.storage_bench import Goal, Section, memory_cells, turns
 
-__all__ = ["measure_months", "measure_travel", "sample_of"]
-
 HALF = f"CREATE OR REPLACE SNAPSHOT half OF phone FOR EVENT_TIME AS OF {MIDDLE}"
 TIMES = 5
 
@@ -36,13 +34,28 @@ def measure_travel(setting: Setting) -> Section:
             built: lambda: run("bare", HALF, 1),
         },
     )
-    heads = ("when", "form", "seconds, first batch included", "the statement alone", "rounds", "MB of its own",
-             "peak RSS, MiB", "peak PSS, MiB")  # fmt: skip
+    heads = (
+        "when",
+        "form",
+        "seconds, first batch included",
+        "the statement alone",
+        "rounds",
+        "MB of its own",
+        "peak RSS, MiB",
+        "peak PSS, MiB",
+    )
     lines = [
-        (name, row["form"], f"{row['seconds']:.3f}", f"{row['created']:.3f}", row["spread"],
-         f"{row['bytes'] / 1e6:,.1f}", *memory_cells(row))
+        (
+            name,
+            row["form"],
+            f"{row['seconds']:.3f}",
+            f"{row['created']:.3f}",
+            row["spread"],
+            f"{row['bytes'] / 1e6:,.1f}",
+            *memory_cells(row),
+        )
         for name, row in seen.items()
-    ]  # fmt: skip
+    ]
     quick, slow = seen[travelled], seen[built]["seconds"]
     share = quick["bytes"] / quick["topology_bytes"]
     text = (
@@ -51,11 +64,19 @@ def measure_travel(setting: Setting) -> Section:
         f"the first took {quick['first']:.3f} s.\n\n" + table(heads, lines)
     )
     ratio = slow / quick["seconds"]
-    return Section("AS OF the middle", text, (
-        Goal("AS OF the middle and its first batch against building it anew", "≥ 25x faster",
-             f"{ratio:.0f}x", ratio >= 25),
-        Goal("its bytes against the topology's", "≤ 10 %", f"{share:.1%}", share <= 0.1),
-    ))  # fmt: skip
+    return Section(
+        "AS OF the middle",
+        text,
+        (
+            Goal(
+                "AS OF the middle and its first batch against building it anew",
+                "≥ 25x faster",
+                f"{ratio:.0f}x",
+                ratio >= 25,
+            ),
+            Goal("its bytes against the topology's", "≤ 10 %", f"{share:.1%}", share <= 0.1),
+        ),
+    )
 
 
 def measure_months(setting: Setting) -> Section:
@@ -70,18 +91,37 @@ def measure_months(setting: Setting) -> Section:
         return setting.run("year", warm=(copy,), database=copy, snapshots=wanted, kept=kept)
 
     shared, apart = run("", True), run(" WITH (layout = 'materialized')", False)
-    heads = ("twelve AS OF the end of a month", "MB of their own", "MB with the topology", "seconds", "peak RSS, MiB",
-             "peak PSS, MiB")  # fmt: skip
+    heads = (
+        "twelve AS OF the end of a month",
+        "MB of their own",
+        "MB with the topology",
+        "seconds",
+        "peak RSS, MiB",
+        "peak PSS, MiB",
+    )
     forms = " and ".join(f"{shared['forms'].count(form)} {form}" for form in dict.fromkeys(shared["forms"]))
     lines = [
-        (f"as they come: {forms}", f"{shared['bytes'] / 1e6:,.1f}",
-         f"{(shared['bytes'] + shared['topology_bytes']) / 1e6:,.0f}", f"{shared['seconds']:.2f}",
-         *memory_cells(shared)),
-        ("`WITH (layout = 'materialized')`", f"{apart['bytes'] / 1e6:,.1f}", "—", f"{apart['seconds']:.2f}",
-         *memory_cells(apart)),
-    ]  # fmt: skip
+        (
+            f"as they come: {forms}",
+            f"{shared['bytes'] / 1e6:,.1f}",
+            f"{(shared['bytes'] + shared['topology_bytes']) / 1e6:,.0f}",
+            f"{shared['seconds']:.2f}",
+            *memory_cells(shared),
+        ),
+        (
+            "`WITH (layout = 'materialized')`",
+            f"{apart['bytes'] / 1e6:,.1f}",
+            "—",
+            f"{apart['seconds']:.2f}",
+            *memory_cells(apart),
+        ),
+    ]
     share = (shared["bytes"] + shared["topology_bytes"]) / apart["bytes"]
     text = "Both are made from a topology that is there; what is materialized needs it no more.\n\n"
-    goal = Goal("twelve monthly snapshots and their topology against twelve materialized ones", "≤ 1/3 of the bytes",
-                f"{share:.1%}", share <= 1 / 3)  # fmt: skip
+    goal = Goal(
+        "twelve monthly snapshots and their topology against twelve materialized ones",
+        "≤ 1/3 of the bytes",
+        f"{share:.1%}",
+        share <= 1 / 3,
+    )
     return Section("A year of months", text + table(heads, lines), (goal,))

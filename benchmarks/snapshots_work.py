@@ -19,8 +19,6 @@ from benchmarks.snapshots_topology import METHODS, Edges, warm_up_rows
 from benchmarks.storage_bench import Figures
 from benchmarks.storage_work import main
 
-__all__ = ["WORK"]
-
 _WARM = """
 CREATE TABLE person AS SELECT range AS id FROM range(2000);
 CREATE TABLE called AS SELECT hash(range) % 2000 AS source, hash(-1 - range) % 2000 AS destination,

@@ -15,8 +15,6 @@ from typing import Any
 
 from benchmarks.memory import TreeMemory
 
-__all__ = ["OPTIONS", "Bench", "Figures", "Goal", "Section", "fresh", "memory_cells", "turns"]
-
 ROOT = Path(__file__).resolve().parent.parent
 
 OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"

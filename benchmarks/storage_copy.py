@@ -9,8 +9,6 @@ from benchmarks.report import table
 from benchmarks.storage_bench import Bench, Figures, Goal, Section, fresh, memory_cells, turns
 from benchmarks.storage_data import edge_file
 
-__all__ = ["EDGE", "measure_copy"]
-
 ROWS = 100_000_000
 EDGE = "CREATE TABLE edge (src BIGINT, dst BIGINT, ts TIMESTAMP)"
 

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from benchmarks.storage_bench import OPTIONS, fresh
 
-__all__ = ["FOLDER", "edge_file", "likes_file", "user_file"]
-
 FOLDER = Path(__file__).resolve().parent / "data" / "storage"
 
 NODES = 10_000_000

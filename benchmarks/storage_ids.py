@@ -12,8 +12,6 @@ from snapdb.relational import Session, quote
 from snapdb.storage.ids import ensure_map
 from snapdb.storage.locks import TablesLock
 
-__all__ = ["allot_keys", "map_keys"]
-
 
 def allot_keys(database: str, table: str, key: str) -> Figures:
     """The first numbering of a key, as CREATE PROPERTY GRAPH does it, without the graph's checks."""

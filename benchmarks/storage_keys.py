@@ -9,8 +9,6 @@ from benchmarks.report import table
 from benchmarks.storage_bench import OPTIONS, Bench, Figures, Goal, Section, fresh, memory_cells, turns
 from benchmarks.storage_data import likes_file, user_file
 
-__all__ = ["measure_keys"]
-
 EDGES = 100_000_000
 USERS = 10_000_000
 ITEMS = 1000

@@ -10,8 +10,6 @@ from benchmarks.storage_bench import Bench, Figures, Section, fresh, memory_cell
 from benchmarks.storage_copy import EDGE
 from benchmarks.storage_data import edge_file
 
-__all__ = ["measure_linear"]
-
 SIZES = (1_000_000, 10_000_000, 100_000_000)
 SCAN = "SELECT sum(src), sum(dst), max(ts) FROM made"
 
@@ -31,8 +29,13 @@ STATEMENTS = {
 def measure_linear(bench: Bench) -> Section:
     """Seconds of every statement at every size, and seconds a million rows."""
     seen = {rows: _at(bench, rows) for rows in (bench.count(size) for size in SIZES)}
-    heads = ("statement", *(f"{rows:,} rows" for rows in seen), *(f"s per M at {rows:,}" for rows in seen),
-             "peak RSS at the last, MiB", "peak PSS, MiB")  # fmt: skip
+    heads = (
+        "statement",
+        *(f"{rows:,} rows" for rows in seen),
+        *(f"s per M at {rows:,}" for rows in seen),
+        "peak RSS at the last, MiB",
+        "peak PSS, MiB",
+    )
     lines = []
     for name in STATEMENTS:
         cells = {rows: found[name] for rows, found in seen.items()}

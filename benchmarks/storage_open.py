@@ -12,8 +12,6 @@ from statistics import median
 from benchmarks.report import table
 from benchmarks.storage_bench import Bench, Figures, Goal, Section, fresh, memory_cells, turns
 
-__all__ = ["measure_open"]
-
 VERSIONS = 3000
 OPENINGS = 20
 QUERIES = ("SELECT count(*) FROM t", "SELECT sum(n) FROM t")

@@ -25,8 +25,6 @@ from benchmarks.storage_ids import allot_keys, map_keys
 from benchmarks.storage_writing import write_together
 from snapdb.sql import parse
 
-__all__ = ["WORK", "main"]
-
 
 def append(database: str, rows: int) -> Figures:
     """A table `t` of one number, and that many INSERTs of one row, each a version and a segment."""

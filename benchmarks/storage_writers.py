@@ -7,8 +7,6 @@ from functools import partial
 from benchmarks.report import table
 from benchmarks.storage_bench import Bench, Figures, Goal, Section, fresh, memory_cells, turns
 
-__all__ = ["measure_writers"]
-
 WRITERS = 4
 COMMITS = 250
 """Of each writer, after one to warm up."""
@@ -31,8 +29,18 @@ def measure_writers(bench: Bench) -> Section:
     commits = bench.count(COMMITS)
     seen = turns(bench, {f"writers, {name}": partial(_write, bench, name, commits) for name in BEFORE})
     named = dict(zip(BEFORE, seen.values(), strict=True))
-    heads = ("commits to", "commits/s", "p50", "p99", "slowest of all rounds", "p50 of the first tenth",
-             "p50 of the last tenth", "refused", "peak RSS, MiB", "peak PSS, MiB")  # fmt: skip
+    heads = (
+        "commits to",
+        "commits/s",
+        "p50",
+        "p99",
+        "slowest of all rounds",
+        "p50 of the first tenth",
+        "p50 of the last tenth",
+        "refused",
+        "peak RSS, MiB",
+        "peak PSS, MiB",
+    )
     text = (
         f"{WRITERS} processes, each {commits} times `{INSERT}` (one row, one version, one segment), started together "
         "after each has connected and committed once. Commits that were refused although they may be tried again are "

@@ -13,8 +13,6 @@ import snapdb
 from benchmarks.storage_bench import Figures
 from snapdb.errors import SnapdbError
 
-__all__ = ["write_together"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Written:

@@ -21,8 +21,6 @@ from statistics import mean, pstdev
 
 from benchmarks.report import machine_table, table
 
-__all__ = ["TASKS", "Task", "main"]
-
 HERE = Path(__file__).parent
 RESULTS = HERE / "TASKS.md"
 SHARED = os.environ.get("SNAPDB_DATA", str(HERE.parents[1] / "shared" / "data"))

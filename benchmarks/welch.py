@@ -8,8 +8,6 @@ from statistics import fmean, variance
 
 import numpy as np
 
-__all__ = ["welch"]
-
 _STEPS = 200_001
 
 

@@ -55,7 +55,6 @@ from snapdb.types import Published
 if TYPE_CHECKING:
     from snapdb.loading.stream import Given
 
-__all__ = ["Database", "connect"]
 
 T = TypeVar("T")
 

@@ -28,23 +28,6 @@ from __future__ import annotations
 import unicodedata
 from typing import NamedTuple, Self
 
-__all__ = [
-    "BindError",
-    "CommitConflict",
-    "CorruptError",
-    "DataError",
-    "DataWarning",
-    "DatabaseError",
-    "FormatError",
-    "InputError",
-    "LockedError",
-    "ParseError",
-    "QueryError",
-    "SnapdbError",
-    "Span",
-    "WaitTimeout",
-]
-
 
 class Span(NamedTuple):
     """Where something stands in a text: characters `start` up to, not including, `stop`."""

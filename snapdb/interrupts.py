@@ -9,8 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
-__all__ = ["interruptible"]
-
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _AGAIN = 0.1
 """Seconds between two requests to stop."""

@@ -24,8 +24,6 @@ from snapdb.database import Database, connect
 from snapdb.errors import InputError
 from snapdb.loading import BatchStream
 
-__all__ = ["SnapDataModule", "StageLoader"]
-
 _PACKAGES = ("lightning.pytorch", "pytorch_lightning")
 
 

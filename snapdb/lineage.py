@@ -16,8 +16,6 @@ from snapdb.storage.home import CATALOG
 if TYPE_CHECKING:
     from snapdb.loading import Batch
 
-__all__ = ["at_lineage", "replay"]
-
 
 def replay(
     lineage: Mapping[str, Any],

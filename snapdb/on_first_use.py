@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["on_first_use"]
-
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """The package's `__getattr__`.

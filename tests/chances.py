@@ -10,21 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "STRICT",
-    "alike",
-    "chi_square",
-    "drawn_sets",
-    "fair",
-    "included",
-    "normal",
-    "ordered",
-    "paired",
-    "proportional",
-    "sets",
-    "unordered",
-]
-
 STRICT = 1e-4
 """A correct sampler fails a test once in so many seeds; the seeds are fixed."""
 

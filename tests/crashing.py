@@ -9,8 +9,6 @@ from pathlib import Path
 
 from snapdb.storage.disk import Disk
 
-__all__ = ["Crash", "CrashingDisk"]
-
 
 class Crash(BaseException):  # nothing that runs may catch it: the process is dead
     """The power went."""

@@ -148,9 +148,20 @@ class World:
             str(cron), None if steps else str(cron), zone, Period(0, 0, int(cron)) if steps else None, now
         )
         task = Task(
-            id=0, name=name, schedule=schedule, condition=None, body="SELECT 1", folder="/", timeout=None, retries=0,
-            overlap="skip", catch_up="none", suspended=False, created=now, author="me",
-        )  # fmt: skip
+            id=0,
+            name=name,
+            schedule=schedule,
+            condition=None,
+            body="SELECT 1",
+            folder="/",
+            timeout=None,
+            retries=0,
+            overlap="skip",
+            catch_up="none",
+            suspended=False,
+            created=now,
+            author="me",
+        )
         with self.ledger.writing() as connection:
             return put_task(connection, replace(task, **options), None)
 

@@ -16,8 +16,6 @@ from snapdb.storage.codec import encode
 from snapdb.storage.schema import APPLICATION_ID, MIGRATIONS
 from snapdb.types import PropertyGraph, VertexElement
 
-__all__ = ["SIXTH", "UNSCHEDULED", "write_format_one"]
-
 SIXTH = "DROP TABLE exports; ALTER TABLE runs DROP COLUMN replaced; PRAGMA user_version = 6;"
 """Makes a catalog one of format 6."""
 UNSCHEDULED = """

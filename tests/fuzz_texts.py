@@ -17,8 +17,6 @@ from snapdb.sql.grammars import grammar
 from snapdb.sql.tokens import scan
 from tests.slt import parse_slt
 
-__all__ = ["SHOP", "real_statements", "texts"]
-
 ROOT = Path(__file__).resolve().parent.parent
 SHOP = """
 CREATE TABLE customer (cid BIGINT NOT NULL, name VARCHAR, age FLOAT, joined TIMESTAMP);
@@ -43,17 +41,38 @@ NAMES = [
 WORDS: Mapping[str, Sequence[str]] = {
     "AMONG": ["IN"],
     "NAME": [*NAMES, '"customer"', '"Odd; name"', '"a""b"', "名前"],
-    "STRING": ["'june'", "'out.csv'", "'out.parquet'", "'it''s'", "''", "E'\\n'", "$$x$$", "'2026-06-10'", "'1GB'",
-               "'7 days'", "'full'", "'%o%'", "'cpu'", "'USING CRON 0 3 * * * UTC'"],
+    "STRING": [
+        "'june'",
+        "'out.csv'",
+        "'out.parquet'",
+        "'it''s'",
+        "''",
+        "E'\\n'",
+        "$$x$$",
+        "'2026-06-10'",
+        "'1GB'",
+        "'7 days'",
+        "'full'",
+        "'%o%'",
+        "'cpu'",
+        "'USING CRON 0 3 * * * UTC'",
+    ],
     "NUMBER": ["0", "1", "2", "3", "5", "64", "0.5", "1e-3", "20", "99999999999999999999", "0x1F", "1_000"],
-    "QUERY": ["SELECT cid FROM customer", "SELECT * FROM bought AT (VERSION => 3)", "VALUES (1), (2)", "FROM q3.bought",
-              "SELECT cid, ts AS seed_time FROM bought", "SELECT nothing FROM customer", "SELECT e_id FROM q3.bought"],
+    "QUERY": [
+        "SELECT cid FROM customer",
+        "SELECT * FROM bought AT (VERSION => 3)",
+        "VALUES (1), (2)",
+        "FROM q3.bought",
+        "SELECT cid, ts AS seed_time FROM bought",
+        "SELECT nothing FROM customer",
+        "SELECT e_id FROM q3.bought",
+    ],
     "CONDITION": ["bought.qty > 1", "cid IN (SELECT cid FROM customer)", "qty = 'x'", "nothing > 0", "age IS NULL"],
     "EXPRESSION": ["1", "'june'", "now()", "qty + 1", "(SELECT 2)", "DATE '2026-07-01'", "-3"],
     "SOURCES": ["customer", "product p JOIN bought b ON p.pid = b.pid", "(SELECT 1 AS x) s"],
     "COLUMNS": ["a BIGINT", "cid BIGINT NOT NULL, name VARCHAR", "v FLOAT[4]", "a NO_TYPE", "qty INTEGER DEFAULT 1"],
     "STATEMENT": ["SELECT 1", "SAMPLE USING train", "CREATE SNAPSHOT s_{date} OF shop", "DROP TABLE t"],
-}  # fmt: skip
+}
 ODD = [
     "\x00",
     "\u202e",
@@ -103,8 +122,9 @@ def _depth(family: str, symbol: str, within: int = 12) -> int:
     return 1 + min(max([_depth(family, str(part.name), within - 1) for part in r.expansion] or [0]) for r in rules)
 
 
-FAMILIES = sorted(entry.name.removesuffix(".lark") for entry in files("snapdb_grammar").iterdir()
-                  if entry.name.endswith(".lark"))  # fmt: skip
+FAMILIES = sorted(
+    entry.name.removesuffix(".lark") for entry in files("snapdb_grammar").iterdir() if entry.name.endswith(".lark")
+)
 
 
 def walked(random: Random) -> str:

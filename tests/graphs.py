@@ -23,20 +23,6 @@ from snapdb.storage.topology import Rows as StoredRows
 from snapdb.types import Direction, EdgeType, Fanout, Relation, SampleSpec, SeedOrder
 from tests import oracle
 
-__all__ = [
-    "ArrowKeys",
-    "EdgeList",
-    "MemoryGraph",
-    "Rows",
-    "agreed",
-    "all_seeds",
-    "compared",
-    "expected",
-    "options_of",
-    "sample_spec",
-    "ties",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Rounds = Mapping[tuple[Relation, int], npt.NDArray[np.int32]]

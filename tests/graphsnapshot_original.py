@@ -10,20 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "cached_edges",
-    "edges_of_the_split",
-    "fetched_in_part",
-    "local_ids",
-    "most_in_layers",
-    "refreshed_in_part",
-    "refreshes",
-    "some",
-    "twice_weighted",
-    "without",
-    "written_back",
-]
-
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Literal
 
-__all__ = ["Column", "Conflict", "Draft", "History", "State", "TableState", "Taken"]
-
 Row = tuple[Any, ...]
 Touch = Literal["append", "delete", "alter"]
 

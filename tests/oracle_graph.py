@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 from tests.oracle_numbers import Direction, EdgeKey
 
-__all__ = ["ALWAYS", "OPEN", "Bounds", "Edge", "Entry", "Graph", "bounds_of", "logical_row", "may_see"]
-
 ALWAYS = -(2**63)
 """The time of what has none: it is there at all times."""
 OPEN = 2**63 - 1

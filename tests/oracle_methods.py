@@ -27,8 +27,6 @@ from tests.oracle_numbers import (
 )
 from tests.oracle_rows import Refresh
 
-__all__ = ["FULL", "Method", "Options", "Pick", "Place", "choose", "staggered"]
-
 FULL = -1
 """A fanout that delivers every neighbour."""
 Method = Literal["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK", "LABOR"]

@@ -10,33 +10,6 @@ from functools import cache
 from hashlib import sha256
 from typing import Literal
 
-__all__ = [
-    "FRESH",
-    "HASH",
-    "MASK",
-    "NEG",
-    "NO_HOP",
-    "PHASE",
-    "PICK",
-    "ROW",
-    "SEEDPERM",
-    "Direction",
-    "EdgeKey",
-    "G",
-    "below",
-    "draw",
-    "floyd",
-    "fold",
-    "key",
-    "log_table",
-    "mix",
-    "pick_key",
-    "race_length",
-    "type_hash",
-    "type_text",
-    "u32",
-]
-
 Direction = Literal["IN", "OUT", "BOTH"]
 EdgeKey = tuple[str, str, str]
 """(source vertex type, edge type, destination vertex type)."""

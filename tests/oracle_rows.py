@@ -14,8 +14,6 @@ from typing import Literal, NamedTuple
 from tests.oracle_graph import Entry
 from tests.oracle_numbers import MASK, NO_HOP, PHASE, ROW, Direction, EdgeKey, floyd, fold, key, u32
 
-__all__ = ["Held", "Refresh", "Rounds", "Slot", "hold", "phase", "serve"]
-
 Rounds = Mapping[tuple[EdgeKey, Direction, int], list[int]]
 """(Edge type, direction, slot) → the round of each node, under VISITED."""
 

@@ -10,20 +10,6 @@ from typing import Literal
 from tests.oracle_graph import ALWAYS, Edge, Graph
 from tests.oracle_numbers import NEG, SEEDPERM, EdgeKey, below, draw, key, race_length, u32
 
-__all__ = [
-    "Known",
-    "Order",
-    "batches_before",
-    "candidates",
-    "epoch_batches",
-    "epoch_seeds",
-    "global_batch",
-    "negatives",
-    "seed_order",
-    "slices",
-    "weighted_negatives",
-]
-
 Order = Literal["SHUFFLE", "IN ORDER", "FIXED"]
 Known = Literal["EVER", "BEFORE", "AT"]
 

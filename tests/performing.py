@@ -21,8 +21,6 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import begin_run, retry_run, runs
 from snapdb.types import Run, Task
 
-__all__ = ["DAY", "Worker", "told"]
-
 DAY = 1_767_225_600_000_000
 """2026-01-01, when runs are said to be planned."""
 

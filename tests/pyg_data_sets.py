@@ -15,8 +15,6 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data, HeteroData
 
-__all__ = ["OGB_MAG", "MovieLens", "Reddit"]
-
 SHARED = Path(os.environ.get("SNAPDB_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 
 

@@ -15,8 +15,6 @@ from torch_geometric.data import Data, HeteroData
 from torch_geometric.loader import LinkNeighborLoader, NeighborLoader
 from torch_geometric.sampler import NegativeSampling
 
-__all__ = ["BACK", "BOUGHT", "LINKS", "NODES", "fields", "heterogeneous", "homogeneous"]
-
 BOUGHT = ("customer", "bought", "product")
 BACK = ("product", "rev_bought", "customer")
 

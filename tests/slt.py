@@ -36,8 +36,6 @@ import pytest
 import snapdb
 from snapdb.plan import RULES
 
-__all__ = ["MODES", "Mode", "Record", "RecordError", "SltFile", "parse_slt", "run_slt", "write_slt"]
-
 Kind = Literal["ok", "error", "query", "file", "restart"]
 
 

@@ -63,8 +63,18 @@ class Writer:
         self.pairs: set[int] = set()
 
     def step(self) -> None:
-        actions = (self.insert, self.update, self.delete, self.pair, self.unpair, self.graph, self.alter, self.vacuum,
-                   self.snapshot, self.own_graph)  # fmt: skip
+        actions = (
+            self.insert,
+            self.update,
+            self.delete,
+            self.pair,
+            self.unpair,
+            self.graph,
+            self.alter,
+            self.vacuum,
+            self.snapshot,
+            self.own_graph,
+        )
         (action,) = self.random.choices(actions, (8, 5, 3, 6, 3, 3, 1, 2, 2, 1))
         action()
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-__all__ = ["Chain", "smallest"]
-
 G = 0x9E3779B97F4A7C15
 SCRAMBLE = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 WRAP = "18446744073709551616::UHUGEINT"

@@ -20,28 +20,6 @@ from snapdb.types.sampling import Refresh
 from tests import oracle
 from tests.graphs import EdgeList, MemoryGraph, sample_spec
 
-__all__ = [
-    "DEGREES",
-    "EVERY",
-    "FCR",
-    "KEPT",
-    "MODES",
-    "OF",
-    "OTF",
-    "OTF_FETCH",
-    "OTF_PART_FETCH",
-    "VISITED",
-    "VISITED_FETCH",
-    "Drawn",
-    "Stars",
-    "cache_of",
-    "filled",
-    "rounds_of",
-    "sampled",
-    "stars_of",
-    "turns",
-]
-
 OF = EdgeType("leaf", "of", "hub")
 DEGREES = (1, 2, 3, 5, 8, 12, 20, 40, 100, 200)
 EVERY = 5

@@ -16,15 +16,23 @@ import pyte
 
 from tests.waiting import PATIENCE
 
-__all__ = ["Terminal", "environment"]
-
 
 def environment(folder: Path, **changes: str) -> dict[str, str]:
     """Variables with which the program touches nothing outside the folder."""
-    kept = {name: value for name, value in os.environ.items()
-            if name not in ("NO_COLOR", "PAGER", "LESS", "VISUAL", "EDITOR", "COLUMNS", "LINES")}  # fmt: skip
-    ours = {"HOME": str(folder), "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config"),
-            "TERM": "xterm", "PAGER": "cat", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}  # fmt: skip
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("NO_COLOR", "PAGER", "LESS", "VISUAL", "EDITOR", "COLUMNS", "LINES")
+    }
+    ours = {
+        "HOME": str(folder),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "TERM": "xterm",
+        "PAGER": "cat",
+        "LANG": "C.UTF-8",
+        "LC_ALL": "C.UTF-8",
+    }
     kept.pop("SNAPDB_CONFIG", None)
     return {**kept, **ours, **changes}
 

@@ -120,8 +120,12 @@ def test_a_place_that_is_taken_or_wrong_is_refused(db: Database, tmp_path: Path)
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "x").touch()
     (tmp_path / "empty").mkdir()
-    for path, code in (("taken", "folder-exists"), ("taken/x", "folder-exists"), ("no/where", "unwritable-file"),
-                       ("shop.snapdb/inside", "unwritable-file")):  # fmt: skip
+    for path, code in (
+        ("taken", "folder-exists"),
+        ("taken/x", "folder-exists"),
+        ("no/where", "unwritable-file"),
+        ("shop.snapdb/inside", "unwritable-file"),
+    ):
         with pytest.raises(snapdb.InputError) as caught:
             db.execute(f"BACKUP DATABASE TO '{tmp_path}/{path}'")
         assert caught.value.code == code
@@ -172,8 +176,9 @@ def test_the_command_line_and_read_only_connections_make_backups(db: Database, t
 
 def test_a_task_makes_backups_where_its_body_says(db: Database, tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
-    db.execute("CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS "
-               f"BACKUP DATABASE TO '{tmp_path}/kept/{{run}}.snapdb'")  # fmt: skip
+    db.execute(
+        f"CREATE TASK nightly SCHEDULE EVERY INTERVAL '1 day' AS BACKUP DATABASE TO '{tmp_path}/kept/{{run}}.snapdb'"
+    )
     db.execute("EXECUTE TASK nightly")
     ((state,),) = db.execute("SELECT state FROM snapdb.task_runs").fetchall()
     assert state == "ok"

@@ -127,15 +127,17 @@ def test_a_plain_sample_draws_uniformly(world: World) -> None:
         (BOTH + "WEIGHT BY VIEWED.step", Drawing(weights=(("viewed", "step"),), weighted=True)),
         (BOUGHT + "METHOD TOPK", Drawing("TOPK", weights=(("bought", "qty"),), weighted=True)),
         (BOUGHT + "METHOD TOPK WEIGHT BY qty", Drawing("TOPK", weights=(("bought", "qty"),), weighted=True)),
-        (BOTH + "METHOD PRIORITY WEIGHT BY viewed.qty",
-         Drawing("PRIORITY", weights=(("bought", "qty"), ("viewed", "qty")), weighted=True)),
+        (
+            BOTH + "METHOD PRIORITY WEIGHT BY viewed.qty",
+            Drawing("PRIORITY", weights=(("bought", "qty"), ("viewed", "qty")), weighted=True),
+        ),
         (BOUGHT + "METHOD LATEST", Drawing("LATEST")),
         (BOTH + "METHOD LATEST", Drawing("LATEST")),
         (BOUGHT + "METHOD BOTTOMK", Drawing("BOTTOMK")),
         (BOUGHT + "METHOD LABOR", Drawing("LABOR")),
         (BOUGHT + "METHOD LABOR DEPENDENT BATCHES 64", Drawing("LABOR", dependent=64)),
     ],
-)  # fmt: skip
+)
 def test_a_method_says_how_edges_are_drawn(world: World, clauses: str, drawing: Drawing) -> None:
     assert world.spec(NODES + clauses).drawing == drawing
 
@@ -143,8 +145,10 @@ def test_a_method_says_how_edges_are_drawn(world: World, clauses: str, drawing: 
 def test_method_full_makes_every_number_full_but_nought(world: World) -> None:
     spec = world.spec(NODES + "FANOUT (bought => [3, 0, FULL], DEFAULT => [1, 2, 0]) METHOD FULL")
     assert [(f.edge.edge, f.counts) for f in spec.fanouts] == [
-        ("bought", (FULL, 0, FULL)), ("viewed", (FULL, FULL, 0)), ("visits", (FULL, FULL, 0)),
-    ]  # fmt: skip
+        ("bought", (FULL, 0, FULL)),
+        ("viewed", (FULL, FULL, 0)),
+        ("visits", (FULL, FULL, 0)),
+    ]
     assert spec.drawing == Drawing("FULL")
 
 
@@ -183,18 +187,22 @@ def test_seed_edges_enter_with_both_ends_and_negatives(world: World) -> None:
     [
         ("SEEDS (SELECT pid FROM person) AS person", SeedColumns((0,), None, None)),
         ("SEEDS (SELECT pid, label AS y, t AS seed_time FROM person) AS person", SeedColumns((0,), 2, 1)),
-        ("SEEDS (SELECT pid, DATE '2026-02-03' AS Seed_Time, pid > 2 AS Y FROM person) AS person",
-         SeedColumns((0,), 1, 2)),
+        (
+            "SEEDS (SELECT pid, DATE '2026-02-03' AS Seed_Time, pid > 2 AS Y FROM person) AS person",
+            SeedColumns((0,), 1, 2),
+        ),
         ("SEEDS (SELECT x, y FROM shop) AS shop", SeedColumns((0, 1), None, None)),
         ("SEEDS (SELECT x, y AS name, x AS y FROM shop) AS shop", SeedColumns((0, 1), None, 2)),
         ("SEEDS EDGES bought (FROM bought SELECT e_id)", SeedColumns((0,), None, None)),
         ("SEEDS EDGES visits (SELECT 3)", SeedColumns((0,), None, None)),
         ("SEEDS EDGES bought (SELECT 1.5 AS y, ts AS seed_time, e_id FROM bought)", SeedColumns((2,), 1, 0)),
-        ("SEEDS (SELECT pid, pop AS weight, [1, 2]::FLOAT[2] AS y, pop > 1 AS big FROM person) AS person",
-         SeedColumns((0,), None, 2, others=(3, 1))),
+        (
+            "SEEDS (SELECT pid, pop AS weight, [1, 2]::FLOAT[2] AS y, pop > 1 AS big FROM person) AS person",
+            SeedColumns((0,), None, 2, others=(3, 1)),
+        ),
         ("SEEDS EDGES bought (SELECT 0.5 AS share, e_id FROM bought)", SeedColumns((1,), None, None, others=(0,))),
     ],
-)  # fmt: skip
+)
 def test_the_columns_of_a_seed_query_are_found(world: World, seeds: str, columns: SeedColumns) -> None:
     assert world.plan(f"SAMPLE FROM s {seeds} {BOUGHT}").columns == columns
 
@@ -225,8 +233,14 @@ def test_where_batches_are_made(world: World) -> None:
 
 def test_a_fanout_may_be_above_the_cap_of_torch_where_torch_does_not_draw_it(world: World) -> None:
     wide = NODES + "FANOUT (bought => [2000, 1]) "
-    for clauses in ["", "ON 'cuda' WITH numba", "WITH torch WEIGHT BY qty", "WITH torch METHOD BOTTOMK",
-                    "WITH torch WITH REPLACEMENT", "WITH torch METHOD FULL"]:  # fmt: skip
+    for clauses in [
+        "",
+        "ON 'cuda' WITH numba",
+        "WITH torch WEIGHT BY qty",
+        "WITH torch METHOD BOTTOMK",
+        "WITH torch WITH REPLACEMENT",
+        "WITH torch METHOD FULL",
+    ]:
         assert world.spec(wide + clauses).fanouts[0].counts[0] in (2000, FULL)
 
 
@@ -248,10 +262,16 @@ def test_in_order_goes_by_the_columns_of_the_seeds(world: World, query: str, ord
 
 REFUSED = [
     (NODES + BOUGHT + "IN ORDER", "IN ORDER", "the seed query, which has no ORDER BY; add one"),
-    (f"SAMPLE FROM s SEEDS (SELECT pid FROM person ORDER BY label) AS person {BOUGHT} IN ORDER",
-     "SELECT pid FROM person ORDER BY label", 'does not give "label"'),
-    (f"SAMPLE FROM s SEEDS (SELECT pid FROM person ORDER BY hash(pid)) AS person {BOUGHT} IN ORDER",
-     "SELECT pid FROM person ORDER BY hash(pid)", "not an expression"),
+    (
+        f"SAMPLE FROM s SEEDS (SELECT pid FROM person ORDER BY label) AS person {BOUGHT} IN ORDER",
+        "SELECT pid FROM person ORDER BY label",
+        'does not give "label"',
+    ),
+    (
+        f"SAMPLE FROM s SEEDS (SELECT pid FROM person ORDER BY hash(pid)) AS person {BOUGHT} IN ORDER",
+        "SELECT pid FROM person ORDER BY hash(pid)",
+        "not an expression",
+    ),
     (NODES + BOUGHT + "METHOD LATEST WITH REPLACEMENT", "WITH REPLACEMENT", "METHOD LATEST draws no edge twice"),
     (NODES + BOUGHT + "METHOD FULL WITH REPLACEMENT", "WITH REPLACEMENT", "leave WITH REPLACEMENT out"),
     *(
@@ -276,8 +296,11 @@ REFUSED = [
     (STEPS + "TEMPORAL < SEED_TIME WITHIN INTERVAL '1 day'", "INTERVAL '1 day'", "integers: write WITHIN 100"),
     (STEPS + "TEMPORAL < SEED_TIME WITHIN -1", "-1", "a length of 0 or more, found -1"),
     (NODES + BOUGHT + "TEMPORAL < SEED_TIME", "TEMPORAL < SEED_TIME", "TEMPORAL needs the time of each seed"),
-    (TIMED.replace("FROM s", "FROM p").replace("bought", "viewed") + "TEMPORAL <= SEED_TIME", "TEMPORAL <= SEED_TIME",
-     "nothing of graph plain has an EVENT TIME"),
+    (
+        TIMED.replace("FROM s", "FROM p").replace("bought", "viewed") + "TEMPORAL <= SEED_TIME",
+        "TEMPORAL <= SEED_TIME",
+        "nothing of graph plain has an EVENT TIME",
+    ),
     (TIMED.replace("FROM s", "FROM m") + "TEMPORAL < SEED_TIME", "TEMPORAL < SEED_TIME", "event times differ in kind"),
     (TIMED.replace("FROM s", "FROM m"), "SELECT pid, t AS seed_time FROM person", "event times differ in kind"),
     (NODES + BOUGHT + "NEGATIVES 1 PER POSITIVE", "NEGATIVES 1 PER POSITIVE", "NEGATIVES goes with seeds"),
@@ -285,8 +308,11 @@ REFUSED = [
     (NODES + BOUGHT + "EXCLUDE SEEDS", "EXCLUDE SEEDS", "EXCLUDE SEEDS goes with"),
     (NODES + BOUGHT + "KEEP SEEDS", "KEEP SEEDS", "KEEP SEEDS goes with"),
     (LINKS + "EXCLUDE KNOWN", "EXCLUDE KNOWN", "add NEGATIVES n PER POSITIVE"),
-    (LINKS.replace(", ts AS seed_time", "") + "NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN AT SEED_TIME",
-     "EXCLUDE KNOWN AT SEED_TIME", "EXCLUDE KNOWN AT SEED_TIME needs the time of each seed"),
+    (
+        LINKS.replace(", ts AS seed_time", "") + "NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN AT SEED_TIME",
+        "EXCLUDE KNOWN AT SEED_TIME",
+        "EXCLUDE KNOWN AT SEED_TIME needs the time of each seed",
+    ),
     (LINKS + "NEGATIVES 0 PER POSITIVE", "NEGATIVES 0 PER POSITIVE", "from 1 to 1,000,000, found 0"),
     (
         LINKS + "NEGATIVES 1000001 PER POSITIVE",
@@ -309,7 +335,7 @@ REFUSED = [
     (NODES + BOUGHT + "BATCH 0", "BATCH 0", "BATCH needs at least 1"),
     (NODES + BOUGHT + "EPOCHS 0", "EPOCHS 0", "EPOCHS needs at least 1"),
     (NODES + BOUGHT + "REPEATABLE (-1)", "REPEATABLE (-1)", "from 0 to 2^64 - 1"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("text", "place", "message"), REFUSED)

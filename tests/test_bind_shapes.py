@@ -43,8 +43,12 @@ def _columns(db: Database, sql: str) -> list[tuple[str, str]]:
 
 def _damage(db: Database, table: str) -> None:
     """Files of the same size with other bytes."""
-    (folder,) = {Path(row[0]).parent for row in db._ledger.rows(
-        "SELECT path FROM segments s JOIN tables t ON t.id = s.table_id WHERE t.name = ?", (table,))}  # fmt: skip
+    (folder,) = {
+        Path(row[0]).parent
+        for row in db._ledger.rows(
+            "SELECT path FROM segments s JOIN tables t ON t.id = s.table_id WHERE t.name = ?", (table,)
+        )
+    }
     for file in (db.path / folder).glob("*.parquet"):
         file.write_bytes(b"\0" * file.stat().st_size)
 
@@ -66,8 +70,18 @@ def test_a_plan_reads_no_file_and_running_it_finds_the_damage(db: Database, stat
 
 
 def test_types_that_files_hold_in_another_form_are_told_as_they_were_declared(db: Database) -> None:
-    types = ["HUGEINT", "INTERVAL", "ENUM('a', 'b')", "FLOAT[2]", "TIMESTAMP_S", "STRUCT(\"a b\" HUGEINT, c DATE[])",
-             "MAP(VARCHAR, INTEGER)", "TIME WITH TIME ZONE", "DECIMAL(20,3)", "UUID"]  # fmt: skip
+    types = [
+        "HUGEINT",
+        "INTERVAL",
+        "ENUM('a', 'b')",
+        "FLOAT[2]",
+        "TIMESTAMP_S",
+        'STRUCT("a b" HUGEINT, c DATE[])',
+        "MAP(VARCHAR, INTEGER)",
+        "TIME WITH TIME ZONE",
+        "DECIMAL(20,3)",
+        "UUID",
+    ]
     db.execute(f"CREATE TABLE odd ({', '.join(f'c{i} {type_}' for i, type_ in enumerate(types))})")
     declared = [(c.name, c.type) for c in db._catalog().table("odd").columns]
     assert _columns(db, "CREATE TABLE copy AS SELECT * FROM odd") == declared

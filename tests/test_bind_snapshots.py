@@ -83,9 +83,23 @@ class World:
     def snapshot(self, text: str, *, created: int = 0, refreshed: int | None = None) -> Snapshot:
         p = self.create(text)
         made = Snapshot(
-            len(self.snapshots), p.name, p.graph, p.version, p.window, p.unit, p.filters, "full", 0, 0, 0, created, "",
-            p.pin, p.layout, refreshed,
-        )  # fmt: skip
+            len(self.snapshots),
+            p.name,
+            p.graph,
+            p.version,
+            p.window,
+            p.unit,
+            p.filters,
+            "full",
+            0,
+            0,
+            0,
+            created,
+            "",
+            p.pin,
+            p.layout,
+            refreshed,
+        )
         self.snapshots[p.name.lower()] = made
         return made
 
@@ -346,8 +360,12 @@ def test_a_refresh_says_what_does_not_fit_any_more(world: World) -> None:
 
 def test_graphs_and_snapshots_are_compared_where_they_can_be(world: World) -> None:
     world.graph(GRAPH)
-    world.graph(PLAIN.replace("person KEY", "person AS man KEY").replace("person DEST", "man DEST").replace(
-        "bought SOURCE", "bought AS paid SOURCE").replace("REFERENCES person", "REFERENCES man"))  # fmt: skip
+    world.graph(
+        PLAIN.replace("person KEY", "person AS man KEY")
+        .replace("person DEST", "man DEST")
+        .replace("bought SOURCE", "bought AS paid SOURCE")
+        .replace("REFERENCES person", "REFERENCES man")
+    )
     world.snapshot("CREATE SNAPSHOT a OF shop")
     world.snapshot("CREATE SNAPSHOT b OF shop AT (VERSION => 5)")
     world.snapshot("CREATE SNAPSHOT other OF plain")

@@ -123,9 +123,11 @@ UNIONS = {
     "in a struct": (f"{{'a': {UNION}}}", '{"a": 2}', {"a": 2}),
     "in a map": (f"MAP {{1: {UNION}}}", '{"1": 2}', {1: 2}),
     "of dates beyond Python's": (
-        "union_value(at := TIMESTAMP 'infinity')::UNION(at TIMESTAMP, word VARCHAR)", "infinity", None,
+        "union_value(at := TIMESTAMP 'infinity')::UNION(at TIMESTAMP, word VARCHAR)",
+        "infinity",
+        None,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", UNIONS)

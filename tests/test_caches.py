@@ -267,10 +267,12 @@ def test_a_database_without_caches_is_upgraded(own: Database) -> None:
     [
         ("definition = '{'", "the definition of cache 'hot' cannot be read"),
         ("name = 'other'", "cache 'other' is looked up as 'hot'"),
-        ("sampler = 't', definition = replace(definition, '\"sampler\": \"train\"', '\"sampler\": \"t\"')",
-         "cache 'hot' is of sampler 't', which is not there"),
+        (
+            'sampler = \'t\', definition = replace(definition, \'"sampler": "train"\', \'"sampler": "t"\')',
+            "cache 'hot' is of sampler 't', which is not there",
+        ),
     ],
-)  # fmt: skip
+)
 def test_check_finds_damaged_caches(own: Database, damage: str, said: str) -> None:
     with closing(sqlite3.connect(own.path / "catalog.sqlite", isolation_level=None)) as connection:
         connection.execute(f"UPDATE caches SET {damage}")

@@ -225,9 +225,18 @@ def test_a_check_of_a_catalog_of_noise_says_so(shop: Path) -> None:
 
 
 def test_a_check_finds_old_files_that_nothing_points_at(shop: Path) -> None:
-    old = ["tables/1/x.parquet", "tables/y.parquet", "ids/7/x.parquet", "topology/2/x/manifest.json",
-           "topology/2/.x.tmp/indptr.npy", "features/1/y/feature-x.npy", "snapshots/.x.tmp/ends.npy",
-           "snapshots/y/manifest.json", ".spill-999999999-af/a.block", ".catalog.sqlite.format-1.tmp"]  # fmt: skip
+    old = [
+        "tables/1/x.parquet",
+        "tables/y.parquet",
+        "ids/7/x.parquet",
+        "topology/2/x/manifest.json",
+        "topology/2/.x.tmp/indptr.npy",
+        "features/1/y/feature-x.npy",
+        "snapshots/.x.tmp/ends.npy",
+        "snapshots/y/manifest.json",
+        ".spill-999999999-af/a.block",
+        ".catalog.sqlite.format-1.tmp",
+    ]
     young = ["tables/1/young.parquet", "snapshots/.young.tmp/a.npy", f".spill-{os.getpid()}-1/a.block", "notes.txt"]
     for name in (*old, *young):
         (shop / name).parent.mkdir(parents=True, exist_ok=True)
@@ -235,8 +244,12 @@ def test_a_check_finds_old_files_that_nothing_points_at(shop: Path) -> None:
         if name in old or name.startswith(".spill"):
             os.utime(shop / name, (time.time() - 7200,) * 2)
     found = problems(shop)
-    named = sorted(str(Path(n).parent) if n.count("/") > 1 + n.startswith(("tables", "ids")) or n.startswith(
-        ("snapshots", ".spill")) else n for n in old)  # fmt: skip
+    named = sorted(
+        str(Path(n).parent)
+        if n.count("/") > 1 + n.startswith(("tables", "ids")) or n.startswith(("snapshots", ".spill"))
+        else n
+        for n in old
+    )
     assert sorted(row.path for row in found) == named
     assert {row.kind for row in found} == {"orphan"}
     with snapdb.connect(shop, verify=True) as db:
@@ -491,7 +504,11 @@ def test_a_database_of_the_first_format_is_upgraded(tmp_path: Path) -> None:
                      CREATE SNAPSHOT s OF g; INSERT INTO t VALUES (9); DELETE FROM t WHERE a = 0;""")
         (batch,) = db.stream("SAMPLE FROM s SEEDS (SELECT name FROM person) AS person FANOUT (DEFAULT => [1])")
         assert dict(zip(batch.ids("person").to_pylist(), batch.n_id["person"].tolist(), strict=True)) == {
-            "a": 0, "b": 1, "c": 2, "d": 3}  # fmt: skip
+            "a": 0,
+            "b": 1,
+            "c": 2,
+            "d": 3,
+        }
         db.execute(NOW).fetchall()
         assert db.execute("SELECT * FROM t").fetchall() == [(a,) for a in (1, 2, 3, 4, 9)]
         assert db.execute("CHECK DATABASE").fetchall() == []

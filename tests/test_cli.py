@@ -156,9 +156,17 @@ def test_commands_and_files_run_in_the_order_given(tmp_path: Path) -> None:
     (tmp_path / "two.sql").write_text("SELECT 2 AS n;", encoding="utf-8-sig")
     (tmp_path / "four.sql").write_text("SELECT 4 AS n")
     shown = snapdb(
-        "--format=jsonl", "-cSELECT 1 AS n", "-f", tmp_path / "two.sql", "--command", "SELECT 3 AS n", "-f",
-        tmp_path / "four.sql", "-c", "SELECT 5 AS n",
-    )  # fmt: skip
+        "--format=jsonl",
+        "-cSELECT 1 AS n",
+        "-f",
+        tmp_path / "two.sql",
+        "--command",
+        "SELECT 3 AS n",
+        "-f",
+        tmp_path / "four.sql",
+        "-c",
+        "SELECT 5 AS n",
+    )
     assert shown.stdout == "".join(f'{{"n": {n}}}\n' for n in range(1, 6))
 
 
@@ -254,9 +262,16 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 
 
 READING = (
-    "SHOW TABLES", "SELECT 1", "EXPLAIN CREATE TABLE t (a INTEGER)", "CHECK DATABASE", "VACUUM DRY RUN",
-    "BEGIN; SELECT 1; COMMIT", "COPY (SELECT 1) TO 'x.csv'", "", "SHOW TABLES; CREATE TABLE t (a INTEGER)",
-)  # fmt: skip
+    "SHOW TABLES",
+    "SELECT 1",
+    "EXPLAIN CREATE TABLE t (a INTEGER)",
+    "CHECK DATABASE",
+    "VACUUM DRY RUN",
+    "BEGIN; SELECT 1; COMMIT",
+    "COPY (SELECT 1) TO 'x.csv'",
+    "",
+    "SHOW TABLES; CREATE TABLE t (a INTEGER)",
+)
 
 
 @pytest.mark.parametrize("text", READING)
@@ -270,8 +285,15 @@ def test_a_first_statement_that_only_reads_creates_no_database(text: str, shop: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s.sql", "shop.snapdb"]
 
 
-@pytest.mark.parametrize("text", ["CREATE TABLE t (a INTEGER)", "BEGIN; CREATE TABLE t (a INTEGER); COMMIT",
-                                  "DROP TABLE IF EXISTS t", "EXPLAIN ANALYZE CREATE TABLE t (a INTEGER)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t (a INTEGER)",
+        "BEGIN; CREATE TABLE t (a INTEGER); COMMIT",
+        "DROP TABLE IF EXISTS t",
+        "EXPLAIN ANALYZE CREATE TABLE t (a INTEGER)",
+    ],
+)
 def test_a_first_statement_that_writes_creates_the_database_and_says_so(text: str, tmp_path: Path) -> None:
     new = tmp_path / "new.snapdb"
     made = snapdb(new, "-c", text, "-c", "SELECT 1")
@@ -283,8 +305,10 @@ def test_a_first_statement_that_writes_creates_the_database_and_says_so(text: st
 def test_a_directory_that_is_not_there_is_never_made(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     for statement in ("SHOW TABLES", "CREATE TABLE t (a INTEGER)"):
-        for place, hint in (("dta/x.snapdb", f"did you mean {tmp_path / 'data'}?"),
-                            ("no/such/x.snapdb", f"create it first: mkdir -p {tmp_path / 'no' / 'such'}")):  # fmt: skip
+        for place, hint in (
+            ("dta/x.snapdb", f"did you mean {tmp_path / 'data'}?"),
+            ("no/such/x.snapdb", f"create it first: mkdir -p {tmp_path / 'no' / 'such'}"),
+        ):
             failed = snapdb(tmp_path / place, "-c", statement)
             assert failed.exit_code == 1
             assert failed.stderr.endswith(f"there is no directory {tmp_path / place.split('/')[0]}; {hint}\n")
@@ -296,16 +320,42 @@ def test_a_directory_that_is_not_there_is_never_made(tmp_path: Path) -> None:
         assert os.listdir(tmp_path / "data") == ["x.snapdb"]
 
 
-@pytest.mark.parametrize("text", [
-    "SELECT 1", "FROM person", "SHOW TABLES", "DESCRIBE person", "SUMMARIZE SNAPSHOT s", SAMPLE, f"AUDIT {SAMPLE}",
-    "DIFF TABLE person FROM VERSION 1", "DIFF GRAPH g FROM VERSION 4", "DIFF SNAPSHOT s WITH s", "CHECK DATABASE",
-    "COPY person TO 'x.csv'", "COPY SNAPSHOT s TO 'x' (FORMAT npz)", f"COPY ({SAMPLE}) TO 'y'", "VACUUM",
-    "VACUUM DRY RUN", "BACKUP DATABASE TO 'z'",
-    "EXPLAIN DROP TAG june", "EXPLAIN ANALYZE SELECT 1", "EXPLAIN ANALYZE DROP TAG june", "REFRESH SNAPSHOT s",
-    "REFRESH SNAPSHOT s DRY RUN", "EXPIRE SNAPSHOTS OF g RETAIN LAST 1 DRY RUN", "CREATE TABLE t (a INTEGER)",
-    "CREATE TAG t", "DELETE FROM person", "UPDATE person SET age = 1", "INSERT INTO person VALUES (4, 'd', 1)",
-    "DROP TAG june", f"CREATE SAMPLER m AS {SAMPLE}", "ALTER TABLE person ADD COLUMN x INTEGER",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT 1",
+        "FROM person",
+        "SHOW TABLES",
+        "DESCRIBE person",
+        "SUMMARIZE SNAPSHOT s",
+        SAMPLE,
+        f"AUDIT {SAMPLE}",
+        "DIFF TABLE person FROM VERSION 1",
+        "DIFF GRAPH g FROM VERSION 4",
+        "DIFF SNAPSHOT s WITH s",
+        "CHECK DATABASE",
+        "COPY person TO 'x.csv'",
+        "COPY SNAPSHOT s TO 'x' (FORMAT npz)",
+        f"COPY ({SAMPLE}) TO 'y'",
+        "VACUUM",
+        "VACUUM DRY RUN",
+        "BACKUP DATABASE TO 'z'",
+        "EXPLAIN DROP TAG june",
+        "EXPLAIN ANALYZE SELECT 1",
+        "EXPLAIN ANALYZE DROP TAG june",
+        "REFRESH SNAPSHOT s",
+        "REFRESH SNAPSHOT s DRY RUN",
+        "EXPIRE SNAPSHOTS OF g RETAIN LAST 1 DRY RUN",
+        "CREATE TABLE t (a INTEGER)",
+        "CREATE TAG t",
+        "DELETE FROM person",
+        "UPDATE person SET age = 1",
+        "INSERT INTO person VALUES (4, 'd', 1)",
+        "DROP TAG june",
+        f"CREATE SAMPLER m AS {SAMPLE}",
+        "ALTER TABLE person ADD COLUMN x INTEGER",
+    ],
+)
 def test_what_only_reads_is_told_alike_from_a_text_and_from_its_plan(text: str, graph: Database) -> None:
     (statement,) = parse(text)
     assert only_reads(statement) == changes_nothing(graph.plan(statement))

@@ -125,8 +125,9 @@ def test_an_unknown_task_is_told_with_the_nearest_one(command: str, shop: Path) 
 
 def test_the_list_is_data_and_who_leads_is_said_to_who_looks(shop: Path, watched: None) -> None:
     assert [(task["name"], task["state"], task["runs"]) for task in listed("list", shop)] == [
-        ("grow", "active", 0), ("it's broken", "active", 0),
-    ]  # fmt: skip
+        ("grow", "active", 0),
+        ("it's broken", "active", 0),
+    ]
     with snapdb.connect(shop) as db:
         shown = db.execute("SHOW TASKS").arrow().column_names
     assert list(listed("list", shop)[0]) == shown
@@ -158,8 +159,10 @@ def test_runs_by_hand_end_with_the_code_of_what_became_of_them(shop: Path, watch
 
     runs = listed("history", shop)
     assert [(run["task"], run["run"], run["state"], run["rows"]) for run in runs] == [
-        ("grow", 1, "ok", 1), ("grow", 2, "ok", 1), ("it's broken", 1, "failed", 1),
-    ]  # fmt: skip
+        ("grow", 1, "ok", 1),
+        ("grow", 2, "ok", 1),
+        ("it's broken", 1, "failed", 1),
+    ]
     assert [run["run"] for run in listed("history", shop, "Grow", "--last", "1")] == [2]
     (failed,) = listed("history", shop, "--failed", "--log")
     assert "nowhere" in str(failed["error"])

@@ -76,9 +76,11 @@ def test_parameters_are_typed_as_sql_would_read_them() -> None:
 
 def test_a_parameter_that_is_a_date_compares_with_dates(tmp_path: Path) -> None:
     statements = [
-        "-c", "CREATE TABLE sold AS SELECT DATE '2026-07-01' + i::INTEGER AS day FROM range(5) r(i)",
-        "-c", "SELECT count(*) AS n FROM sold WHERE day >= $since; DELETE FROM sold WHERE day < $since",
-    ]  # fmt: skip
+        "-c",
+        "CREATE TABLE sold AS SELECT DATE '2026-07-01' + i::INTEGER AS day FROM range(5) r(i)",
+        "-c",
+        "SELECT count(*) AS n FROM sold WHERE day >= $since; DELETE FROM sold WHERE day < $since",
+    ]
     assert rows(tmp_path / "db", "--param", "since=2026-07-03", *statements) == [{"n": 3}]
     assert rows(tmp_path / "db", "-c", "SELECT count(*) AS n FROM sold") == [{"n": 3}]
 
@@ -99,7 +101,7 @@ def test_a_parameter_that_is_a_date_compares_with_dates(tmp_path: Path) -> None:
         ("--format csv --max-rows 5", "--max-rows cuts tables, and csv is never cut; write LIMIT 5 in the query"),
         ("--null a,b", "--null holds no comma, tab, quote or line end"),
     ],
-)  # fmt: skip
+)
 def test_options_that_make_no_sense_are_refused_before_anything_runs(words: str, said: str) -> None:
     assert refused(*shlex.split(words)) == said
 

@@ -57,13 +57,16 @@ def read(path: str, how: str = "SELECT * FROM {}") -> list[tuple[object, ...]]:
         ("a.csv", "", "SELECT * FROM read_csv({}, types = {{'price': 'DECIMAL(9,2)'}})"),
         ("A.CSV.gz", "", "SELECT * FROM read_csv({}, types = {{'price': 'DECIMAL(9,2)'}})"),
         ("a.tsv", "", "SELECT * FROM read_csv({}, delim = '\t', types = {{'price': 'DECIMAL(9,2)'}})"),
-        ("a.txt", "(DELIMITER ';', NULLSTR 'none')",
-         "SELECT * FROM read_csv({}, delim = ';', nullstr = 'none', types = {{'price': 'DECIMAL(9,2)'}})"),
+        (
+            "a.txt",
+            "(DELIMITER ';', NULLSTR 'none')",
+            "SELECT * FROM read_csv({}, delim = ';', nullstr = 'none', types = {{'price': 'DECIMAL(9,2)'}})",
+        ),
         ("a.json", "", "SELECT id, what, price::DECIMAL(9,2), day FROM read_json({}, format = 'array')"),
         ("a.jsonl", "", "SELECT id, what, price::DECIMAL(9,2), day FROM read_json({}, format = 'newline_delimited')"),
         ("a.x", "WITH (FORMAT ndjson)", "SELECT id, what, price::DECIMAL(9,2), day FROM read_json({})"),
     ],
-)  # fmt: skip
+)
 def test_a_table_comes_back_out_of_every_format(shop: Database, path: str, options: str, how: str) -> None:
     done = shop.execute(f"COPY bought TO '{path}' {options}")
     assert (done.message, done.rowcount) == (f"4 rows to {path}", 4)
@@ -220,7 +223,7 @@ def test_a_database_that_is_only_read_can_be_copied_out(shop: Database) -> None:
         ("COPY (SELECT '12:00+02'::TIMETZ AS t) TO 'x.arrow'", "SELECT '12:00+02'::TIMETZ AS t", "CAST(t AS VARCHAR)"),
         ("COPY bought FROM 'x' (FORCE_QUOTE (id))", "id", "takes one value"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_written_is_said_at_its_place(shop: Database, statement: str, place: str, message: str) -> None:
     with pytest.raises(snapdb.SnapdbError) as raised:
         shop.execute(statement)

@@ -58,9 +58,20 @@ class Shop:
         anchor = now if first is None else now - int((seconds - first) * SECOND)
         schedule = Schedule(f"EVERY {seconds}", None, "UTC", Period(0, 0, int(seconds * SECOND)), anchor)
         task = Task(
-            id=0, name=name, schedule=schedule, condition=None, body=body, folder=str(self.path.parent), timeout=None,
-            retries=0, overlap="skip", catch_up="none", suspended=False, created=now, author="me",
-        )  # fmt: skip
+            id=0,
+            name=name,
+            schedule=schedule,
+            condition=None,
+            body=body,
+            folder=str(self.path.parent),
+            timeout=None,
+            retries=0,
+            overlap="skip",
+            catch_up="none",
+            suspended=False,
+            created=now,
+            author="me",
+        )
         with self.ledger.writing() as connection:
             return put_task(connection, replace(task, **options), None)
 

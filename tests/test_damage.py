@@ -46,14 +46,24 @@ SAMPLES = [
     for s in ("whole", "early", "narrow")
 ]
 QUESTIONS = [
-    "SHOW TABLES", "SHOW VERSIONS", "SHOW GRAPHS", "SHOW TAGS",
-    "DESCRIBE GRAPH g", "DESCRIBE SNAPSHOT narrow", "DESCRIBE TABLE plain",
-    "SELECT * FROM plain", "SELECT * FROM person", "SELECT * FROM knows",
-    "SELECT * FROM plain AT (VERSION => 4)", "SELECT * FROM plain AT (TAG => 'good')",
+    "SHOW TABLES",
+    "SHOW VERSIONS",
+    "SHOW GRAPHS",
+    "SHOW TAGS",
+    "DESCRIBE GRAPH g",
+    "DESCRIBE SNAPSHOT narrow",
+    "DESCRIBE TABLE plain",
+    "SELECT * FROM plain",
+    "SELECT * FROM person",
+    "SELECT * FROM knows",
+    "SELECT * FROM plain AT (VERSION => 4)",
+    "SELECT * FROM plain AT (TAG => 'good')",
     "DIFF TABLE plain FROM VERSION 4 TO VERSION 7 ROWS",
-    "SELECT * FROM whole.knows", "SELECT * FROM early.knows", "SELECT * FROM narrow.person",
+    "SELECT * FROM whole.knows",
+    "SELECT * FROM early.knows",
+    "SELECT * FROM narrow.person",
     *SAMPLES,
-]  # fmt: skip
+]
 UPKEEP = ["CHECK DATABASE", "VACUUM DRY RUN", "VACUUM RETAIN INTERVAL '0 seconds'", "VACUUM plain"]
 
 TIMES = 10 if os.environ.get("SNAPDB_SOAK") else 1
@@ -243,13 +253,42 @@ def hostile(random_: random.Random, value: Any, outside: Path) -> Any:
     """Something else for a cell."""
     out = random_.choice(("secret.parquet", "secret.txt", "snapshot", "snapshot/manifest.json"))
     plain = [
-        None, "", -1, 0, 1, 2**62, -(2**63), 1.5, "x", b"\x00\xff", "\x00", "null", "[]", "{}", "[[]]", '[["a"]]',
-        "[" * 5000, '{"a": ' * 3000, "é☃", "INTEGER", "Infinity", "NaN",
-        f"../outside/{out}", str(outside / out), f"tables/../../outside/{out}", "..", ".", "/", "\x00../x",
-        f"INT) FROM read_text('{outside}/secret.txt')--", f"x', read_text('{outside}/secret.txt')) --",
-        f"'), ('{outside}/secret.parquet", '"; DROP TABLE t; --', "' OR 1=1 --",
+        None,
+        "",
+        -1,
+        0,
+        1,
+        2**62,
+        -(2**63),
+        1.5,
+        "x",
+        b"\x00\xff",
+        "\x00",
+        "null",
+        "[]",
+        "{}",
+        "[[]]",
+        '[["a"]]',
+        "[" * 5000,
+        '{"a": ' * 3000,
+        "é☃",
+        "INTEGER",
+        "Infinity",
+        "NaN",
+        f"../outside/{out}",
+        str(outside / out),
+        f"tables/../../outside/{out}",
+        "..",
+        ".",
+        "/",
+        "\x00../x",
+        f"INT) FROM read_text('{outside}/secret.txt')--",
+        f"x', read_text('{outside}/secret.txt')) --",
+        f"'), ('{outside}/secret.parquet",
+        '"; DROP TABLE t; --',
+        "' OR 1=1 --",
         f"(SELECT content FROM read_text('{outside}/secret.txt'))",
-    ]  # fmt: skip
+    ]
     if isinstance(value, str) and value.startswith(("{", "[")) and random_.random() < 0.7:
         return json.dumps(mangled(random_, json.loads(value), plain))
     if isinstance(value, int) and random_.random() < 0.5:
@@ -339,8 +378,11 @@ def test_a_path_that_leads_out_is_refused_and_nothing_there_is_removed(
             connection.execute("INSERT INTO garbage VALUES (?, 0)", (name,))
         elif table == "segments":
             size = (outside / "secret.parquet").stat().st_size
-            connection.execute("UPDATE segments SET path = ?, bytes = ? WHERE id = (SELECT max(id) FROM segments "
-                               "WHERE kind = 'rows' AND table_id = 3)", (name, size))  # fmt: skip
+            connection.execute(
+                "UPDATE segments SET path = ?, bytes = ? WHERE id = (SELECT max(id) FROM segments "
+                "WHERE kind = 'rows' AND table_id = 3)",
+                (name, size),
+            )
         else:
             connection.execute(f"UPDATE {table} SET path = ? WHERE rowid = (SELECT min(rowid) FROM {table})", (name,))
         connection.commit()
@@ -356,8 +398,11 @@ def test_a_manifest_that_leads_out_is_refused_by_every_sample(
     for part in ("features", "topology"):
         path = copy()
         with snapdb.connect(path) as db:
-            (snapshot,) = (m.parent for m in path.glob("snapshots/*/manifest.json") if "rows-" not in m.read_text()
-                           and "ends-" not in m.read_text())  # fmt: skip
+            (snapshot,) = (
+                m.parent
+                for m in path.glob("snapshots/*/manifest.json")
+                if "rows-" not in m.read_text() and "ends-" not in m.read_text()
+            )
             assert db.execute(SAMPLES[0]).fetchall()
         manifest = json.loads((snapshot / "manifest.json").read_text())
         element = manifest["layout"]["edges"][0]

@@ -102,8 +102,9 @@ def test_the_condition_says_of_each_position_whether_its_row_is_live(tmp_path: P
         live[ids], live[stop:] = False, False
         with snapdb.connect() as db:
             places = [(f, p) for f, n in enumerate(rows) for p in range(n)]
-            db.register("places", pa.table({"file_index": [f for f, _ in places],
-                                            "file_row_number": [p for _, p in places]}))  # fmt: skip
+            db.register(
+                "places", pa.table({"file_index": [f for f, _ in places], "file_row_number": [p for _, p in places]})
+            )
             found = db.execute(f"SELECT {condition or 'true'} FROM places").fetchall()
         assert [bool(value) for (value,) in found] == live.tolist()
 

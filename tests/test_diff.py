@@ -38,30 +38,42 @@ CREATE PROPERTY GRAPH web
 
 ELEMENTS = {"person": "id", "page": "id", "likes": "e_id", "reads": "e_id", "owns": "e_id"}
 
-SUMMARY = "element, kind, added, removed, changed, before, after, degree_before, degree_after, degree_psi, feature, " \
-          "mean_before, mean_after, std_before, std_after, psi"  # fmt: skip
+SUMMARY = (
+    "element, kind, added, removed, changed, before, after, degree_before, degree_after, degree_psi, feature, "
+    "mean_before, mean_after, std_before, std_after, psi"
+)
 
 
 def change(rng: random.Random) -> str:
     """A statement that makes another version; values only grow, so that a row that was written anew is another."""
     n, r = rng.randrange(1, 9), rng.randrange(5)
-    return rng.choice([
-        f"INSERT INTO likes SELECT (hash(range, {n}) % 40)::INT, (hash(range) % 40)::INT, {r} * 11, 0 FROM range({n})",
-        f"INSERT INTO reads SELECT {n}, 'p{n}', {r * 9}, {r * 9 + n} FROM range({n})",
-        f"INSERT INTO person SELECT (SELECT max(id) FROM person) + 1 + range, 0, {r} FROM range({n})",
-        f"DELETE FROM likes WHERE (t + a) % 17 = {n}",
-        f"DELETE FROM owns WHERE a % 9 = {n}",
-        f"UPDATE likes SET v = v + 1, t = t + 1 WHERE b % 13 = {n}",
-        f"UPDATE person SET v = v + 1, team = team + 1 WHERE id % 6 = {r}",
-        f"UPDATE page SET v = v + 1, born = born + 4 WHERE v % 5 = {r} AND id <> 'p{n}'",
-        f"DELETE FROM reads WHERE a % 11 = {n}",
-    ])  # fmt: skip
+    return rng.choice(
+        [
+            f"INSERT INTO likes SELECT (hash(range, {n}) % 40)::INT, (hash(range) % 40)::INT, {r} * 11, 0 "
+            f"FROM range({n})",
+            f"INSERT INTO reads SELECT {n}, 'p{n}', {r * 9}, {r * 9 + n} FROM range({n})",
+            f"INSERT INTO person SELECT (SELECT max(id) FROM person) + 1 + range, 0, {r} FROM range({n})",
+            f"DELETE FROM likes WHERE (t + a) % 17 = {n}",
+            f"DELETE FROM owns WHERE a % 9 = {n}",
+            f"UPDATE likes SET v = v + 1, t = t + 1 WHERE b % 13 = {n}",
+            f"UPDATE person SET v = v + 1, team = team + 1 WHERE id % 6 = {r}",
+            f"UPDATE page SET v = v + 1, born = born + 4 WHERE v % 5 = {r} AND id <> 'p{n}'",
+            f"DELETE FROM reads WHERE a % 11 = {n}",
+        ]
+    )
 
 
 def window(rng: random.Random) -> str:
     low, high = sorted(rng.sample(range(60), 2))
-    return rng.choice(["", f"FOR EVENT_TIME AS OF {high}", f"FOR EVENT_TIME AS OF {low}",
-                       f"FOR EVENT_TIME FROM {low} TO {high}", f"FOR EVENT_TIME BETWEEN {low} AND {high}"])  # fmt: skip
+    return rng.choice(
+        [
+            "",
+            f"FOR EVENT_TIME AS OF {high}",
+            f"FOR EVENT_TIME AS OF {low}",
+            f"FOR EVENT_TIME FROM {low} TO {high}",
+            f"FOR EVENT_TIME BETWEEN {low} AND {high}",
+        ]
+    )
 
 
 FILTERS = ["", "", "WHERE person.team < 4", "WHERE likes.t % 3 > 0", "WHERE person.team < 4 AND reads.a > 7"]

@@ -42,8 +42,11 @@ def make_world(seed: int, kind: str) -> World:
         return {"BIGINT": n * 7919 % 10007, "VARCHAR": f"k{n * 37 % 101}é", "UUID": str(pa_uuid(digest))}[kind]
 
     people, pages = [key(n) for n in range(30)], [key(n) for n in range(100, 112)]
-    ends = {("person", "knows", "person"): (people, people), ("person", "visits", "page"): (people, pages),
-            ("page", "links", "page"): (pages, pages)}  # fmt: skip
+    ends = {
+        ("person", "knows", "person"): (people, people),
+        ("person", "visits", "page"): (people, pages),
+        ("page", "links", "page"): (pages, pages),
+    }
     edges = {
         type_: [(rng.choice(a[:20]), rng.choice(b), rng.randrange(40)) for _ in range(150)]
         for type_, (a, b) in ends.items()
@@ -98,15 +101,27 @@ WINDOWS = {
 }
 
 FANOUTS: list[tuple[str, list[tuple[tuple[str, str, str], str, list[int]]]]] = [
-    ("knows => [3, 2], DEFAULT => [2, FULL]",
-     [(("person", "knows", "person"), "IN", [3, 2]), (("person", "visits", "page"), "IN", [2, -1]),
-      (("page", "links", "page"), "IN", [2, -1])]),
-    ("knows BOTH => [4, 1], visits OUT => [3, 3], visits => [0, 2]",
-     [(("person", "knows", "person"), "BOTH", [4, 1]), (("person", "visits", "page"), "OUT", [3, 3]),
-      (("person", "visits", "page"), "IN", [0, 2])]),
-    ("visits BOTH => [2, 2, 2], links OUT => [1, 5, 0]",
-     [(("person", "visits", "page"), "BOTH", [2, 2, 2]), (("page", "links", "page"), "OUT", [1, 5, 0])]),
-]  # fmt: skip
+    (
+        "knows => [3, 2], DEFAULT => [2, FULL]",
+        [
+            (("person", "knows", "person"), "IN", [3, 2]),
+            (("person", "visits", "page"), "IN", [2, -1]),
+            (("page", "links", "page"), "IN", [2, -1]),
+        ],
+    ),
+    (
+        "knows BOTH => [4, 1], visits OUT => [3, 3], visits => [0, 2]",
+        [
+            (("person", "knows", "person"), "BOTH", [4, 1]),
+            (("person", "visits", "page"), "OUT", [3, 3]),
+            (("person", "visits", "page"), "IN", [0, 2]),
+        ],
+    ),
+    (
+        "visits BOTH => [2, 2, 2], links OUT => [1, 5, 0]",
+        [(("person", "visits", "page"), "BOTH", [2, 2, 2]), (("page", "links", "page"), "OUT", [1, 5, 0])],
+    ),
+]
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -141,8 +156,10 @@ def compare(db: Database, snapshot: str, graph: oracle.Graph, world: World, text
     sample = f"SAMPLE FROM {snapshot} SEEDS (SELECT k FROM person) AS person FANOUT ({text}) BATCH 7 REPEATABLE (42)"
     seeds = range(len(world.people))
     expected = oracle.rows(graph, seeds, "person", fanouts, 42, 7, epochs=2)
-    keys = {"person": sorted(dense_ids(world.people), key=dense_ids(world.people).__getitem__),
-            "page": sorted(dense_ids(world.pages), key=dense_ids(world.pages).__getitem__)}  # fmt: skip
+    keys = {
+        "person": sorted(dense_ids(world.people), key=dense_ids(world.people).__getitem__),
+        "page": sorted(dense_ids(world.pages), key=dense_ids(world.pages).__getitem__),
+    }
     ends = {name: (source, destination) for source, name, destination in graph.edges}
     wanted = [
         (
@@ -156,8 +173,10 @@ def compare(db: Database, snapshot: str, graph: oracle.Graph, world: World, text
         )
         for r in expected
     ]
-    got = [tuple(str(v) if hasattr(v, "hex") and not isinstance(v, int) else v for v in row)
-           for row in db.execute(f"{sample} EPOCHS 2").fetchall()]  # fmt: skip
+    got = [
+        tuple(str(v) if hasattr(v, "hex") and not isinstance(v, int) else v for v in row)
+        for row in db.execute(f"{sample} EPOCHS 2").fetchall()
+    ]
     assert got == wanted
     edges = [edge for batch in db.stream(sample, threads=2) for k in batch.e_id for edge in batch.e_id[k].tolist()]
     first = [r.e_id for r in expected if r.batch < 5]
@@ -199,11 +218,16 @@ def test_what_sql_sees_is_what_is_sampled(
     with snapdb.connect(folder / "w.snapdb") as db:
         load(db, world, "BIGINT", folder)
         db.execute(f"CREATE SNAPSHOT s OF web FOR EVENT_TIME FROM {low} TO {low + width} WHERE person.k % 3 > 0")
-        rows = db.execute("SAMPLE FROM s SEEDS (SELECT k FROM person) AS person "
-                          "FANOUT (knows BOTH => [FULL], visits BOTH => [FULL]) BATCH 1000").fetchall()  # fmt: skip
+        rows = db.execute(
+            "SAMPLE FROM s SEEDS (SELECT k FROM person) AS person "
+            "FANOUT (knows BOTH => [FULL], visits BOTH => [FULL]) BATCH 1000"
+        ).fetchall()
         for name in ("knows", "visits"):
             sampled = {row[6] for row in rows if row[2] == name}
             assert sampled == {e for (e,) in db.execute(f"SELECT e_id FROM s.{name}").fetchall()}
-            wanted = {i for i, (a, b, t) in enumerate(next(v for k, v in world.edges.items() if k[1] == name))
-                      if low <= t < low + width and a % 3 and (name != "knows" or b % 3)}  # fmt: skip
+            wanted = {
+                i
+                for i, (a, b, t) in enumerate(next(v for k, v in world.edges.items() if k[1] == name))
+                if low <= t < low + width and a % 3 and (name != "knows" or b % 3)
+            }
             assert sampled == wanted

@@ -300,8 +300,10 @@ def test_parallel_edges_and_loops_are_edges_of_their_own(db: Database) -> None:
 def test_a_window_counts_back_from_its_last_moment_by_the_calendar(db: Database, clause: str, first: str) -> None:
     days = "SELECT (TIMESTAMP '2025-01-31 12:00' + INTERVAL 1 DAY * range) AS t FROM range(425)"
     graph(db, f"SELECT row_number() OVER (ORDER BY t)::INTEGER AS n, t FROM ({days})")
-    db.execute("INSERT INTO e SELECT 1, 1, 9000 + range, TIMESTAMP '2026-02-28 12:00' + INTERVAL 1 MICROSECOND * range "
-               "FROM range(-1, 2)")  # fmt: skip
+    db.execute(
+        "INSERT INTO e SELECT 1, 1, 9000 + range, TIMESTAMP '2026-02-28 12:00' + INTERVAL 1 MICROSECOND * range "
+        "FROM range(-1, 2)"
+    )
     ending = "2026-03-30 12:00" if "ENDING" in clause else "2026-03-31 12:00"
     wanted = f"SELECT n FROM e WHERE t >= TIMESTAMP '{first}' AND t <= TIMESTAMP '{ending}' ORDER BY n"
     if first.startswith("-"):

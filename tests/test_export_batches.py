@@ -132,11 +132,19 @@ def test_what_comes_back_can_do_what_a_batch_can(world: Database) -> None:
 
 def test_ids_of_every_type_come_back_in_every_format() -> None:
     arrays = [
-        pa.array(["a", None, "ü"]), pa.array([b"", b"\0"]), pa.array([1, None]), pa.array([2**63], pa.uint64()),
-        pa.array([True]), pa.array([{"a": 1, "b": "x"}]), pa.array([], pa.string()), pa.array([1], pa.timestamp("us")),
-        pa.array([1], pa.decimal128(38, 0)), pa.array([1], pa.date32()), pa.array([float("nan")]),
+        pa.array(["a", None, "ü"]),
+        pa.array([b"", b"\0"]),
+        pa.array([1, None]),
+        pa.array([2**63], pa.uint64()),
+        pa.array([True]),
+        pa.array([{"a": 1, "b": "x"}]),
+        pa.array([], pa.string()),
+        pa.array([1], pa.timestamp("us")),
+        pa.array([1], pa.decimal128(38, 0)),
+        pa.array([1], pa.date32()),
+        pa.array([float("nan")]),
         pa.array([b"x" * 16], pa.uuid()),
-    ]  # fmt: skip
+    ]
     for format_ in FORMATS:
         for ids in arrays:
             flat = Flat({"user_ids/a": ids, "half": np.full((2, 0, 3), 1, np.float16)}, {"keys": {}})

@@ -92,17 +92,35 @@ def check_june(db: Database, customer: Any, product: Any, bought: Any, knows: An
     """Arrays hold what the snapshot's views show; each argument gives them by name."""
     ids, codes = customer["ids"].tolist(), [None, *customer["y_classes"].tolist()]
     shown = selected(db, "SELECT cid, emb, age, churn, born, split FROM june.customer ORDER BY cid")
-    rows = zip(ids, customer["x"].tolist(), customer["age"].reshape(-1).tolist(), customer["y"].tolist(),
-               customer["time"].tolist(), customer["train_mask"].tolist(), customer["test_mask"].tolist(),
-               strict=True)  # fmt: skip
-    assert sorted((i, x, a, codes[y + 1], t, "train" if tr else "test" if te else None)
-                  for i, x, a, y, t, tr, te in rows) == shown  # fmt: skip
+    rows = zip(
+        ids,
+        customer["x"].tolist(),
+        customer["age"].reshape(-1).tolist(),
+        customer["y"].tolist(),
+        customer["time"].tolist(),
+        customer["train_mask"].tolist(),
+        customer["test_mask"].tolist(),
+        strict=True,
+    )
+    assert (
+        sorted((i, x, a, codes[y + 1], t, "train" if tr else "test" if te else None) for i, x, a, y, t, tr, te in rows)
+        == shown
+    )
     pids = product["ids"].tolist()
     assert sorted(pids) == [pid for (pid,) in selected(db, "SELECT pid FROM june.product ORDER BY pid")]
     source, destination = bought["edge_index"].tolist()
-    found = [(ids[s], pids[d], e, t, w, f) for s, d, e, t, w, f in
-             zip(source, destination, bought["e_id"].tolist(), bought["edge_time"].tolist(),
-                 bought["edge_weight"].tolist(), bought["edge_attr"].tolist(), strict=True)]  # fmt: skip
+    found = [
+        (ids[s], pids[d], e, t, w, f)
+        for s, d, e, t, w, f in zip(
+            source,
+            destination,
+            bought["e_id"].tolist(),
+            bought["edge_time"].tolist(),
+            bought["edge_weight"].tolist(),
+            bought["edge_attr"].tolist(),
+            strict=True,
+        )
+    ]
     assert sorted(found) == selected(db, "SELECT cid, pid, e_id, ts, qty, basket FROM june.bought ORDER BY ALL")
     assert sorted(range(len(found)), key=lambda i: (destination[i], found[i][3], found[i][2])) == [*range(len(found))]
     source, destination = knows["edge_index"].tolist()
@@ -113,8 +131,12 @@ def check_june(db: Database, customer: Any, product: Any, bought: Any, knows: An
 def test_parquet_holds_each_element_as_the_snapshot_shows_it(shop: Database) -> None:
     done = shop.execute("COPY SNAPSHOT june TO 'june'")
     rows = 0
-    for path, element in (("vertices/customer", "customer"), ("vertices/product", "product"),
-                          ("edges/bought", "bought"), ("edges/knows", "knows")):  # fmt: skip
+    for path, element in (
+        ("vertices/customer", "customer"),
+        ("vertices/product", "product"),
+        ("edges/bought", "bought"),
+        ("edges/knows", "knows"),
+    ):
         there = duckdb.sql(f"SELECT * FROM 'june/{path}.parquet'")
         shown = shop.execute(f"SELECT * FROM june.{element}")
         assert there.columns == shown.columns
@@ -127,8 +149,13 @@ def test_parquet_holds_each_element_as_the_snapshot_shows_it(shop: Database) -> 
 def test_npz_holds_arrays_with_ids_from_zero(shop: Database) -> None:
     shop.execute("COPY SNAPSHOT june TO 'june' (FORMAT npz)")
     product = arrays("june/vertices/product.npz")
-    check_june(shop, arrays("june/vertices/customer.npz"), product, arrays("june/edges/bought.npz"),
-               arrays("june/edges/knows.npz"))  # fmt: skip
+    check_june(
+        shop,
+        arrays("june/vertices/customer.npz"),
+        product,
+        arrays("june/edges/bought.npz"),
+        arrays("june/edges/knows.npz"),
+    )
     dense = np.zeros(product["x.shape"], np.float32)
     dense[np.repeat(np.arange(11), np.diff(product["x.indptr"])), product["x.indices"]] = product["x.values"]
     for pid, row in zip(product["ids"].tolist(), dense.tolist(), strict=True):
@@ -143,8 +170,13 @@ def test_pyg_data_has_the_names_that_pyg_knows(shop: Database) -> None:
     bought, knows = (data[key] for key in data.edge_types)
     assert data.edge_types == [("customer", "bought", "product"), ("customer", "knows", "customer")]
     customer = data["customer"].to_dict() | {"ids": data.ids["customer"], "y_classes": data.y_classes["customer"]}
-    check_june(shop, customer, {"ids": data.ids["product"]}, bought.to_dict() | {"e_id": bought.edge_id},
-               knows.to_dict() | {"e_id": knows.edge_id})  # fmt: skip
+    check_june(
+        shop,
+        customer,
+        {"ids": data.ids["product"]},
+        bought.to_dict() | {"e_id": bought.edge_id},
+        knows.to_dict() | {"e_id": knows.edge_id},
+    )
     assert data["product"].x.is_coalesced()
     assert bought.edge_weight.dtype == torch.float32  # which layers multiply by
     assert (data["customer"].num_nodes, data["product"].num_nodes) == (29, 11)
@@ -215,8 +247,10 @@ def test_a_patched_snapshot_is_exported_as_one_that_is_built_anew(shop: Database
 
 def test_features_that_change_are_those_of_the_windows_end(shop: Database) -> None:
     shop.execute("CREATE TABLE mood AS SELECT i % 30 AS cid, i AS ts, i AS level FROM range(90) r(i)")
-    shop.execute("CREATE PROPERTY GRAPH moody VERTEX TABLES (customer KEY (cid) EVENT TIME (born) "
-                 "FEATURES (level AS x FROM mood KEY (cid) EVENT TIME (ts) DEFAULT -1))")  # fmt: skip
+    shop.execute(
+        "CREATE PROPERTY GRAPH moody VERTEX TABLES (customer KEY (cid) EVENT TIME (born) "
+        "FEATURES (level AS x FROM mood KEY (cid) EVENT TIME (ts) DEFAULT -1))"
+    )
     shop.execute("CREATE SNAPSHOT then OF moody FOR EVENT_TIME AS OF 40")
     shop.execute("COPY SNAPSHOT then TO 'then' (FORMAT npz)")
     found = arrays("then/vertices/customer.npz")
@@ -226,10 +260,14 @@ def test_features_that_change_are_those_of_the_windows_end(shop: Database) -> No
 
 def test_keys_of_every_type_come_back(db: Database, tmp_path: Path) -> None:
     kinds = {
-        "u": ("UUID", "'00000000-0000-0000-0000-00000000000' || i"), "d": ("DATE", "'2026-01-0' || i"),
-        "t": ("TIMESTAMP", "'2026-01-0' || i || ' 10:00:00'"), "n": ("DECIMAL(9, 2)", "i || '.25'"),
-        "b": ("BLOB", "'\\x00' || i || '\\x00'"), "s": ("VARCHAR", "repeat('ü', i)"), "w": ("UTINYINT", "'' || i"),
-    }  # fmt: skip
+        "u": ("UUID", "'00000000-0000-0000-0000-00000000000' || i"),
+        "d": ("DATE", "'2026-01-0' || i"),
+        "t": ("TIMESTAMP", "'2026-01-0' || i || ' 10:00:00'"),
+        "n": ("DECIMAL(9, 2)", "i || '.25'"),
+        "b": ("BLOB", "'\\x00' || i || '\\x00'"),
+        "s": ("VARCHAR", "repeat('ü', i)"),
+        "w": ("UTINYINT", "'' || i"),
+    }
     columns = ", ".join(f"({value})::{type_} AS {name}" for name, (type_, value) in kinds.items())
     db.execute(f"CREATE TABLE thing AS SELECT {columns} FROM range(1, 4) r(i)")
     vertices = ", ".join(f"thing AS {name} KEY ({name})" for name in kinds)
@@ -238,11 +276,21 @@ def test_keys_of_every_type_come_back(db: Database, tmp_path: Path) -> None:
     db.execute(f"COPY SNAPSHOT q TO '{tmp_path / 'q'}' (FORMAT npz)")
     found = {name: arrays(str(tmp_path / "q" / "vertices" / f"{name}.npz"))["ids"] for name in kinds}
     assert {name: str(ids.dtype) for name, ids in found.items()} == {
-        "u": "<U36", "d": "datetime64[D]", "t": "datetime64[us]", "n": "<U4", "b": "<U6", "s": "<U3", "w": "uint8",
-    }  # fmt: skip
+        "u": "<U36",
+        "d": "datetime64[D]",
+        "t": "datetime64[us]",
+        "n": "<U4",
+        "b": "<U6",
+        "s": "<U3",
+        "w": "uint8",
+    }
     assert [sorted(found[name].tolist())[0] for name in "unbsw"] == [
-        "00000000-0000-0000-0000-000000000001", "1.25", "003100", "ü", 1,
-    ]  # fmt: skip
+        "00000000-0000-0000-0000-000000000001",
+        "1.25",
+        "003100",
+        "ü",
+        1,
+    ]
     pair = arrays(str(tmp_path / "q" / "vertices" / "pair.npz"))
     assert sorted(zip(pair["ids.w"].tolist(), pair["ids.s"].tolist(), strict=True))[2] == (3, "üüü")
     db.execute(f"COPY SNAPSHOT q TO '{tmp_path / 'pyg'}' (FORMAT pyg)")

@@ -47,8 +47,10 @@ def rows(db: snapdb.Database, query: str) -> list[Any]:
 
 def everything(db: snapdb.Database) -> dict[str, list[Any]]:
     """All facts, ages left out: they grow while the test runs."""
-    return {name: rows(db, f"SELECT * {'EXCLUDE (age)' if name == 'snapshots' else ''} FROM snapdb.{name}")
-            for name in FACTS}  # fmt: skip
+    return {
+        name: rows(db, f"SELECT * {'EXCLUDE (age)' if name == 'snapshots' else ''} FROM snapdb.{name}")
+        for name in FACTS
+    }
 
 
 @pytest.fixture
@@ -153,8 +155,14 @@ def test_a_transaction_sees_what_it_did_itself(social: snapdb.Database) -> None:
     """)
     assert rows(social, "SELECT name, rows FROM snapdb.tables") == [("person", 3), ("knows", 1), ("fresh", 2 - 1)]
     assert rows(social, "SELECT name FROM snapdb.columns c WHERE c.table <> 'person'") == [
-        ("a",), ("b",), ("t",), ("w",), ("z",), ("id",), ("y",)
-    ]  # fmt: skip
+        ("a",),
+        ("b",),
+        ("t",),
+        ("w",),
+        ("z",),
+        ("id",),
+        ("y",),
+    ]
     assert rows(social, "SELECT max(version) FROM snapdb.versions") == [(4,)]  # it is none yet
     social.execute("ROLLBACK")
     assert rows(social, "SELECT name, rows FROM snapdb.tables") == [("person", 2), ("knows", 2)]

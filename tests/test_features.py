@@ -20,9 +20,10 @@ from snapdb.loading import Batch, BatchStream
 from snapdb.loading.rows import rows_of
 from snapdb.relational import ROW_ID, Relational, Session, quote
 from snapdb.storage.disk import Disk, publishing, read_manifest
+from snapdb.storage.feature_checks import check_features
 from snapdb.storage.feature_patches import merge_features
 from snapdb.storage.feature_types import DTYPES, FeatureSource, Part
-from snapdb.storage.features import check_features, write_features, write_patch, write_target
+from snapdb.storage.features import write_features, write_patch, write_target
 from snapdb.storage.growth import Growth, Step
 from snapdb.storage.histories import check_history, write_history
 from snapdb.types import EdgeType, Fanout, FeatureSpec, History
@@ -193,8 +194,11 @@ def test_sparse_rows_come_as_a_csr_tensor_with_ascending_indices(session: Sessio
     assert tensor.col_indices().tolist() == [0, 5, 0, 5, 3]
     assert (tensor.dtype, tensor.to_dense().tolist()) == (torch.float32, feature.read(np.array([2, 1, 2, 0])).tolist())
     assert tensor.to_dense()[0].tolist() == [2, 0, 0, 0, 0, 1.5]
-    torch.sparse_csr_tensor(*(getattr(tensor, part)() for part in ("crow_indices", "col_indices", "values")),
-                            size=(4, 6), check_invariants=True)  # fmt: skip
+    torch.sparse_csr_tensor(
+        *(getattr(tensor, part)() for part in ("crow_indices", "col_indices", "values")),
+        size=(4, 6),
+        check_invariants=True,
+    )
 
 
 def test_the_width_that_was_said_is_that_of_every_batch(session: Session, tmp_path: Path) -> None:

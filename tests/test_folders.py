@@ -221,9 +221,14 @@ def test_everything_else_works_as_ever(graph: Database) -> None:
     head = graph.execute("SELECT max(version) FROM snapdb.versions").fetchall()[0][0]
     graph.progress = lambda what, share: None
     graph.execute("INSERT INTO v VALUES (100)")
-    for statement in ("REFRESH SNAPSHOT s", f"DIFF GRAPH g FROM VERSION {head} TO VERSION {head + 1} FEATURES",
-                      "SUMMARIZE SNAPSHOT s", "VACUUM", "CHECK DATABASE",
-                      "SELECT * FROM range(300000) ORDER BY hash(range)"):  # fmt: skip
+    for statement in (
+        "REFRESH SNAPSHOT s",
+        f"DIFF GRAPH g FROM VERSION {head} TO VERSION {head + 1} FEATURES",
+        "SUMMARIZE SNAPSHOT s",
+        "VACUUM",
+        "CHECK DATABASE",
+        "SELECT * FROM range(300000) ORDER BY hash(range)",
+    ):
         graph.execute(statement).arrow()
     assert len(list(graph.stream("SAMPLE FROM s SEEDS (SELECT id FROM v) AS v FANOUT (e => [2]) BATCH 4"))) == 3
 
@@ -242,9 +247,19 @@ def test_the_database_may_stand_behind_a_link(tmp_path: Path) -> None:
 def test_a_path_is_resolved_part_by_part_and_no_link_leads_out_of_its_directory(tmp_path: Path) -> None:
     root = Path(os.path.realpath(tmp_path))
     (root / "in/deep").mkdir(parents=True)
-    for link, target in {"in/here": ".", "in/down": "deep", "in/back": "../in/deep", "in/again": "down/../down",
-                         "in/full": str(root / "in/deep"), "in/up": "..", "in/out": "../else", "in/etc": "/etc",
-                         "in/late": "out", "in/round": "round", "in/gone": "nothing"}.items():  # fmt: skip
+    for link, target in {
+        "in/here": ".",
+        "in/down": "deep",
+        "in/back": "../in/deep",
+        "in/again": "down/../down",
+        "in/full": str(root / "in/deep"),
+        "in/up": "..",
+        "in/out": "../else",
+        "in/etc": "/etc",
+        "in/late": "out",
+        "in/round": "round",
+        "in/gone": "nothing",
+    }.items():
         (root / link).symlink_to(target)
     deep = str(root / "in/deep")
     for name in (
@@ -273,8 +288,28 @@ def test_folders_are_absolute(tmp_path: Path) -> None:
             Folders.of(tmp_path, folders)
 
 
-parts = st.sampled_from(["in", "in-secret", "..", ".", "away", "deep", "*", "in*", "**", "?n", "x.csv", "x.parquet",
-                         "away.csv", "[i]n", "", "linked", "it''s", "nothere"])  # fmt: skip
+parts = st.sampled_from(
+    [
+        "in",
+        "in-secret",
+        "..",
+        ".",
+        "away",
+        "deep",
+        "*",
+        "in*",
+        "**",
+        "?n",
+        "x.csv",
+        "x.parquet",
+        "away.csv",
+        "[i]n",
+        "",
+        "linked",
+        "it''s",
+        "nothere",
+    ]
+)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

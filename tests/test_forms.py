@@ -20,10 +20,11 @@ from snapdb.graph.adjacency import AdjacencyShelf, rows_adjacency
 from snapdb.graph.incoming import open_incoming
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Adjacency, GraphView
-from snapdb.kernels.admit import STATIC, Admission, admitted, full_bitmap, prefix_degrees, take_admitted
+from snapdb.kernels.admit import STATIC, Admission, admitted, full_bitmap, take_admitted
 from snapdb.kernels.bits import live_before, rank_blocks, select_live
-from snapdb.kernels.forms import plain_array
-from snapdb.kernels.rows import live_arrays, neighbours_of, patch_arrays, row_arrays
+from snapdb.kernels.forms import live_arrays, patch_arrays, plain_array, row_arrays
+from snapdb.kernels.prefix import prefix_degrees
+from snapdb.kernels.rows import neighbours_of
 from snapdb.kernels.sample import count_edges
 from snapdb.kernels.spans import FIELDS
 from snapdb.sampling import Sampler, node_entry
@@ -211,9 +212,15 @@ def test_what_is_admitted_is_what_each_condition_lets_in(
         until = tuple(rng.integers(-2, 12, part.size) for part in (whole.rows.indices, whole.rows.patch.indices))
         after = stop - 1 if start is None and stop is not None else start
         found = admitted(
-            whole.rows, time=whole.time, until=until if ends else None, start=start, stop=stop, until_after=after,
-            near_alive=near, far_alive=far,
-        )  # fmt: skip
+            whole.rows,
+            time=whole.time,
+            until=until if ends else None,
+            start=start,
+            stop=stop,
+            until_after=after,
+            near_alive=near,
+            far_alive=far,
+        )
         everywhere = np.concatenate([p.positions for p in take_admitted(whole.rows, admitted(whole.rows))])
         owners = np.repeat(np.arange(graph.nodes), whole.degrees())
         time, end = whole.time.read(everywhere), np.concatenate(until)[everywhere]

@@ -22,8 +22,17 @@ EXAMPLES = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
 
 def test_there_is_one_grammar_a_family() -> None:
     assert FAMILIES == [
-        "cache", "copy", "explain", "graph", "sample", "show", "snapshot", "table", "task", "version",
-    ]  # fmt: skip
+        "cache",
+        "copy",
+        "explain",
+        "graph",
+        "sample",
+        "show",
+        "snapshot",
+        "table",
+        "task",
+        "version",
+    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -44,8 +44,10 @@ def test_names_that_reading_needs_are_refused_as_columns(db: Database, name: str
 def test_an_infinite_event_time_is_an_error_and_no_past(db: Database, type_: str) -> None:
     db.script(f"CREATE TABLE v AS SELECT 1 AS id; CREATE TABLE e AS SELECT 1 AS a, 1 AS b, '-infinity'::{type_} AS t")
     with pytest.raises(snapdb.DataError, match="NULL or infinity as event time"):
-        db.execute("CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id)) EDGE TABLES "
-                   "(e SOURCE KEY (a) REFERENCES v DESTINATION KEY (b) REFERENCES v EVENT TIME (t))")  # fmt: skip
+        db.execute(
+            "CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id)) EDGE TABLES "
+            "(e SOURCE KEY (a) REFERENCES v DESTINATION KEY (b) REFERENCES v EVENT TIME (t))"
+        )
 
 
 @pytest.mark.parametrize("type_", ["TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMPTZ", "DATE", "UINTEGER"])
@@ -91,8 +93,10 @@ def test_replacing_a_table_does_not_lose_what_was_inserted_meanwhile(db: Databas
     assert rows(db, "SELECT x FROM t ORDER BY x") == [(0,), (1,)]
 
 
-@pytest.mark.parametrize("condition", ["random() < 0.5", '"random"() < e.w', "e.t < now()", "e.t > current_date",
-                                       "age(e.t) > INTERVAL 1 DAY"])  # fmt: skip
+@pytest.mark.parametrize(
+    "condition",
+    ["random() < 0.5", '"random"() < e.w', "e.t < now()", "e.t > current_date", "age(e.t) > INTERVAL 1 DAY"],
+)
 def test_what_changes_by_itself_is_no_filter(db: Database, condition: str) -> None:
     db.script(EDGES)
     with pytest.raises(snapdb.BindError, match="gives other rows each time"):
@@ -124,8 +128,10 @@ def test_a_key_called_y_is_not_the_target(db: Database) -> None:
     (batch,) = db.stream(sample)
     assert batch.y.tolist() == [5] * 6
     (batch,) = db.stream(sample, seeds=[(0, "r1"), (1, "r2")])
-    assert batch.ids("cell").to_pylist() in ([{"x": 0, "y": "r1"}, {"x": 1, "y": "r2"}],
-                                             [{"x": 1, "y": "r2"}, {"x": 0, "y": "r1"}])  # fmt: skip
+    assert batch.ids("cell").to_pylist() in (
+        [{"x": 0, "y": "r1"}, {"x": 1, "y": "r2"}],
+        [{"x": 1, "y": "r2"}, {"x": 0, "y": "r1"}],
+    )
 
 
 def test_rows_keep_their_order_after_a_delete(db: Database) -> None:
@@ -179,8 +185,9 @@ def test_a_closed_result_and_a_closed_database_say_so(db: Database) -> None:
         db.execute("SELECT 1")
 
 
-@pytest.mark.parametrize("values", ["1 AS id, NULL::FLOAT[2] AS f WHERE false", "1 AS id, NULL::FLOAT[2] AS f",
-                                    "1 AS id, []::FLOAT[] AS f"])  # fmt: skip
+@pytest.mark.parametrize(
+    "values", ["1 AS id, NULL::FLOAT[2] AS f WHERE false", "1 AS id, NULL::FLOAT[2] AS f", "1 AS id, []::FLOAT[] AS f"]
+)
 def test_features_without_values_have_their_width(db: Database, values: str) -> None:
     db.execute(f"CREATE TABLE v AS SELECT {values}")
     db.execute("CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id) FEATURES (f AS x DEFAULT 7))")
@@ -240,8 +247,10 @@ def test_targets_of_seeds_are_whole_where_they_can_be(db: Database) -> None:
 
 def test_skipped_edges_are_counted(db: Database) -> None:
     db.script("CREATE TABLE v AS SELECT 1 AS id; CREATE TABLE e AS SELECT 1 AS a, range AS b FROM range(4)")
-    db.execute("CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id)) EDGE TABLES "
-               "(e SOURCE KEY (a) REFERENCES v DESTINATION KEY (b) REFERENCES v ON DANGLING SKIP)")  # fmt: skip
+    db.execute(
+        "CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id)) EDGE TABLES "
+        "(e SOURCE KEY (a) REFERENCES v DESTINATION KEY (b) REFERENCES v ON DANGLING SKIP)"
+    )
     message = db.execute("CREATE SNAPSHOT s OF g").message
     assert message is not None
     assert message.endswith("1 edge (full); 3 dangling edges of e skipped")
@@ -271,9 +280,21 @@ def test_a_damaged_file_of_the_database_is_named(db: Database, pattern: str) -> 
 
 @pytest.mark.parametrize(
     "seeds",
-    ["", "SELECT 1; SELECT 2", "DROP TABLE v", "SELECT id FROM v ORDER BY random()", {}, np.array(1), torch.tensor(2),
-     [2**64], {"id": [1], "y": [1, 2]}, object(), ["a"], [99]],
-)  # fmt: skip
+    [
+        "",
+        "SELECT 1; SELECT 2",
+        "DROP TABLE v",
+        "SELECT id FROM v ORDER BY random()",
+        {},
+        np.array(1),
+        torch.tensor(2),
+        [2**64],
+        {"id": [1], "y": [1, 2]},
+        object(),
+        ["a"],
+        [99],
+    ],
+)
 def test_bad_seeds_from_outside_are_refused(db: Database, seeds: Any) -> None:
     db.script(EDGES + "CREATE SNAPSHOT s OF g")
     with pytest.raises(snapdb.SnapdbError):

@@ -27,6 +27,10 @@ LAZY = {"snapdb/__init__.py", "cli/snapdb_cli/main.py"}
 """The only modules that may import in functions: they keep `import snapdb` and `snapdb --help` light."""
 
 
+FACADES = {"snapdb.plan.logical", "snapdb.sql.ast"}
+"""Modules that stand for several others, and name what those export."""
+
+
 def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -45,14 +49,6 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def exported(tree: ast.Module) -> list[str] | None:
-    """The names in `__all__`, or None where the module has none."""
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets):
-            return [str(name) for name in ast.literal_eval(node.value)]
-    return None
-
-
 def definitions(tree: ast.Module) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
     """The public functions and classes at the top of a module."""
     for node in tree.body:
@@ -60,34 +56,17 @@ def definitions(tree: ast.Module) -> Iterator[ast.ClassDef | ast.FunctionDef | a
             yield node
 
 
-def export_order(name: str) -> tuple[int, str]:
-    """Constants, then classes, then the rest, each by name."""
-    return (0 if name.isupper() else 1 if name[:1].isupper() else 2, name)
-
-
 def test_every_module_says_its_one_idea() -> None:
     assert [relative(path) for path in SOURCES if not ast.get_docstring(tree_of(path))] == []
 
 
-def test_all_is_sorted_and_names_what_is_public() -> None:
-    problems = {}
-    for path in SOURCES:
-        tree = tree_of(path)
-        names = exported(tree)
-        missing = {node.name for node in definitions(tree)} - set(names or ())
-        if names is None and len(tree.body) > 1:
-            problems[relative(path)] = "no __all__"
-        elif names is not None and names != sorted(set(names), key=export_order):
-            problems[relative(path)] = "__all__ is not sorted"
-        elif missing:
-            problems[relative(path)] = f"public, but not in __all__: {', '.join(sorted(missing))}"
-    assert problems == {}
-
-
-def test_every_name_in_all_is_there() -> None:
+def test_packages_name_what_they_export_and_modules_need_not() -> None:
     modules = [importlib.import_module(module_name(path)) for path in SOURCES]
-    absent = [f"{m.__name__}.{name}" for m in modules for name in getattr(m, "__all__", ()) if not hasattr(m, name)]
-    assert absent == []
+    exporting = {m.__name__: m.__all__ for m in modules if hasattr(m, "__all__")}
+    assert set(exporting) - {m.__name__ for m in modules if hasattr(m, "__path__")} == FACADES
+    assert [
+        f"{m}.{name}" for m, names in exporting.items() for name in names if not hasattr(sys.modules[m], name)
+    ] == []
 
 
 def test_public_functions_and_classes_have_docstrings() -> None:
@@ -100,8 +79,9 @@ def test_public_functions_and_classes_have_docstrings() -> None:
     assert silent == []
 
 
-def test_no_module_is_longer_than_500_lines() -> None:
-    assert [relative(path) for path in SOURCES if len(path.read_text().splitlines()) > 500] == []
+def test_no_module_is_longer_than_700_lines() -> None:
+    """A family's module that outgrows it becomes a package of that name."""
+    assert [relative(path) for path in SOURCES if len(path.read_text().splitlines()) > 700] == []
 
 
 def test_imports_stand_at_the_top() -> None:
@@ -137,7 +117,6 @@ def test_the_drawn_tree_of_errors_is_the_tree_of_classes() -> None:
     classes = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubclass(c, errors.SnapdbError)]
     real = {(c.__name__, c.__mro__[1].__name__) for c in classes if c is not errors.SnapdbError}
     assert drawn_tree(errors.__doc__ or "") == real
-    assert {c.__name__ for c in classes} | {"DataWarning", "Span"} == set(errors.__all__)
 
 
 def test_every_error_has_a_code_of_its_own() -> None:

@@ -116,8 +116,10 @@ def test_graphs_snapshots_tags_and_samplers_have_exactly_their_names(db: Databas
     db.execute(f"CREATE TABLE {q} AS SELECT range AS {q} FROM range(4)")
     db.execute(f"CREATE TABLE {edge} AS SELECT range AS {q}, range AS b FROM range(4)")
     db.execute(f"CREATE TAG {q}")
-    db.execute(f"CREATE PROPERTY GRAPH {graph} VERTEX TABLES ({q} KEY ({q})) EDGE TABLES ({edge} SOURCE KEY ({q}) "
-               f"REFERENCES {q} ({q}) DESTINATION KEY (b) REFERENCES {q} ({q}))")  # fmt: skip
+    db.execute(
+        f"CREATE PROPERTY GRAPH {graph} VERTEX TABLES ({q} KEY ({q})) EDGE TABLES ({edge} SOURCE KEY ({q}) "
+        f"REFERENCES {q} ({q}) DESTINATION KEY (b) REFERENCES {q} ({q}))"
+    )
     db.execute(f"CREATE SNAPSHOT {snapshot} OF {graph} ELEMENTS ({q}, {edge}) WHERE {edge}.{q} >= 0")
     sample = f"SAMPLE FROM {snapshot} SEEDS (SELECT {q} FROM {q}) AS {q} FANOUT ({edge} => [2]) BATCH 2"
     db.execute(f"CREATE SAMPLER {q} AS {sample}")

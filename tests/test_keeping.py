@@ -176,8 +176,10 @@ def test_a_crash_leaves_everything_or_nothing_of_what_goes_together(shop: Path, 
 
 def test_show_tells_age_tag_and_what_moves(shop: Path) -> None:
     with snapdb.connect(shop) as db:
-        db.script("CREATE TAG v1; CREATE TAG v2; CREATE SNAPSHOT tagged OF g AT (TAG => 'v1') FOR EVENT_TIME WINDOW 7;"
-                  "CREATE SNAPSHOT head OF other; CREATE SNAPSHOT fixed OF g AT (VERSION => 3)")  # fmt: skip
+        db.script(
+            "CREATE TAG v1; CREATE TAG v2; CREATE SNAPSHOT tagged OF g AT (TAG => 'v1') FOR EVENT_TIME WINDOW 7;"
+            "CREATE SNAPSHOT head OF other; CREATE SNAPSHOT fixed OF g AT (VERSION => 3)"
+        )
         shown = db.execute("SHOW SNAPSHOTS OF g")
         assert shown.columns[9:] == ["created", "refreshed", "age", "tag", "moves"]
         rows = {row[0]: row[11:] for row in shown.fetchall()}

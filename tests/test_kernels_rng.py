@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapdb.kernels import buffers
+from snapdb.kernels.forms import row_arrays
 from snapdb.kernels.gather import gather
 from snapdb.kernels.order import shuffle
 from snapdb.kernels.rng import below, draw, fold, fold_parts, mix
-from snapdb.kernels.rows import row_arrays
 from snapdb.kernels.sample import count_edges, sample_uniform
 from snapdb.kernels.spans import PLAIN_FIELDS
 from snapdb.sampling.keys import Domain, pick_prefix, seed_order_key

@@ -74,23 +74,31 @@ class Case(NamedTuple):
 
 CASES = {
     "plain": Case(PLAIN),
-    "types": Case("SAMPLE FROM s SEEDS (SELECT name, 1.0 + grp AS weight FROM person) AS person "
-                  "FANOUT (knows BOTH => [3, 2], likes OUT => [2, 2], likes => [0, 2]) BATCH 9 REPEATABLE (3)"),
-    "temporal": Case("SAMPLE FROM s SEEDS (SELECT name, 100 + grp AS seed_time, grp AS y FROM person) AS person "
-                     "FANOUT (knows => [3, 2]) TEMPORAL < SEED_TIME WITHIN 60 METHOD LATEST BATCH 8"),
-    "links": Case("SAMPLE FROM s SEEDS EDGES knows (SELECT e_id, t AS seed_time FROM s.knows WHERE t % 5 = 0) "
-                  "NEGATIVES 2 PER POSITIVE EXCLUDE KNOWN BEFORE SEED_TIME FANOUT (knows => [3, 2]) "
-                  "TEMPORAL < SEED_TIME BATCH 16 REPEATABLE (5)"),
+    "types": Case(
+        "SAMPLE FROM s SEEDS (SELECT name, 1.0 + grp AS weight FROM person) AS person "
+        "FANOUT (knows BOTH => [3, 2], likes OUT => [2, 2], likes => [0, 2]) BATCH 9 REPEATABLE (3)"
+    ),
+    "temporal": Case(
+        "SAMPLE FROM s SEEDS (SELECT name, 100 + grp AS seed_time, grp AS y FROM person) AS person "
+        "FANOUT (knows => [3, 2]) TEMPORAL < SEED_TIME WITHIN 60 METHOD LATEST BATCH 8"
+    ),
+    "links": Case(
+        "SAMPLE FROM s SEEDS EDGES knows (SELECT e_id, t AS seed_time FROM s.knows WHERE t % 5 = 0) "
+        "NEGATIVES 2 PER POSITIVE EXCLUDE KNOWN BEFORE SEED_TIME FANOUT (knows => [3, 2]) "
+        "TEMPORAL < SEED_TIME BATCH 16 REPEATABLE (5)"
+    ),
     "window": Case("SAMPLE FROM part SEEDS (SELECT name FROM part.person) AS person FANOUT (knows OUT => [4]) BATCH 5"),
     "torch": Case(f"{PLAIN} WITH torch"),
     "subset": Case(f"{PLAIN} SUBSET 70 PERCENT PER EPOCH METHOD PRIORITY"),
     "sampler": Case("train"),
-    "parameters": Case("SAMPLE FROM s SEEDS (SELECT name FROM person WHERE day > $since AND grp IN $groups) AS person "
-                       "FANOUT (knows => [3]) BATCH 4",
-                       {"params": {"since": date(2026, 1, 4), "groups": [1, 2, 3, 4], "other": object()}}),
+    "parameters": Case(
+        "SAMPLE FROM s SEEDS (SELECT name FROM person WHERE day > $since AND grp IN $groups) AS person "
+        "FANOUT (knows => [3]) BATCH 4",
+        {"params": {"since": date(2026, 1, 4), "groups": [1, 2, 3, 4], "other": object()}},
+    ),
     "select": Case("train", {"seeds": "SELECT name FROM person WHERE grp = ? OR grp = 2", "params": [1]}),
     "ids": Case(f"{PLAIN} IN ORDER".replace(" < 6", " < 6 ORDER BY name"), {"seeds": IDS}, {"seeds": IDS}),
-}  # fmt: skip
+}
 
 
 def told(value: Any) -> Any:
@@ -413,11 +421,33 @@ def test_a_manifest_is_taken_as_a_lineage_and_that_of_a_snapshot_has_no_batches(
 ODD = [None, True, -1, 2**70, 1.5, "x", "", [], [1, 2], {}, {"graph": 1}]
 
 
-NEEDED = ("rng", "snapshot", "version", "window", "definition", "pinned", "database", "tables_version", "tables_digest",
-          "given_seeds", "sampler", "seeds", "seed")  # fmt: skip
+NEEDED = (
+    "rng",
+    "snapshot",
+    "version",
+    "window",
+    "definition",
+    "pinned",
+    "database",
+    "tables_version",
+    "tables_digest",
+    "given_seeds",
+    "sampler",
+    "seeds",
+    "seed",
+)
 OPTIONAL = ("epoch", "parameters", "seed_query")
-REFUSALS = ("lineage", "rng-scheme", "other-database", "other-seeds", "no-such-batch", "not-in-lineage", "not-a-query",
-            "syntax", "read-only")  # fmt: skip
+REFUSALS = (
+    "lineage",
+    "rng-scheme",
+    "other-database",
+    "other-seeds",
+    "no-such-batch",
+    "not-in-lineage",
+    "not-a-query",
+    "syntax",
+    "read-only",
+)
 
 
 @pytest.mark.parametrize("name", [*NEEDED, *OPTIONAL])

@@ -318,8 +318,10 @@ def test_what_is_listed_travels_with_lineage_samplers_and_explanations(split: sn
     assert "known EVER by listens and target_listens" in " ".join(
         str(split.execute(f"EXPLAIN (FORMAT json) {text}").fetchone()).split()
     )
-    other = split.stream("SAMPLE USING k EXCLUDE KNOWN IN (listens) IN ORDER SEEDS EDGES target_listens "
-                         "(SELECT e_id, t AS seed_time FROM s.target_listens ORDER BY e_id)")  # fmt: skip
+    other = split.stream(
+        "SAMPLE USING k EXCLUDE KNOWN IN (listens) IN ORDER SEEDS EDGES target_listens "
+        "(SELECT e_id, t AS seed_time FROM s.target_listens ORDER BY e_id)"
+    )
     assert len(split_negatives(other)) > 100
 
 

@@ -267,9 +267,16 @@ class Draw:
         graph = MemoryGraph({"leaf": 999, "hub": 10}, {edge: listed, EdgeType("hub", "back", "hub"): back})
         fanout = Fanout(edge, self.direction, (*[0] * self.hop, 40))
         spec = sample_spec(
-            "hub", fanout, *self.further, seed=self.seed, drawing=self.drawing, layout="BLOCKS",
-            temporal=Temporal(True, None) if self.temporal else None, allow_duplicates=True, **self.clauses,
-        )  # fmt: skip
+            "hub",
+            fanout,
+            *self.further,
+            seed=self.seed,
+            drawing=self.drawing,
+            layout="BLOCKS",
+            temporal=Temporal(True, None) if self.temporal else None,
+            allow_duplicates=True,
+            **self.clauses,
+        )
         sampler = open_sampler(graph.view(), spec)
         seeds = np.array([*self.seeds, self.node])
         ordinals = np.arange(seeds.size) + 100

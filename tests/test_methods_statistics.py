@@ -55,9 +55,17 @@ def stars(degree: int, weights: list[float] | None = None, *, hubs: int = HUBS) 
 
 
 def picks(
-    graph: MemoryGraph, k: int, drawing: Drawing, *, seeds: Ints | None = None, edge: EdgeType = OF, batch: int = 3,
-    hop: int = 0, weights: bool = False, **further: Any,
-) -> Any:  # fmt: skip
+    graph: MemoryGraph,
+    k: int,
+    drawing: Drawing,
+    *,
+    seeds: Ints | None = None,
+    edge: EdgeType = OF,
+    batch: int = 3,
+    hop: int = 0,
+    weights: bool = False,
+    **further: Any,
+) -> Any:
     """[hubs, k] the ranks that each drew at a hop, in emission order; `weights`: and their weights."""
     direction: Direction = "OUT" if edge == TO else "IN"
     spec = sample_spec("hub", Fanout(edge, direction, (*[k] * hop, k)), drawing=drawing, **further)

@@ -98,10 +98,16 @@ def _strange_footer(whole: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "damage",
-    [lambda whole: whole[:-4], lambda whole: b"PAR1", lambda whole: b"PAR1PAR1", _longer_footer, _strange_footer,
-     lambda whole: b"\0" * 4 + whole[4:]],
+    [
+        lambda whole: whole[:-4],
+        lambda whole: b"PAR1",
+        lambda whole: b"PAR1PAR1",
+        _longer_footer,
+        _strange_footer,
+        lambda whole: b"\0" * 4 + whole[4:],
+    ],
     ids=["cut", "begun", "without rows", "longer than the file", "unreadable", "not yet begun"],
-)  # fmt: skip
+)
 def test_parquet_without_a_good_footer_is_left(table: Database, days: Path, damage: Callable[[bytes], bytes]) -> None:
     path = days / "day2.parquet"
     whole = path.read_bytes()

@@ -165,10 +165,21 @@ def test_moments_with_a_zone_need_no_package(snap: Database) -> None:
     query = f"""SELECT {moment}, [{moment}], array_value({moment}), {{'a': {moment}, 'TIME "x': 1}}, row(1, {moment}),
         MAP {{{moment}: {moment}}}, MAP {{[{moment}]: 1}}, NULL::TIMESTAMPTZ, NULL::TIMESTAMPTZ[],
         TIMESTAMPTZ 'infinity', TIMESTAMPTZ '0044-03-15 (BC) 01:00:00+00'"""
-    assert snap.execute(query).fetchall() == [(
-        at, [at], (at,), {"a": at, 'TIME "x': 1}, (1, at), {at: at}, {"key": [[at]], "value": [1]}, None, None,
-        datetime.max, "0044-03-15 (BC) 01:00:00+00",
-    )]  # fmt: skip
+    assert snap.execute(query).fetchall() == [
+        (
+            at,
+            [at],
+            (at,),
+            {"a": at, 'TIME "x': 1},
+            (1, at),
+            {at: at},
+            {"key": [[at]], "value": [1]},
+            None,
+            None,
+            datetime.max,
+            "0044-03-15 (BC) 01:00:00+00",
+        )
+    ]
     with pytest.raises(snapdb.InputError, match="pip install pytz"):
         snap.execute(f"SELECT union_value(at := {moment})").fetchall()
 
@@ -230,7 +241,9 @@ def test_settings_of_one_query_leave_the_next_as_it_was(snap: Database) -> None:
 
 
 def test_changed_rows_have_the_same_values(snap: Database) -> None:
-    snap.script("CREATE TABLE day (id BIGINT, at TIMETZ, key UUID); INSERT INTO day VALUES "
-                "(1, '01:02:03+02', 'aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee')")  # fmt: skip
+    snap.script(
+        "CREATE TABLE day (id BIGINT, at TIMETZ, key UUID); INSERT INTO day VALUES "
+        "(1, '01:02:03+02', 'aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee')"
+    )
     rows = snap.execute("SELECT * FROM day").fetchall()
     assert repr(rows[0][1:]).count("UUID(") == 1

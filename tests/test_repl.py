@@ -14,7 +14,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import snapdb
-from snapdb_cli.commands import COMMANDS, Leave, find, run_command, run_typed
+from snapdb_cli.commands import COMMANDS, find, run_command, run_typed
+from snapdb_cli.commands_core import Leave
 from snapdb_cli.commands_typed import is_command, is_whole
 from snapdb_cli.config import Preferences
 from snapdb_cli.diagnostics import Diagnostics, ExitCode

@@ -73,10 +73,16 @@ def test_a_file_that_cannot_be_read_leaves_the_defaults(tmp_path: Path, text: st
 @pytest.mark.parametrize(
     ("name", "given", "value"),
     [
-        ("max_rows", 10, 10), ("max_rows", "0", None), ("expanded", "auto", None), ("confirm", "off", False),
-        ("pager", "less -SR", "less -SR"), ("pager", True, "on"), ("keys", "VI", "vi"), ("null", "", ""),
+        ("max_rows", 10, 10),
+        ("max_rows", "0", None),
+        ("expanded", "auto", None),
+        ("confirm", "off", False),
+        ("pager", "less -SR", "less -SR"),
+        ("pager", True, "on"),
+        ("keys", "VI", "vi"),
+        ("null", "", ""),
     ],
-)  # fmt: skip
+)
 def test_a_setting_takes_text_and_toml(name: str, given: object, value: object) -> None:
     assert getattr(changed(Preferences(), name, given), name) == value
 
@@ -189,9 +195,16 @@ def test_a_drop_tells_what_goes_with_it(desk: Desk) -> None:
     database = desk.session.database
     asked = {
         text: question(database, snapdb.sql.parse(text)[0])
-        for text in ("DROP TABLE p CASCADE", "DROP TABLE p", "DROP TABLE IF EXISTS q", "EXPIRE SNAPSHOTS RETAIN LAST 1",
-                     "EXPIRE SNAPSHOTS RETAIN LAST 5", "VACUUM DRY RUN", "SELECT 1")
-    }  # fmt: skip
+        for text in (
+            "DROP TABLE p CASCADE",
+            "DROP TABLE p",
+            "DROP TABLE IF EXISTS q",
+            "EXPIRE SNAPSHOTS RETAIN LAST 1",
+            "EXPIRE SNAPSHOTS RETAIN LAST 5",
+            "VACUUM DRY RUN",
+            "SELECT 1",
+        )
+    }
     assert asked == {
         "DROP TABLE p CASCADE": "drop table p, and with it graph g, snapshot later, snapshot now?",
         "DROP TABLE p": None,  # it is refused, and says why

@@ -82,10 +82,16 @@ SEEDS = (
 TYPES = ["", "person", "town", "knows", "lives"]
 """By the number of their tables."""
 ALWAYS = {
-    "features/person/feature-x.npy", "features/person/target.npy", "features/person/manifest.json", "ids/person",
-    "snapshots/manifest.json", "tables/person", "topology/knows/indices.npy", "topology/knows/indptr.npy",
+    "features/person/feature-x.npy",
+    "features/person/target.npy",
+    "features/person/manifest.json",
+    "ids/person",
+    "snapshots/manifest.json",
+    "tables/person",
+    "topology/knows/indices.npy",
+    "topology/knows/indptr.npy",
     "topology/knows/manifest.json",
-}  # fmt: skip
+}
 TIME, WEIGHT, E_ID = (f"topology/knows/{name}.npy" for name in ("time", "weight", "edge_id"))
 
 

@@ -70,8 +70,10 @@ def made_at(db: Database, moments: dict[str, datetime], *, field: str = "created
                 (number,) = connection.execute("SELECT max(id) + 1 FROM snapshots").fetchone()
                 told = replace(decode(Snapshot, row["definition"]), id=number, **{field: microseconds})
                 connection.execute("DELETE FROM snapshots WHERE id = ?", (row["id"],))
-                connection.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)",
-                                   (number, told.name, told.name.lower(), encode(told), row["path"]))  # fmt: skip
+                connection.execute(
+                    "INSERT INTO snapshots VALUES (?, ?, ?, ?, ?)",
+                    (number, told.name, told.name.lower(), encode(told), row["path"]),
+                )
 
 
 @contextmanager

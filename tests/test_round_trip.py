@@ -76,35 +76,64 @@ LEAVES = (
     integers("UINTEGER", 0, 2**32 - 1),
     integers("UBIGINT", 0, 2**64 - 1),
     integers("UHUGEINT", 0, WIDE),
-    Kind("FLOAT", ("'nan'", "'inf'", "'-inf'", "'-0.0'", "'1e-45'", "'3.4028235e38'"),
-         st.floats(width=32).map(text)),
+    Kind("FLOAT", ("'nan'", "'inf'", "'-inf'", "'-0.0'", "'1e-45'", "'3.4028235e38'"), st.floats(width=32).map(text)),
     Kind("DOUBLE", ("'nan'", "'inf'", "'-inf'", "'-0.0'", "'5e-324'", "'1.7976931348623157e308'"), FLOATS.map(text)),
-    decimals(4, 1), decimals(9, 9), decimals(18, 3), decimals(38, 0), decimals(38, 37),
-    Kind("VARCHAR", ("''", "' '", "'NULL'", "chr(0) || 'nul'", "'é ☃ 😀 \u202e'", "repeat('long ', 2000)"),
-         WORDS.map(text)),
-    Kind("BLOB", ("''", r"'\x00\xFF'", "'NULL'"),
-         st.binary(max_size=12).map(lambda b: text("".join(f"\\x{x:02X}" for x in b)))),
-    Kind("DATE", ("'infinity'", "'-infinity'", "'0001-01-01'", "'5877642-06-25 (BC)'", "'5881580-07-10'"),
-         st.dates().map(text)),
+    decimals(4, 1),
+    decimals(9, 9),
+    decimals(18, 3),
+    decimals(38, 0),
+    decimals(38, 37),
+    Kind(
+        "VARCHAR",
+        ("''", "' '", "'NULL'", "chr(0) || 'nul'", "'é ☃ 😀 \u202e'", "repeat('long ', 2000)"),
+        WORDS.map(text),
+    ),
+    Kind(
+        "BLOB",
+        ("''", r"'\x00\xFF'", "'NULL'"),
+        st.binary(max_size=12).map(lambda b: text("".join(f"\\x{x:02X}" for x in b))),
+    ),
+    Kind(
+        "DATE",
+        ("'infinity'", "'-infinity'", "'0001-01-01'", "'5877642-06-25 (BC)'", "'5881580-07-10'"),
+        st.dates().map(text),
+    ),
     Kind("TIME", ("'00:00:00'", "'23:59:59.999999'", "'24:00:00'"), st.times().map(text)),
-    Kind("TIME_NS", ("'00:00:00'", "'23:59:59.999999999'"),
-         st.times().map(lambda t: text(f"{t.isoformat('microseconds')}001"))),
-    Kind("TIMETZ", ("'00:00:00+00'", "'23:59:59.999999+15:59'", "'12:00:00-15:59:59'", "'24:00:00+02'"),
-         st.times().map(lambda t: text(f"{t}-05:30"))),
+    Kind(
+        "TIME_NS",
+        ("'00:00:00'", "'23:59:59.999999999'"),
+        st.times().map(lambda t: text(f"{t.isoformat('microseconds')}001")),
+    ),
+    Kind(
+        "TIMETZ",
+        ("'00:00:00+00'", "'23:59:59.999999+15:59'", "'12:00:00-15:59:59'", "'24:00:00+02'"),
+        st.times().map(lambda t: text(f"{t}-05:30")),
+    ),
     moments("TIMESTAMP", "microseconds", (*INFINITE, "290309-12-22 (BC) 00:00:00", "294247-01-10 04:00:54.775806")),
     moments("TIMESTAMP_S", "seconds", (*INFINITE, "290309-12-22 (BC) 00:00:00")),
     moments("TIMESTAMP_MS", "milliseconds", (*INFINITE, "294247-01-10 04:00:54.775")),
-    moments("TIMESTAMP_NS", "microseconds", (*INFINITE[:3], "1677-09-22 00:12:43.145224193",
-                                             "2262-04-11 23:47:16.854775806")),
+    moments(
+        "TIMESTAMP_NS",
+        "microseconds",
+        (*INFINITE[:3], "1677-09-22 00:12:43.145224193", "2262-04-11 23:47:16.854775806"),
+    ),
     moments("TIMESTAMPTZ", "microseconds", (*INFINITE, "2026-03-01 00:00:00+14", "290309-12-22 (BC) 00:00:00+00")),
-    Kind("INTERVAL", ("'1 month'", "'-1 month'", "'1 microsecond'", "'-3 days 2 months -1 microsecond'", "'0 days'"),
-         st.tuples(st.integers(-100_000, 100_000), st.integers(-100_000, 100_000), st.integers(-10**15, 10**15)).map(
-             lambda p: text(f"{p[0]} months {p[1]} days {p[2]} microseconds"))),
-    Kind("UUID", ("'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"),
-         st.uuids().map(text)),
-    Kind("""ENUM('sad', 'it''s', '', '☃ "q"')""", ("'sad'", "''", """'☃ "q"'"""),
-         st.sampled_from(("'it''s'", "'sad'"))),
-)  # fmt: skip
+    Kind(
+        "INTERVAL",
+        ("'1 month'", "'-1 month'", "'1 microsecond'", "'-3 days 2 months -1 microsecond'", "'0 days'"),
+        st.tuples(st.integers(-100_000, 100_000), st.integers(-100_000, 100_000), st.integers(-(10**15), 10**15)).map(
+            lambda p: text(f"{p[0]} months {p[1]} days {p[2]} microseconds")
+        ),
+    ),
+    Kind(
+        "UUID",
+        ("'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"),
+        st.uuids().map(text),
+    ),
+    Kind(
+        """ENUM('sad', 'it''s', '', '☃ "q"')""", ("'sad'", "''", """'☃ "q"'"""), st.sampled_from(("'it''s'", "'sad'"))
+    ),
+)
 
 KEYS = tuple(k for k in LEAVES if k.type in ("VARCHAR", "BIGINT", "UUID", "DATE", "HUGEINT"))
 FIELDS = ("a", "B", "two words", 'a "quote"', "at", "ключ")
@@ -131,8 +160,11 @@ def struct_of(items: tuple[Kind, ...]) -> Kind:
 def map_of(key: Kind, item: Kind) -> Kind:
     keys = (st.sampled_from(key.edges) | key.some).map(lambda k: f"CAST({k} AS {key.type})")
     pairs = st.lists(st.tuples(keys, item.literals()), max_size=3, unique_by=lambda pair: pair[0])
-    return Kind(f"MAP({key.type}, {item.type})", ("MAP {}",),
-                pairs.map(lambda found: "MAP {" + ", ".join(f"{k}: {v}" for k, v in found) + "}"))  # fmt: skip
+    return Kind(
+        f"MAP({key.type}, {item.type})",
+        ("MAP {}",),
+        pairs.map(lambda found: "MAP {" + ", ".join(f"{k}: {v}" for k, v in found) + "}"),
+    )
 
 
 def bracketed(values: list[str]) -> str:
@@ -210,8 +242,14 @@ def check_round_trip(held: list[Database], kind: Kind, literals: list[str]) -> N
     assert seen(reopened(held)) == wanted
 
 
-FEW = settings(max_examples=2, deadline=None, derandomize=True, database=None, phases=[Phase.generate],
-               suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])  # fmt: skip
+FEW = settings(
+    max_examples=2,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 MORE = settings(FEW, max_examples=15)
 
 
@@ -243,13 +281,19 @@ PARAMETERS: dict[str, tuple[str, list[Any]]] = {
     "date": ("DATE", [date.min, date.max, None]),
     "time": ("TIME", [time.min, time.max, None]),
     "datetime": ("TIMESTAMP", [datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59, 999999), None]),
-    "datetime with a zone": ("TIMESTAMPTZ", [datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=14))),
-                                             datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), None]),
+    "datetime with a zone": (
+        "TIMESTAMPTZ",
+        [
+            datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=14))),
+            datetime(1969, 12, 31, 23, 59, 59, 999999, UTC),
+            None,
+        ],
+    ),
     "timedelta": ("INTERVAL", [timedelta(days=3), timedelta(days=40, hours=1), timedelta(microseconds=1), None]),
     "UUID": ("UUID", [UUID(int=0), UUID(int=2**128 - 1), None]),
     "list": ("BIGINT[]", [[], [1, None, 3], None]),
     "dict": ("STRUCT(a BIGINT, b VARCHAR)", [{"a": 1, "b": "x"}, {"a": None, "b": None}, None]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", PARAMETERS, ids=str)

@@ -26,8 +26,8 @@ from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency
 from snapdb.kernels.changed_rows import mark_changed
 from snapdb.kernels.forks import await_compiling
-from snapdb.kernels.forms import plain_array
-from snapdb.kernels.rows import RowArrays, live_arrays, logical_parts, neighbours_of
+from snapdb.kernels.forms import RowArrays, live_arrays, plain_array
+from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.loading.keeper import Keeper, open_keeper
 from snapdb.loading.shelf import CacheShelf, CacheSource
 from snapdb.sampling import Sampler, Seeds, Subgraph, node_entry, open_sampler
@@ -645,8 +645,9 @@ def test_one_pass_over_a_large_file_has_a_map_of_its_own(tmp_path: Path) -> None
     values = np.arange(1 << 19)
     for name in ("one", "other"):
         np.save(tmp_path / f"{name}.npy", values)
-    one, again, other = (plain_array(np.load(tmp_path / f"{name}.npy", mmap_mode="r"), np.int64)[5:]
-                         for name in ("one", "one", "other"))  # fmt: skip
+    one, again, other = (
+        plain_array(np.load(tmp_path / f"{name}.npy", mmap_mode="r"), np.int64)[5:] for name in ("one", "one", "other")
+    )
     assert same_values(one, again)
     assert not same_values(one, other), "files are told by their names"
     assert not same_values(one, again[:-1])

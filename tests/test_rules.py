@@ -32,15 +32,29 @@ CREATE PROPERTY GRAPH g
     likes SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES shop EVENT TIME {likes} NULLS STATIC,
     near SOURCE KEY (a) REFERENCES shop DESTINATION KEY (b) REFERENCES shop)
 """
-METHODS = ("", "METHOD FULL", "METHOD LATEST", "METHOD BOTTOMK", "METHOD LABOR", "WITH REPLACEMENT",
-           "WEIGHT BY knows.w",
-           "METHOD PRIORITY WEIGHT BY knows.w, likes.w", "METHOD TOPK WEIGHT BY knows.w, likes.w, near.w",
-           "WITH torch")  # fmt: skip
+METHODS = (
+    "",
+    "METHOD FULL",
+    "METHOD LATEST",
+    "METHOD BOTTOMK",
+    "METHOD LABOR",
+    "WITH REPLACEMENT",
+    "WEIGHT BY knows.w",
+    "METHOD PRIORITY WEIGHT BY knows.w, likes.w",
+    "METHOD TOPK WEIGHT BY knows.w, likes.w, near.w",
+    "WITH torch",
+)
 PEOPLE = "SEEDS (SELECT id, 4 + id % 9 AS seed_time, id % 3 AS y FROM person) AS person"
 SHOPS = "SEEDS (SELECT id, 20 AS seed_time FROM shop ORDER BY id DESC) AS shop IN ORDER"
 ENDS = "SEEDS EDGES knows (SELECT e_id, t AS seed_time FROM knows) NEGATIVES 2 PER POSITIVE EXCLUDE KNOWN"
-FANOUTS = ("knows => {}", "knows => {}, likes OUT => {}", "DEFAULT => {}", "knows BOTH => {}, near OUT => {}",
-           "likes => {}, knows OUT => {}", "near BOTH => {}, likes BOTH => {}")  # fmt: skip
+FANOUTS = (
+    "knows => {}",
+    "knows => {}, likes OUT => {}",
+    "DEFAULT => {}",
+    "knows BOTH => {}, near OUT => {}",
+    "likes => {}, knows OUT => {}",
+    "near BOTH => {}, likes BOTH => {}",
+)
 
 
 def load(db: Database, seed: int) -> None:
@@ -53,8 +67,12 @@ def load(db: Database, seed: int) -> None:
     for edge in (KNOWS, LIKES, NEAR):
         listed: EdgeList = graph.edges[edge]
         t = np.zeros(listed.source.size, np.int64) if listed.time is None else listed.time
-        columns: dict[str, Any] = {"a": listed.source * 3, "b": listed.destination * 3, "t": t,
-                                   "w": rng.random(t.size) + 0.1}  # fmt: skip
+        columns: dict[str, Any] = {
+            "a": listed.source * 3,
+            "b": listed.destination * 3,
+            "t": t,
+            "w": rng.random(t.size) + 0.1,
+        }
         columns["u"] = t if listed.until is None else np.maximum(listed.until, t)
         db.register("came", columns)
         time_ = f"CASE WHEN t > {STATIC} THEN t END" if edge is LIKES else f"greatest(t, {STATIC + 1})"
@@ -68,9 +86,17 @@ def load(db: Database, seed: int) -> None:
 def statement(rng: np.random.Generator) -> tuple[str, str]:
     """What a snapshot chooses, and a SAMPLE of it."""
     signs = ("<", "<=", ">", ">=", "=")
-    conditions = [f"knows.t {rng.choice(signs)} {rng.integers(-1, 11)}", f"{rng.integers(-1, 6)} < knows.t",
-                  f"knows.t BETWEEN {rng.integers(-1, 4)} AND {rng.integers(3, 11)}", "knows.w > 0.3", "likes.t < 7",
-                  "knows.t + 1 < 12", "likes.t > 0", "person.y < 3", "near.a > 2"]  # fmt: skip
+    conditions = [
+        f"knows.t {rng.choice(signs)} {rng.integers(-1, 11)}",
+        f"{rng.integers(-1, 6)} < knows.t",
+        f"knows.t BETWEEN {rng.integers(-1, 4)} AND {rng.integers(3, 11)}",
+        "knows.w > 0.3",
+        "likes.t < 7",
+        "knows.t + 1 < 12",
+        "likes.t > 0",
+        "person.y < 3",
+        "near.a > 2",
+    ]
     said = rng.choice(conditions, int(rng.integers(0, 4)), replace=False)
     window = rng.choice(["", "FOR EVENT_TIME AS OF 9", "FOR EVENT_TIME FROM 1 TO 10"])
     chosen = window + (f" WHERE {' AND '.join(said)}" if said.size else "")
@@ -99,8 +125,23 @@ def plain(value: Any) -> Any:
 
 def taken(stream: snapdb.BatchStream) -> list[Any]:
     """All that an epoch's batches hold."""
-    fields = ("n_id", "features", "y", "edge_index", "e_id", "edge_features", "edge_time", "edge_weight", "seed_time",
-              "batch", "edge_label_index", "input_id", "num_sampled_nodes", "num_sampled_edges", "lineage")  # fmt: skip
+    fields = (
+        "n_id",
+        "features",
+        "y",
+        "edge_index",
+        "e_id",
+        "edge_features",
+        "edge_time",
+        "edge_weight",
+        "seed_time",
+        "batch",
+        "edge_label_index",
+        "input_id",
+        "num_sampled_nodes",
+        "num_sampled_edges",
+        "lineage",
+    )
     return [[plain(getattr(batch, name)) for name in fields] for batch in stream]
 
 
@@ -145,22 +186,64 @@ def test_any_rules_give_the_same(seed: int, tmp_path: Path) -> None:
 
 
 TIMES: dict[str, list[str]] = {
-    "INTEGER": ["t < 3", "3 >= t", "t = -2", "t BETWEEN -1 AND 4", "(t) > 1", "t > 1.5", "t IN (1, 2)", "t <> 3",
-                "t >= 0x2", "t < 2 + 1", "NOT t < 3", "t IS NOT NULL", "e.t <= 2", '"E"."T" <= 2', "t > 99999999999"],
+    "INTEGER": [
+        "t < 3",
+        "3 >= t",
+        "t = -2",
+        "t BETWEEN -1 AND 4",
+        "(t) > 1",
+        "t > 1.5",
+        "t IN (1, 2)",
+        "t <> 3",
+        "t >= 0x2",
+        "t < 2 + 1",
+        "NOT t < 3",
+        "t IS NOT NULL",
+        "e.t <= 2",
+        '"E"."T" <= 2',
+        "t > 99999999999",
+    ],
     "BIGINT": ["t < 9223372036854775807", "t >= -4611686018427387904", "t >= -4611686018427387905", "t>-2", "t > - 2"],
     "UTINYINT": ["t < 3", "t > 300", "t >= -1"],
-    "DATE": ["t < DATE '2026-01-03'", "t >= '2026-01-02'", "t <= TIMESTAMP '2026-01-02 12:00'", "t = DATE '2026-1-2'",
-             "t > '2026-01-02'::DATE", "t > CAST('2026-01-02' AS TIMESTAMP)", "'2026-01-02' >= t",
-             "t BETWEEN '2026-01-01' AND '2026-01-02'"],
-    "TIMESTAMP": ["t < DATE '2026-01-02'", "t <= '2026-01-02 00:00:00.000001'", "t > TIMESTAMP '2026-01-02T00:00:00'",
-                  "TIMESTAMP '2026-01-02 00:00' <= t", "t = '2026-01-02'", "t >= TIMESTAMPTZ '2026-01-02 00:00+02'",
-                  "t < TIMESTAMP '2026-01-02 00:00:00' + INTERVAL 1 DAY", "t < '2026-01-02 00:00:00.1234567'"],
-    "TIMESTAMP WITH TIME ZONE": ["t < DATE '2026-01-02'", "t >= TIMESTAMP '2026-01-02 00:00'", "t = '2026-01-02'",
-                                 "t <= '2026-01-02 00:00+02'", "t > '2026-01-01 23:59:59.999999'"],
+    "DATE": [
+        "t < DATE '2026-01-03'",
+        "t >= '2026-01-02'",
+        "t <= TIMESTAMP '2026-01-02 12:00'",
+        "t = DATE '2026-1-2'",
+        "t > '2026-01-02'::DATE",
+        "t > CAST('2026-01-02' AS TIMESTAMP)",
+        "'2026-01-02' >= t",
+        "t BETWEEN '2026-01-01' AND '2026-01-02'",
+    ],
+    "TIMESTAMP": [
+        "t < DATE '2026-01-02'",
+        "t <= '2026-01-02 00:00:00.000001'",
+        "t > TIMESTAMP '2026-01-02T00:00:00'",
+        "TIMESTAMP '2026-01-02 00:00' <= t",
+        "t = '2026-01-02'",
+        "t >= TIMESTAMPTZ '2026-01-02 00:00+02'",
+        "t < TIMESTAMP '2026-01-02 00:00:00' + INTERVAL 1 DAY",
+        "t < '2026-01-02 00:00:00.1234567'",
+    ],
+    "TIMESTAMP WITH TIME ZONE": [
+        "t < DATE '2026-01-02'",
+        "t >= TIMESTAMP '2026-01-02 00:00'",
+        "t = '2026-01-02'",
+        "t <= '2026-01-02 00:00+02'",
+        "t > '2026-01-01 23:59:59.999999'",
+    ],
     "TIMESTAMP_S": ["t < DATE '2026-01-02'", "t <= '2026-01-02 00:00:00.5'"],
-}  # fmt: skip
-SURELY = {"t < 3", "t BETWEEN -1 AND 4", '"E"."T" <= 2', "t>-2", "t >= '2026-01-02'", "t = '2026-01-02'",
-          "t < DATE '2026-01-02'", "TIMESTAMP '2026-01-02 00:00' <= t"}  # fmt: skip
+}
+SURELY = {
+    "t < 3",
+    "t BETWEEN -1 AND 4",
+    '"E"."T" <= 2',
+    "t>-2",
+    "t >= '2026-01-02'",
+    "t = '2026-01-02'",
+    "t < DATE '2026-01-02'",
+    "TIMESTAMP '2026-01-02 00:00' <= t",
+}
 
 
 @pytest.mark.parametrize("type_", TIMES)

@@ -40,8 +40,10 @@ CREATE SNAPSHOT s OF g;
 """
 TRAIN = "SAMPLE FROM s SEEDS (SELECT name FROM person) AS person FANOUT (knows => [3, 2])"
 LINKS = "SAMPLE FROM s SEEDS EDGES knows (SELECT e_id, t AS seed_time FROM knows WHERE t % 9 = 0) FANOUT (knows => [3])"
-TIMED = ("SAMPLE FROM s SEEDS (SELECT name, 60 + grp AS seed_time FROM person) AS person FANOUT (knows => [3, 2]) "
-         "TEMPORAL < SEED_TIME")  # fmt: skip
+TIMED = (
+    "SAMPLE FROM s SEEDS (SELECT name, 60 + grp AS seed_time FROM person) AS person FANOUT (knows => [3, 2]) "
+    "TEMPORAL < SEED_TIME"
+)
 
 
 @pytest.fixture(scope="module")
@@ -268,9 +270,7 @@ def test_what_is_found_when_batches_are_made_is_shown_where_it_was_written(own: 
 def test_a_refresh_clause_is_read_in_any_order_and_bound_exactly(shop: Database) -> None:
     (fcr,) = parse(f"{TRAIN} REFRESH FCR DEGREE ABOVE 100 SHARED AMPLIFY 2 EVERY 50 BATCHES BATCH 3")
     assert isinstance(fcr, Sample)
-    assert fcr.clauses.refresh == RefreshClause(
-        "FCR", None, 50, Decimal(2), None, None, True, 100, Span(0, 0)
-    )  # fmt: skip
+    assert fcr.clauses.refresh == RefreshClause("FCR", None, 50, Decimal(2), None, None, True, 100, Span(0, 0))
     (otf,) = parse(f"{TRAIN} REFRESH OTF 12.5 PERCENT SCOPE VISITED FETCH 60 PERCENT EVERY AUTO")
     assert isinstance(otf, Sample)
     assert otf.clauses.refresh == RefreshClause(
@@ -355,8 +355,9 @@ def test_a_sampler_is_made_once_and_replaced_when_that_is_said(own: Database) ->
         "CREATE SAMPLER IF NOT EXISTS TRAIN AS SAMPLE FROM nowhere SEEDS (FROM x) AS y FANOUT (z => [1])"
     )
     assert again.message == 'there is a sampler "train" already'
-    made = own.execute("CREATE OR REPLACE SAMPLER Train AS SAMPLE USING train BATCH 4 SEEDS EDGES knows "
-                       "(SELECT e_id FROM knows)")  # fmt: skip
+    made = own.execute(
+        "CREATE OR REPLACE SAMPLER Train AS SAMPLE USING train BATCH 4 SEEDS EDGES knows (SELECT e_id FROM knows)"
+    )
     assert made.message == "sampler Train of snapshot s: batches of 4 knows edges, 2 hops"
     (row,) = own.execute("SHOW SAMPLERS").fetchall()
     assert row[0] == "Train"
@@ -413,7 +414,9 @@ def test_a_sampler_is_told_clause_by_clause(shop: Database) -> None:
     assert len(rows) == 1 + len(fields(Clauses))
     links = {row[0]: row[1:] for row in shop.execute("DESCRIBE SAMPLER links").fetchall()}
     assert (links["SEEDS"][0], links["EXCLUDE SEEDS"]) == (
-        "EDGES knows (SELECT e_id, t AS seed_time FROM knows WHERE t % 9 = 0)", ("EXCLUDE SEEDS", False))  # fmt: skip
+        "EDGES knows (SELECT e_id, t AS seed_time FROM knows WHERE t % 9 = 0)",
+        ("EXCLUDE SEEDS", False),
+    )
 
 
 def test_every_default_that_is_told_is_what_holds(own: Database) -> None:
@@ -564,10 +567,12 @@ def test_a_sampler_that_keeps_no_sample_says_so(own: Database) -> None:
         ("definition = '{'", "the definition of sampler 'train' cannot be read"),
         ("name = 'other'", "sampler 'other' is looked up as 'train'"),
         ("folded = 'x', name = 'x'", "sampler 'x' is defined as another one"),
-        ("snapshot = 't', definition = replace(definition, '\"snapshot\": \"s\"', '\"snapshot\": \"t\"')",
-         "sampler 'train' is of snapshot 't', which is not there"),
+        (
+            'snapshot = \'t\', definition = replace(definition, \'"snapshot": "s"\', \'"snapshot": "t"\')',
+            "sampler 'train' is of snapshot 't', which is not there",
+        ),
     ],
-)  # fmt: skip
+)
 def test_check_finds_damaged_samplers(own: Database, damage: str, said: str) -> None:
     with closing(sqlite3.connect(own.path / "catalog.sqlite", isolation_level=None)) as connection:
         connection.execute(f"UPDATE samplers SET {damage}")
@@ -593,11 +598,13 @@ PERSON = "SAMPLE FROM s SEEDS (SELECT id FROM person) AS person"
         ("DEFAULT BOTH => [5, 3]", "knows BOTH => [5, 3], saw BOTH => [5, 3]"),
         ("DEFAULT OUT => [5, 3]", "knows OUT => [5, 3], saw OUT => [5, 3]"),
         ("DEFAULT IN => [5, 3]", "DEFAULT => [5, 3]"),
-        ("DEFAULT IN => [5, 0], DEFAULT OUT => [0, 3]",
-         "knows => [5, 0], knows OUT => [0, 3], saw => [5, 0], saw OUT => [0, 3]"),
+        (
+            "DEFAULT IN => [5, 0], DEFAULT OUT => [0, 3]",
+            "knows => [5, 0], knows OUT => [0, 3], saw => [5, 0], saw OUT => [0, 3]",
+        ),
         ("knows => [1, 1], DEFAULT BOTH => [5, 3]", "knows => [1, 1], saw BOTH => [5, 3]"),
     ],
-)  # fmt: skip
+)
 def test_default_stands_for_every_type_that_is_not_named_in_a_direction(db: Database, default: str, said: str) -> None:
     db.script(MARKET)
     rows = db.execute(f"{PERSON} FANOUT ({default})").fetchall()
@@ -648,6 +655,10 @@ def test_the_type_of_seed_edges_is_reported_too(db: Database) -> None:
     db.script(MARKET)
     text = "SAMPLE FROM s SEEDS EDGES saw (SELECT e_id FROM saw) NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN FANOUT "
     assert "never reached" not in str(db.execute(f"CREATE SAMPLER a AS {text} (saw => [3])"))
-    told = str(db.execute("CREATE SAMPLER b AS SAMPLE FROM s SEEDS EDGES knows (SELECT e_id FROM knows) "
-                          "FANOUT (knows => [3], saw => [3])"))  # fmt: skip
+    told = str(
+        db.execute(
+            "CREATE SAMPLER b AS SAMPLE FROM s SEEDS EDGES knows (SELECT e_id FROM knows) "
+            "FANOUT (knows => [3], saw => [3])"
+        )
+    )
     assert "never reached from the seeds: saw IN" in told

@@ -150,9 +150,13 @@ def some_entry(rng: Rng, graph: MemoryGraph, spec: SampleSpec) -> Entry:
         count = 0
     chosen = rng.integers(0, max(listed.source.size, 1), count)
     seeds = Seeds(
-        spec.seed_type, np.arange(count), None, None, None if times is None else times[:count],
+        spec.seed_type,
+        np.arange(count),
+        None,
+        None,
+        None if times is None else times[:count],
         (listed.source[chosen], listed.destination[chosen]),
-    )  # fmt: skip
+    )
     entry = Entrance(graph.view(), spec, seeds).entry(rng.permutation(count), 0)
     return replace(entry, ordinals=ordinals[:count])
 

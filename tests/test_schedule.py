@@ -158,8 +158,10 @@ def test_a_line_that_names_no_day_never_fires() -> None:
         assert count(by_line(line), 0, STOP) == 0
         assert newest(by_line(line), 0, STOP, 3) == ()
     assert within(by_line("0 0 29 2 *"), at(2029, 1, 1), at(2041, 1, 1)) == [
-        at(2032, 2, 29), at(2036, 2, 29), at(2040, 2, 29),
-    ]  # fmt: skip
+        at(2032, 2, 29),
+        at(2036, 2, 29),
+        at(2040, 2, 29),
+    ]
     assert next_firing(by_line("0 0 29 2 *"), at(2097, 1, 1)) == at(2104, 2, 29)  # 2100 is no leap year
 
 
@@ -224,22 +226,28 @@ def test_steps_are_those_of_a_walk_from_the_anchor(period: Period, anchor: int, 
         assert newest(schedule, after, after + span, 3) == tuple(expected[-3:])
 
 
-schedules = st.sampled_from([
-    in_steps(Period(0, 0, 7 * SECOND), anchor=START - 5),
-    in_steps(Period(0, 0, 5 * MINUTE), anchor=START),
-    in_steps(Period(1, 0, 0), anchor=START),
-    by_line("* * * * *"),
-    by_line("*/15 1-3 * * *", "Europe/Berlin"),
-    by_line("30 2 * * *", "Europe/Berlin"),
-    by_line("0 0 31 4 *"),
-])  # fmt: skip
+schedules = st.sampled_from(
+    [
+        in_steps(Period(0, 0, 7 * SECOND), anchor=START - 5),
+        in_steps(Period(0, 0, 5 * MINUTE), anchor=START),
+        in_steps(Period(1, 0, 0), anchor=START),
+        by_line("* * * * *"),
+        by_line("*/15 1-3 * * *", "Europe/Berlin"),
+        by_line("30 2 * * *", "Europe/Berlin"),
+        by_line("0 0 31 4 *"),
+    ]
+)
 
 
 @settings(max_examples=250)
 @given(
-    schedules, st.sampled_from(["none", "last", "all"]), st.integers(0, 3 * DAY), st.integers(0, 3 * DAY),
-    st.integers(-MINUTE, 90 * MINUTE), st.sampled_from([1, 3, 1000]),
-)  # fmt: skip
+    schedules,
+    st.sampled_from(["none", "last", "all"]),
+    st.integers(0, 3 * DAY),
+    st.integers(0, 3 * DAY),
+    st.integers(-MINUTE, 90 * MINUTE),
+    st.sampled_from([1, 3, 1000]),
+)
 def test_every_firing_is_run_or_missed_as_the_policy_says(
     schedule: Schedule, policy: CatchUp, since: int, considered: int, spell: int, cap: int
 ) -> None:
@@ -333,10 +341,14 @@ def test_a_clock_that_was_set_back_neither_fires_twice_nor_stands_still() -> Non
 
 
 LENGTHS = {
-    "3 days": Period(0, 3, 0), "1 month": Period(1, 0, 0), "2 years": Period(24, 0, 0),
-    "10 hours": Period(0, 0, 10 * HOUR), "1 year": Period(12, 0, 0), "1 month 12 hours": Period(1, 0, 12 * HOUR),
+    "3 days": Period(0, 3, 0),
+    "1 month": Period(1, 0, 0),
+    "2 years": Period(24, 0, 0),
+    "10 hours": Period(0, 0, 10 * HOUR),
+    "1 year": Period(12, 0, 0),
+    "1 month 12 hours": Period(1, 0, 12 * HOUR),
     "8000 years": Period(96_000, 0, 0),
-}  # fmt: skip
+}
 rules = st.builds(
     lambda keeps, text: Rule(keeps, LENGTHS[text], text),
     st.sampled_from(["all", "daily", "weekly", "monthly", "yearly"]),
@@ -412,7 +424,13 @@ def test_retention_over_a_year_of_nightly_snapshots() -> None:
     stays = [(on(night).isoformat(), why) for night, why in zip(nights, found, strict=True) if why]
     assert stays[0] == ("2028-01-05", "its version is tagged")
     assert [day for day, why in stays if "weekly" in why] == [
-        "2028-11-12", "2028-11-19", "2028-11-26", "2028-12-03", "2028-12-10", "2028-12-17", "2028-12-24",
-    ]  # fmt: skip
+        "2028-11-12",
+        "2028-11-19",
+        "2028-11-26",
+        "2028-12-03",
+        "2028-12-10",
+        "2028-12-17",
+        "2028-12-24",
+    ]
     assert [day[8:] for day, why in stays if "daily" in why] == ["25", "26", "27", "28"]
     assert [day[8:] for day, why in stays if "all" in why] == ["29", "30", "31"]

@@ -117,9 +117,14 @@ def test_further_columns_come_with_their_seeds_in_types_that_hold_them(world: Da
     seeds = read(world, f"(SELECT name, {values}, [fame, 1]::DOUBLE[2] AS pair FROM s.person) AS person")
     assert list(seeds.columns) == ["Code", "fame", "late", "n", "pair", "price", "share"]
     assert {name: str(values.dtype) for name, values in seeds.columns.items()} == {
-        "Code": "int64", "fame": "float64", "late": "bool", "n": "int64", "pair": "float64", "price": "float64",
+        "Code": "int64",
+        "fame": "float64",
+        "late": "bool",
+        "n": "int64",
+        "pair": "float64",
+        "price": "float64",
         "share": "float32",
-    }  # fmt: skip
+    }
     assert seeds.columns["fame"].tolist() == [0.5, 2, 0, 1]
     assert seeds.columns["late"].tolist() == [False, False, False, True]
     assert seeds.columns["pair"].tolist() == [[0.5, 1], [2, 1], [0, 1], [1, 1]]
@@ -284,8 +289,10 @@ def test_negatives_are_weighed_by_a_column_or_by_degree(world: Database) -> None
 
 @pytest.mark.parametrize(("value", "shown"), [("NULL", "nan"), ("-1", "-1.0"), ("'inf'", "inf")])
 def test_a_weight_of_negatives_is_finite_and_not_negative(own: Database, value: str, shown: str) -> None:
-    own.script(f"ALTER TABLE person ADD COLUMN rank DOUBLE; UPDATE person SET rank = 1; "
-                 f"UPDATE person SET rank = {value} WHERE name = 'bob'; CREATE OR REPLACE SNAPSHOT s OF g")  # fmt: skip
+    own.script(
+        f"ALTER TABLE person ADD COLUMN rank DOUBLE; UPDATE person SET rank = 1; "
+        f"UPDATE person SET rank = {value} WHERE name = 'bob'; CREATE OR REPLACE SNAPSHOT s OF g"
+    )
     with pytest.raises(DataError, match=rf"1 vertex of person has a rank that is no weight \(bob: {shown}"):
         read(own, "EDGES knows (SELECT e_id FROM s.knows)", "NEGATIVES 1 PER POSITIVE WEIGHTED BY rank")
 
@@ -445,8 +452,11 @@ def test_ids_and_times_beyond_what_there_can_be_are_refused(db: Database) -> Non
     ids=lambda given: str(type(given)),
 )
 def test_no_ids_at_all_fit_every_key(world: Database, nothing: Any) -> None:
-    for query in ("(SELECT name FROM person) AS person", "(SELECT code FROM film) AS film",
-                  "EDGES knows (SELECT e_id FROM s.knows)"):  # fmt: skip
+    for query in (
+        "(SELECT name FROM person) AS person",
+        "(SELECT code FROM film) AS film",
+        "EDGES knows (SELECT e_id FROM s.knows)",
+    ):
         assert read(world, query, seeds=nothing).ids.tolist() == []
     later = {"seed_time": [], "e_id": []}
     found = read(world, "EDGES knows (SELECT e_id, t AS seed_time FROM s.knows)", "TEMPORAL < SEED_TIME", seeds=later)

@@ -131,8 +131,10 @@ def check(db: snapdb.Database, s: str) -> None:
             sides = [("in", element, touching[element]["in"]), ("out", element, touching[element]["out"])]
         else:
             source, a, target, b = ends[element]
-            sides = [("in", target, [f"SELECT {b} AS k FROM {s}.{element}"]),
-                     ("out", source, [f"SELECT {a} AS k FROM {s}.{element}"])]  # fmt: skip
+            sides = [
+                ("in", target, [f"SELECT {b} AS k FROM {s}.{element}"]),
+                ("out", source, [f"SELECT {a} AS k FROM {s}.{element}"]),
+            ]
         for side, vertices, parts in sides:
             wanted: tuple[Any, ...] = (None,) * 4
             if parts:

@@ -117,9 +117,40 @@ def test_nothing_but_paths_and_placeholders_changes(statement: ast.Statement) ->
     assert found.endswith(piece)
 
 
-fragments = st.sampled_from(["SELECT", "FROM", "'a.csv'", "t", ",", "(", ")", "JOIN", "read_csv", "[", "]", "WHERE",
-                             ".", "COPY", "TO", "{run}", ";", "'it''s'", "EXPLAIN", "USING", "DELETE", ":", "glob",
-                             "TABLE", "DISTINCT", "trim", "--x\n", "\"q\"", "$$d$$", "/* {date} */"])  # fmt: skip
+fragments = st.sampled_from(
+    [
+        "SELECT",
+        "FROM",
+        "'a.csv'",
+        "t",
+        ",",
+        "(",
+        ")",
+        "JOIN",
+        "read_csv",
+        "[",
+        "]",
+        "WHERE",
+        ".",
+        "COPY",
+        "TO",
+        "{run}",
+        ";",
+        "'it''s'",
+        "EXPLAIN",
+        "USING",
+        "DELETE",
+        ":",
+        "glob",
+        "TABLE",
+        "DISTINCT",
+        "trim",
+        "--x\n",
+        '"q"',
+        "$$d$$",
+        "/* {date} */",
+    ]
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -176,8 +207,10 @@ def test_a_rendered_query_gives_the_same_from_anywhere_with_only_its_folders(
 
 
 def test_every_function_of_duckdb_that_reads_files_is_known() -> None:
-    functions = duckdb.execute("SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'table' "
-                               "AND parameter_types[1] IN ('VARCHAR', 'VARCHAR[]')").fetchall()  # fmt: skip
+    functions = duckdb.execute(
+        "SELECT DISTINCT function_name FROM duckdb_functions() WHERE function_type = 'table' "
+        "AND parameter_types[1] IN ('VARCHAR', 'VARCHAR[]')"
+    ).fetchall()
     others = {name for (name,) in functions} - _READERS
     assert {name for name in others if name.startswith(("read", "parquet", "sniff", "scan", "glob"))} == set()
 
@@ -210,9 +243,14 @@ def test_a_body_is_refused_at_its_place(body: str, code: str, place: str) -> Non
 
 
 def test_bodies_that_may_stand() -> None:
-    for body in ("$$ BEGIN; INSERT INTO t SELECT 1; COMMIT; BEGIN; ROLLBACK; $$", "DROP TASK m", "ALTER TASK m SUSPEND",
-                 "$$ SELECT execute task FROM u; SHOW TASKS $$", "COPY t FROM 'file:///in/x.csv'",
-                 "FROM '/x.csv', '*.csv', '../*'"):  # fmt: skip
+    for body in (
+        "$$ BEGIN; INSERT INTO t SELECT 1; COMMIT; BEGIN; ROLLBACK; $$",
+        "DROP TASK m",
+        "ALTER TASK m SUSPEND",
+        "$$ SELECT execute task FROM u; SHOW TASKS $$",
+        "COPY t FROM 'file:///in/x.csv'",
+        "FROM '/x.csv', '*.csv', '../*'",
+    ):
         (statement,) = parse(f"{TASK}AS {body}")
         assert isinstance(statement, ast.CreateTask)
 
@@ -226,7 +264,9 @@ def test_changed_stands_for_a_number() -> None:
     condition = "changed('shop') > 10 AND Changed/**/( 'it''s' ) < 3 OR t.changed('x') OR changed = 'changed(''y'')'"
     assert [name for name, _ in changed_graphs(condition)] == ["shop", "it's"]
     assert [condition[slice(*span)] for _, span in changed_graphs(condition)] == [
-        "changed('shop')", "Changed/**/( 'it''s' )"]  # fmt: skip
+        "changed('shop')",
+        "Changed/**/( 'it''s' )",
+    ]
     found = with_counts(condition, {"shop": 12, "it's": 0})
     assert found == "12 > 10 AND 0 < 3 OR t.changed('x') OR changed = 'changed(''y'')'"
 
@@ -259,7 +299,12 @@ def test_a_wrong_condition_is_told_at_its_place(relational: Relational, conditio
 
 
 def test_right_conditions_need_no_names_yet(relational: Relational) -> None:
-    for condition in ("changed('shop') > 0", "(SELECT max(at) FROM nothere AT (TAG => 'x')) > now() -- so\n",
-                      "SELECT count(*) > {run} FROM glob('in/*.csv')", "nosuch(1) OR changed > 3", "true",
-                      "'{date}' IS DISTINCT FROM '{time}'"):  # fmt: skip
+    for condition in (
+        "changed('shop') > 0",
+        "(SELECT max(at) FROM nothere AT (TAG => 'x')) > now() -- so\n",
+        "SELECT count(*) > {run} FROM glob('in/*.csv')",
+        "nosuch(1) OR changed > 3",
+        "true",
+        "'{date}' IS DISTINCT FROM '{time}'",
+    ):
         check_condition(ast.Island(condition, Span(0, len(condition))), relational)

@@ -124,13 +124,17 @@ def test_runs_are_listed_by_when_they_began_an_attempt_a_row(own: Database) -> N
     shown = own.execute("SHOW TASK RUNS")
     assert shown.columns == ["task", "run", "state", "scheduled", "started", "ended", "rows", "bytes", "error"]
     assert [row[:3] for row in shown.fetchall()] == [
-        ("nightly", 1, "failed"), ("often", 1, "ok"), ("nightly", 1, "timeout"), ("often", 2, "missed"),
+        ("nightly", 1, "failed"),
+        ("often", 1, "ok"),
+        ("nightly", 1, "timeout"),
+        ("often", 2, "missed"),
         ("nightly", 2, "running"),
-    ]  # fmt: skip
+    ]
     rows = told(own, "SELECT * FROM snapdb.task_runs WHERE task = 'nightly' AND run = 1 ORDER BY attempt")
     assert [(r["attempt"], r["cause"], r["seconds"], r["retry_at"], r["log"], r["published"]) for r in rows] == [
-        (1, "schedule", 1.0, None, "1 VACUUM\n", []), (2, "schedule", 1.0, None, "", [])
-    ]  # fmt: skip
+        (1, "schedule", 1.0, None, "1 VACUUM\n", []),
+        (2, "schedule", 1.0, None, "", []),
+    ]
     assert [(r["scheduled"], r["started"], r["error"]) for r in rows] == [
         (at(NOON), at(NOON + SECOND), "no graph g"),
         (at(NOON), at(NOON + 5 * SECOND), "stopped after 1 second, its timeout"),
@@ -170,9 +174,23 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
     found = dict(own.execute("DESCRIBE TASK nightly").fetchall())
     nobody = f"no daemon leads this database; run: snapdb schedule run {own.path}"
     assert list(found) == [
-        "schedule", "zone", "when", "timeout", "retries", "overlap", "catch_up", "folder", "statements", "created",
-        "state", "next_runs", "runs", "last_run", "last_error", "daemon",
-    ]  # fmt: skip
+        "schedule",
+        "zone",
+        "when",
+        "timeout",
+        "retries",
+        "overlap",
+        "catch_up",
+        "folder",
+        "statements",
+        "created",
+        "state",
+        "next_runs",
+        "runs",
+        "last_run",
+        "last_error",
+        "daemon",
+    ]
     assert (found["schedule"], found["retries"]) == ("USING CRON 0 3 * * * Europe/Berlin", "2")
     assert (found["zone"], found["when"]) == ("Europe/Berlin", None)
     assert (found["statements"], found["state"], found["runs"], found["last_run"]) == ("VACUUM", "active", "0", None)
@@ -305,18 +323,26 @@ def test_locks_of_runs_are_in_nobodys_way(own: Database) -> None:
     ("damage", "said"),
     [
         ("UPDATE tasks SET definition = '{'", "the definition of task 'nightly' cannot be read"),
-        ("UPDATE tasks SET definition = replace(definition, '\"retries\": 2', '\"retries\": \"2\"')",
-         "the definition of task 'nightly' cannot be read"),
+        (
+            'UPDATE tasks SET definition = replace(definition, \'"retries": 2\', \'"retries": "2"\')',
+            "the definition of task 'nightly' cannot be read",
+        ),
         ("UPDATE tasks SET name = 'other' WHERE id = 1", "task 'other' is defined as another one"),
         ("UPDATE tasks SET folded = 'other' WHERE id = 1", "task 'nightly' is looked up as 'other'"),
-        ("UPDATE runs SET version = 70 WHERE run = 2 AND task = 1",
-         "attempt 1 of run 2 of task 'nightly' names a version that is not there"),
-        ("UPDATE runs SET published = '[1' WHERE run = 2 AND task = 1",
-         "attempt 1 of run 2 of task 'nightly' cannot be read"),
-        ("UPDATE runs SET ended = 1 WHERE run = 2 AND task = 1",
-         "attempt 1 of run 2 of task 'nightly' is running, and its times say otherwise"),
+        (
+            "UPDATE runs SET version = 70 WHERE run = 2 AND task = 1",
+            "attempt 1 of run 2 of task 'nightly' names a version that is not there",
+        ),
+        (
+            "UPDATE runs SET published = '[1' WHERE run = 2 AND task = 1",
+            "attempt 1 of run 2 of task 'nightly' cannot be read",
+        ),
+        (
+            "UPDATE runs SET ended = 1 WHERE run = 2 AND task = 1",
+            "attempt 1 of run 2 of task 'nightly' is running, and its times say otherwise",
+        ),
     ],
-)  # fmt: skip
+)
 def test_check_finds_damaged_tasks_and_runs(own: Database, damage: str, said: str) -> None:
     some_runs(own)
     assert problems(own.path) == []
@@ -331,8 +357,14 @@ def test_spoiled_tasks_raise_only_errors_of_snapdb(own: Database, tmp_path: Path
     path, random_ = own.path, random.Random("tasks")
     own.close()
     whole = (path / "catalog.sqlite").read_bytes()
-    looks = ("SHOW TASKS", "SHOW TASK RUNS", "SELECT * FROM snapdb.tasks", "DESCRIBE TASK nightly", "CHECK DATABASE",
-             "CREATE TASK IF NOT EXISTS more SCHEDULE EVERY INTERVAL '1 day' AS VACUUM")  # fmt: skip
+    looks = (
+        "SHOW TASKS",
+        "SHOW TASK RUNS",
+        "SELECT * FROM snapdb.tasks",
+        "DESCRIBE TASK nightly",
+        "CHECK DATABASE",
+        "CREATE TASK IF NOT EXISTS more SCHEDULE EVERY INTERVAL '1 day' AS VACUUM",
+    )
     for _ in range(30 * TIMES):
         for leftover in path.glob("catalog.sqlite-*"):
             leftover.unlink()

@@ -54,19 +54,35 @@ def test_the_clock_goes_on_after_any_end_of_a_transaction(end: str, db: Database
     assert inner[0] > held
 
 
-@pytest.mark.parametrize("query", [
-    "VALUES (1, 'it''s', -2.5e3, NULL, true, .5), (2, '), (', +1, 'b', FALSE, 1.)", "values\n( 1 )\t,\n(2 ) ",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "query",
+    [
+        "VALUES (1, 'it''s', -2.5e3, NULL, true, .5), (2, '), (', +1, 'b', FALSE, 1.)",
+        "values\n( 1 )\t,\n(2 ) ",
+    ],
+)
 def test_values_of_literals_are_known(query: str, db: Database) -> None:
     assert (row := first_row(query)) is not None
     assert db.execute(row).columns == db.execute(query).columns
     assert db.execute(query).fetchall()[:1] == db.execute(row).fetchall()
 
 
-@pytest.mark.parametrize("query", [
-    "VALUES (a)", "VALUES (1), (now())", "VALUES (1) LIMIT 1", "VALUES (?)", "SELECT 1", "VALUES (1), (-- x\n2)",
-    "VALUES (1), (e'\\'')", "VALUES ((1))", "VALUES (1), ", "VALUES ('open), (2)", "VALUES (1 AT)",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "query",
+    [
+        "VALUES (a)",
+        "VALUES (1), (now())",
+        "VALUES (1) LIMIT 1",
+        "VALUES (?)",
+        "SELECT 1",
+        "VALUES (1), (-- x\n2)",
+        "VALUES (1), (e'\\'')",
+        "VALUES ((1))",
+        "VALUES (1), ",
+        "VALUES ('open), (2)",
+        "VALUES (1 AT)",
+    ],
+)
 def test_other_values_are_read_word_by_word(query: str) -> None:
     assert first_row(query) is None
 

@@ -15,8 +15,6 @@ from snapdb.errors import Span
 from snapdb.sql import ast
 from snapdb.types import FORMS
 
-__all__ = ["NAMES", "STATEMENTS", "WORDS", "names", "statements"]
-
 T = TypeVar("T")
 NOWHERE = Span(0, 0)
 

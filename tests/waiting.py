@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-__all__ = ["PATIENCE", "interrupting", "spawned", "until"]
-
 PATIENCE = 600.0
 """Seconds after which what a test waits for is not coming, on a machine however busy."""
 

@@ -14,8 +14,6 @@ from snapdb.types import FULL, Direction, EdgeType, Fanout, SampleSpec
 from snapdb.types.sampling import Drawing, Link, Negatives, Temporal
 from tests.graphs import EdgeList, Floats, Ints, MemoryGraph, sample_spec
 
-__all__ = ["DRAWINGS", "KNOWS", "LIKES", "NEAR", "SETTINGS", "Case", "case", "link_entry", "weights", "world"]
-
 KNOWS = EdgeType("person", "knows", "person")
 LIKES = EdgeType("person", "likes", "shop")
 NEAR = EdgeType("shop", "near", "shop")

@@ -18,8 +18,6 @@ from .settings import Settings
 from .shell import Shell
 from .target import replacing
 
-__all__ = ["run"]
-
 
 def run(path: Path | None, found: Sequence[Step], diagnostics: Diagnostics, settings: Settings) -> ExitCode:
     """Open the database, run the statements and close it; the exit code. What is not committed then, never was.

@@ -15,8 +15,6 @@ from .diagnostics import Diagnostics, ExitCode
 from .output import Output
 from .progress import Progress
 
-__all__ = ["run"]
-
 _ROOT = Path(__file__).resolve().parents[2]
 """The source checkout, where that is what runs."""
 

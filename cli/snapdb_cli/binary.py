@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 from snapdb.errors import InputError
 from snapdb.execute.spell import type_name
 
-__all__ = ["BINARY", "Packer"]
-
 Packer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[bytes]]
 """Pieces of a file for a schema and its batches; a file that was not finished cannot be read."""
 

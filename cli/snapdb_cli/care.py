@@ -18,8 +18,6 @@ from .diagnostics import Diagnostics, ExitCode
 from .output import Output
 from .progress import Progress
 
-__all__ = ["backup", "check", "upgrade"]
-
 
 def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noqa: A002  # the option's name
     """Show what is wrong with a database, which is not written to; FAILED when something is damaged."""

@@ -9,8 +9,6 @@ import click
 
 from .places import DatabasePath
 
-__all__ = ["database", "examples", "module", "quiet"]
-
 database = click.argument("database", metavar="DB", type=DatabasePath())
 quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
 

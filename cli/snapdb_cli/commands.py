@@ -13,8 +13,6 @@ from .commands_show import SHOWING
 from .commands_typed import is_command, is_empty, trailing
 from .repl_session import Session
 
-__all__ = ["COMMANDS", "Command", "Leave", "find", "run_command", "run_typed", "takes"]
-
 
 def run_typed(session: Session, text: str) -> None:
     """Run what a person typed: a command, or statements and perhaps a command behind them, as in `SELECT 1 \\gx`.

@@ -10,8 +10,6 @@ from typing import Literal
 
 from .repl_session import Session
 
-__all__ = ["Command", "Leave", "Takes", "two_columns", "unquoted"]
-
 Takes = tuple[str, ...] | Literal["file", "statement", "setting", "format", "query", "switch"]
 """What the argument is, for completion: kinds of names, or something else."""
 

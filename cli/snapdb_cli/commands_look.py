@@ -8,8 +8,6 @@ from .commands_core import Command, two_columns, unquoted
 from .config import PREFERENCES, Preferences, spelled
 from .repl_session import Session
 
-__all__ = ["LOOKING"]
-
 _PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expanded", "format": "format"}
 """What psql's \\pset calls some of them."""
 
@@ -73,19 +71,44 @@ def _unset(session: Session, argument: str) -> None:
 
 
 LOOKING = (
-    Command(("\\x",), "[on|off|auto]", "show each row as lines of name and value; auto: where it is too wide",
-            _switch("expanded", "expanded display"), "switch"),
-    Command(("\\timing", ".timer"), "[on|off]", "tell how long each statement took", _switch("timing", "timing"),
-            "switch"),
-    Command((".mode", "\\f"), "[FORMAT]", "how results are shown: table, csv, tsv, json, jsonl, markdown",
-            _value("format", "the format"), "format"),
-    Command((".headers", ".header"), "[on|off]", "whether csv and tsv name their columns",
-            _switch("header", "the header"), "switch"),
-    Command((".maxrows", "\\maxrows"), "[N|all]", "how many rows of a table are shown",
-            _value("max_rows", "the number of rows shown")),
+    Command(
+        ("\\x",),
+        "[on|off|auto]",
+        "show each row as lines of name and value; auto: where it is too wide",
+        _switch("expanded", "expanded display"),
+        "switch",
+    ),
+    Command(
+        ("\\timing", ".timer"), "[on|off]", "tell how long each statement took", _switch("timing", "timing"), "switch"
+    ),
+    Command(
+        (".mode", "\\f"),
+        "[FORMAT]",
+        "how results are shown: table, csv, tsv, json, jsonl, markdown",
+        _value("format", "the format"),
+        "format",
+    ),
+    Command(
+        (".headers", ".header"),
+        "[on|off]",
+        "whether csv and tsv name their columns",
+        _switch("header", "the header"),
+        "switch",
+    ),
+    Command(
+        (".maxrows", "\\maxrows"),
+        "[N|all]",
+        "how many rows of a table are shown",
+        _value("max_rows", "the number of rows shown"),
+    ),
     Command((".nullvalue", "\\null"), "[TEXT]", "what stands for NULL", _value("null", "the text for NULL")),
-    Command(("\\pager", ".pager"), "[on|off|auto|COMMAND]", "show long results in a pager",
-            _value("pager", "the pager"), "switch"),
+    Command(
+        ("\\pager", ".pager"),
+        "[on|off|auto|COMMAND]",
+        "show long results in a pager",
+        _value("pager", "the pager"),
+        "switch",
+    ),
     Command(("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list them", _set, "setting"),
     Command(("\\unset",), "NAME", "set a setting back", _unset, "setting"),
-)  # fmt: skip
+)

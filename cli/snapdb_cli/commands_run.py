@@ -19,8 +19,6 @@ from .diagnostics import ExitCode
 from .named import drop_query, filled, load_query, queries, save_query, split_arguments
 from .repl_session import Session
 
-__all__ = ["RUNNING"]
-
 _SHOWN_HISTORY = 50
 
 
@@ -198,12 +196,18 @@ RUNNING = (
     Command(("\\g",), "[FILE | |COMMAND]", "run the last statement again, or to a file or program", _again, "file"),
     Command(("\\gx",), "", "the same, each row as lines of name and value", _again_expanded),
     Command(("\\p",), "", "show the last statement", _print),
-    Command(("\\e", "\\edit", ".edit"), "[STATEMENT]", "change the last or a given statement in $EDITOR", _edit,
-            "statement"),
+    Command(
+        ("\\e", "\\edit", ".edit"), "[STATEMENT]", "change the last or a given statement in $EDITOR", _edit, "statement"
+    ),
     Command(("\\watch",), "[SECONDS [RUNS]]", "run the last statement again and again, until Ctrl-C", _watch),
     Command(("\\i", "\\ir", ".read"), "FILE", "run the statements and commands of a file", _input, "file"),
-    Command(("\\o", ".output"), "[FILE | |COMMAND]", "send results to a file or program, or back to the screen", _send,
-            "file"),
+    Command(
+        ("\\o", ".output"),
+        "[FILE | |COMMAND]",
+        "send results to a file or program, or back to the screen",
+        _send,
+        "file",
+    ),
     Command((".once",), "FILE | |COMMAND", "send the next result to a file or program", _once, "file"),
     Command(("\\n",), "[NAME [ARGUMENTS]]", "run a named query, or list them", _query, "query"),
     Command(("\\ns",), "NAME [QUERY]", "keep a query, or the last one, by name", _save, "query"),
@@ -213,4 +217,4 @@ RUNNING = (
     Command(("\\cd", ".cd"), "[FOLDER]", "change the folder at which paths begin", _folder, "file"),
     Command(("\\echo", "\\qecho", ".print"), "[TEXT]", "say a text, in files that are run", _echo),
     Command(("\\open", "\\c", "\\connect", ".open"), "[PATH]", "work with another database", _open, "file"),
-)  # fmt: skip
+)

@@ -11,8 +11,6 @@ from snapdb.types.words import counted
 from .commands_core import Command, unquoted
 from .repl_session import Session
 
-__all__ = ["SHOWING"]
-
 _KINDS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks")
 
 

@@ -6,8 +6,6 @@ from snapdb.errors import SnapdbError
 from snapdb.sql.split import is_complete
 from snapdb.sql.tokens import check_characters, scan
 
-__all__ = ["is_command", "is_empty", "is_whole", "trailing"]
-
 _BARE = ("exit", "quit", "help", "?")
 """Words alone on a line that are commands as they are."""
 

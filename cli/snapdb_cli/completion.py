@@ -22,8 +22,6 @@ from .completion_spot import Spot, locate
 from .config import PREFERENCES
 from .named import queries
 
-__all__ = ["Choice", "NamesCompleter", "complete", "suggest"]
-
 _MOST = 200
 """More than anybody reads; menus get slow."""
 _COMMAND = re.compile(r"\s*([\\.][\w?!+]*)(\s+)?")

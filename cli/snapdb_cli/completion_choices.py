@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-__all__ = ["Group", "functions", "names", "words"]
-
 
 class Group(NamedTuple):
     """Candidates of one kind."""

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from .completion_match import matching
 
-__all__ = ["paths"]
-
 _MOST = 200
 
 
@@ -23,8 +21,11 @@ def paths(typed: str) -> tuple[str, list[str]]:
         entries = sorted(os.scandir(place), key=lambda entry: entry.name)
     except (OSError, RuntimeError, ValueError):
         return part, []
-    found = [entry.name + ("/" if _is_folder(entry) else "") for entry in entries
-             if entry.name.startswith(".") == part.startswith(".")]  # fmt: skip
+    found = [
+        entry.name + ("/" if _is_folder(entry) else "")
+        for entry in entries
+        if entry.name.startswith(".") == part.startswith(".")
+    ]
     return part, matching(part, found)[:_MOST]
 
 

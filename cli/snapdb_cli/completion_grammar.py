@@ -18,8 +18,6 @@ from snapdb.sql.tokens import Token, scan
 
 from .completion_spot import Spot
 
-__all__ = ["Slot", "families", "keywords", "slots"]
-
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
 """Words at which a statement need not begin: others say the same."""
 _QUOTED_WORD = re.compile(r'"([A-Z_]+)"i')
@@ -107,8 +105,9 @@ def families() -> tuple[str, ...]:
 @cache
 def keywords() -> frozenset[str]:
     """Every word that some grammar of ours knows, in capitals; from their text, for no parser is built for colours."""
-    texts = (entry.read_text(encoding="utf-8") for entry in files("snapdb_grammar").iterdir()
-             if entry.name.endswith(".lark"))  # fmt: skip
+    texts = (
+        entry.read_text(encoding="utf-8") for entry in files("snapdb_grammar").iterdir() if entry.name.endswith(".lark")
+    )
     return frozenset(word for text in texts for word in _QUOTED_WORD.findall(text))
 
 

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
-__all__ = ["matching"]
-
 _MOST_SLIPS = 5
 _NEAR = 0.75
 """How alike a misspelt word and what was meant have to be, 1 being the same."""

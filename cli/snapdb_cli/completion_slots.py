@@ -18,8 +18,6 @@ from .completion_sql import Scope, tags
 from .completion_sql import groups as sql_groups
 from .completion_words import SQL_TYPES
 
-__all__ = ["candidates"]
-
 
 class _Place(NamedTuple):
     """A pattern of terminals before a name, and the names that may follow it."""
@@ -54,8 +52,9 @@ def _columns_of_element(known: Known, spot: Spot) -> Sequence[Group]:
 
 def _columns_of_history(known: Known, spot: Spot) -> Sequence[Group]:
     """The columns of the last table after FROM: that of a feature's history."""
-    after = [identifier(follows).lower() for token, follows in pairwise(spot.before)
-             if token.word in ("FROM", "REFERENCES")]  # fmt: skip
+    after = [
+        identifier(follows).lower() for token, follows in pairwise(spot.before) if token.word in ("FROM", "REFERENCES")
+    ]
     return [names("column", known.columns_of.get(after[-1] if after else "", known.columns()))]
 
 
@@ -75,8 +74,11 @@ def _options(known: Known, spot: Spot) -> Sequence[Group]:
 
 
 _TASK_OPTIONS: dict[str, tuple[str, ...]] = {
-    "timeout": (), "retries": (), "overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")
-}  # fmt: skip
+    "timeout": (),
+    "retries": (),
+    "overlap": ("skip", "queue"),
+    "catch_up": ("none", "last", "all"),
+}
 """Option of a task → the words that it takes."""
 
 
@@ -100,8 +102,10 @@ _LISTED = r"( .*COMMA)?$"
 _PLACES = tuple(
     _Place(re.compile(pattern), found)
     for pattern, found in (
-        (r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
-         _nothing),
+        (
+            r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
+            _nothing,
+        ),
         (r"SEEDS \(\) AS$", lambda known, spot: [names("vertex", known.edges_of(_sampled(spot), vertices=True))]),
         (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", lambda known, spot: [names("edge", known.edges_of(_sampled(spot)))]),
         (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
@@ -129,7 +133,7 @@ _PLACES = tuple(
         (r"TABLES LPAR .*(KEY|TIME|WEIGHT|TARGET|FEATURES|PROPERTIES|EXCEPT) LPAR", _columns_of_element),
         (r"(WITH|STRING) LPAR" + _LISTED, _options),
     )
-)  # fmt: skip
+)
 """The first that fits counts."""
 
 
@@ -147,8 +151,10 @@ def candidates(spot: Spot, known: Known) -> list[Group]:
 
 def _merged(groups: Sequence[Group]) -> list[Group]:
     """The same with the words of several grammars in one order; OR REPLACE is what one thinks of last."""
-    eager = sorted({text for group in groups if group.form == "word" and group.eager for text in group.texts},
-                   key=lambda text: (text.startswith("OR "), text))  # fmt: skip
+    eager = sorted(
+        {text for group in groups if group.form == "word" and group.eager for text in group.texts},
+        key=lambda text: (text.startswith("OR "), text),
+    )
     return [*(group for group in groups if group.form != "word" or not group.eager), words(eager)]
 
 

@@ -10,8 +10,6 @@ from snapdb.sql.brackets import OPENERS
 from snapdb.sql.split import parts
 from snapdb.sql.tokens import Token, scan
 
-__all__ = ["Spot", "locate"]
-
 Quote = Literal["", "'", '"']
 
 

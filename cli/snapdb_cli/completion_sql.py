@@ -14,8 +14,6 @@ from .completion_choices import Group, functions, names, words
 from .completion_names import Known
 from .completion_words import AFTER_TABLE, AFTER_VALUE, CLAUSES, IN_VALUE, RELATION, SQL_TYPES, SQL_WORDS
 
-__all__ = ["Scope", "groups", "sources", "tags"]
-
 
 class Scope(NamedTuple):
     """What a query can see."""
@@ -126,12 +124,16 @@ def tags(known: Known) -> Group:
 
 def _tables(before: Sequence[Token], scope: Scope) -> list[Group]:
     known = scope.known
-    ctes = [identifier(token) for token, follows in pairwise(before)
-            if follows.word == "AS" and _is_name(token)]  # fmt: skip
+    ctes = [identifier(token) for token, follows in pairwise(before) if follows.word == "AS" and _is_name(token)]
     facts = ["snapdb"] if "snapdb" in known.elements_of else []
     readers = [name for name in known.functions if name.startswith(("read_", "generate_", "range", "unnest", "glob"))]
-    found = [names("query", ctes), names("table", known.tables), names("snapshot", known.snapshots),
-             names("about this", facts), functions(readers)]  # fmt: skip
+    found = [
+        names("query", ctes),
+        names("table", known.tables),
+        names("snapshot", known.snapshots),
+        names("about this", facts),
+        functions(readers),
+    ]
     if scope.snapshot:
         elements = known.elements_of.get(scope.snapshot, known.types)
         return [names("element", elements), *found]

@@ -17,18 +17,6 @@ from snapdb.types import did_you_mean
 
 from .given import FORMATS
 
-__all__ = [
-    "PREFERENCES",
-    "Preference",
-    "Preferences",
-    "changed",
-    "config_file",
-    "config_folder",
-    "load",
-    "spelled",
-    "start_file",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Preferences:
@@ -115,11 +103,13 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         "null": Preference("what stands for NULL", (), _text),
         "header": Preference("whether csv and tsv name their columns", _SWITCH, _switch),
         "max_rows": Preference("rows of a table that are shown, or all", ("40", "all"), _rows),
-        "expanded": Preference("each row as lines of name and value; auto: where it is too wide", (*_SWITCH, "auto"),
-                               _switch_or_auto),
+        "expanded": Preference(
+            "each row as lines of name and value; auto: where it is too wide", (*_SWITCH, "auto"), _switch_or_auto
+        ),
         "timing": Preference("tell how long each statement took", _SWITCH, _switch),
-        "pager": Preference("show long results in a pager: auto, on, off or a command", (*_SWITCH, "auto", "less -SR"),
-                            _pager),
+        "pager": Preference(
+            "show long results in a pager: auto, on, off or a command", (*_SWITCH, "auto", "less -SR"), _pager
+        ),
         "confirm": Preference("ask before DROP, EXPIRE and VACUUM", _SWITCH, _switch),
         "prompt": Preference("what stands before the mark of the prompt; {database} is its name", ("snapdb",), _text),
         "keys": Preference("keys of emacs or vi", ("emacs", "vi"), _one_of("emacs", "vi")),
@@ -129,7 +119,7 @@ PREFERENCES: Mapping[str, Preference] = MappingProxyType(
         "toolbar": Preference("a line at the bottom with the database and the transaction", _SWITCH, _switch),
         "style": Preference("colours of what is typed", _STYLES, _one_of(*_STYLES)),
     }
-)  # fmt: skip
+)
 """By name, in the order they are listed; the names are the fields of Preferences."""
 
 assert tuple(PREFERENCES) == tuple(field.name for field in fields(Preferences))

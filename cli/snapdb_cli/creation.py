@@ -13,12 +13,23 @@ from .diagnostics import Diagnostics
 from .scripts import Step
 from .settings import Settings
 
-__all__ = ["only_reads", "open_for"]
-
 _READS = (
-    ast.Audit, ast.BackupDatabase, ast.CheckDatabase, ast.CopySampleTo, ast.CopySnapshotTo, ast.CopyTo, ast.Describe,
-    ast.DiffGraph, ast.DiffSnapshot, ast.DiffTable, ast.Query, ast.Sample, ast.SampleUsing, ast.Show, ast.Summarize,
-)  # fmt: skip
+    ast.Audit,
+    ast.BackupDatabase,
+    ast.CheckDatabase,
+    ast.CopySampleTo,
+    ast.CopySnapshotTo,
+    ast.CopyTo,
+    ast.Describe,
+    ast.DiffGraph,
+    ast.DiffSnapshot,
+    ast.DiffTable,
+    ast.Query,
+    ast.Sample,
+    ast.SampleUsing,
+    ast.Show,
+    ast.Summarize,
+)
 _BRACKETS = (ast.Begin, ast.Commit, ast.Rollback)
 """Statements that neither read nor write: the one after them decides."""
 

@@ -17,8 +17,6 @@ from snapdb.train import GraphSAGE, Predictions, average_precision, fit, predict
 
 from .demo_data import write_demo_data
 
-__all__ = ["run"]
-
 MONTHS = {"jan": "02", "feb": "03", "mar": "04", "apr": "05", "may": "06", "jun": "07"}
 """Snapshot → the month with whose first moment it ends."""
 
@@ -68,8 +66,9 @@ def run(path: Path | None, echo: Callable[[str], None]) -> None:
         BindError: there is something at `path` already.
     """
     if path is not None and path.exists() and (path.is_file() or any(path.iterdir())):
-        raise BindError(f"there is something at {path} already; the demo makes a new database: choose another path",
-                        code="exists")  # fmt: skip
+        raise BindError(
+            f"there is something at {path} already; the demo makes a new database: choose another path", code="exists"
+        )
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="snapdb-demo-") as folder, snapdb.connect(path) as db:
         stage = _Stage(db, echo)

@@ -16,8 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["DemoFiles", "write_demo_data"]
-
 ACCOUNTS = 4_000
 FIRST_DAY = date(2026, 1, 1)
 DAYS = 181  # January to June 2026

@@ -13,8 +13,6 @@ from typing import TextIO
 
 from snapdb.errors import DataWarning, SnapdbError
 
-__all__ = ["Diagnostics", "ExitCode", "worse"]
-
 
 class ExitCode(IntEnum):
     """What the process tells its caller."""

@@ -23,8 +23,6 @@ from .output import Output
 from .scripts import Step
 from .shell import Shell
 
-__all__ = ["Wish", "run"]
-
 
 @dataclass(frozen=True, slots=True)
 class Wish:

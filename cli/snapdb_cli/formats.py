@@ -13,8 +13,6 @@ import pyarrow as pa
 
 from snapdb.execute.spell import JSON, PLAIN, Spelling, spell
 
-__all__ = ["TEXTUAL", "Look", "Writer"]
-
 
 @dataclass(frozen=True, slots=True)
 class Look:

@@ -10,18 +10,6 @@ from pathlib import Path
 
 import click
 
-__all__ = [
-    "EXPORTS",
-    "FORMATS",
-    "check_database",
-    "check_look",
-    "check_parameters",
-    "check_prompt",
-    "format_of",
-    "parameters",
-    "texts_of",
-]
-
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
 """Those of output.py, which must not be imported to print the help."""
 
@@ -29,9 +17,16 @@ EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
 """Those of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
 
 _SUFFIXES = {
-    ".arrow": "arrow", ".arrows": "arrow", ".csv": "csv", ".json": "json", ".jsonl": "jsonl", ".md": "markdown",
-    ".ndjson": "jsonl", ".parquet": "parquet", ".tsv": "tsv",
-}  # fmt: skip
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".md": "markdown",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".tsv": "tsv",
+}
 _DRAWN = ("", ".txt", ".log")
 """Suffixes of files in which tables are drawn."""
 _WITH_NULL = ("table", "csv", "tsv", "markdown")
@@ -53,8 +48,10 @@ def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A
     if suffix in _SUFFIXES or suffix in _DRAWN:
         return _SUFFIXES.get(suffix)
     known = ", ".join(sorted((*_SUFFIXES, *filter(None, _DRAWN))))
-    raise click.UsageError(f"no format is known by the suffix {output.suffix} of {output}: take one of {known}, "
-                           f"or say --format {'|'.join(FORMATS)}")  # fmt: skip
+    raise click.UsageError(
+        f"no format is known by the suffix {output.suffix} of {output}: take one of {known}, "
+        f"or say --format {'|'.join(FORMATS)}"
+    )
 
 
 def check_look(format: str, output: Path | None, null: str | None, header: bool, max_rows: int | None) -> None:  # noqa: A002

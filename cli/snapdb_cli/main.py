@@ -28,8 +28,6 @@ from .places import DatabasePath
 from .settings import Settings
 from .subcommands import COMMANDS
 
-__all__ = ["FORMATS", "main"]
-
 _EXAMPLES = """\b
 Examples:
   snapdb                                      a prompt on a temporary database

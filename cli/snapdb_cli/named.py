@@ -12,8 +12,6 @@ from snapdb.types import did_you_mean
 
 from .config import config_folder
 
-__all__ = ["drop_query", "filled", "load_query", "queries", "save_query", "split_arguments"]
-
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 

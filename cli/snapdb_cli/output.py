@@ -22,8 +22,6 @@ from snapdb.types.words import counted
 from .binary import BINARY
 from .formats import TEXTUAL, Look
 
-__all__ = ["FORMATS", "Output"]
-
 Piece = TypeVar("Piece", str, bytes)
 
 FORMATS = ("table", *TEXTUAL, *BINARY)

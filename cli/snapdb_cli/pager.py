@@ -13,8 +13,6 @@ import threading
 from collections.abc import Iterator
 from typing import TextIO
 
-__all__ = ["PagerClosed", "Screen", "pager_command"]
-
 _LESS = "SRXF"
 """Long lines are cut and scrolled sideways, colours shown, the screen kept, nothing shown where it all fits."""
 
@@ -106,9 +104,14 @@ class Screen(io.TextIOBase):
     def _start(self, command: str) -> None:
         environment = {"LESS": _LESS, "LV": "-c", **os.environ}
         self._program = subprocess.Popen(  # noqa: S602  # a shell command, as $PAGER and | are
-            command, shell=True, stdin=subprocess.PIPE, text=True, encoding=self.encoding, errors="replace",
+            command,
+            shell=True,
+            stdin=subprocess.PIPE,
+            text=True,
+            encoding=self.encoding,
+            errors="replace",
             env=environment,
-        )  # fmt: skip
+        )
 
     def _pass(self, text: str) -> None:
         if self._program is None:

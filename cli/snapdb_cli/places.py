@@ -8,8 +8,6 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-__all__ = ["DatabasePath"]
-
 _CATALOG = "catalog.sqlite"
 """The file by which a directory is known as a database."""
 

@@ -12,8 +12,6 @@ from rich.progress import Progress as Bar
 
 from .diagnostics import Diagnostics
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Shows what long work reports, on a terminal only, from a second after entering until `stop`."""

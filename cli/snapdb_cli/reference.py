@@ -7,8 +7,6 @@ from typing import Any
 
 import click
 
-__all__ = ["reference"]
-
 
 def reference(group: click.Group) -> str:
     """A section for the program and each of its commands: usage, what it does, options, examples."""

@@ -24,8 +24,6 @@ from .repl_history import history
 from .repl_prompt import line, make_prompt
 from .settings import Settings
 
-__all__ = ["run"]
-
 
 def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> ExitCode:
     """Open the database and serve a person at a terminal."""

@@ -11,8 +11,6 @@ from snapdb.plan.logical import DropPlan
 from snapdb.sql import ast
 from snapdb.types.words import counted
 
-__all__ = ["question"]
-
 _NAMED = 8
 """So many things are named, the rest counted."""
 

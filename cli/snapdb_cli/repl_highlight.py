@@ -19,12 +19,14 @@ from .commands_typed import is_command
 from .completion_grammar import keywords
 from .completion_words import SQL_WORDS
 
-__all__ = ["Highlighter", "styles"]
-
 _PYGMENTS = {"default": "default", "dark": "monokai", "light": "friendly"}
-_STYLES = {"quoted": "class:pygments.name", "string": "class:pygments.literal.string",
-           "number": "class:pygments.literal.number", "parameter": "class:pygments.name.variable",
-           "mark": "class:pygments.operator"}  # fmt: skip
+_STYLES = {
+    "quoted": "class:pygments.name",
+    "string": "class:pygments.literal.string",
+    "number": "class:pygments.literal.number",
+    "parameter": "class:pygments.name.variable",
+    "mark": "class:pygments.operator",
+}
 _COMMENT = "class:pygments.comment"
 _KEYWORD = "class:pygments.keyword"
 _UNFINISHED = "class:unfinished"

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 
-__all__ = ["history", "history_file"]
-
 
 def history_file() -> Path:
     """Where what was typed is kept."""

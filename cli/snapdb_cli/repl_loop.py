@@ -14,7 +14,8 @@ from prompt_toolkit.history import History
 from snapdb.database import connect
 from snapdb.sql import ast
 
-from .commands import Leave, run_command, run_typed
+from .commands import run_command, run_typed
+from .commands_core import Leave
 from .completion import NamesCompleter, suggest
 from .completion_names import Known
 from .config import Preferences, changed, start_file
@@ -26,8 +27,6 @@ from .repl_prompt import line, make_prompt
 from .repl_session import Session
 from .settings import Settings
 from .shell import Shell
-
-__all__ = ["at_prompt", "loop", "open_session", "run_line", "warm"]
 
 
 def open_session(

@@ -21,8 +21,6 @@ from .commands_typed import is_whole
 from .config import Preferences
 from .repl_highlight import Highlighter, styles
 
-__all__ = ["Host", "line", "make_prompt"]
-
 _STATES = {"idle": "", "open": "*", "failed": "!"}
 """Beside the prompt, by the state of the transaction."""
 _TOLD = {"idle": "", "open": " · transaction open", "failed": " · transaction failed, ROLLBACK ends it"}
@@ -93,8 +91,11 @@ def _before(host: Host) -> StyleAndTextTuples:
 
 def _toolbar(host: Host) -> str:
     wanted = host.preferences
-    said = [" · each row as lines" if wanted.expanded else "", " · timing" if wanted.timing else "",
-            f" · {wanted.format}" if wanted.format != "table" else ""]  # fmt: skip
+    said = [
+        " · each row as lines" if wanted.expanded else "",
+        " · timing" if wanted.timing else "",
+        f" · {wanted.format}" if wanted.format != "table" else "",
+    ]
     return f" {host.title()}{_TOLD[host.state()]}{''.join(said)}"
 
 

@@ -26,8 +26,6 @@ from .given import format_of
 from .pager import Screen
 from .shell import Shell
 
-__all__ = ["Session"]
-
 _COMMAND_LINE = re.compile(r"\s*[\\.][A-Za-z?!]")
 
 

@@ -14,8 +14,6 @@ from .diagnostics import Diagnostics, ExitCode
 from .output import Output
 from .progress import Progress
 
-__all__ = ["replay"]
-
 
 def replay(
     path: Path,

@@ -19,8 +19,6 @@ from .formats import Look
 from .output import Output
 from .shell import Shell
 
-__all__ = ["Wanted", "history", "run_now", "switch", "tasks"]
-
 _TASKS = "name, schedule, state, next_run, last_run, last_state, runs, created"
 _RUNS = "task, run, state, scheduled, started, ended, rows, bytes, error"
 

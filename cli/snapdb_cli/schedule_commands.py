@@ -11,8 +11,6 @@ from .command_parts import database, examples, module, quiet
 from .diagnostics import Diagnostics
 from .given import FORMATS, check_look
 
-__all__ = ["schedule"]
-
 _name = click.argument("name", metavar="NAME")
 _any_name = click.argument("name", metavar="[NAME]", required=False)
 _format = click.option(

@@ -12,8 +12,6 @@ from snapdb.sql.parameters import Value, marks_of, value_of
 
 from .diagnostics import Diagnostics, ExitCode, worse
 
-__all__ = ["Script", "Step", "marks", "steps", "values"]
-
 
 @dataclass(frozen=True, slots=True)
 class Script:

@@ -22,8 +22,6 @@ from .pager import PagerClosed
 from .progress import Progress
 from .scripts import Script, Step, steps
 
-__all__ = ["Shell"]
-
 
 class Shell:
     """An open database, where its results go and what is said about them."""

@@ -14,8 +14,6 @@ from .given import EXPORTS, FORMATS, check_look
 from .places import DatabasePath
 from .schedule_commands import schedule
 
-__all__ = ["COMMANDS"]
-
 
 @click.command(
     "demo", epilog=examples("snapdb demo", "snapdb demo bank.snapdb     keep the database to look around in")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-__all__ = ["script"]
-
 
 def script(shell: str, command: click.Command) -> str:
     """The completion script of a command for a shell."""

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from snapdb.storage.disk import hidden_beside
 
-__all__ = ["Target", "replacing"]
-
 
 class Target:
     """Where to write, and whether what was written shall stay."""

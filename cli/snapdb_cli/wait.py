@@ -13,8 +13,6 @@ from .diagnostics import Diagnostics, ExitCode
 from .output import Output
 from .progress import Progress
 
-__all__ = ["wait"]
-
 _COLUMNS = [
     ("snapshot", pa.string()),
     ("graph", pa.string()),

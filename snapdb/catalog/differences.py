@@ -11,8 +11,6 @@ import numpy.typing as npt
 from snapdb.relational import ROW_ID, Session, deleted_rows, quote, table_rows
 from snapdb.types import Table
 
-__all__ = ["deleted_beyond", "rows_beyond"]
-
 Int64s = npt.NDArray[np.int64]
 _ID = quote(ROW_ID)
 

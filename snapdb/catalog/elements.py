@@ -9,16 +9,6 @@ from pathlib import Path
 from snapdb.relational import ROW_ID, quote, quote_all, table_rows
 from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Properties, Snapshot, Table, VertexElement, Window
 
-__all__ = [
-    "EdgeRows",
-    "VertexRows",
-    "element_columns",
-    "shown_columns",
-    "shown_rows",
-    "snapshot_rows",
-    "time_expression",
-]
-
 _ID = quote(ROW_ID)
 
 

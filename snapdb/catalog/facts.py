@@ -21,27 +21,67 @@ from snapdb.storage.commit import now
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Snapshot
 
-__all__ = ["FACTS", "SCHEMA", "Facts", "facts"]
-
 SCHEMA = "snapdb"
 """The schema under which queries read the tables."""
 
 _TEXT, _COUNT = pa.string(), pa.int64()
 
-_TABLES = (("name", _TEXT), ("rows", _COUNT), ("columns", _COUNT), ("segments", _COUNT), ("bytes", _COUNT),
-           ("version", _COUNT))  # fmt: skip
-_COLUMNS = (("table", _TEXT), ("name", _TEXT), ("position", _COUNT), ("type", _TEXT), ("nullable", pa.bool_()),
-            ("default_value", _TEXT))  # fmt: skip
-_SNAPSHOTS = (("name", _TEXT), ("graph", _TEXT), ("version", _COUNT), ("from_time", _TEXT), ("to_time", _TEXT),
-              ("form", _TEXT), ("nodes", _COUNT), ("edges", _COUNT), ("bytes", _COUNT), ("created", MOMENT),
-              ("refreshed", MOMENT), ("age", _TEXT), ("tag", _TEXT), ("moves", _TEXT))  # fmt: skip
-_SAMPLERS = (("name", _TEXT), ("snapshot", _TEXT), ("batch", _COUNT), ("hops", _COUNT), ("method", _TEXT),
-             ("seeds", _TEXT), ("kind", _TEXT), ("created", MOMENT), ("statement", _TEXT),
-             ("author", _TEXT))  # fmt: skip
+_TABLES = (
+    ("name", _TEXT),
+    ("rows", _COUNT),
+    ("columns", _COUNT),
+    ("segments", _COUNT),
+    ("bytes", _COUNT),
+    ("version", _COUNT),
+)
+_COLUMNS = (
+    ("table", _TEXT),
+    ("name", _TEXT),
+    ("position", _COUNT),
+    ("type", _TEXT),
+    ("nullable", pa.bool_()),
+    ("default_value", _TEXT),
+)
+_SNAPSHOTS = (
+    ("name", _TEXT),
+    ("graph", _TEXT),
+    ("version", _COUNT),
+    ("from_time", _TEXT),
+    ("to_time", _TEXT),
+    ("form", _TEXT),
+    ("nodes", _COUNT),
+    ("edges", _COUNT),
+    ("bytes", _COUNT),
+    ("created", MOMENT),
+    ("refreshed", MOMENT),
+    ("age", _TEXT),
+    ("tag", _TEXT),
+    ("moves", _TEXT),
+)
+_SAMPLERS = (
+    ("name", _TEXT),
+    ("snapshot", _TEXT),
+    ("batch", _COUNT),
+    ("hops", _COUNT),
+    ("method", _TEXT),
+    ("seeds", _TEXT),
+    ("kind", _TEXT),
+    ("created", MOMENT),
+    ("statement", _TEXT),
+    ("author", _TEXT),
+)
 _ERRORS = (("code", _TEXT), ("kind", _TEXT), ("meaning", _TEXT), ("remedy", _TEXT))
 _TAGS = (("name", _TEXT), ("version", _COUNT), ("time", MOMENT))
-_VERSIONS = (("version", _COUNT), ("time", MOMENT), ("message", _TEXT), ("tag", _TEXT), ("author", _TEXT),
-             ("table", _TEXT), ("rows_added", _COUNT), ("rows_removed", _COUNT))  # fmt: skip
+_VERSIONS = (
+    ("version", _COUNT),
+    ("time", MOMENT),
+    ("message", _TEXT),
+    ("tag", _TEXT),
+    ("author", _TEXT),
+    ("table", _TEXT),
+    ("rows_added", _COUNT),
+    ("rows_removed", _COUNT),
+)
 
 Rows = Iterable[Sequence[Any]]
 

@@ -14,16 +14,37 @@ from snapdb.storage.cache_reports import CacheReport, read_reports
 from snapdb.storage.home import Home
 from snapdb.types import Cache, CacheStats
 
-__all__ = ["CACHES", "Told", "cache_rows", "told"]
-
 _TEXT, _COUNT, _NUMBER = pa.string(), pa.int64(), pa.float64()
 
-CACHES = (("name", _TEXT), ("sampler", _TEXT), ("place", _TEXT), ("room", _COUNT), ("bytes", _COUNT), ("rows", _COUNT),
-          ("hit_rate", _NUMBER), ("age", _NUMBER), ("bytes_read", _COUNT), ("bytes_saved", _COUNT),
-          ("generation", _COUNT), ("streams", _COUNT), ("created", MOMENT))  # fmt: skip
+CACHES = (
+    ("name", _TEXT),
+    ("sampler", _TEXT),
+    ("place", _TEXT),
+    ("room", _COUNT),
+    ("bytes", _COUNT),
+    ("rows", _COUNT),
+    ("hit_rate", _NUMBER),
+    ("age", _NUMBER),
+    ("bytes_read", _COUNT),
+    ("bytes_saved", _COUNT),
+    ("generation", _COUNT),
+    ("streams", _COUNT),
+    ("created", MOMENT),
+)
 
-_SUMMED = ("bytes", "rows", "filled", "edges", "hits", "misses", "bytes_read", "bytes_filled", "bytes_saved", "refills",
-           "drawn")  # fmt: skip
+_SUMMED = (
+    "bytes",
+    "rows",
+    "filled",
+    "edges",
+    "hits",
+    "misses",
+    "bytes_read",
+    "bytes_filled",
+    "bytes_saved",
+    "refills",
+    "drawn",
+)
 """What several streams of a cache have together."""
 
 

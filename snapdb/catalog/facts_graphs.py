@@ -10,18 +10,42 @@ import pyarrow as pa
 from snapdb.catalog.state import Catalog
 from snapdb.types import EdgeElement, FeatureSpec, Properties, VertexElement
 
-__all__ = ["ELEMENTS", "FEATURES", "GRAPHS", "element_rows", "feature_rows", "graph_rows"]
-
 _TEXT, _TEXTS, _COUNT = pa.string(), pa.list_(pa.string()), pa.int64()
 
 GRAPHS = (("name", _TEXT), ("vertex_types", _TEXTS), ("edge_types", _TEXTS), ("retention", _TEXT))
-ELEMENTS = (("graph", _TEXT), ("element", _TEXT), ("kind", _TEXT), ("table", _TEXT), ("key", _TEXTS),
-            ("source", _TEXT), ("source_key", _TEXTS), ("destination", _TEXT), ("destination_key", _TEXTS),
-            ("event_time", _TEXT), ("event_end", _TEXT), ("weight", _TEXT), ("target", _TEXT), ("classes", _TEXTS),
-            ("features", _TEXTS), ("labels", _TEXTS), ("properties", _TEXT))  # fmt: skip
-FEATURES = (("graph", _TEXT), ("element", _TEXT), ("kind", _TEXT), ("feature", _TEXT), ("columns", _TEXTS),
-            ("type", _TEXT), ("sparse", pa.bool_()), ("width", _COUNT), ("default_value", pa.float64()),
-            ("history", _TEXT), ("history_key", _TEXTS), ("history_time", _TEXT))  # fmt: skip
+ELEMENTS = (
+    ("graph", _TEXT),
+    ("element", _TEXT),
+    ("kind", _TEXT),
+    ("table", _TEXT),
+    ("key", _TEXTS),
+    ("source", _TEXT),
+    ("source_key", _TEXTS),
+    ("destination", _TEXT),
+    ("destination_key", _TEXTS),
+    ("event_time", _TEXT),
+    ("event_end", _TEXT),
+    ("weight", _TEXT),
+    ("target", _TEXT),
+    ("classes", _TEXTS),
+    ("features", _TEXTS),
+    ("labels", _TEXTS),
+    ("properties", _TEXT),
+)
+FEATURES = (
+    ("graph", _TEXT),
+    ("element", _TEXT),
+    ("kind", _TEXT),
+    ("feature", _TEXT),
+    ("columns", _TEXTS),
+    ("type", _TEXT),
+    ("sparse", pa.bool_()),
+    ("width", _COUNT),
+    ("default_value", pa.float64()),
+    ("history", _TEXT),
+    ("history_key", _TEXTS),
+    ("history_time", _TEXT),
+)
 
 Rows = Iterator[Sequence[Any]]
 

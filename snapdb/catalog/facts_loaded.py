@@ -12,10 +12,14 @@ from snapdb.catalog.state import Catalog
 from snapdb.catalog.windows import moment
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["LOADED", "loaded_rows"]
-
-LOADED = (("table", pa.string()), ("path", pa.string()), ("bytes", pa.int64()), ("modified", MOMENT),
-          ("version", pa.int64()), ("time", MOMENT))  # fmt: skip
+LOADED = (
+    ("table", pa.string()),
+    ("path", pa.string()),
+    ("bytes", pa.int64()),
+    ("modified", MOMENT),
+    ("version", pa.int64()),
+    ("time", MOMENT),
+)
 _QUERY = "SELECT * FROM loaded JOIN versions USING (version) WHERE version <= ? ORDER BY version, path"
 
 

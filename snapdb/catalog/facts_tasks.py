@@ -18,20 +18,53 @@ from snapdb.storage.run_rows import runs
 from snapdb.storage.task_rows import considered
 from snapdb.types import Run, Schedule
 
-__all__ = ["LEADER", "SHOWN_RUNS", "SHOWN_TASKS", "TASKS", "TASK_RUNS", "Due", "Look", "leader_rows", "look",
-           "run_rows", "task_rows"]  # fmt: skip
-
 _TEXT, _COUNT, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 
-_SHOWN_TASKS = (("name", _TEXT), ("schedule", _TEXT), ("state", _TEXT), ("next_run", MOMENT), ("last_run", MOMENT),
-                ("last_state", _TEXT), ("runs", _COUNT), ("created", MOMENT))  # fmt: skip
-TASKS = (*_SHOWN_TASKS, ("last_error", _TEXT), ("suspended", _FLAG), ("zone", _TEXT), ("condition", _TEXT),
-         ("timeout", _NUMBER), ("retries", _COUNT), ("overlap", _TEXT), ("catch_up", _TEXT), ("folder", _TEXT),
-         ("body", _TEXT), ("author", _TEXT))  # fmt: skip
-_SHOWN_RUNS = (("task", _TEXT), ("run", _COUNT), ("state", _TEXT), ("scheduled", MOMENT), ("started", MOMENT),
-               ("ended", MOMENT), ("rows", _COUNT), ("bytes", _COUNT), ("error", _TEXT))  # fmt: skip
-TASK_RUNS = (*_SHOWN_RUNS, ("attempt", _COUNT), ("cause", _TEXT), ("version", _COUNT), ("published", pa.list_(_COUNT)),
-             ("retry_at", MOMENT), ("seconds", _NUMBER), ("log", _TEXT))  # fmt: skip
+_SHOWN_TASKS = (
+    ("name", _TEXT),
+    ("schedule", _TEXT),
+    ("state", _TEXT),
+    ("next_run", MOMENT),
+    ("last_run", MOMENT),
+    ("last_state", _TEXT),
+    ("runs", _COUNT),
+    ("created", MOMENT),
+)
+TASKS = (
+    *_SHOWN_TASKS,
+    ("last_error", _TEXT),
+    ("suspended", _FLAG),
+    ("zone", _TEXT),
+    ("condition", _TEXT),
+    ("timeout", _NUMBER),
+    ("retries", _COUNT),
+    ("overlap", _TEXT),
+    ("catch_up", _TEXT),
+    ("folder", _TEXT),
+    ("body", _TEXT),
+    ("author", _TEXT),
+)
+_SHOWN_RUNS = (
+    ("task", _TEXT),
+    ("run", _COUNT),
+    ("state", _TEXT),
+    ("scheduled", MOMENT),
+    ("started", MOMENT),
+    ("ended", MOMENT),
+    ("rows", _COUNT),
+    ("bytes", _COUNT),
+    ("error", _TEXT),
+)
+TASK_RUNS = (
+    *_SHOWN_RUNS,
+    ("attempt", _COUNT),
+    ("cause", _TEXT),
+    ("version", _COUNT),
+    ("published", pa.list_(_COUNT)),
+    ("retry_at", MOMENT),
+    ("seconds", _NUMBER),
+    ("log", _TEXT),
+)
 LEADER = (("host", _TEXT), ("pid", _COUNT), ("since", MOMENT), ("beat", _COUNT))
 SHOWN_TASKS = tuple(name for name, _ in _SHOWN_TASKS)
 SHOWN_RUNS = tuple(name for name, _ in _SHOWN_RUNS)
@@ -73,8 +106,17 @@ def task_rows(catalog: Catalog, ledger: Ledger, due: Due) -> Iterator[Sequence[A
         last = (_moment(s.last), s.last_state, s.runs, moment(task.created), s.last_error)
         timeout = None if task.timeout is None else task.timeout / 1e6
         policies = (timeout, task.retries, task.overlap, task.catch_up, task.folder, task.body, task.author)
-        yield (task.name, schedule.text, s.state, _moment(s.next), *last, task.suspended, schedule.zone, task.condition,
-               *policies)  # fmt: skip
+        yield (
+            task.name,
+            schedule.text,
+            s.state,
+            _moment(s.next),
+            *last,
+            task.suspended,
+            schedule.zone,
+            task.condition,
+            *policies,
+        )
 
 
 def look(catalog: Catalog, ledger: Ledger, due: Due) -> dict[int, Look]:

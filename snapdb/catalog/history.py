@@ -9,8 +9,6 @@ from snapdb.storage.ledger import Ledger
 from snapdb.types import Tag, Version
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["tags", "version_at", "version_of_tag", "versions"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -58,10 +56,11 @@ def versions(ledger: Ledger) -> list[Version]:
         GROUP BY v.version, t.folded ORDER BY v.version, t.folded
     """
     return [
-        Version(r["version"], r["time"], r["message"], r["tag"], r["author"], r["name"], r["added"] or 0,
-                r["removed"] or 0)
+        Version(
+            r["version"], r["time"], r["message"], r["tag"], r["author"], r["name"], r["added"] or 0, r["removed"] or 0
+        )
         for r in ledger.rows(query)
-    ]  # fmt: skip
+    ]
 
 
 def _iso(time: int) -> str:

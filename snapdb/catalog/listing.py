@@ -7,8 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["MOMENT", "Fields", "listing"]
-
 MOMENT = pa.timestamp("us", tz="UTC")
 
 Fields = Sequence[tuple[str, pa.DataType]]

@@ -20,8 +20,6 @@ from snapdb.storage.changes import (
 )
 from snapdb.types import Column, Segment, Table
 
-__all__ = ["with_changes"]
-
 
 def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
     """The catalog after changes that are not committed. New rows follow the table's own, as if they were next."""

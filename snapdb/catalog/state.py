@@ -21,8 +21,6 @@ from snapdb.types.suggest import did_you_mean
 T = TypeVar("T")
 S = TypeVar("S", Snapshot, Sampler, Cache)
 
-__all__ = ["Catalog", "load"]
-
 
 @dataclass(frozen=True, slots=True)
 class Catalog:

@@ -12,8 +12,6 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.shapes import decode_columns
 from snapdb.types import Column, Segment, Table
 
-__all__ = ["read_tables", "tables_at"]
-
 
 def tables_at(home: Home, ledger: Ledger, version: int) -> dict[str, Table]:
     """The tables of a version, by case-folded name."""

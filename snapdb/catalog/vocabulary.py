@@ -13,8 +13,6 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.shapes import decode_columns
 from snapdb.types import Snapshot
 
-__all__ = ["Vocabulary", "vocabulary"]
-
 
 class Vocabulary(TypedDict):
     """Names as they were written; each list holds a name once."""

@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 
 from snapdb.types import Snapshot, TimeUnit
 
-__all__ = ["age_text", "bounds_text", "moment", "moves_text", "time_text", "window_text"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LITERAL = re.compile(r"\s*(INTERVAL\s*('[^']*'|-?\s*[\d.]+|\([^()]*\))\s*\w*|-?\s*\w+)\s*", re.IGNORECASE)
 """A length that is not computed from others."""

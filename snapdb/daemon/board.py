@@ -12,8 +12,6 @@ from snapdb.storage.run_rows import runs, waiting
 from snapdb.storage.task_rows import considered, read_tasks
 from snapdb.types import Run, Task
 
-__all__ = ["Board", "look"]
-
 
 @dataclass(frozen=True, slots=True)
 class Board:

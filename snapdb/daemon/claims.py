@@ -13,8 +13,6 @@ from snapdb.storage.run_rows import begin_run, miss_run, retry_run
 from snapdb.storage.task_rows import advance, alter_task
 from snapdb.types import Run, Task
 
-__all__ = ["Claim", "again", "claim", "resume"]
-
 _ON_RECORD = suppress(CommitConflict)
 """A firing that is on record, as after the clock was set back, is settled: nothing is to be done about it."""
 

@@ -8,8 +8,6 @@ import threading
 import time
 from contextlib import suppress
 
-__all__ = ["Clock"]
-
 
 class Clock:
     """The machine's two clocks, and a wait that another thread or a signal can cut short."""

@@ -12,8 +12,6 @@ from snapdb.daemon.pace import Pace
 from snapdb.daemon.process import Job, Said, WorkerProcess
 from snapdb.types import Run, Task
 
-__all__ = ["Crew"]
-
 _IDLE = 60.0
 """Seconds that a worker beyond the first waits for another run."""
 _RUNS = 500

@@ -9,8 +9,6 @@ from snapdb.daemon.log import Field, Log, iso
 from snapdb.execute.run_ends import Ended
 from snapdb.types import Run
 
-__all__ = ["Died", "Finished", "tell_end"]
-
 
 @dataclass(frozen=True, slots=True)
 class Finished:

@@ -17,8 +17,6 @@ from snapdb.storage.home import Home
 from snapdb.storage.leader import Leader, beat, campaign, leader_of, resign
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["Candidate", "Heart"]
-
 
 class Heart:
     """Beats from a thread of its own, from when this process was made the leader until it leads no longer.

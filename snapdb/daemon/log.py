@@ -20,8 +20,6 @@ from typing import Literal, TextIO
 
 from snapdb.daemon.clock import Clock
 
-__all__ = ["Field", "Log", "LogFormat", "iso"]
-
 LogFormat = Literal["text", "json"]
 Field = str | int | float | None
 _BARE = re.compile(r"[\w.:,/@%+-]+", re.ASCII)

@@ -20,8 +20,6 @@ from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Run, Task
 
-__all__ = ["Lanes", "Loop"]
-
 _SECOND = 1_000_000
 _RETRY_AT_MOST = 61 * _SECOND
 """No attempt waits for longer; one that would does because the clock was set back."""

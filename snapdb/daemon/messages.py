@@ -9,8 +9,6 @@ from snapdb.execute.run_ends import Ended
 from snapdb.storage.codec import decode, encode
 from snapdb.types import Run, Task
 
-__all__ = ["END", "decode_end", "decode_run", "encode_end", "encode_run", "encode_stop"]
-
 END = b'{"do": "end"}\n'
 """The worker is to end, which it does between two runs."""
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from snapdb.storage.leader import LAPSE
 
-__all__ = ["Pace"]
-
 
 @dataclass(frozen=True, slots=True)
 class Pace:

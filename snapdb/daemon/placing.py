@@ -7,8 +7,6 @@ from snapdb.daemon.log import iso
 from snapdb.schedule import Decision, decide
 from snapdb.types import Task
 
-__all__ = ["placed"]
-
 
 def placed(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> Claim | None:
     """What to settle of the firings after `was` and not after `now`; None: nothing yet.

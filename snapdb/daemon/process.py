@@ -16,8 +16,6 @@ from snapdb.daemon.messages import END, decode_end, encode_run, encode_stop
 from snapdb.execute.run_ends import Ended
 from snapdb.types import Run, Task
 
-__all__ = ["Job", "Said", "WorkerProcess"]
-
 _LINE = 2000
 """Characters of a complaint that are passed on."""
 _DYING = 2.0

@@ -6,8 +6,6 @@ import os
 import socket
 from contextlib import suppress
 
-__all__ = ["notify"]
-
 
 def notify(state: str) -> None:
     """Send a state such as READY=1 to the socket that $NOTIFY_SOCKET names; nothing where it names none."""

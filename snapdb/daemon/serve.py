@@ -25,8 +25,6 @@ from snapdb.release import __version__
 from snapdb.storage.home import Home, open_home
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["serve"]
-
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOPPED = "terminated"
 _NEXT = 0.25

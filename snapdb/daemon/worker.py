@@ -31,8 +31,6 @@ from snapdb.storage.home import check_there, open_home
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Run, Task
 
-__all__ = ["work"]
-
 _ORPHANED = 70
 _PR_SET_PDEATHSIG = 1
 

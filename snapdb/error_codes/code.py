@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["GRAPH", "SAMPLE", "WORLD", "Code"]
-
 WORLD = """
 CREATE TABLE person AS FROM (VALUES (1, 'ann', 31), (2, 'bob', 25), (3, 'cy', 42)) t(id, name, age);
 CREATE TABLE film AS FROM (VALUES ('m', 'Metropolis'), ('n', 'Nosferatu')) t(code, title);

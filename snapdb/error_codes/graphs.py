@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from snapdb.error_codes.code import GRAPH, Code
 
-__all__ = ["GRAPHS"]
-
 _KIND = "BindError"
 _FILE = "It is about a file."
 

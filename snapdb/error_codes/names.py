@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from snapdb.error_codes.code import GRAPH, SAMPLE, Code
 
-__all__ = ["NAMES"]
-
 _KIND = "BindError"
 _LOOK = "Look at the spelling; the message names the nearest, or what there is."
 

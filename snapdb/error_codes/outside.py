@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from snapdb.error_codes.code import Code
 
-__all__ = ["OUTSIDE"]
-
 _KIND = "InputError"
 _PYTHON = "It is about a call from Python."
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from snapdb.error_codes.code import Code
 
-__all__ = ["QUERIES"]
-
 _BIND, _QUERY = "BindError", "QueryError"
 
 QUERIES = (

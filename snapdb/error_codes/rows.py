@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from snapdb.error_codes.code import GRAPH, SAMPLE, Code
 
-__all__ = ["ROWS"]
-
 _KIND = "DataError"
 _BETWEEN = "SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from snapdb.error_codes.code import SAMPLE, Code
 
-__all__ = ["SAMPLES"]
-
 _KIND = "BindError"
 _PYTHON = "It is about a call from Python."
 _LINKS = "SAMPLE FROM s SEEDS EDGES knows (SELECT e_id FROM s.knows) FANOUT (knows => [2])"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from snapdb.error_codes.code import Code
 
-__all__ = ["STORAGE"]
-
 _DATABASE, _FORMAT, _CORRUPT, _MOVED, _LOCKED = (
     "DatabaseError",
     "FormatError",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from snapdb.error_codes.code import GRAPH, SAMPLE, Code
 
-__all__ = ["TEXTS"]
-
 _KIND = "ParseError"
 
 TEXTS = (

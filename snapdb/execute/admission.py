@@ -11,12 +11,11 @@ import numpy.typing as npt
 
 from snapdb.execute.graph_data import EdgeData
 from snapdb.graph.view import Adjacency
-from snapdb.kernels.admit import STATIC, Admission, admitted, prefix_degrees
+from snapdb.kernels.admit import STATIC, Admission, admitted
+from snapdb.kernels.prefix import prefix_degrees
 from snapdb.plan.logical import CreateSnapshotPlan
 from snapdb.relational import Session
 from snapdb.types import EdgeElement, Filter, Window
-
-__all__ = ["Limits", "admission", "limits_of"]
 
 Bools = npt.NDArray[np.bool_]
 

@@ -9,8 +9,6 @@ from snapdb.execute.publish import publish
 from snapdb.plan.logical import AlterPlan
 from snapdb.storage.changes import AlterTable as Alter
 
-__all__ = ["AlterTable"]
-
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:

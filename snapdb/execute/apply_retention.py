@@ -15,8 +15,6 @@ from snapdb.storage.released import collect
 from snapdb.types import Snapshot
 from snapdb.types.words import counted
 
-__all__ = ["apply_retentions"]
-
 _NAMED = 8
 """So many snapshots are named, the rest counted."""
 

@@ -26,7 +26,6 @@ from snapdb.types import Relation
 if TYPE_CHECKING:
     from snapdb.loading import Batch, BatchStream
 
-__all__ = ["CHECKS", "Audit", "audited"]
 
 CHECKS = ("time", "feature time", "snapshot", "exclusion", "target horizon")
 """edges and vertices from beyond their seed's time; values that were not known then; edges and vertices that the

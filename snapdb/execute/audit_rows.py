@@ -19,8 +19,6 @@ from snapdb.relational import Names, quote
 from snapdb.storage.ids import read_map
 from snapdb.types import SampleSpec
 
-__all__ = ["Counts", "Truth", "snapshot_truth"]
-
 Counts = Counter[tuple[int, str]]
 """(batch, check) → violations."""
 
@@ -117,8 +115,11 @@ class Truth:
             "AT": "(v.t IS NULL OR v.t <= n.s) AND v.u > n.s" if rows.end else "v.t = n.s",
         }.get(link.negatives.known or "", "true")
         ends = [*element.source_key, *element.destination_key]
-        same = [f"{at}.k{i}" for at, key in (("s", element.source_key), ("d", element.destination_key))
-                for i in range(len(key))]  # fmt: skip
+        same = [
+            f"{at}.k{i}"
+            for at, key in (("s", element.source_key), ("d", element.destination_key))
+            for i in range(len(key))
+        ]
         columns = ", ".join(f"v.{quote(column)} AS c{i}" for i, column in enumerate(ends))
         return f"""SELECT n.batch, n.n
             FROM negatives n JOIN ({self.ids[element.source]}) s ON s.dense = n.source

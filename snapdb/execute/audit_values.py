@@ -17,7 +17,6 @@ from snapdb.storage.histories import FOREVER
 if TYPE_CHECKING:
     from snapdb.loading import Batch
 
-__all__ = ["wrong_values"]
 
 Int64s = npt.NDArray[np.int64]
 

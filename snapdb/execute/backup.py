@@ -13,8 +13,6 @@ from snapdb.plan.logical import BackupPlan
 from snapdb.storage.backup import back_up
 from snapdb.types.words import counted
 
-__all__ = ["Backup"]
-
 
 @dataclass(frozen=True, slots=True)
 class Backup:

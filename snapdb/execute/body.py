@@ -21,8 +21,6 @@ from snapdb.storage.run_rows import RunMark, exports_of, find_run, note_export, 
 from snapdb.types import Run, RunExport
 from snapdb.types.words import counted
 
-__all__ = ["Body"]
-
 _EXCERPT = 60
 """Characters of a statement that stand in the log."""
 
@@ -75,8 +73,10 @@ class Body:
                 self.progress.bytes += disk.taken()
                 self._note_done(own, number)
         if work.state != "idle":
-            raise QueryError("the last statement leaves a transaction open, so nothing of it was kept; end it with "
-                             "COMMIT", code="transaction-open")  # fmt: skip
+            raise QueryError(
+                "the last statement leaves a transaction open, so nothing of it was kept; end it with COMMIT",
+                code="transaction-open",
+            )
 
     def _one(self, database: OwnDatabase, statement: ast.Statement) -> tuple[int, str]:
         """How many rows a statement added or removed, and what it did, in words."""

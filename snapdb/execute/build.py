@@ -43,8 +43,6 @@ from snapdb.execute.update import Update
 from snapdb.execute.vacuum import Vacuum
 from snapdb.plan import logical
 
-__all__ = ["build"]
-
 _OPERATORS: dict[type, Callable[[Any], Operator]] = {
     logical.QueryPlan: Query,
     logical.CreateTablePlan: CreateTable,

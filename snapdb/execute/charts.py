@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Bins", "bins_of", "sparkline"]
-
 Int64s = npt.NDArray[np.int64]
 
 _BARS = "▁▂▃▄▅▆▇█"

@@ -11,8 +11,6 @@ from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import CheckPlan
 from snapdb.storage.check import check_database
 
-__all__ = ["PROBLEMS", "Check"]
-
 PROBLEMS = [("kind", pa.string()), ("path", pa.string()), ("problem", pa.string()), ("remedy", pa.string())]
 
 

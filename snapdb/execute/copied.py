@@ -8,8 +8,6 @@ from snapdb.execute.operator import Engine
 from snapdb.storage.changes import File
 from snapdb.storage.copies import copy_segment
 
-__all__ = ["copied"]
-
 
 def copied(engine: Engine, folder: str, name: str, sources: Sequence[str]) -> tuple[File, ...]:
     """Copies of the files, hashed on the way, or none after an error or Ctrl-C.

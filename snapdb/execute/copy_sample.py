@@ -16,8 +16,6 @@ from snapdb.types.words import counted
 if TYPE_CHECKING:
     from snapdb.loading import BatchWriter
 
-__all__ = ["CopySample"]
-
 
 @dataclass(frozen=True, slots=True)
 class CopySample:

@@ -15,8 +15,6 @@ from snapdb.plan.logical import CopySnapshotPlan
 from snapdb.types import RNG_SCHEME, EdgeElement
 from snapdb.types.words import counted
 
-__all__ = ["CopySnapshot"]
-
 
 @dataclass(frozen=True, slots=True)
 class CopySnapshot:

@@ -21,8 +21,6 @@ from snapdb.relational.values import plain
 from snapdb.storage.disk import hidden_beside
 from snapdb.types.words import counted
 
-__all__ = ["CopyTo", "write_rows"]
-
 _LINKS = 40
 """How many links one after another are followed; the kernel follows no more."""
 
@@ -155,5 +153,8 @@ def _check_zones(session: Session, plan: CopyToPlan) -> None:
     for column in session.describe(plan.query.text, plan.query.parameters):
         if "TIME WITH TIME ZONE" in column.type:  # not TIMESTAMP WITH TIME ZONE, whose moments stay
             said = f"CAST({quote_odd(column.name)} AS VARCHAR)"
-            raise BindError(f"Arrow cannot keep the zone of {column.name}, of type {column.type}; write {said}",
-                            span=plan.query.span, code="column-type")  # fmt: skip
+            raise BindError(
+                f"Arrow cannot keep the zone of {column.name}, of type {column.type}; write {said}",
+                span=plan.query.span,
+                code="column-type",
+            )

@@ -9,8 +9,6 @@ from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import CreateCachePlan
 from snapdb.storage.names import put_name
 
-__all__ = ["CreateCache"]
-
 
 @dataclass(frozen=True, slots=True)
 class CreateCache:

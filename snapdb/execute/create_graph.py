@@ -11,10 +11,8 @@ from snapdb.plan.logical import CreateGraphPlan
 from snapdb.storage.apply import check_free, require_table
 from snapdb.storage.codec import encode
 from snapdb.storage.commit import now
-from snapdb.storage.features import check_features
+from snapdb.storage.feature_checks import check_features
 from snapdb.types.words import counted
-
-__all__ = ["CreateGraph"]
 
 
 @dataclass(frozen=True, slots=True)

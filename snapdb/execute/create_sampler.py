@@ -12,8 +12,6 @@ from snapdb.storage.names import put_name
 from snapdb.types import Sampler, SampleSpec
 from snapdb.types.words import counted
 
-__all__ = ["CreateSampler"]
-
 _SHOWN = 3
 """Fanouts that a notice names."""
 

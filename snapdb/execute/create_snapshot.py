@@ -16,8 +16,6 @@ from snapdb.storage.released import forget_gone, release, remove_released
 from snapdb.types import FORMS, Snapshot
 from snapdb.types.words import counted
 
-__all__ = ["CreateSnapshot", "create_snapshot", "filed", "moved_to"]
-
 
 @dataclass(frozen=True, slots=True)
 class CreateSnapshot:

@@ -15,8 +15,6 @@ from snapdb.storage.changes import AddTable, File
 from snapdb.storage.segments import write_segment
 from snapdb.types.words import counted
 
-__all__ = ["CreateTable"]
-
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:

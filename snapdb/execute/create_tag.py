@@ -8,8 +8,6 @@ from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import CreateTagPlan
 
-__all__ = ["CreateTag"]
-
 
 @dataclass(frozen=True, slots=True)
 class CreateTag:

@@ -13,8 +13,6 @@ from snapdb.storage.leader import leader_of
 from snapdb.storage.task_rows import alter_task, put_task
 from snapdb.types import Task
 
-__all__ = ["AlterTask", "CreateTask"]
-
 
 @dataclass(frozen=True, slots=True)
 class CreateTask:

@@ -8,8 +8,6 @@ from snapdb.plan.moments import LAST
 from snapdb.relational import quote_odd
 from snapdb.types import TimeUnit, Window
 
-__all__ = ["create_text"]
-
 
 def create_text(plan: CreateSnapshotPlan) -> str:
     """The statement; nothing in it is relative to now."""

@@ -10,8 +10,6 @@ from snapdb.plan.logical import DeletePlan
 from snapdb.storage.segments import write_query
 from snapdb.types.words import counted
 
-__all__ = ["Delete"]
-
 
 @dataclass(frozen=True, slots=True)
 class Delete:

@@ -16,8 +16,6 @@ from snapdb.relational import ROW_ID, Session, quote, table_rows
 from snapdb.storage.arrays import STATIC
 from snapdb.types import Column
 
-__all__ = ["DenseEdges", "edge_rows"]
-
 _BATCH = 500_000
 
 

@@ -31,8 +31,6 @@ from snapdb.types import (
     VertexElement,
 )
 
-__all__ = ["Describe"]
-
 _TEXT = pa.string()
 
 _DIRECTORIES = {"vertex": (("features", "patch"),), "edge": (("topology", "patch"), ("features", "feature_patch"))}
@@ -70,18 +68,49 @@ def _table(table: Table) -> pa.RecordBatch:
 
 
 def _graph(graph: PropertyGraph) -> pa.RecordBatch:
-    names = ("element", "kind", "table", "key", "connects", "event_time", "weight", "features", "target",
-             "labels", "properties")  # fmt: skip
+    names = (
+        "element",
+        "kind",
+        "table",
+        "key",
+        "connects",
+        "event_time",
+        "weight",
+        "features",
+        "target",
+        "labels",
+        "properties",
+    )
     vertices = [
-        (v.name, "vertex", v.table, ", ".join(v.key), None, _event_time(v), None, _features(v.features), _target(v),
-         *_labels(v))
+        (
+            v.name,
+            "vertex",
+            v.table,
+            ", ".join(v.key),
+            None,
+            _event_time(v),
+            None,
+            _features(v.features),
+            _target(v),
+            *_labels(v),
+        )
         for v in graph.vertices
-    ]  # fmt: skip
+    ]
     edges = [
-        (e.name, "edge", e.table, f"{', '.join(e.source_key)} → {', '.join(e.destination_key)}",
-         f"{e.source} → {e.destination}", _event_time(e), e.weight, _features(e.features), None, *_labels(e))
+        (
+            e.name,
+            "edge",
+            e.table,
+            f"{', '.join(e.source_key)} → {', '.join(e.destination_key)}",
+            f"{e.source} → {e.destination}",
+            _event_time(e),
+            e.weight,
+            _features(e.features),
+            None,
+            *_labels(e),
+        )
         for e in graph.edges
-    ]  # fmt: skip
+    ]
     return listing([(name, _TEXT) for name in names], [*vertices, *edges])
 
 

@@ -16,8 +16,6 @@ from snapdb.sql.print_samples import print_refresh_clause
 from snapdb.types import Cache, CacheStats, Sampler
 from snapdb.types.words import counted
 
-__all__ = ["describe_cache"]
-
 _FIELDS = (("property", pa.string()), ("value", pa.string()))
 
 

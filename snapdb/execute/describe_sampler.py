@@ -12,8 +12,6 @@ from snapdb.plan.using import statement_of
 from snapdb.sql.tokens import scan
 from snapdb.types import Sampler
 
-__all__ = ["describe_sampler"]
-
 _FIELDS = (("clause", pa.string()), ("value", pa.string()), ("said", pa.bool_()))
 
 _CLAUSES: dict[str, tuple[str, str | None]] = {

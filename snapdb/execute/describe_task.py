@@ -17,8 +17,6 @@ from snapdb.plan.moments import spelled
 from snapdb.schedule import firings
 from snapdb.types import Task
 
-__all__ = ["describe_task"]
-
 _FIELDS = (("property", pa.string()), ("value", pa.string()))
 _NEXT = 3
 """So many firings are foretold."""

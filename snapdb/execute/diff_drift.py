@@ -13,8 +13,6 @@ from snapdb.graph import Feature
 from snapdb.graph.features import SparseReader
 from snapdb.kernels.overlay import Csr
 
-__all__ = ["Drift", "Values", "drifts", "values_of"]
-
 Floats = npt.NDArray[np.float64]
 
 _NUMBERS = 1 << 21

@@ -16,8 +16,6 @@ from snapdb.catalog.elements import time_expression
 from snapdb.relational import ROW_ID, Session, quote, quote_all
 from snapdb.types import Column, Window
 
-__all__ = ["Difference", "ElementRows", "Key", "difference", "id_of", "replaced", "row_count", "tally"]
-
 ElementRows = EdgeRows | VertexRows
 
 

@@ -23,12 +23,12 @@ from snapdb.graph.open_features import open_features
 from snapdb.plan.logical import DiffGraphPlan
 from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
 from snapdb.storage.disk import Disk, publishing
-from snapdb.storage.features import FeatureSource, check_features, growing_of, write_features
+from snapdb.storage.feature_checks import check_features
+from snapdb.storage.feature_types import FeatureSource
+from snapdb.storage.features import growing_of, write_features
 from snapdb.storage.growth import added_rows, grown
 from snapdb.storage.segments import check_table
 from snapdb.types import Column, FeatureSpec, PropertyGraph, Table
-
-__all__ = ["DiffGraph"]
 
 _ID = quote(ROW_ID)
 

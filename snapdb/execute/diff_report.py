@@ -17,16 +17,16 @@ from snapdb.execute.diff_side import Degrees, Side
 from snapdb.execute.operator import Engine
 from snapdb.relational import Session
 
-__all__ = ["report"]
-
 _TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
 _MOMENTS = [(name, _REAL) for name in ("mean_before", "mean_after", "std_before", "std_after", "psi")]
 _SUMMARY = [
-    ("element", _TEXT), ("kind", _TEXT),
+    ("element", _TEXT),
+    ("kind", _TEXT),
     *((name, _WHOLE) for name in ("added", "removed", "changed", "before", "after")),
     *((name, _REAL) for name in ("degree_before", "degree_after", "degree_psi")),
-    ("feature", _TEXT), *_MOMENTS,
-]  # fmt: skip
+    ("feature", _TEXT),
+    *_MOMENTS,
+]
 _FEATURES = [("element", _TEXT), ("feature", _TEXT), ("component", _WHOLE), *_MOMENTS]
 
 

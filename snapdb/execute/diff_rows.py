@@ -10,8 +10,6 @@ from snapdb.execute.diff_elements import Difference, ElementRows, id_of
 from snapdb.relational import Session, quote, text_literal
 from snapdb.types import Column, Table
 
-__all__ = ["changed_rows", "column_value"]
-
 _E_ID = Column("e_id", "BIGINT")
 
 Changed = tuple[str, ElementRows | None, ElementRows | None, Difference]
@@ -24,9 +22,11 @@ def changed_rows(session: Session, elements: Sequence[Changed]) -> Iterator[pa.R
     queries = [
         query
         for name, before, after, found in elements
-        for query in (*_side("-", name, before, after, found.went, columns),
-                      *_side("+", name, after, after or before, found.came, columns))
-    ]  # fmt: skip
+        for query in (
+            *_side("-", name, before, after, found.went, columns),
+            *_side("+", name, after, after or before, found.came, columns),
+        )
+    ]
     if not queries:
         nothing = "".join(f", CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in columns)
         queries = [f"SELECT '' AS change, '' AS element{nothing} WHERE false"]
@@ -63,9 +63,13 @@ def _union(columns: Sequence[Column]) -> list[Column]:
 
 
 def _side(
-    sign: str, name: str, rows: ElementRows | None, shown: ElementRows | None, parts: Sequence[str],
+    sign: str,
+    name: str,
+    rows: ElementRows | None,
+    shown: ElementRows | None,
+    parts: Sequence[str],
     columns: Sequence[Column],
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """The SELECT of one element's rows that came, or went, by row id; none when there are none."""
     if rows is None or shown is None or not parts:
         return []

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["degree_bins", "quantile_bins", "stability"]
-
 _LEAST = 1e-4
 """The share that an empty bin is taken to have: without one the index would be infinite."""
 

@@ -21,8 +21,6 @@ from snapdb.graph.open import unless_moved
 from snapdb.storage.disk import read_manifest
 from snapdb.types import PropertyGraph, Relation, Snapshot
 
-__all__ = ["Degrees", "Side", "keyed", "snapshot_side"]
-
 
 @dataclass(frozen=True, slots=True)
 class Degrees:

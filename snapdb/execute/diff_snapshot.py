@@ -10,8 +10,6 @@ from snapdb.execute.diff_side import snapshot_side
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import DiffSnapshotPlan
 
-__all__ = ["DiffSnapshot"]
-
 
 @dataclass(frozen=True, slots=True)
 class DiffSnapshot:

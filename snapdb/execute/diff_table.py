@@ -14,8 +14,6 @@ from snapdb.plan.logical import DiffTablePlan
 from snapdb.relational import ROW_ID, Session, quote
 from snapdb.types import Column, Table
 
-__all__ = ["DiffTable"]
-
 _TEXT = pa.string()
 _ID = quote(ROW_ID)
 
@@ -65,8 +63,13 @@ def _value(column: Column, table: Table, shown: Table) -> str:
 def _summary(session: Session, plan: DiffTablePlan, gone: str | None, come: str | None) -> pa.RecordBatch:
     removed, added = (_count(session, rows) for rows in (gone, come))
     lost, won = _columns_beyond(plan.before, plan.after), _columns_beyond(plan.after, plan.before)
-    fields = [("table", _TEXT), ("added", pa.int64()), ("removed", pa.int64()), ("columns_added", pa.list_(_TEXT)),
-              ("columns_removed", pa.list_(_TEXT))]  # fmt: skip
+    fields = [
+        ("table", _TEXT),
+        ("added", pa.int64()),
+        ("removed", pa.int64()),
+        ("columns_added", pa.list_(_TEXT)),
+        ("columns_removed", pa.list_(_TEXT)),
+    ]
     return listing(fields, [(plan.name, added, removed, won, lost)])
 
 

@@ -16,8 +16,6 @@ from snapdb.storage.released import remove_released
 from snapdb.storage.task_rows import drop_task
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
-__all__ = ["Drop"]
-
 
 @dataclass(frozen=True, slots=True)
 class Drop:

@@ -11,8 +11,6 @@ from snapdb.execute.graph_data import EdgeData, VertexData
 from snapdb.execute.operator import Engine
 from snapdb.types import Table
 
-__all__ = ["edge_facts", "edges_at", "fields", "newest", "vertex_facts", "vertices_at"]
-
 
 def vertices_at(engine: Engine, data: VertexData, version: int) -> VertexData | None:
     """The vertex type as its table was at a version; None when the table was not there."""

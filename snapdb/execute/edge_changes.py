@@ -20,8 +20,6 @@ from snapdb.storage.patches import Patch
 from snapdb.storage.topology import EdgeArrays, Rows, check_rows
 from snapdb.types.words import counted
 
-__all__ = ["Change", "edge_change"]
-
 Int64s = npt.NDArray[np.int64]
 _ID = quote(ROW_ID)
 
@@ -93,8 +91,9 @@ def _removed(
     if late.edge_id.size < missing.size:
         raise CorruptError(
             f"{counted(missing.size - late.edge_id.size, 'edge')} of {before.rows.element.name} to leave a topology "
-            "that does not hold them; CHECK DATABASE names the file", code="damaged-snapshot"
-        )  # fmt: skip
+            "that does not hold them; CHECK DATABASE names the file",
+            code="damaged-snapshot",
+        )
     return _joined(edges, late), ids.size
 
 

@@ -14,8 +14,6 @@ from snapdb.kernels.marks import mark, marked
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.types import EdgeType, Relation
 
-__all__ = ["find_ends"]
-
 Int64s = npt.NDArray[np.int64]
 
 

@@ -24,8 +24,6 @@ from snapdb.storage.segments import check_files, check_table
 from snapdb.types import Link, Relation, Snapshot, Table
 from snapdb.types.words import counted
 
-__all__ = ["Reading", "births", "by_dense_id", "read_tables", "with_columns"]
-
 Floats = npt.NDArray[np.float64]
 
 _BATCH = 500_000
@@ -106,8 +104,10 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
             shown = ", ".join(str(e_id) for (e_id,) in session.rows(f"SELECT e_id {missing} ORDER BY e_id LIMIT 3"))
             where = f"of {name} in snapshot {reading.snapshot.name}"
             edges = counted(count, f"edge {where} has", f"edges {where} have")
-            raise DataError(f"{edges} NULL as {column} (e_id {shown}), by which edges are weighed; give each a weight "
-                            "or delete it", code="bad-weight")  # fmt: skip
+            raise DataError(
+                f"{edges} NULL as {column} (e_id {shown}), by which edges are weighed; give each a weight or delete it",
+                code="bad-weight",
+            )
     return found
 
 
@@ -132,8 +132,11 @@ def _destination_weights(reading: Reading, link: Link, column: str) -> Floats:
         return reading.view.adjacency(Relation(link.edge, "IN")).degrees().astype(np.float64)
     weights = _vertex_weights(reading, link.edge.destination, column)
     if weights.size and not weights.any():
-        raise DataError(f"no vertex of {link.edge.destination} has a {column} above 0, so no negative can be drawn by "
-                        "it; correct it, or weigh by another column", code="bad-negatives")  # fmt: skip
+        raise DataError(
+            f"no vertex of {link.edge.destination} has a {column} above 0, so no negative can be drawn by "
+            "it; correct it, or weigh by another column",
+            code="bad-negatives",
+        )
     return weights
 
 
@@ -149,9 +152,11 @@ def _vertex_weights(reading: Reading, name: str, column: str) -> Floats:
         keys = reading.view.keys[name].read(wrong[:3]).to_pylist()
         shown = ", ".join(f"{key}: {weights[i]}" for key, i in zip(keys, wrong.tolist(), strict=False))
         vertices = counted(wrong.size, f"vertex of {name} has", f"vertices of {name} have")
-        raise DataError(f"{vertices} a {column} that is no weight ({shown}; NULL shows as nan): negatives need one "
-                        "that is finite, and 0 or more; correct it, or weigh by another column",
-                        code="bad-negatives")  # fmt: skip
+        raise DataError(
+            f"{vertices} a {column} that is no weight ({shown}; NULL shows as nan): negatives need one "
+            "that is finite, and 0 or more; correct it, or weigh by another column",
+            code="bad-negatives",
+        )
     return weights
 
 
@@ -170,7 +175,9 @@ def by_dense_id(
             engine.check_stopped()
             ids = batch.column(0).to_numpy()
             if ids.size and int(ids.max()) >= count:
-                raise CorruptError(f"snapshot {reading.snapshot.name} is damaged: it holds {count} of the "
-                                   f"{int(ids.max()) + 1} ids of {rows.element.name}; create it again",
-                                   code="damaged-snapshot")  # fmt: skip
+                raise CorruptError(
+                    f"snapshot {reading.snapshot.name} is damaged: it holds {count} of the "
+                    f"{int(ids.max()) + 1} ids of {rows.element.name}; create it again",
+                    code="damaged-snapshot",
+                )
             yield ids, batch.column(1).to_numpy(zero_copy_only=False)

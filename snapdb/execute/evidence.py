@@ -17,7 +17,6 @@ from snapdb.types import EdgeType, Relation
 if TYPE_CHECKING:
     from snapdb.loading import Batch
 
-__all__ = ["Evidence", "seed_times"]
 
 Int64s = npt.NDArray[np.int64]
 

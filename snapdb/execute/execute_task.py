@@ -21,8 +21,6 @@ from snapdb.storage.task_rows import read_tasks
 from snapdb.types import Run, Task
 from snapdb.types.words import counted
 
-__all__ = ["ExecuteTask"]
-
 _PULSE = 0.1
 
 
@@ -108,7 +106,10 @@ def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
         if ended.interrupted:
             raise QueryError("interrupted", code="interrupted")
         where = f"task = {text_literal(task.name)} AND run = {number}"
-        raise QueryError(f"run {number} of task {task.name} failed: {ended.error}; its log: SELECT log FROM "
-                         f"snapdb.task_runs WHERE {where}", code="task-failed")  # fmt: skip
+        raise QueryError(
+            f"run {number} of task {task.name} failed: {ended.error}; its log: SELECT log FROM "
+            f"snapdb.task_runs WHERE {where}",
+            code="task-failed",
+        )
     said = f"run {number} of task {task.name}: ok, {counted(ended.rows, 'row')} in {seconds:.1f} s"
     return Outcome(said if ended.recorded else f"{said}; {ended.log.splitlines()[-1]}", ended.rows)

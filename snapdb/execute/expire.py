@@ -18,13 +18,18 @@ from snapdb.storage.released import forget_gone, release, remove_released
 from snapdb.types import Snapshot
 from snapdb.types.words import counted
 
-__all__ = ["Expire", "Expired", "Told", "expire", "preview"]
-
 Told = Sequence[tuple[Snapshot, str | None]]
 """Snapshots, each with why it stays; None: it goes."""
 
-_FIELDS = [("snapshot", pa.string()), ("action", pa.string()), ("graph", pa.string()), ("version", pa.int64()),
-           ("created", MOMENT), ("bytes", pa.int64()), ("reason", pa.string())]  # fmt: skip
+_FIELDS = [
+    ("snapshot", pa.string()),
+    ("action", pa.string()),
+    ("graph", pa.string()),
+    ("version", pa.int64()),
+    ("created", MOMENT),
+    ("bytes", pa.int64()),
+    ("reason", pa.string()),
+]
 
 _GO = "DELETE FROM snapshots WHERE id = ? AND path = ? AND folded NOT IN (SELECT snapshot FROM samplers)"
 _MOVED = "it was refreshed, replaced, dropped or given a sampler meanwhile, or what keeps snapshots changed"

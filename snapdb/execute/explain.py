@@ -33,8 +33,6 @@ from snapdb.plan.logical import (
 from snapdb.plan.tree import Words, in_words
 from snapdb.storage.orphans import size_of
 
-__all__ = ["Explain"]
-
 
 @dataclass(frozen=True, slots=True)
 class Explain:

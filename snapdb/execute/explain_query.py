@@ -10,8 +10,6 @@ from snapdb.execute.explain_tree import Step
 from snapdb.execute.operator import Engine
 from snapdb.plan.asked import Asked
 
-__all__ = ["explain_query"]
-
 _OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
 """What ANALYZE itself adds."""
 _ESTIMATE = "Estimated Cardinality"
@@ -46,8 +44,13 @@ def _step(node: Mapping[str, Any], analyze: bool) -> Step:
     step = Step(_name(node), _detail(facts), estimates, [_step(child, analyze) for child in node.get("children", [])])
     if analyze:
         seconds = round(float(node.get("timing", 0.0)), 6)
-        step.measured({"rows": int(node.get("intermediate_rows", 0)),
-                       "bytes": int(node.get("intermediate_size_bytes", 0)), "seconds": seconds})  # fmt: skip
+        step.measured(
+            {
+                "rows": int(node.get("intermediate_rows", 0)),
+                "bytes": int(node.get("intermediate_size_bytes", 0)),
+                "seconds": seconds,
+            }
+        )
     return step
 
 

@@ -29,7 +29,6 @@ from snapdb.types import Cache
 if TYPE_CHECKING:
     from snapdb.loading.metered import MeteredStream, Recent
 
-__all__ = ["row_steps"]
 
 _TRIED = 1 << 13
 """Rows that are drawn to see how long that takes,"""

@@ -17,7 +17,6 @@ from snapdb.types import Refresh, SampleSpec
 if TYPE_CHECKING:
     from snapdb.loading.metered import MeteredStream
 
-__all__ = ["CacheWatch", "cache_numbers"]
 
 _LOOKS = 64
 """At the ages of a cache's rows, while an epoch is made."""

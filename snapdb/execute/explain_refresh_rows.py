@@ -13,8 +13,6 @@ from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.variance import variance_factor
 from snapdb.types import Refresh, SampleSpec
 
-__all__ = ["RowCosts", "chances", "life", "row_costs"]
-
 Float64s = npt.NDArray[np.float64]
 
 

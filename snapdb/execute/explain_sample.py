@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from snapdb.loading.metered import MeteredStream
     from snapdb.loading.shelf import CacheSource
 
-__all__ = ["explain_sample"]
 
 _PROBES = 4
 _PATIENCE = 1.0

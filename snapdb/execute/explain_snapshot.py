@@ -14,8 +14,6 @@ from snapdb.execute.sketch import Sketch, sketched
 from snapdb.execute.snapshot_files import Made
 from snapdb.plan.logical import CreateSnapshotPlan
 
-__all__ = ["explain_snapshot"]
-
 
 def explain_snapshot(engine: Engine, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool) -> Step:
     """What the snapshot takes; `analyze` makes it."""

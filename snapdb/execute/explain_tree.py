@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Step", "wrapped"]
-
 WIDTH = 76
 """Columns of the text: with the table around it, a terminal of 80."""
 _UNKNOWN: Mapping[str, None] = {"rows": None, "bytes": None, "seconds": None}

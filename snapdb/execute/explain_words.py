@@ -15,21 +15,6 @@ from snapdb.sampling.rounds import RowTable
 from snapdb.storage.artefacts import find
 from snapdb.types import FULL, Cache, Drawing, Refresh, Relation, SampleSpec, TimeUnit, Way
 
-__all__ = [
-    "back_end",
-    "cache",
-    "count_words",
-    "eligible",
-    "feature_words",
-    "gathered",
-    "method",
-    "negatives",
-    "refresh",
-    "row_form",
-    "rows",
-    "seed_order",
-]
-
 _SCAN = "every eligible edge is looked at"
 _METHODS = {
     "UNIFORM": "uniform without replacement by Floyd, as much work as edges drawn",

@@ -12,8 +12,6 @@ from snapdb.execute.operator import Engine
 from snapdb.storage.folder import FolderWriter
 from snapdb.types.words import counted
 
-__all__ = ["export_folder", "size_words"]
-
 
 @contextmanager
 def export_folder(engine: Engine, path: str, span: Span, *, overwrite: bool) -> Iterator[FolderWriter]:

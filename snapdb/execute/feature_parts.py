@@ -14,21 +14,14 @@ from snapdb.execute.graph_data import EdgeData, VertexData, check_vertices
 from snapdb.execute.operator import Engine
 from snapdb.relational import ROW_ID, Session, quote, table_rows
 from snapdb.storage.artefacts import Artefact, Found, digest_of, find, find_or_build, nearest
+from snapdb.storage.feature_checks import check_features
+from snapdb.storage.feature_files import has_lists
 from snapdb.storage.feature_patches import merge_features
-from snapdb.storage.features import (
-    FeatureSource,
-    check_features,
-    growing_of,
-    has_lists,
-    write_features,
-    write_patch,
-    write_target,
-)
+from snapdb.storage.feature_types import FeatureSource
+from snapdb.storage.features import growing_of, write_features, write_patch, write_target
 from snapdb.storage.growth import NO_GROWTH, Growing, Growth, added_rows, grown
 from snapdb.storage.histories import write_history
 from snapdb.types import FeatureSpec, Table
-
-__all__ = ["Features", "edge_features", "histories", "vertex_features"]
 
 _MERGE_SHARE = 0.1
 """Of the rows: a patch that holds more is merged into whole arrays."""
@@ -172,8 +165,10 @@ def _history(engine: Engine, session: Session, data: VertexData, spec: FeatureSp
     same = " AND ".join(f"h.{quote(name)} = m.k{i}" for i, name in enumerate(spec.history.key))
     columns = ", ".join(f"h.{quote(name)}" for name in dict.fromkeys([*spec.history.key, *spec.columns]))
     source = table_rows(table, data.rows.root, row_ids=True, ordered=False)
-    rows = (f'SELECT {columns}, m.dense AS {quote(ROW_ID)}, {time_expression(time, "h.")} AS "snapdb time", '
-            f'h.{quote(ROW_ID)} AS "snapdb order" FROM ({source}) h JOIN ({data.known}) m ON {same}')  # fmt: skip
+    rows = (
+        f'SELECT {columns}, m.dense AS {quote(ROW_ID)}, {time_expression(time, "h.")} AS "snapdb time", '
+        f'h.{quote(ROW_ID)} AS "snapdb order" FROM ({source}) h JOIN ({data.known}) m ON {same}'
+    )
 
     def build(directory: Path) -> dict[str, Any]:
         engine.report(f"building the history of {spec.name}", None)

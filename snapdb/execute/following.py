@@ -20,8 +20,6 @@ from snapdb.plan.streamed import streamed
 from snapdb.sql.ast import Sample, SampleUsing
 from snapdb.types import Published
 
-__all__ = ["Following"]
-
 _CALLER = 5
 """Frames from a warning to whoever renews the stream."""
 

@@ -14,14 +14,13 @@ from snapdb.errors import CommitConflict, DataError
 from snapdb.execute.operator import Engine
 from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows, text_literal
 from snapdb.storage.arrays import STATIC
-from snapdb.storage.features import FeatureSource, check_features
+from snapdb.storage.feature_checks import check_features
+from snapdb.storage.feature_types import FeatureSource
 from snapdb.storage.histories import FOREVER
 from snapdb.storage.ids import IdMap, ensure_map
 from snapdb.storage.segments import check_files, check_table
 from snapdb.types import Column, EdgeElement, FeatureSpec, PropertyGraph, Table, VertexElement
 from snapdb.types.words import counted
-
-__all__ = ["EdgeData", "GraphData", "VertexData", "check_edges", "check_vertices", "end_expression", "graph_data"]
 
 _TRIES = 20
 
@@ -143,9 +142,11 @@ def check_vertices(session: Session, data: VertexData, new: str | None = None) -
     missing = " OR ".join(f"{quote(name)} IS NULL" for name in element.key)
     (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {missing}")[0]
     if nulls:
-        raise DataError(f"{_having(nulls, 'row', element)} NULL as key ({', '.join(element.key)}); "
-                        f"delete them: DELETE FROM {element.table} WHERE {element.key[0]} IS NULL",
-                        code="null-key")  # fmt: skip
+        raise DataError(
+            f"{_having(nulls, 'row', element)} NULL as key ({', '.join(element.key)}); "
+            f"delete them: DELETE FROM {element.table} WHERE {element.key[0]} IS NULL",
+            code="null-key",
+        )
     if element.on_duplicate == "ERROR":
         _check_unique(session, data, new)
     if data.rows.time is not None:
@@ -184,8 +185,11 @@ def _check_unique(session: Session, data: VertexData, new: str | None) -> None:
     (count,) = session.rows(f"SELECT count(*) FROM ({twice})")[0]
     if count:
         shown = _shown(session, element.key, f"FROM ({twice}) ORDER BY {keys} LIMIT 3")
-        raise DataError(f"{_having(count, 'key', element)} more than one row ({shown}); make them unique, or say "
-                        "ON DUPLICATE KEY FIRST or LAST in the graph", code="duplicate-key")  # fmt: skip
+        raise DataError(
+            f"{_having(count, 'key', element)} more than one row ({shown}); make them unique, or say "
+            "ON DUPLICATE KEY FIRST or LAST in the graph",
+            code="duplicate-key",
+        )
 
 
 def check_edges(session: Session, data: EdgeData, rows: str) -> None:
@@ -210,8 +214,11 @@ def check_edges(session: Session, data: EdgeData, rows: str) -> None:
         weight = f"CAST({quote(element.weight)} AS DOUBLE)"
         (nulls,) = session.rows(f"SELECT count(*) FROM ({rows}) WHERE {weight} IS NULL OR isnan({weight})")[0]
         if nulls:
-            raise DataError(f"{_having(nulls, 'row', element)} NULL or NaN as weight ({element.weight}); "
-                            "delete them or give them a weight", code="bad-weight")  # fmt: skip
+            raise DataError(
+                f"{_having(nulls, 'row', element)} NULL or NaN as weight ({element.weight}); "
+                "delete them or give them a weight",
+                code="bad-weight",
+            )
 
 
 def _check_times(session: Session, rows: VertexRows | EdgeRows, query: str) -> None:
@@ -223,16 +230,22 @@ def _check_times(session: Session, rows: VertexRows | EdgeRows, query: str) -> N
     if nulls:
         what = "infinity" if element.nulls_static else "NULL or infinity"
         more = "" if element.nulls_static else ", or say NULLS STATIC in the graph"
-        raise DataError(f"{_having(nulls, 'row', element)} {what} as event time ({column.name}); "
-                        f"delete them or give them a time{more}", code="no-event-time")  # fmt: skip
+        raise DataError(
+            f"{_having(nulls, 'row', element)} {what} as event time ({column.name}); "
+            f"delete them or give them a time{more}",
+            code="no-event-time",
+        )
     end = rows.end if isinstance(rows, EdgeRows) else None
     if end is not None:
         until = end_expression(end)
         before = f"{until} = {STATIC} OR {until} < {time}"
         (wrong,) = session.rows(f"SELECT count(*) FROM ({query}) WHERE {before}")[0]
         if wrong:
-            raise DataError(f"{_having(wrong, 'row', element)} an end before the begin ({end.name} < {column.name}); "
-                            "swap or delete them", code="ends-before-it-begins")  # fmt: skip
+            raise DataError(
+                f"{_having(wrong, 'row', element)} an end before the begin ({end.name} < {column.name}); "
+                "swap or delete them",
+                code="ends-before-it-begins",
+            )
 
 
 def _having(count: int, noun: str, element: VertexElement | EdgeElement) -> str:
@@ -256,9 +269,11 @@ def _check_ends(
     (count,) = session.rows(f"SELECT count(*) {dangling}")[0]
     if count:
         shown = _shown(session, key, f"FROM (SELECT DISTINCT {quote_all(key)} {dangling} ORDER BY ALL LIMIT 3)")
-        raise DataError(f"{_having(count, 'edge', element)} a {side} that is not in {vertices.rows.element.name} "
-                        f"({shown}); add the vertices, or say ON DANGLING SKIP in the graph",
-                        code="dangling-edges")  # fmt: skip
+        raise DataError(
+            f"{_having(count, 'edge', element)} a {side} that is not in {vertices.rows.element.name} "
+            f"({shown}); add the vertices, or say ON DANGLING SKIP in the graph",
+            code="dangling-edges",
+        )
 
 
 def _ensure(engine: Engine, session: Session, table: Table, key: Sequence[str]) -> IdMap:

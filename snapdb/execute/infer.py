@@ -25,7 +25,6 @@ from snapdb.types import FULL, Snapshot, VertexElement
 if TYPE_CHECKING:
     from snapdb.train import Inferred, Layers
 
-__all__ = ["INFERRED", "Inference", "Ready"]
 
 INFERRED = "snapdb inferred"
 """The name under which SQL reads what was inferred."""

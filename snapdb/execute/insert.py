@@ -14,8 +14,6 @@ from snapdb.storage.changes import Append, Change, File, Loaded
 from snapdb.storage.segments import write_segment
 from snapdb.types.words import counted
 
-__all__ = ["Insert"]
-
 
 @dataclass(frozen=True, slots=True)
 class Insert:

@@ -17,8 +17,6 @@ from snapdb.relational import Session, key_rows, quote
 from snapdb.storage.home import Home
 from snapdb.storage.ids import IdMap
 
-__all__ = ["LARGEST", "KeyFilter", "key_filter", "lack"]
-
 LARGEST = 10_000_000
 """Keys of a map that are worth a filter: 128 MiB of bits, and about a second to read them."""
 _BITS = 64

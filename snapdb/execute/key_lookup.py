@@ -17,8 +17,6 @@ from snapdb.storage.histories import FOREVER
 from snapdb.storage.ids import IdMap
 from snapdb.types import Segment
 
-__all__ = ["NO_KEY", "KeyLookup", "key_lookup", "run_lookup"]
-
 Int64s = npt.NDArray[np.int64]
 
 KeyLookup = Callable[[Int64s], Int64s]

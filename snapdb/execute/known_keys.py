@@ -10,8 +10,6 @@ from snapdb.storage.home import Home
 from snapdb.storage.ids import IdMap
 from snapdb.types import Segment
 
-__all__ = ["KnownKeys"]
-
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 _MOST = 32
 """Ranges that a condition lists; more are joined."""

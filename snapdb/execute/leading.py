@@ -13,8 +13,6 @@ from snapdb.storage.home import Home
 from snapdb.storage.leader import Leader, leader_of
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["command", "leads", "nobody", "who"]
-
 
 def leads(home: Home, ledger: Ledger) -> str:
     """The daemon that leads, or what to do where none does."""

@@ -11,8 +11,6 @@ from snapdb.plan.asked import Parameters
 from snapdb.plan.logical import SamplePlan
 from snapdb.sql.tokens import scan
 
-__all__ = ["named_parameters", "sample_lineage", "tables_digest"]
-
 
 def sample_lineage(engine: Engine, plan: SamplePlan) -> dict[str, Any]:
     """Where a sampler's seeds come from, as plain values for JSON."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import NothingPlan
 
-__all__ = ["Nothing"]
-
 
 @dataclass(frozen=True, slots=True)
 class Nothing:

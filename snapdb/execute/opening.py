@@ -31,8 +31,6 @@ from snapdb.storage.artefacts import find_or_build
 from snapdb.storage.locks import Lease
 from snapdb.types import Sampler, SampleSpec
 
-__all__ = ["Opened", "open_asked", "open_sample"]
-
 _WORTH = 1_000_000
 """Edges from which out-neighbours are kept on the disk; fewer are sorted in memory when they are needed."""
 

@@ -20,8 +20,6 @@ from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import TablesLock
 
-__all__ = ["Engine", "Operator", "Outcome", "Rows"]
-
 Progress = Callable[[str, float | None], None]
 
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from snapdb.execute.operator import Engine
     from snapdb.execute.result import Result
 
-__all__ = ["Opener", "OwnDatabase"]
-
 
 class OwnDatabase(Protocol):
     """What `snapdb.Database` is, too."""

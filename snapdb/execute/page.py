@@ -8,8 +8,6 @@ from snapdb.execute.render import footer, is_right, printable
 from snapdb.execute.spell import spell, type_name
 from snapdb.types.markup import Head, block, html_table
 
-__all__ = ["page"]
-
 _LONGEST = 300
 """A cell shows so many characters."""
 

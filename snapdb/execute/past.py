@@ -20,8 +20,6 @@ from snapdb.storage.codec import decode
 from snapdb.types import RNG_SCHEME, SampleSpec, Snapshot, Window
 from snapdb.types.sampling import ZeroWeight
 
-__all__ = ["Past", "read_lineage"]
-
 _GIVE = "give batch.lineage, what json.load read of one, or a manifest"
 
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -140,11 +138,14 @@ def _check_scheme(lineage: Mapping[Any, Any]) -> None:
 def _check_fields(lineage: Mapping[Any, Any]) -> None:
     """Nothing when all that is needed is there, and is what it should be."""
     if "definition" in lineage and "sampler" not in lineage:
-        raise InputError(f"this is the lineage of snapshot {lineage.get('snapshot')}, which has no batches; {_GIVE}",
-                         code="lineage")  # fmt: skip
+        raise InputError(
+            f"this is the lineage of snapshot {lineage.get('snapshot')}, which has no batches; {_GIVE}", code="lineage"
+        )
     if missing := [name for name in ("rng", *_FIELDS) if name not in lineage]:
-        raise InputError(f"this lineage is cut short, or was made without a database: it has no {', '.join(missing)}; "
-                         f"{_GIVE}", code="lineage")  # fmt: skip
+        raise InputError(
+            f"this lineage is cut short, or was made without a database: it has no {', '.join(missing)}; {_GIVE}",
+            code="lineage",
+        )
     for name, kinds in (_FIELDS | _MORE).items():
         value = lineage.get(name)
         odd = isinstance(value, bool) and bool not in kinds

@@ -29,8 +29,6 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import RunLock, find_run
 from snapdb.types import Run, Task
 
-__all__ = ["perform"]
-
 _PATIENCE = 10.0
 """Seconds to wait for a process that still holds the lock of the task's runs: one that is being killed."""
 _PULSE = 0.05
@@ -93,8 +91,10 @@ def _take(lock: RunLock, watch: Watch) -> None:
     while not lock.take():
         watch.check()
         if time.monotonic() > last:
-            raise LockedError(f"another process has been running this task for {_PATIENCE:.0f} s and goes on; look at "
-                              "SHOW TASK RUNS", code="task-running")  # fmt: skip
+            raise LockedError(
+                f"another process has been running this task for {_PATIENCE:.0f} s and goes on; look at SHOW TASK RUNS",
+                code="task-running",
+            )
         time.sleep(_PULSE)
 
 

@@ -9,8 +9,6 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
 
-__all__ = ["plain", "valued"]
-
 
 class _Kind(NamedTuple):
     """Values that JSON has no form for."""

@@ -8,8 +8,6 @@ from snapdb.execute.operator import Engine, Outcome
 from snapdb.execute.work import Review
 from snapdb.storage.changes import Change
 
-__all__ = ["publish"]
-
 
 def publish(
     engine: Engine, changes: Sequence[Change], message: str | None, did: str, rows: int, review: Review | None = None

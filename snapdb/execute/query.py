@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import QueryPlan
 
-__all__ = ["Query"]
-
 
 @dataclass(frozen=True, slots=True)
 class Query:

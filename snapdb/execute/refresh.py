@@ -21,11 +21,17 @@ from snapdb.plan.logical import RefreshPlan
 from snapdb.relational import Session
 from snapdb.types.words import counted
 
-__all__ = ["Refresh"]
-
 _TEXT = pa.string()
-_DRY = [("element", _TEXT), ("kind", _TEXT), ("added", pa.int64()), ("removed", pa.int64()), ("changed", pa.int64()),
-        ("form", _TEXT), ("bytes", pa.int64()), ("work", _TEXT)]  # fmt: skip
+_DRY = [
+    ("element", _TEXT),
+    ("kind", _TEXT),
+    ("added", pa.int64()),
+    ("removed", pa.int64()),
+    ("changed", pa.int64()),
+    ("form", _TEXT),
+    ("bytes", pa.int64()),
+    ("work", _TEXT),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +71,16 @@ def _would(engine: Engine, plan: RefreshPlan) -> list[tuple[Any, ...]]:
         for edge in data.edges.values():
             check_new(engine, session, edge)
         return [
-            (s.element, s.kind, *_counted(session, before[s.element], after[s.element]), s.form,
-             s.bytes + s.topology_bytes, s.topology or None)
+            (
+                s.element,
+                s.kind,
+                *_counted(session, before[s.element], after[s.element]),
+                s.form,
+                s.bytes + s.topology_bytes,
+                s.topology or None,
+            )
             for s in sketched(engine, session, create, data, plan.full)
-        ]  # fmt: skip
+        ]
 
 
 def _counted(session: Session, before: ElementRows, after: ElementRows) -> tuple[int, int, int]:

@@ -9,8 +9,6 @@ from snapdb.plan.logical import RefreshCachePlan
 from snapdb.storage.names import put_name
 from snapdb.types.words import counted
 
-__all__ = ["RefreshCache"]
-
 
 @dataclass(frozen=True, slots=True)
 class RefreshCache:

@@ -14,8 +14,6 @@ from rich.style import Style
 from snapdb.execute.spell import spell, type_name
 from snapdb.types.words import counted
 
-__all__ = ["footer", "is_right", "printable", "render"]
-
 _NARROWEST = 12
 """A column is cut to this many cells at most before other columns are dropped."""
 _WHOLE = ["plan"]

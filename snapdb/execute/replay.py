@@ -35,7 +35,6 @@ from snapdb.types import Snapshot, VertexElement
 if TYPE_CHECKING:
     from snapdb.loading import Batch
 
-__all__ = ["Replay"]
 
 _CHANGED = "SEEDS gives others now, for it reads what no version keeps (a file, registered data, another snapshot)"
 _OTHERS = "those that are given are others; give the same again, with the same further columns"
@@ -130,8 +129,11 @@ class Replay:
             raise DataError(f"the seeds are not those of this lineage: {why}", code="other-seeds")
         batches = batches_in(opened.seeds.ids.size, opened.spec, self.epoch)
         if self.number >= batches:
-            raise InputError(f"batch {self.number} was asked, but epoch {self.epoch} of this lineage has {batches} "
-                             "batches (they count from 0)", code="no-such-batch")  # fmt: skip
+            raise InputError(
+                f"batch {self.number} was asked, but epoch {self.epoch} of this lineage has {batches} "
+                "batches (they count from 0)",
+                code="no-such-batch",
+            )
 
 
 def _missing(what: str, argument: str) -> InputError:
@@ -228,16 +230,20 @@ def _unwritable(context: Context, past: Past, plan: CreateSnapshotPlan) -> Datab
     graph = context.catalog.graphs.get(plan.graph.name.lower())
     stands = graph is not None and set(plan.graph.elements) <= set(graph.elements)
     hint = f", or run there: {create_text(plan)}" if stands else ""
-    return DatabaseError(f"snapshot {past.snapshot} is not there any more as it was, and the database is opened for "
-                         f"reading only; open it for writing{hint}", code="read-only")  # fmt: skip
+    return DatabaseError(
+        f"snapshot {past.snapshot} is not there any more as it was, and the database is opened for "
+        f"reading only; open it for writing{hint}",
+        code="read-only",
+    )
 
 
 def _pinning(context: Context, past: Past) -> CreateSnapshotPlan:
     """What makes the lineage's snapshot again, under a name that is free."""
     taken, tables = context.catalog.kind_of(past.snapshot) is not None, context.tables_at(past.version)
     if problem := next(misfits(past.pinned.graph, tables), None):
-        raise InputError(f"this lineage is damaged: its graph does not fit version {past.version}: {problem}",
-                         code="lineage")  # fmt: skip
+        raise InputError(
+            f"this lineage is damaged: its graph does not fit version {past.version}: {problem}", code="lineage"
+        )
     return CreateSnapshotPlan(
         name=f"{past.snapshot}_of_version_{past.version}" if taken else past.snapshot,
         graph=past.pinned.graph,

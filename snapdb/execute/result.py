@@ -16,8 +16,6 @@ from snapdb.execute.render import render
 from snapdb.relational.values import empty, plain, plain_schema, python_rows
 from snapdb.types.markup import block
 
-__all__ = ["Result"]
-
 _AHEAD = 1000
 """Rows that `fetchone` turns into Python values at once: one at a time would take a query each."""
 

@@ -10,8 +10,6 @@ from snapdb.storage.commit import now
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Retention, Snapshot
 
-__all__ = ["retained"]
-
 
 def retained(
     catalog: Catalog, ledger: Ledger, retentions: Mapping[str, Retention]

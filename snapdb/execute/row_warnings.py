@@ -26,8 +26,6 @@ from snapdb.storage.ids import IdMap, find_map
 from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexElement
 from snapdb.types.words import counted
 
-__all__ = ["warn_of_rows"]
-
 _FEW = 2_000
 """Rows up to which the map is searched for each of their keys."""
 _SHARE = 16
@@ -186,9 +184,11 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
             wrong = f"{wrong} UNION {there}"
         if many := session.rows(f"SELECT count(*) FROM ({wrong})")[0][0]:
             has = "has" if many == 1 else "have"
-            yield (f"graph {graph.name}: {counted(many, 'key')} of {vertex.name} {has} more than one row "
-                   f"({_shown(session, known, wrong)}), by which CREATE SNAPSHOT would fail; make them unique, or "
-                   "declare ON DUPLICATE KEY FIRST or LAST")  # fmt: skip
+            yield (
+                f"graph {graph.name}: {counted(many, 'key')} of {vertex.name} {has} more than one row "
+                f"({_shown(session, known, wrong)}), by which CREATE SNAPSHOT would fail; make them unique, or "
+                "declare ON DUPLICATE KEY FIRST or LAST"
+            )
 
 
 def _left(new: _New) -> str:
@@ -223,9 +223,11 @@ def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: froze
             wrong = known.missing(known.select(new.rows, end.key))
             if many := session.rows(f"SELECT count(*) FROM ({wrong})")[0][0]:
                 has = "has" if many == 1 else "have"
-                yield (f"graph {graph.name}: {counted(many, 'edge')} of {edge.name} {has} a {end.side} that is not in "
-                       f"{end.vertex.name} ({_shown(session, known, wrong)}), by which CREATE SNAPSHOT would fail; add "
-                       "the vertices, or declare ON DANGLING SKIP")  # fmt: skip
+                yield (
+                    f"graph {graph.name}: {counted(many, 'edge')} of {edge.name} {has} a {end.side} that is not in "
+                    f"{end.vertex.name} ({_shown(session, known, wrong)}), by which CREATE SNAPSHOT would fail; add "
+                    "the vertices, or declare ON DANGLING SKIP"
+                )
 
 
 def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[_End]:

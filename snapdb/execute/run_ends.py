@@ -15,8 +15,6 @@ from snapdb.storage.run_rows import RunLock, end_run, find_run, forget_run
 from snapdb.storage.task_rows import read_tasks
 from snapdb.types import Run, Task
 
-__all__ = ["EndState", "Ended", "record", "retry_delay", "settle", "settle_abandoned"]
-
 EndState = Literal["ok", "failed", "timeout", "skipped", "lost"]
 
 _SECOND = 1_000_000
@@ -73,8 +71,17 @@ def record(ledger: Ledger, task: Task | None, ended: Ended) -> Ended:
             if ended.state == "lost":
                 return ended
             retry = _retry(connection, task, ended)
-            end_run(connection, ended.run, ended.state, ended.ended, rows=ended.rows, bytes=ended.bytes,
-                    error=ended.error, log=ended.log, retry=retry)  # fmt: skip
+            end_run(
+                connection,
+                ended.run,
+                ended.state,
+                ended.ended,
+                rows=ended.rows,
+                bytes=ended.bytes,
+                error=ended.error,
+                log=ended.log,
+                retry=retry,
+            )
     except CommitConflict as conflict:
         if conflict.code != "run-lost":
             raise

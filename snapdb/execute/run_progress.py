@@ -9,10 +9,14 @@ from snapdb.errors import SnapdbError
 from snapdb.execute.stopping import Reason
 from snapdb.types import Task
 
-__all__ = ["Progress", "duration"]
-
-_UNITS = ((86_400_000_000, "day"), (3_600_000_000, "hour"), (60_000_000, "minute"), (1_000_000, "second"),
-          (1_000, "millisecond"), (1, "microsecond"))  # fmt: skip
+_UNITS = (
+    (86_400_000_000, "day"),
+    (3_600_000_000, "hour"),
+    (60_000_000, "minute"),
+    (1_000_000, "second"),
+    (1_000, "millisecond"),
+    (1, "microsecond"),
+)
 
 
 @dataclass(slots=True)

@@ -16,8 +16,6 @@ from snapdb.plan.logical import SamplePlan
 from snapdb.sampling import Seeds, batches_before, epoch_order
 from snapdb.types import SampleSpec
 
-__all__ = ["Sample", "epoch_tasks"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sample:

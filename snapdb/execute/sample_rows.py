@@ -23,8 +23,6 @@ from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.memory import enough_memory
 from snapdb.types import Relation, Way
 
-__all__ = ["RowMaker", "Task"]
-
 
 @dataclass(frozen=True, slots=True)
 class Task:

@@ -12,8 +12,6 @@ from snapdb.types import EdgeType
 if TYPE_CHECKING:
     from snapdb.loading import Batch
 
-__all__ = ["Tally"]
-
 
 @dataclass(slots=True)
 class Tally:

@@ -19,8 +19,6 @@ from snapdb.relational import Names
 from snapdb.storage.arrays import STATIC
 from snapdb.types import Column
 
-__all__ = ["edge_ids", "seed_column", "seed_targets", "seed_times", "shown_keys"]
-
 Int64s = npt.NDArray[np.int64]
 
 
@@ -46,8 +44,11 @@ def seed_times(engine: Engine, plan: SamplePlan, table: pa.Table, column: Column
     if times.null_count:
         rows = np.flatnonzero(times.is_null().to_numpy())
         shown = shown_keys(plan, table, rows)
-        raise DataError(f"{rows.size} of {len(times)} seeds have no time: {column.name} is NULL or infinite ({shown}); "
-                        "give each one, or leave them out", code="seed-time")  # fmt: skip
+        raise DataError(
+            f"{rows.size} of {len(times)} seeds have no time: {column.name} is NULL or infinite ({shown}); "
+            "give each one, or leave them out",
+            code="seed-time",
+        )
     found: Int64s = times.to_numpy()
     if (static := np.flatnonzero(found == STATIC)).size:
         shown = shown_keys(plan, table, static)
@@ -89,9 +90,11 @@ def seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -
     missing = _each_place(values, lambda part: part.is_null().to_numpy())
     if missing.any():
         rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
-        raise DataError(f'{rows.size} of {len(missing)} seeds have NULL as "{column.name}" '
-                        f"({shown_keys(plan, table, rows)}); say coalesce({column.name}, …), or leave them out",
-                        code="seed-null")  # fmt: skip
+        raise DataError(
+            f'{rows.size} of {len(missing)} seeds have NULL as "{column.name}" '
+            f"({shown_keys(plan, table, rows)}); say coalesce({column.name}, …), or leave them out",
+            code="seed-null",
+        )
     if dtype is np.int64:
         return _each_place(values, lambda part: _whole(part, column.name).to_numpy())
     return _each_place(values, lambda part: part.cast(pa.from_numpy_dtype(dtype)).to_numpy())

@@ -25,8 +25,6 @@ from snapdb.storage.ids import IdMap
 from snapdb.storage.segments import check_files
 from snapdb.types import Link
 
-__all__ = ["check_born", "read_seeds"]
-
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -69,9 +67,11 @@ def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
     else:
         what, shown = "seeds are", [str(key) for key in view.keys[seeds.type].read(seeds.ids[rows[:3]]).to_pylist()]
     with about_seeds(plan.seeds.span, plan.outside):
-        raise DataError(f"{rows.size} of {late.size} {what} not there yet at the seed's time ({', '.join(shown)}); "
-                        "give them a seed_time that is not before their event time, or leave them out",
-                        code="seed-not-there-yet")  # fmt: skip
+        raise DataError(
+            f"{rows.size} of {late.size} {what} not there yet at the seed's time ({', '.join(shown)}); "
+            "give them a seed_time that is not before their event time, or leave them out",
+            code="seed-not-there-yet",
+        )
 
 
 def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
@@ -165,9 +165,11 @@ def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
         what = "seeds are" if link is None else f"seed edges of {link.edge.edge} are"
         type_ = plan.spec.seed_type if link is None else link.edge.edge
         whence = f"{'…' if link is None else 'e_id'} FROM {quote_odd(name)}.{quote_odd(type_)}"
-        raise DataError(f"{rows.size} of {missing.size} {what} not in snapshot {name} "
-                        f"({shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}",
-                        code="unknown-seed")  # fmt: skip
+        raise DataError(
+            f"{rows.size} of {missing.size} {what} not in snapshot {name} "
+            f"({shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}",
+            code="unknown-seed",
+        )
 
 
 def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s, time: Int64s | None) -> None:
@@ -179,8 +181,11 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
     if twice.size:
         when = "" if time is None else " with the same time"
         what = "1 seed occurs" if twice.size == 1 else f"{twice.size} seeds occur"
-        raise DataError(f"{what} more than once{when} ({shown_keys(plan, table, twice)}); "
-                        "select DISTINCT ones, or say ALLOW DUPLICATES", code="duplicate-seeds")  # fmt: skip
+        raise DataError(
+            f"{what} more than once{when} ({shown_keys(plan, table, twice)}); "
+            "select DISTINCT ones, or say ALLOW DUPLICATES",
+            code="duplicate-seeds",
+        )
 
 
 def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
@@ -188,5 +193,7 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
     chosen = table.select(list(order)).rename_columns([str(i) for i in range(len(order))])
     if order and chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
         names = ", ".join(table.column_names[i] for i in order)
-        raise DataError(f"IN ORDER needs an order without ties, and ORDER BY {names} has some; "
-                        "add the key to it", code="ties-in-order")  # fmt: skip
+        raise DataError(
+            f"IN ORDER needs an order without ties, and ORDER BY {names} has some; add the key to it",
+            code="ties-in-order",
+        )

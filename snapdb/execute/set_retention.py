@@ -14,8 +14,6 @@ from snapdb.storage.codec import encode
 from snapdb.types import Retention
 from snapdb.types.words import counted
 
-__all__ = ["SetRetention"]
-
 
 @dataclass(frozen=True, slots=True)
 class SetRetention:

@@ -14,8 +14,6 @@ from snapdb.catalog.facts_tasks import SHOWN_RUNS, SHOWN_TASKS
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import ShowPlan
 
-__all__ = ["Show"]
-
 
 class _List(NamedTuple):
     """Where in the facts a list comes from."""

@@ -17,8 +17,6 @@ from snapdb.relational import Session
 from snapdb.storage.artefacts import find, nearest
 from snapdb.types import Filter
 
-__all__ = ["Sketch", "edge_width", "restricted", "sketched"]
-
 _SORTED = 5_000_000
 """Edges a second that are read and sorted, roughly."""
 _PATCHED = 1_000_000

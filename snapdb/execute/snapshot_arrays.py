@@ -15,8 +15,6 @@ from snapdb.graph.view import Adjacency
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.types import EdgeElement, Relation
 
-__all__ = ["Array", "Numbering", "edge_arrays", "numbering_of", "per_vertex"]
-
 Int64s = npt.NDArray[np.int64]
 Read = Callable[[Int64s], npt.NDArray[Any]]
 
@@ -71,8 +69,9 @@ class Numbering:
         inside = not dense.size or (int(dense.min()) >= 0 and int(dense.max()) < limit)
         found = dense.astype(np.int64, copy=False) if self.places is None or not inside else self.places[dense]
         if not inside or (self.places is not None and bool((found < 0).any())):
-            raise CorruptError("an edge of the snapshot leads to no vertex of it; create the snapshot again",
-                               code="damaged-snapshot")  # fmt: skip
+            raise CorruptError(
+                "an edge of the snapshot leads to no vertex of it; create the snapshot again", code="damaged-snapshot"
+            )
         return found
 
 

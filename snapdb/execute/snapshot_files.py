@@ -31,8 +31,6 @@ from snapdb.storage.arrays import ArrayFile
 from snapdb.storage.disk import directory_bytes, fresh_name, publishing
 from snapdb.storage.histories import check_history
 
-__all__ = ["Made", "make_files"]
-
 Bools = npt.NDArray[np.bool_]
 
 

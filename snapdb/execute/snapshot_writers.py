@@ -24,8 +24,6 @@ from snapdb.storage.folder import FolderWriter, file_name
 from snapdb.storage.npz import ArrayArchive
 from snapdb.types import EdgeElement, VertexElement
 
-__all__ = ["WRITERS", "Export", "Written"]
-
 Element = VertexElement | EdgeElement
 
 _PYG_FILE = "data.pt"
@@ -156,9 +154,12 @@ def _told(export: Export, element: str, arrays: list[Array]) -> list[Array]:
     """The arrays, which tell what is being written while they are read, and stop where that was asked for."""
     twice = [name for name, count in Counter(array.name for array in arrays).items() if count > 1]
     if twice:
-        raise BindError(f'FORMAT {export.plan.format} calls an array of {element} "{twice[0]}", and so does a feature '
-                        "of the graph; name the feature otherwise, or write FORMAT parquet", span=export.plan.span,
-                        code="duplicate-name")  # fmt: skip
+        raise BindError(
+            f'FORMAT {export.plan.format} calls an array of {element} "{twice[0]}", and so does a feature '
+            "of the graph; name the feature otherwise, or write FORMAT parquet",
+            span=export.plan.span,
+            code="duplicate-name",
+        )
 
     def steps(array: Array, share: float) -> Iterator[npt.NDArray[Any]]:
         for part in array.parts():

@@ -13,19 +13,33 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["JSON", "PLAIN", "Spelling", "spell", "type_name"]
-
 _INFINITE = {2**63 - 1: "infinity", 1 - 2**63: "-infinity", 2**31 - 1: "infinity", 1 - 2**31: "-infinity"}
 """How DuckDB stores infinite timestamps and dates."""
 _TRAILING_ZEROS = re.compile(r"\.?0+(?=$|[+-]\d{4}$|Z$)")
 _OFFSET = re.compile(r"([+-]\d\d)(\d\d)$")
 _SQL_NAMES = {
-    "bool": "boolean", "int8": "tinyint", "int16": "smallint", "int32": "integer", "int64": "bigint",
-    "uint8": "utinyint", "uint16": "usmallint", "uint32": "uinteger", "uint64": "ubigint", "halffloat": "half",
-    "float": "float", "double": "double", "string": "varchar", "large_string": "varchar", "string_view": "varchar",
-    "binary": "blob", "large_binary": "blob", "binary_view": "blob", "date32[day]": "date", "null": "null",
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "integer",
+    "int64": "bigint",
+    "uint8": "utinyint",
+    "uint16": "usmallint",
+    "uint32": "uinteger",
+    "uint64": "ubigint",
+    "halffloat": "half",
+    "float": "float",
+    "double": "double",
+    "string": "varchar",
+    "large_string": "varchar",
+    "string_view": "varchar",
+    "binary": "blob",
+    "large_binary": "blob",
+    "binary_view": "blob",
+    "date32[day]": "date",
+    "null": "null",
     "month_day_nano_interval": "interval",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True, slots=True)

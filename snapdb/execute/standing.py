@@ -11,8 +11,6 @@ from snapdb.storage.check import catalog_damage
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["damage_explained", "once_it_stands"]
-
 T = TypeVar("T")
 
 _TRIES = 8

@@ -11,8 +11,6 @@ from typing import Literal, Self
 
 from snapdb.errors import QueryError
 
-__all__ = ["Reason", "Stop", "Watch"]
-
 Reason = Literal["terminated", "interrupted", "timeout"]
 
 _PULSE = 0.05

@@ -29,17 +29,31 @@ from snapdb.relational import Session
 from snapdb.storage.disk import read_manifest
 from snapdb.types import EdgeElement, Relation, Snapshot, VertexElement
 
-__all__ = ["Summarize"]
-
 Int64s = npt.NDArray[np.int64]
 ElementRows = VertexRows | EdgeRows
 
 _TEXT, _COUNT, _NUMBER = pa.string(), pa.int64(), pa.float64()
-_FIELDS = (("element", _TEXT), ("kind", _TEXT), ("count", _COUNT), ("share", _NUMBER), ("chart", _TEXT),
-           ("from_time", _TEXT), ("to_time", _TEXT), ("in_min", _COUNT), ("in_median", _NUMBER), ("in_mean", _NUMBER),
-           ("in_max", _COUNT), ("out_min", _COUNT), ("out_median", _NUMBER), ("out_mean", _NUMBER),
-           ("out_max", _COUNT), ("isolated", _COUNT), ("growth", pa.list_(_COUNT)), ("features", _TEXT),
-           ("bytes", _COUNT))  # fmt: skip
+_FIELDS = (
+    ("element", _TEXT),
+    ("kind", _TEXT),
+    ("count", _COUNT),
+    ("share", _NUMBER),
+    ("chart", _TEXT),
+    ("from_time", _TEXT),
+    ("to_time", _TEXT),
+    ("in_min", _COUNT),
+    ("in_median", _NUMBER),
+    ("in_mean", _NUMBER),
+    ("in_max", _COUNT),
+    ("out_min", _COUNT),
+    ("out_median", _NUMBER),
+    ("out_mean", _NUMBER),
+    ("out_max", _COUNT),
+    ("isolated", _COUNT),
+    ("growth", pa.list_(_COUNT)),
+    ("features", _TEXT),
+    ("bytes", _COUNT),
+)
 
 _IDS = 1 << 22
 """Vertices that are looked at together."""
@@ -100,8 +114,16 @@ class _Summary:
         chart = self._degree_chart(element.destination, facts.incoming)
         rows_in = () if lies.form == "materialized" else (lies.topology, lies.patch)
         bytes_ = lies.bytes + self._shared(*rows_in, lies.features, lies.feature_patch)
-        return (name, "edge", *_share(facts.count, rows), *_times(rows, facts.growth, chart), *degrees,
-                _counts(facts.growth), str(features) or None, bytes_)  # fmt: skip
+        return (
+            name,
+            "edge",
+            *_share(facts.count, rows),
+            *_times(rows, facts.growth, chart),
+            *degrees,
+            _counts(facts.growth),
+            str(features) or None,
+            bytes_,
+        )
 
     def _vertex(self, index: int, element: VertexElement, lies: VertexLayout, rows: ElementRows) -> tuple[Any, ...]:
         name, alive = element.name, self.view.alive[element.name]
@@ -117,9 +139,16 @@ class _Summary:
         bytes_ = self._shared(lies.features, lies.patch, *lies.history)
         if alive is not None:
             bytes_ += (self.engine.home.inside(self.snapshot.path) / f"alive-{index}.npy").stat().st_size
-        return (name, "vertex", *_share(lies.nodes, rows), *_times(rows, growth, chart),
-                *self._degrees((name, name), outgoing, incoming), _counts(growth), str(features) or None,
-                bytes_)  # fmt: skip
+        return (
+            name,
+            "vertex",
+            *_share(lies.nodes, rows),
+            *_times(rows, growth, chart),
+            *self._degrees((name, name), outgoing, incoming),
+            _counts(growth),
+            str(features) or None,
+            bytes_,
+        )
 
     def _features(
         self, element: VertexElement | EdgeElement, rows: ElementRows, known: Mapping[str, Mapping[str, Feature]]

@@ -17,8 +17,6 @@ from snapdb.kernels.radix import count_buckets
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.storage.arrays import STATIC
 
-__all__ = ["Degrees", "EdgeFacts", "Growth", "degrees_of_live", "edge_facts"]
-
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

@@ -17,8 +17,6 @@ from snapdb.storage.feature_types import FeatureSource, parts_of
 from snapdb.storage.histories import FOREVER
 from snapdb.types import FeatureSpec
 
-__all__ = ["FeatureFacts", "missing_rows"]
-
 Int64s = npt.NDArray[np.int64]
 
 _NUMBERS = 1 << 21

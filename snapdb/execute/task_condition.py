@@ -18,8 +18,6 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import last_ok
 from snapdb.types import PropertyGraph, Task
 
-__all__ = ["changed_rows", "condition_query", "holds"]
-
 _OF_OTHERS = """
     > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
 """
@@ -58,8 +56,11 @@ def holds(database: OwnDatabase, query: str) -> bool:
     table = database.run(statement).arrow()
     if table.num_columns != 1 or table.num_rows != 1 or table.schema.types[0] not in (pa.bool_(), pa.null()):
         found = ", ".join(map(str, table.schema.types))
-        raise QueryError(f"WHEN of a task asks for one truth value, found {table.num_rows:,} of type {found}; compare "
-                         "with something, as in changed('shop') > 0", code="condition-value")  # fmt: skip
+        raise QueryError(
+            f"WHEN of a task asks for one truth value, found {table.num_rows:,} of type {found}; compare "
+            "with something, as in changed('shop') > 0",
+            code="condition-value",
+        )
     return table.column(0)[0].as_py() is True
 
 

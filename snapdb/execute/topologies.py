@@ -18,8 +18,6 @@ from snapdb.storage.disk import read_manifest
 from snapdb.storage.patches import build_patch, read_patch, write_merged, write_patch
 from snapdb.storage.topology import build_rows, read_rows
 
-__all__ = ["MERGE_SHARE", "REBUILD_SHARE", "Topology", "check_new", "rows_apart", "topology", "wanted_topology"]
-
 MERGE_SHARE = 0.1
 """Of the root's edges: a patch that holds more is merged into a new root, for sampling through it costs too much."""
 REBUILD_SHARE = 0.25

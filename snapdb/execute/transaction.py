@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import BeginPlan, CommitPlan, RollbackPlan
 
-__all__ = ["Transaction"]
-
 
 @dataclass(frozen=True, slots=True)
 class Transaction:

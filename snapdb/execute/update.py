@@ -15,8 +15,6 @@ from snapdb.storage.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 from snapdb.types.words import counted
 
-__all__ = ["Update"]
-
 _ID = quote(ROW_ID)
 
 
@@ -48,9 +46,11 @@ def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple
     source = parquet_files([Segment(found.path, found.rows, found.bytes, found.sha256, 0)], engine.home.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != found.rows:
-        raise DataError(f"{found.rows:,} new values for {counted(distinct, 'row')} of {table.name}: rows of FROM must "
-                        "meet a row at most once; make them distinct, or aggregate them",
-                        code="ambiguous-update")  # fmt: skip
+        raise DataError(
+            f"{found.rows:,} new values for {counted(distinct, 'row')} of {table.name}: rows of FROM must "
+            "meet a row at most once; make them distinct, or aggregate them",
+            code="ambiguous-update",
+        )
     columns = quote_all(c.name for c in table.columns)
     gone = write_query(engine.home, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
     try:

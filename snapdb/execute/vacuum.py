@@ -11,8 +11,6 @@ from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import VacuumPlan
 from snapdb.storage.vacuum import Vacuuming
 
-__all__ = ["Vacuum"]
-
 _DONE = [("action", pa.string()), ("path", pa.string()), ("bytes", pa.int64()), ("reason", pa.string())]
 
 

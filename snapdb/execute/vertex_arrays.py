@@ -23,8 +23,6 @@ from snapdb.graph.view import KeyReader
 from snapdb.relational import quote, text_literal
 from snapdb.types import VertexElement
 
-__all__ = ["masks", "vertex_arrays"]
-
 Int64s = npt.NDArray[np.int64]
 
 _NATIVE = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp, pa.types.is_date)
@@ -66,8 +64,11 @@ def masks(reading: Reading, name: str, column: str, numbering: Numbering) -> lis
     odd = [value for value in values if not re.fullmatch(r"\w{1,100}", value)]
     if odd or len(values) > _SPLITS:
         found = f"values such as {odd[0][:40]!r}" if odd else f"more than {_SPLITS} different values"
-        raise DataError(f"column {column} of {name} holds {found}, which are no splits: a split is a word such as "
-                        "train, val and test; leave SPLIT out, or name another column", code="bad-split")  # fmt: skip
+        raise DataError(
+            f"column {column} of {name} holds {found}, which are no splits: a split is a word such as "
+            "train, val and test; leave SPLIT out, or name another column",
+            code="bad-split",
+        )
     known = f"[{', '.join(map(text_literal, values))}]::VARCHAR[]"
     codes = np.zeros(reading.view.node_counts[name], np.int64)
     for ids, places in by_dense_id(reading, rows, f"coalesce(list_position({known}, {text}), 0)"):

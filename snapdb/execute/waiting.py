@@ -18,8 +18,6 @@ from snapdb.storage.leader import LAPSE, leader_of
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Published, did_you_mean
 
-__all__ = ["Awaited"]
-
 _PULSE = 0.1
 """Seconds between two looks, each of which reads two rows where nothing was changed."""
 

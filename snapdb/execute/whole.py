@@ -9,8 +9,6 @@ from snapdb.execute.operator import Engine
 from snapdb.graph import OpenSnapshot, open_snapshot
 from snapdb.types import Snapshot
 
-__all__ = ["open_whole"]
-
 
 def open_whole(engine: Engine, snapshot: Snapshot) -> OpenSnapshot:
     """The snapshot as arrays; its files stay until the lease is released.

@@ -22,8 +22,6 @@ from snapdb.storage.locks import TablesLock, merging_alone, taking_turns
 from snapdb.storage.merges import Merge, find_tiers
 from snapdb.types import Segment, Table
 
-__all__ = ["Review", "Work"]
-
 Review = Callable[[Mapping[int, int]], None]
 """Takes how many new keys each id map of a table gets."""
 
@@ -116,8 +114,9 @@ class Work:
     def check(self) -> None:
         """Nothing unless the open transaction has failed: then no statement may act as if it were alone."""
         if self.state == "failed":
-            raise QueryError("an error ended this transaction and nothing of it is kept; say ROLLBACK to go on",
-                             code="aborted")  # fmt: skip
+            raise QueryError(
+                "an error ended this transaction and nothing of it is kept; say ROLLBACK to go on", code="aborted"
+            )
 
     def close(self) -> bool:
         """Roll back what is open; whether something was."""
@@ -147,8 +146,9 @@ class Work:
 
     def _ending(self, word: str) -> _Open:
         if self._open is None:
-            raise QueryError(f"no transaction is open, so there is nothing to {word}; BEGIN opens one",
-                             code="no-transaction")  # fmt: skip
+            raise QueryError(
+                f"no transaction is open, so there is nothing to {word}; BEGIN opens one", code="no-transaction"
+            )
         return self._open
 
     def _drop(self) -> None:
@@ -265,9 +265,11 @@ class Work:
         (common,) = session.rows(f"SELECT count(*) FROM {mine} WHERE row_id IN (SELECT row_id FROM {theirs})")[0]
         if common:
             (name,) = self._ledger.rows("SELECT name FROM tables WHERE id = ?", (change.table_id,))[0]
-            raise CommitConflict(f"{name} moved: expected {change.base}, found {version}, which removed {common:,} of "
-                                 "the rows that this statement removes or updates; run it again",
-                                 code="rows-moved")  # fmt: skip
+            raise CommitConflict(
+                f"{name} moved: expected {change.base}, found {version}, which removed {common:,} of "
+                "the rows that this statement removes or updates; run it again",
+                code="rows-moved",
+            )
 
 
 def _segment(change: RemoveRows) -> Segment:

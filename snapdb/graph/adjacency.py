@@ -12,14 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.graph.view import Adjacency, Column, Source
-from snapdb.kernels.rows import LiveArrays, PatchArrays, patch_arrays, row_arrays
+from snapdb.kernels.forms import LiveArrays, PatchArrays, patch_arrays, row_arrays
 from snapdb.kernels.topology import merge_rows
 from snapdb.storage.disk import PublishedDir
 from snapdb.storage.patches import LazyPatch, Patch, open_patch
 from snapdb.storage.topology import EdgeArrays, LazyRows, Rows, check_rows, open_rows, rows_of, sort_edges
 from snapdb.types import EdgeType, Relation
-
-__all__ = ["AdjacencyShelf", "open_topology", "rows_adjacency"]
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from snapdb.storage.disk import read_facts
 from snapdb.storage.home import Home
 from snapdb.types import PropertyGraph
 
-__all__ = ["classes_of", "codings"]
-
 _LISTED = 1000
 """Classes up to which a lineage holds their texts; of more it holds the number and the digest."""
 

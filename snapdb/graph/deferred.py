@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from snapdb.errors import DatabaseError
 
-__all__ = ["DeferredErrors"]
-
 V = TypeVar("V")
 
 

@@ -17,15 +17,6 @@ from snapdb.kernels.overlay import NOTHING, Csr, Overlay, gather_csr, gather_ove
 from snapdb.storage.feature_types import filling
 from snapdb.storage.histories import FOREVER, HistoryArrays, missing_values
 
-__all__ = [
-    "ArrayFeature",
-    "HistoryFeature",
-    "Marks",
-    "PatchedFeature",
-    "SparseFeature",
-    "SparseReader",
-]
-
 Int64s = npt.NDArray[np.int64]
 
 

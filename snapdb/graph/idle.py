@@ -12,8 +12,6 @@ from snapdb.graph.view import Adjacency, EdgeReader
 from snapdb.storage.topology import Rows
 from snapdb.types import PropertyGraph, Relation
 
-__all__ = ["WithoutIdle"]
-
 
 @dataclass(frozen=True, slots=True)
 class WithoutIdle:

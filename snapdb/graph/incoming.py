@@ -13,11 +13,9 @@ from snapdb.errors import CorruptError
 from snapdb.graph.adjacency import open_topology, rows_adjacency
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Adjacency
-from snapdb.kernels.rows import RowArrays, live_arrays, row_arrays
+from snapdb.kernels.forms import RowArrays, live_arrays, row_arrays
 from snapdb.storage.disk import PublishedDir
 from snapdb.storage.topology import open_rows
-
-__all__ = ["open_incoming"]
 
 
 def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nodes: int) -> Adjacency:

@@ -13,8 +13,6 @@ from snapdb.storage.codec import encode
 from snapdb.storage.home import Home
 from snapdb.types import Filter, PropertyGraph, Published, Snapshot, TimeUnit
 
-__all__ = ["Pinned", "definition_digest", "pinned", "published", "snapshot_lineage"]
-
 _SHOWN = ("labels", "properties")
 """What SQL shows of a graph's elements, which changes no batch."""
 

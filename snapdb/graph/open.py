@@ -34,8 +34,6 @@ from snapdb.storage.locks import Lease
 from snapdb.storage.segments import check_files
 from snapdb.types import Snapshot
 
-__all__ = ["OpenSnapshot", "TableKeys", "open_snapshot", "read_layout", "unless_moved"]
-
 
 @dataclass(frozen=True, slots=True)
 class OpenSnapshot:

@@ -18,8 +18,6 @@ from snapdb.storage.feature_types import DTYPES, filling
 from snapdb.storage.histories import read_history
 from snapdb.storage.sparse import csr_path, read_sparse
 
-__all__ = ["open_features", "open_history", "open_target"]
-
 
 def open_features(base: Path, patch: Path | None, names: Sequence[str]) -> dict[str, Feature]:
     """The features of a published directory, with those of a patch over them.
@@ -82,8 +80,10 @@ def _number(directory: PublishedDir, *names: str) -> int:
     for name in names:
         found = found.get(name) if isinstance(found, dict) else None
     if not isinstance(found, int) or found < 0:
-        raise CorruptError(f"the manifest of {directory.path} is damaged: it has no {' '.join(names)}; "
-                           "create the snapshot again", code="damaged-snapshot")  # fmt: skip
+        raise CorruptError(
+            f"the manifest of {directory.path} is damaged: it has no {' '.join(names)}; create the snapshot again",
+            code="damaged-snapshot",
+        )
     return found
 
 

@@ -19,8 +19,6 @@ from snapdb.storage.artefacts import Artefact, digest_of
 from snapdb.storage.disk import PublishedDir
 from snapdb.storage.topology import build_rows, open_rows
 
-__all__ = ["open_outgoing", "outgoing_artefact", "serves_outgoing", "write_outgoing"]
-
 
 def serves_outgoing(edge: EdgeLayout) -> bool:
     """Whether the rows of the whole topology tell an edge type's out-neighbours: nothing, or just what is late, is out.

@@ -14,8 +14,6 @@ from snapdb.storage.available import available_memory
 from snapdb.storage.map_advice import read_singly
 from snapdb.types import Relation
 
-__all__ = ["for_random_reads"]
-
 Array = npt.NDArray[Any]
 
 

@@ -11,12 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.kernels.rows import RowArrays, degrees_of, logical_parts, read_parts
+from snapdb.kernels.forms import RowArrays
+from snapdb.kernels.rows import degrees_of, logical_parts, read_parts
 from snapdb.kernels.spans import is_plain
 from snapdb.storage.topology import LazyRows, Rows, rows_of
 from snapdb.types import EdgeType, Relation
-
-__all__ = ["Adjacency", "Column", "EdgeReader", "Feature", "GraphView", "KeyReader", "Source"]
 
 Int64s = npt.NDArray[np.int64]
 Source: TypeAlias = npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]

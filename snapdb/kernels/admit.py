@@ -17,7 +17,6 @@ from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import DAMAGED, ByPosition, RowArrays, by_part, live_arrays, parts_of, plain_array
 from snapdb.kernels.intrinsics import prefetch
-from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import Part, logical_parts
 from snapdb.kernels.spans import (
     AHEAD,
@@ -29,9 +28,7 @@ from snapdb.kernels.spans import (
     REST,
     SECOND,
     locate_range,
-)  # fmt: skip
-
-__all__ = ["STATIC", "Admission", "admitted", "full_bitmap", "prefix_degrees", "take_admitted"]
+)
 
 Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]

@@ -15,8 +15,6 @@ import numpy.typing as npt
 from snapdb.kernels.bits import live_before, rank_blocks
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["BirthOrder", "birth_order", "count_born", "rank_born", "select_born"]
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Number = int | np.int64

@@ -16,16 +16,6 @@ from numba.extending import intrinsic
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = [
-    "count_bits",
-    "is_set",
-    "last_zeros",
-    "live_before",
-    "mask_between",
-    "rank_blocks",
-    "select_live",
-]
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Number = int | np.int64

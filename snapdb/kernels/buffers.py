@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["empty", "free_bytes", "release_free"]
-
 SMALLEST = 1 << 18
 """Bytes below which the C library's own recycling does."""
 KEPT = 8

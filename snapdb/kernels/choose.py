@@ -17,8 +17,6 @@ from snapdb.kernels.eligible_windows import find_windows
 from snapdb.kernels.scores import DrawKeys, DrawRule
 from snapdb.kernels.spans import BLOCK
 
-__all__ = ["DraftArrays", "draw_rows"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 

@@ -33,8 +33,6 @@ from snapdb.kernels.row_cache import (
 from snapdb.kernels.scores import FLOYD, PRIORITY
 from snapdb.kernels.spans import BLOCK, DEGREE
 
-__all__ = ["draw_kept"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -83,14 +81,43 @@ def draw_kept(
         i = first
         while i < last and edges >= 0:
             i, edges = _draw_alone(
-                rule, cached.records, cached.scores, walk.weight_root, walk.weight_patch, indices, frontier, first, i,
-                last, found, apart, positions, sides, neighbours, draft.weights, limit, edges,
-            )  # fmt: skip
+                rule,
+                cached.records,
+                cached.scores,
+                walk.weight_root,
+                walk.weight_patch,
+                indices,
+                frontier,
+                first,
+                i,
+                last,
+                found,
+                apart,
+                positions,
+                sides,
+                neighbours,
+                draft.weights,
+                limit,
+                edges,
+            )
             if edges >= 0 and i < last:
                 i, edges = draw_apart(
-                    walk, moments, pairs, keys, rule, cached, frontier, trees, first, i, last, found, apart, draft,
+                    walk,
+                    moments,
+                    pairs,
+                    keys,
+                    rule,
+                    cached,
+                    frontier,
+                    trees,
+                    first,
+                    i,
+                    last,
+                    found,
+                    apart,
+                    draft,
                     edges,
-                )  # fmt: skip
+                )
         if edges == TORN:  # all over again
             edges = begin
             continue

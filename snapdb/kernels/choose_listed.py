@@ -34,8 +34,6 @@ from snapdb.kernels.scores import (
 )
 from snapdb.kernels.select import comes_first, nth_smallest
 
-__all__ = ["DraftArrays", "draw_listed"]
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]

@@ -12,8 +12,6 @@ from snapdb.kernels.floyd import floyd_mask, floyd_scan, floyd_table, table_for
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import LAST, REPLACE, DrawRule
 
-__all__ = ["SCANNED", "draw_ranked", "draw_ranks", "place_ranks"]
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]

@@ -10,8 +10,6 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
 
-__all__ = ["LEAST", "by_edge_id", "find_bad_weights"]
-
 LEAST = 1e-250
 """The smallest positive weight."""
 

@@ -13,8 +13,6 @@ from typing import Any, TypeVar, cast
 from numba import njit
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
-__all__ = ["inlined", "kernel"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _HERE = Path(__file__).parent

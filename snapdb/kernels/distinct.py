@@ -8,8 +8,6 @@ import numpy.typing as npt
 from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["distinct"]
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 

@@ -15,18 +15,6 @@ from snapdb.kernels.scores import PRIORITY, score_edges
 from snapdb.kernels.select import comes_first, nth_smallest
 from snapdb.kernels.spans import ALIVE, FIRST, KEPT, REST, SECOND, list_spans
 
-__all__ = [
-    "RowKeys",
-    "RowParts",
-    "draw_best",
-    "place_row",
-    "rank_in",
-    "row_key",
-    "row_parts",
-    "row_round",
-    "weight_at",
-]
-
 Number = int | np.int64
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]

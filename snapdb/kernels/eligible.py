@@ -15,11 +15,6 @@ from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 
-__all__ = [
-    "COUNT", "LENGTH", "LISTED", "PAIRS", "START", "STATIC", "STRETCHES", "TOTAL", "WINDOW_FIELDS",
-    "Moments", "Pairs", "WalkArrays", "drop_zeros", "list_live", "list_row", "value_at",
-]  # fmt: skip
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

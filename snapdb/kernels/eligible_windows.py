@@ -27,8 +27,6 @@ from snapdb.kernels.eligible import (
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.spans import FIRST, KEPT, REST, SECOND, locate
 
-__all__ = ["find_windows"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

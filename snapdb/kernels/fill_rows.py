@@ -22,8 +22,6 @@ from snapdb.kernels.scores import PRIORITY
 from snapdb.kernels.sorted_ranks import draw_ranks_sorted, table_size
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate, locate_range
 
-__all__ = ["fill_base", "fill_rows", "physical_lengths"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 

@@ -14,8 +14,6 @@ from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.rng import below, draw
 
-__all__ = ["floyd_mask", "floyd_scan", "floyd_table", "table_for", "take_all"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 

@@ -7,8 +7,6 @@ from functools import cache
 
 from numba.core.compiler_lock import global_compiler_lock
 
-__all__ = ["await_compiling"]
-
 
 @cache
 def await_compiling() -> None:

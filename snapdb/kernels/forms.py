@@ -16,21 +16,6 @@ from snapdb.errors import CorruptError
 from snapdb.kernels.bits import count_bits, rank_blocks
 from snapdb.kernels.compiled import kernel
 
-__all__ = [
-    "DAMAGED",
-    "ByPosition",
-    "LiveArrays",
-    "Parts",
-    "PatchArrays",
-    "RowArrays",
-    "by_part",
-    "live_arrays",
-    "parts_of",
-    "patch_arrays",
-    "plain_array",
-    "row_arrays",
-]
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 

@@ -17,8 +17,6 @@ from snapdb.kernels import buffers
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.intrinsics import copy_line, fence_streams, prefetch, stream_line
 
-__all__ = ["STREAMED", "as_words", "gather", "gather_rows"]
-
 Bytes = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
 

@@ -17,8 +17,6 @@ from snapdb.kernels import buffers
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.gather import as_words, gather, gather_rows
 
-__all__ = ["gather_mapped"]
-
 Int64s = npt.NDArray[np.int64]
 
 BLOCK = 1 << 12

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from snapdb.errors import CorruptError
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["last_before"]
-
 Int64s = npt.NDArray[np.int64]
 
 
@@ -31,8 +29,9 @@ def last_before(indptr: Int64s, time: Int64s, ids: npt.NDArray[Any], before: Int
     if bad >= 0 and not 0 <= numbers[bad] < indptr.size - 1:
         raise IndexError(f"row {numbers[bad]} was asked, but there are {indptr.size - 1} rows (ids count from 0)")
     if bad >= 0:
-        raise CorruptError(f"the history of row {numbers[bad]} is damaged: it leads out of its arrays; "
-                           "CHECK DATABASE names the file")  # fmt: skip
+        raise CorruptError(
+            f"the history of row {numbers[bad]} is damaged: it leads out of its arrays; CHECK DATABASE names the file"
+        )
     return out
 
 

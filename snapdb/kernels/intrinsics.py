@@ -9,18 +9,6 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = [
-    "copy_line",
-    "fence_loads",
-    "fence_stores",
-    "fence_streams",
-    "load_first",
-    "multiply_high",
-    "prefetch",
-    "store_last",
-    "stream_line",
-]
-
 
 @intrinsic
 def multiply_high(typing: Any, left: Any, right: Any) -> Any:

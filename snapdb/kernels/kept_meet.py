@@ -10,8 +10,6 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import COUNT, LENGTH, START, STRETCHES
 from snapdb.kernels.kept_rule import first_from
 
-__all__ = ["meet", "rank_all"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

@@ -18,8 +18,6 @@ from snapdb.kernels.row_cache import TORN, is_torn, take_recorded
 from snapdb.kernels.scores import FLOYD
 from snapdb.kernels.spans import DEGREE, KEPT, REST
 
-__all__ = ["draw_floyd", "draw_recorded", "draw_whole", "drawn_once"]
-
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

@@ -28,8 +28,6 @@ from snapdb.kernels.scores import FLOYD, PRIORITY
 from snapdb.kernels.sorted_ranks import draw_ranks_sorted, sort_ranks, table_size
 from snapdb.kernels.spans import DEGREE
 
-__all__ = ["draw_apart"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -91,9 +89,28 @@ def draw_apart(
         pick, fresh = _key_of(rule.pick, node, ordinals, tree), _key_of(rule.fresh, node, ordinals, tree)
         edges += min(int(total), rule.fanout)
         held = _draw_twice(
-            rule.kept, pick, fresh, every, listed, int(total), int(spans[span, DEGREE]), indices, words, before,
-            windows, span, places, row, ids, chosen, table, positions, neighbours, begin, edges,
-        )  # fmt: skip
+            rule.kept,
+            pick,
+            fresh,
+            every,
+            listed,
+            int(total),
+            int(spans[span, DEGREE]),
+            indices,
+            words,
+            before,
+            windows,
+            span,
+            places,
+            row,
+            ids,
+            chosen,
+            table,
+            positions,
+            neighbours,
+            begin,
+            edges,
+        )
         if weighted:
             weigh(rule, root, patch, places, total, row, held, best, next_, bounds, positions, begin, edges, weights)
         draft.sides[begin:edges] = i

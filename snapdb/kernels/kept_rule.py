@@ -10,8 +10,6 @@ import numpy.typing as npt
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.drawn_rows import weight_at
 
-__all__ = ["KeptRule", "first_from", "pass_over", "weigh"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -25,8 +25,6 @@ from snapdb.kernels.sample import number
 from snapdb.kernels.sorted_ranks import draw_ranks_sorted, sort_ranks, table_size
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, locate
 
-__all__ = ["draw_unlimited"]
-
 Number = int | np.int64
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
@@ -90,17 +88,52 @@ def draw_unlimited(
         )
         if known >= 0 and count > 0:
             more = _draw_kept(
-                rule, parts, rounds, records, indices, copies, words, before, spans, origins, frontier, first, last,
-                found, apart, starts, placed, positions, neighbours, limit, stamps, row, chosen, table,
-            )  # fmt: skip
+                rule,
+                parts,
+                rounds,
+                records,
+                indices,
+                copies,
+                words,
+                before,
+                spans,
+                origins,
+                frontier,
+                first,
+                last,
+                found,
+                apart,
+                starts,
+                placed,
+                positions,
+                neighbours,
+                limit,
+                stamps,
+                row,
+                chosen,
+                table,
+            )
             known = known + more if more >= 0 else more
         if known == TORN:  # all over again
             edges = begin
             continue
         if known < 0 or not load_block(
-            indices, tail, copies, shifts, spans, origins, apart, placed, starts, last - first, limit, stamps,
-            positions, neighbours, counts,
-        ):  # fmt: skip
+            indices,
+            tail,
+            copies,
+            shifts,
+            spans,
+            origins,
+            apart,
+            placed,
+            starts,
+            last - first,
+            limit,
+            stamps,
+            positions,
+            neighbours,
+            counts,
+        ):
             return -1, edges, met, 0
         if stamps.size > 0:
             met = number(neighbours, begin, edges, nodes, met, stamps, stamp)

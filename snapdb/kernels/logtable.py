@@ -11,8 +11,6 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LOG_TABLE"]
-
 CELLS = 4096
 SCALE = 104
 """Bits after the point; the sums are off by less than 2^-88."""

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["ending_in", "find_edges", "find_ids", "look_up", "look_up_runs"]
-
 Int64s = npt.NDArray[np.int64]
 
 

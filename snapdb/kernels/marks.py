@@ -11,8 +11,6 @@ from snapdb.errors import CorruptError
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import DAMAGED
 
-__all__ = ["mark", "marked"]
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 

@@ -17,8 +17,6 @@ from snapdb.kernels.eligible import STATIC
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import race_score
 
-__all__ = ["AT", "BEFORE", "EVER", "Born", "Known", "draw_by_race", "draw_by_rank"]
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Number = int | np.int64

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from snapdb.kernels.rng import fold_each
 
-__all__ = ["shuffle"]
-
 
 def shuffle(key: np.uint64, count: int) -> npt.NDArray[np.int64]:
     """The numbers 0 ≤ i < count by ascending fold(key, i).

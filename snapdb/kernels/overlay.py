@@ -13,8 +13,6 @@ from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.gather import as_words
 
-__all__ = ["NOTHING", "Csr", "Overlay", "empty_csr", "gather_csr", "gather_over", "overlay"]
-
 Int64s = npt.NDArray[np.int64]
 
 
@@ -113,8 +111,10 @@ def gather_csr(rows: Csr, newer: Csr, marks: Overlay, ids: npt.NDArray[Any], cou
         target = values.view(old.values.dtype)
         bad = _copy(old.indices, old.values, new.indices, new.values, starts, indptr, width, indices, target)
     if bad >= 0:
-        raise CorruptError(f"the sparse feature of row {numbers[bad]} is damaged: it leads out of its arrays; "
-                           "CHECK DATABASE names the file")  # fmt: skip
+        raise CorruptError(
+            f"the sparse feature of row {numbers[bad]} is damaged: it leads out of its arrays; "
+            "CHECK DATABASE names the file"
+        )
     return Csr(indptr, indices, values)
 
 

@@ -17,8 +17,6 @@ from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.rng import GOLDEN, mix
 from snapdb.kernels.spans import AHEAD, BLOCK
 
-__all__ = ["enter_again", "load_neighbours", "number_pairs"]
-
 Int64s = npt.NDArray[np.int64]
 
 

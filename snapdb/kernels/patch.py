@@ -14,17 +14,6 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = [
-    "DAMAGED",
-    "Keys",
-    "Lists",
-    "Outline",
-    "Root",
-    "are_patch",
-    "find_changes",
-    "list_tails",
-]
-
 Int64s = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 Number = np.int64

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["merge_column", "pick_parts"]
-
 Int64s = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 

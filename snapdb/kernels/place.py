@@ -18,8 +18,6 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import ALIVE, DEGREE, FIRST, KEPT, REST, SECOND
 
-__all__ = ["place"]
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 

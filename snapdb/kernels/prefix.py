@@ -13,8 +13,6 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import DAMAGED, ByPosition, RowArrays, by_part
 from snapdb.kernels.spans import BLOCK, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
 
-__all__ = ["prefix_degrees"]
-
 Int64s = npt.NDArray[np.int64]
 
 _SHARE = 1 << 20

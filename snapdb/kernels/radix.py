@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["count_buckets", "order_nodes", "pick", "place_in_buckets", "settle_rows", "spread"]
-
 Array = npt.NDArray[Any]
 
 _SHORT = 24

@@ -14,8 +14,6 @@ import numpy.typing as npt
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.intrinsics import multiply_high
 
-__all__ = ["below", "draw", "fold", "fold_each", "fold_parts", "mix"]
-
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -16,24 +16,6 @@ from snapdb.kernels.drawn_rows import RowKeys, row_parts, row_round
 from snapdb.kernels.intrinsics import fence_loads, load_first, prefetch
 from snapdb.kernels.spans import AHEAD, BLOCK
 
-__all__ = [
-    "BASE_EDGES",
-    "HEAD",
-    "HITS",
-    "KEPT_EDGES",
-    "MISSES",
-    "SEQUENCE",
-    "TAG",
-    "TORN",
-    "BaseRows",
-    "CachedRows",
-    "find_records",
-    "is_torn",
-    "load_kept",
-    "record_width",
-    "take_recorded",
-]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]

@@ -12,8 +12,6 @@ from snapdb.kernels.intrinsics import load_first, prefetch
 from snapdb.kernels.row_cache import BASE_EDGES, HITS, KEPT_EDGES, MISSES
 from snapdb.kernels.spans import DEGREE, FIRST, KEPT, REST
 
-__all__ = ["find_copies", "load_block"]
-
 Int32s = npt.NDArray[np.int32]
 Int64s = npt.NDArray[np.int64]
 

@@ -12,29 +12,10 @@ from snapdb.errors import CorruptError
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import (
     DAMAGED,
-    LiveArrays,
-    PatchArrays,
     RowArrays,
-    live_arrays,
-    patch_arrays,
-    row_arrays,
 )
 from snapdb.kernels.gather import gather
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, list_spans, locate_range
-
-__all__ = [
-    "LiveArrays",
-    "Part",
-    "PatchArrays",
-    "RowArrays",
-    "degrees_of",
-    "live_arrays",
-    "logical_parts",
-    "neighbours_of",
-    "patch_arrays",
-    "read_parts",
-    "row_arrays",
-]
 
 Int64s = npt.NDArray[np.int64]
 Number = int | np.int64

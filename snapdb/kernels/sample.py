@@ -22,8 +22,6 @@ from snapdb.kernels.place import place
 from snapdb.kernels.rng import fold
 from snapdb.kernels.spans import AHEAD, BLOCK, DEGREE, FIRST, KEPT, is_plain, locate
 
-__all__ = ["EVERY", "count_edges", "number", "number_all", "sample_uniform"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]

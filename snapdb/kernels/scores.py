@@ -19,11 +19,6 @@ from snapdb.kernels.eligible import value_at
 from snapdb.kernels.logtable import LOG_TABLE
 from snapdb.kernels.rng import draw, fold
 
-__all__ = [
-    "BOTTOMK", "FLOYD", "LABOR", "LAST", "NEWEST", "PRIORITY", "RACE", "REPLACE", "SHARES", "TOPK",
-    "DrawKeys", "DrawRule", "priority_score", "race_score", "score_edges", "score_neighbours", "score_times",
-]  # fmt: skip
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]

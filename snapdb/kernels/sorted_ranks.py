@@ -9,8 +9,6 @@ from snapdb.kernels.bits import last_zeros
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.rng import below, draw
 
-__all__ = ["draw_ranks_sorted", "sort_ranks", "table_size"]
-
 Number = int | np.int64
 Int64s = npt.NDArray[np.int64]
 

@@ -14,11 +14,6 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
 
-__all__ = [
-    "AHEAD", "ALIVE", "BLOCK", "DEGREE", "FIELDS", "FIRST", "KEPT", "PLAIN_FIELDS", "REST", "SECOND",
-    "is_plain", "list_spans", "locate", "locate_range",
-]  # fmt: skip
-
 Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Number = int | np.int64

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-__all__ = ["are_rows", "merge_rows"]
-
 Int64s = npt.NDArray[np.int64]
 
 

@@ -7,8 +7,6 @@ from torch import Tensor
 
 from snapdb.kernels.torch_rng import below, draw
 
-__all__ = ["MOST", "floyd"]
-
 MOST = 1024
 """More draws than this a row would be compared with all earlier ones for too long."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["FAR", "is_among", "past"]
-
 FAR = 2**62
 """Stands behind the ranks of a row that has fewer than others."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["number"]
-
 
 def number(known: Tensor, met: Tensor) -> tuple[Tensor, Tensor]:
     """The local ids of `met`, and the places in it of those that are new, by first appearance.

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-__all__ = ["below", "draw", "fold", "high_half", "mix", "shifted", "signed", "unsigned_order"]
-
 LOW = 2**32 - 1
 LEAST = -(2**63)
 

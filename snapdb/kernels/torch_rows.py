@@ -7,8 +7,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-__all__ = ["chunks", "counts_of", "lower_bound", "order_in_rows", "place", "spread"]
-
 
 def spread(counts: Tensor) -> tuple[Tensor, Tensor]:
     """For each element of rows of so many: which row it is in, and which one of the row it is.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["heavy", "priority", "race", "race_lengths"]
-
 
 def race_lengths(bits: Tensor, table: Tensor) -> Tensor:
     """-log2((2 * bits + 1) / 2^33) * 2^40 of 32 random bits, to 1e-8: how long an edge of weight 1 takes in the race.

@@ -10,8 +10,6 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
 
-__all__ = ["spread"]
-
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 

@@ -14,9 +14,6 @@ from snapdb.kernels.rng import fold, fold_each
 from snapdb.kernels.sample import count_edges, number, sample_uniform
 from snapdb.kernels.spans import PLAIN_FIELDS, is_plain
 
-__all__ = ["load_kernels", "warming"]
-
-
 _warm = Event()
 
 

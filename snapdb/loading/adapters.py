@@ -18,8 +18,6 @@ from snapdb.types import EdgeType
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
 
-__all__ = ["FlowBlock", "to_arrow", "to_blocks", "to_pyg"]
-
 
 @dataclass(frozen=True)
 class FlowBlock:

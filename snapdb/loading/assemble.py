@@ -21,8 +21,6 @@ from snapdb.sampling import Edges, Entry, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
 from snapdb.types import EdgeType, Relation, SampleSpec
 
-__all__ = ["Walk", "Walks", "assemble"]
-
 Int64s = npt.NDArray[np.int64]
 Nodes = Mapping[str, Callable[[], Int64s]]
 

@@ -18,7 +18,6 @@ from snapdb.types import EdgeType, SampleSpec
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
 
-__all__ = ["audit", "rules"]
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]

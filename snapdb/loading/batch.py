@@ -20,8 +20,6 @@ from snapdb.storage.arrays import STATIC
 from snapdb.storage.histories import FOREVER
 from snapdb.types import EdgeType, Temporal
 
-__all__ = ["Batch", "Only"]
-
 K = TypeVar("K")
 OPTIONAL = ("y", "seed_time", "edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 """Fields that are a tensor or None."""

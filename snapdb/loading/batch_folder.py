@@ -16,8 +16,6 @@ from snapdb.loading.flat import flatten, restored
 from snapdb.storage.folder import Folder, FolderWriter, read_folder
 from snapdb.types.words import counted
 
-__all__ = ["BatchFolder", "BatchWriter", "read_batches"]
-
 
 class BatchWriter:
     """Writes batches into a folder, one file each, on whichever threads call it."""
@@ -38,13 +36,15 @@ class BatchWriter:
 
     def finish(self, lineage: Mapping[str, Any], epochs: int) -> None:
         """Puts the folder in its place, once every batch is written."""
-        self._folder.finish({
-            "kind": "batches",
-            "file_format": self._format,
-            "epochs": epochs,
-            "schema": self._schema,
-            "lineage": dict(lineage),
-        })  # fmt: skip
+        self._folder.finish(
+            {
+                "kind": "batches",
+                "file_format": self._format,
+                "epochs": epochs,
+                "schema": self._schema,
+                "lineage": dict(lineage),
+            }
+        )
 
 
 class BatchFolder(Dataset[Batch]):

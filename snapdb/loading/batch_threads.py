@@ -15,8 +15,6 @@ from snapdb.loading.ordered import Ordered
 from snapdb.loading.visits import Visits
 from snapdb.loading.worker import place_among_workers
 
-__all__ = ["BatchThreads", "Report"]
-
 Report = Callable[[str, float | None], None]
 
 

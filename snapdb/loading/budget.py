@@ -11,8 +11,6 @@ import numpy.typing as npt
 from snapdb.errors import InputError
 from snapdb.kernels import buffers
 
-__all__ = ["Budget", "scratch_bytes"]
-
 
 class Budget:
     """Bytes that a stream may take: scratch for each thread at work, and batches that are ready or under way.

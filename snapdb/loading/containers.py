@@ -17,8 +17,6 @@ import torch
 from snapdb.loading.flat import ArrayFacts, Flat, Values
 from snapdb.loading.rows import tensor_of
 
-__all__ = ["CONTAINERS", "Container", "read", "write"]
-
 Arrays = dict[str, npt.NDArray[Any]]
 _FACTS = "facts"
 """Where a file keeps what is no array, as JSON."""

@@ -21,8 +21,6 @@ from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Held
 from snapdb.loading.rows import parts, placed, ready, rows_of, tensor_of
 
-__all__ = ["Delivery", "Residents", "Sent", "one_ahead", "usable"]
-
 T = TypeVar("T")
 Int64s = npt.NDArray[np.int64]
 CHUNK = 1 << 26

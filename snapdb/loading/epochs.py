@@ -16,8 +16,6 @@ from snapdb.loading.worker import place_among_workers
 from snapdb.sampling import Seeds, batches_before, batches_in, epoch_order, full_batches_in
 from snapdb.types import SampleSpec
 
-__all__ = ["Epochs"]
-
 
 class Epochs:
     """What a rank has of each epoch. The order of the seeds is worked out once an epoch."""

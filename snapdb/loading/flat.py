@@ -21,8 +21,6 @@ from snapdb.loading.rows import host, parts, tensor_of
 from snapdb.storage.codec import decode
 from snapdb.types import EdgeType
 
-__all__ = ["ArrayFacts", "Flat", "Values", "flatten", "restored"]
-
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
 """Numbers; the user's ids are Arrow's, as they may be of any type."""
 _CSR = ("indptr", "indices", "values")

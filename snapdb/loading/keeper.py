@@ -32,8 +32,6 @@ from snapdb.storage.cache_reports import CacheReport, clear_reports, this_proces
 from snapdb.storage.temporary import temporary_bytes
 from snapdb.types import CacheStats
 
-__all__ = ["Keeper", "open_keeper"]
-
 _BACK = 128
 """Batches begin side by side, and so a little out of order; one that is this far back begins another epoch."""
 _SECONDS = 1.0

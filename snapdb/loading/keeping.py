@@ -15,8 +15,6 @@ from snapdb.sampling import Sampler, Seeds
 from snapdb.sampling.cache_plan import bytes_wanted
 from snapdb.sampling.rounds import Rounds
 
-__all__ = ["Keeping"]
-
 
 class Keeping:
     """Opens the cache with the first batch that a process makes; DataLoader workers share its room evenly."""

@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 
 from snapdb.errors import CorruptError, SnapdbError
 
-__all__ = ["Held", "Lazy", "MissingEntryError"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

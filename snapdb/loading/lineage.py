@@ -14,8 +14,6 @@ from snapdb.sampling import Seeds
 from snapdb.types import RNG_SCHEME, SampleSpec
 from snapdb.types.sampling import ZeroWeight
 
-__all__ = ["seeds_digest", "stream_lineage", "zero_weight"]
-
 
 class _Walks(Protocol):
     """A sampler of either back end."""

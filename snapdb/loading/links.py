@@ -12,8 +12,6 @@ from snapdb.loading.rows import tensor_of
 from snapdb.sampling import Entry
 from snapdb.sampling.subgraph import Ints
 
-__all__ = ["with_pairs"]
-
 
 def with_pairs(batch: Batch, entry: Entry, entered: tuple[Ints, ...]) -> Batch:
     """The batch with the pairs of its seed edges, the positives first, then each seed's negatives in slot order.

@@ -32,8 +32,6 @@ from snapdb.sampling.memory import enough_memory
 from snapdb.sampling.rounds import Rounds
 from snapdb.types import SampleSpec, Way
 
-__all__ = ["Drawn", "Maker", "Ready", "Task"]
-
 
 @dataclass(frozen=True, slots=True)
 class Task:

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from torch.utils.data import Dataset
 
-__all__ = ["MapStyle"]
-
 Given = TypeVar("Given")
 """What the stream gives."""
 

@@ -21,8 +21,6 @@ from snapdb.sampling.pages import pages_read
 from snapdb.sampling.rounds import Rounds
 from snapdb.types import EdgeType, SampleSpec
 
-__all__ = ["Meter", "MeteredStream", "Recent"]
-
 _REPEATS = 5
 """Of which the shortest counts: the others were held up."""
 _RECENT = 4

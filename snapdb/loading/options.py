@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-__all__ = ["Options", "cores"]
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

@@ -9,8 +9,6 @@ from typing import Generic, TypeVar
 
 from snapdb.errors import SnapdbError
 
-__all__ = ["Ordered"]
-
 I = TypeVar("I")  # noqa: E741  (an item)
 O = TypeVar("O")  # noqa: E741  (its outcome)
 

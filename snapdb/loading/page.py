@@ -15,7 +15,6 @@ from snapdb.types.markup import Head, html_table
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch
 
-__all__ = ["page"]
 
 K = TypeVar("K")
 

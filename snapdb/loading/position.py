@@ -16,8 +16,6 @@ from snapdb.sampling import Seeds
 from snapdb.types import RNG_SCHEME, Refresh, SampleSpec
 from snapdb.types.sampling import ZeroWeight
 
-__all__ = ["Position", "checked_count", "checked_epoch", "identity", "loaded", "saved"]
-
 LATER = {"refresh": None, "generation": 0, "zero_weight": None}
 """What states do not record that were saved before there was such a field."""
 PINNED = ("snapshot", "graph", "version", "window", "definition")

@@ -15,8 +15,6 @@ from torch import Tensor
 from snapdb.errors import InputError
 from snapdb.types import EdgeType
 
-__all__ = ["pyg_package", "save_pyg"]
-
 Fields = Mapping[str, npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]]
 """Arrays by name; of sparse rows and composite ids several by the names of their parts."""
 

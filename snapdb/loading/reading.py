@@ -19,8 +19,6 @@ from snapdb.loading.position import identity
 from snapdb.loading.shares import Sharing
 from snapdb.loading.source import Source
 
-__all__ = ["Asked", "Reading"]
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:

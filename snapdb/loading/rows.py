@@ -14,8 +14,6 @@ from snapdb.graph.features import SparseReader
 from snapdb.graph.view import Feature
 from snapdb.sampling.subgraph import Ints
 
-__all__ = ["csr_tensor", "host", "parts", "pinned", "placed", "ready", "rows_of", "tensor_of"]
-
 
 def rows_of(feature: Feature, ids: npt.NDArray[np.int64]) -> Tensor:
     """[n, width] the rows of ids in the feature's type; a sparse CSR tensor when the feature is sparse."""

@@ -15,8 +15,6 @@ from snapdb.errors import InputError
 from snapdb.sampling.rounds import Rounds
 from snapdb.types import Relation
 
-__all__ = ["packed", "unpacked"]
-
 Int32s = npt.NDArray[np.int32]
 
 

@@ -14,9 +14,6 @@ from snapdb.sampling.row_cache import RowCache
 from snapdb.storage.home import Home
 from snapdb.types import Cache
 
-__all__ = ["CacheShelf", "CacheSource", "Loan"]
-
-
 _STREAMS = count()
 """A database may be open twice in one process, and streams travel without the shelf."""
 _PATIENCE = 0.05

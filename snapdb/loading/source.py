@@ -11,8 +11,6 @@ from snapdb.loading.shelf import CacheSource
 from snapdb.sampling import Seeds
 from snapdb.types import Published, SampleSpec, Way
 
-__all__ = ["Source", "nothing_held"]
-
 
 def nothing_held() -> None:
     """Releases nothing."""

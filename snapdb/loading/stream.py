@@ -35,8 +35,6 @@ from snapdb.loading.worker import place_among_workers, worker_of
 from snapdb.sampling import Seeds
 from snapdb.types import Published, SampleSpec, Way
 
-__all__ = ["BatchStream"]
-
 Given = TypeVar("Given", default=Batch)
 """What a stream gives: batches, or what its transform makes of them."""
 

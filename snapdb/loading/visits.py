@@ -22,8 +22,6 @@ from snapdb.sampling import Ints, Subgraph
 from snapdb.sampling.rounds import Rounds, slot_of
 from snapdb.types import Fanout, Relation, SampleSpec
 
-__all__ = ["Visits", "Walk", "check_any_order"]
-
 
 class Walk(Protocol):
     """A relation as a sampler of either back end walks it."""

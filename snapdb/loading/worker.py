@@ -6,8 +6,6 @@ from torch.utils.data import get_worker_info
 
 from snapdb.loading.shares import Sharing
 
-__all__ = ["place_among_workers", "worker_of"]
-
 
 def place_among_workers() -> tuple[int, int]:
     """(number, how many) of the processes that share a rank's batches; (0, 1) outside DataLoader workers."""

@@ -13,7 +13,6 @@ from snapdb.errors import SnapdbError
 if TYPE_CHECKING:
     from snapdb.notebook.magics import SnapMagics
 
-__all__ = ["matcher"]
 
 _MOST = 200
 _LINE = re.compile(r"^\s*(?:[\w.,\s]+=\s*)?%snap\s")

@@ -9,8 +9,6 @@ from IPython.core.magic import no_var_expand
 from snapdb.notebook.completion import matcher
 from snapdb.notebook.magics import SnapMagics
 
-__all__ = ["load_ipython_extension", "unload_ipython_extension"]
-
 _LOADED = "_snapdb"
 """The attribute of IPython's shell that holds what was loaded."""
 

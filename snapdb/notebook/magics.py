@@ -19,8 +19,6 @@ from snapdb.sql import parse
 from snapdb.sql.ast import Statement
 from snapdb.sql.parameters import marks_of
 
-__all__ = ["SnapMagics"]
-
 _SHAPES: Mapping[str, Callable[[Result], Any]] = {
     "result": lambda result: result,
     "df": Result.df,

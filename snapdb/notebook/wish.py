@@ -12,8 +12,6 @@ from snapdb.errors import InputError
 from snapdb.sql.parameters import value_of
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["FORMATS", "USAGE", "Wish", "read"]
-
 FORMATS = ("result", "df", "arrow", "polars")
 
 USAGE = f"""\

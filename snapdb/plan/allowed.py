@@ -7,8 +7,6 @@ from snapdb.plan.logical import TRANSACTIONAL, DropPlan, ExplainPlan, Plan, chan
 from snapdb.sql.ast import Statement
 from snapdb.types import Table
 
-__all__ = ["check_allowed"]
-
 
 def check_allowed(plan: Plan, statement: Statement, *, read_only: bool, in_transaction: bool) -> None:
     """Nothing when the plan may run.
@@ -18,13 +16,21 @@ def check_allowed(plan: Plan, statement: Statement, *, read_only: bool, in_trans
         DatabaseError: it writes, and the database is opened for reading only.
     """
     if read_only and not changes_nothing(plan):
-        raise DatabaseError("the database is opened for reading only; open it without read_only (--read-only)",
-                            span=statement.span, text=statement.source, code="read-only")  # fmt: skip
+        raise DatabaseError(
+            "the database is opened for reading only; open it without read_only (--read-only)",
+            span=statement.span,
+            text=statement.source,
+            code="read-only",
+        )
     if not in_transaction:
         return
     while isinstance(plan, ExplainPlan):
         plan = plan.plan
     of_tables = not isinstance(plan, DropPlan) or (isinstance(plan.target, Table) and not plan.dependants)
     if not isinstance(plan, TRANSACTIONAL) or not of_tables:
-        raise BindError("a transaction holds statements about tables, and queries; COMMIT it first, then run this",
-                        code="not-in-transaction", span=statement.span, text=statement.source)  # fmt: skip
+        raise BindError(
+            "a transaction holds statements about tables, and queries; COMMIT it first, then run this",
+            code="not-in-transaction",
+            span=statement.span,
+            text=statement.source,
+        )

@@ -11,8 +11,6 @@ from snapdb.relational import Names, together
 from snapdb.sql.ast import Island
 from snapdb.sql.rewrite import rewrite
 
-__all__ = ["Asked", "Parameters", "Piece", "compose", "written"]
-
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 

@@ -31,8 +31,6 @@ from snapdb.plan.logical import BeginPlan, CheckPlan, CommitPlan, ExplainPlan, P
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
 
-__all__ = ["bind"]
-
 
 def bind(statement: ast.Statement, context: Context) -> Plan:
     """The plan of a statement.

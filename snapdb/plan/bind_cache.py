@@ -9,8 +9,6 @@ from snapdb.sql.ast import CreateCache, RefreshCache
 from snapdb.storage.commit import author, now
 from snapdb.types import Cache
 
-__all__ = ["bind_create_cache", "bind_refresh_cache"]
-
 
 def bind_create_cache(statement: CreateCache, context: Context) -> Plan:
     """The cache of a sampler; in memory, and as large as all rows, where nothing else is said."""

@@ -14,8 +14,6 @@ from snapdb.relational import ROW_ID, check_storable, default_value, no_rows, pa
 from snapdb.sql.ast import AddColumn, AlterTable, Delete, DropColumn, Name, RenameColumn, Update
 from snapdb.types import Column, PropertyGraph, Table
 
-__all__ = ["bind_alter", "bind_delete", "bind_update"]
-
 _ID = quote(ROW_ID)
 
 
@@ -125,13 +123,20 @@ def _added(context: Context, table: Table, action: AddColumn) -> tuple[tuple[Col
             return NothingPlan(f'table {table.name} has a column "{found.name}" already')
         raise BindError(f'table {table.name} has a column "{found.name}" already', span=definition.span, code="exists")
     if not column.nullable and column.default is None and table.next_row:
-        raise BindError(f'column "{column.name}" is NOT NULL, but the rows that are there would have no value in it; '
-                        "give it a DEFAULT", span=definition.span, code="not-null")  # fmt: skip
+        raise BindError(
+            f'column "{column.name}" is NOT NULL, but the rows that are there would have no value in it; '
+            "give it a DEFAULT",
+            span=definition.span,
+            code="not-null",
+        )
     for graph in context.catalog.graphs.values():
         for edge in graph.edges:
             if edge.table.lower() == table.name.lower() and column.name.lower() == "e_id":
-                raise BindError(f"graph {graph.name} gives e_id to the edges of {table.name}; choose another name",
-                                span=definition.span, code="reserved-name")  # fmt: skip
+                raise BindError(
+                    f"graph {graph.name} gives e_id to the edges of {table.name}; choose another name",
+                    span=definition.span,
+                    code="reserved-name",
+                )
     # Fields of columns that were dropped are in older files, and must not come back to life.
     column = replace(column, field=table.fields + 1)
     columns = (*table.columns, column)
@@ -149,8 +154,11 @@ def _dropped(context: Context, table: Table, action: DropColumn) -> tuple[tuple[
     column = find_column(table, action.column)
     _check_unused(context, table, column, action.column, "drop")
     if len(table.columns) == 1:
-        raise BindError(f"{column.name} is the only column of {table.name}; write DROP TABLE {table.name}",
-                        span=action.column.span, code="last-column")  # fmt: skip
+        raise BindError(
+            f"{column.name} is the only column of {table.name}; write DROP TABLE {table.name}",
+            span=action.column.span,
+            code="last-column",
+        )
     columns = tuple(c for c in table.columns if c.field != column.field)
     return columns, f'column "{column.name}" dropped from {table.name}'
 
@@ -174,9 +182,12 @@ def _check_unused(context: Context, table: Table, column: Column, name: Name, ve
     """Nothing when no graph names the column; a graph serves every version whose tables fit it."""
     users = [g.name for g in context.catalog.graphs.values() if _uses(g, table, column)]
     if users:
-        raise BindError(f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop it with its '
-                        f"snapshots, {verb} the column and create them again",
-                        span=name.span, code="in-use")  # fmt: skip
+        raise BindError(
+            f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop it with its '
+            f"snapshots, {verb} the column and create them again",
+            span=name.span,
+            code="in-use",
+        )
 
 
 def _uses(graph: PropertyGraph, table: Table, column: Column) -> bool:

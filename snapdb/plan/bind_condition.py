@@ -13,8 +13,6 @@ from snapdb.sql.rewrite import Rewritten, rewrite
 from snapdb.sql.task_body import PLACEHOLDERS, filled
 from snapdb.sql.travel import bare_ats, time_travels
 
-__all__ = ["check_condition"]
-
 
 def check_condition(condition: Island, relational: Relational) -> None:
     """Nothing when a condition can be read; no name in it is looked up.

@@ -19,13 +19,41 @@ from snapdb.relational import Session, file_literal, files_behind, files_literal
 from snapdb.sql.ast import CopyFrom
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_copy"]
-
-_CSV = ("header", "delimiter", "delim", "sep", "quote", "escape", "nullstr", "null", "skip", "dateformat",
-        "timestampformat", "decimal_separator", "ignore_errors", "encoding", "comment", "union_by_name",
-        "hive_partitioning", "compression", "sample_size", "strict_mode", "null_padding", "max_line_size")  # fmt: skip
-_JSON = ("ignore_errors", "records", "dateformat", "timestampformat", "maximum_object_size", "compression",
-         "union_by_name", "hive_partitioning", "sample_size")  # fmt: skip
+_CSV = (
+    "header",
+    "delimiter",
+    "delim",
+    "sep",
+    "quote",
+    "escape",
+    "nullstr",
+    "null",
+    "skip",
+    "dateformat",
+    "timestampformat",
+    "decimal_separator",
+    "ignore_errors",
+    "encoding",
+    "comment",
+    "union_by_name",
+    "hive_partitioning",
+    "compression",
+    "sample_size",
+    "strict_mode",
+    "null_padding",
+    "max_line_size",
+)
+_JSON = (
+    "ignore_errors",
+    "records",
+    "dateformat",
+    "timestampformat",
+    "maximum_object_size",
+    "compression",
+    "union_by_name",
+    "hive_partitioning",
+    "sample_size",
+)
 _OPTIONS = {"parquet": ("union_by_name", "hive_partitioning", "filename"), "csv": _CSV, "json": _JSON}
 """What may be said for each format; DuckDB's readers take them under these names or those of `_THEIRS`."""
 _THEIRS = {"delimiter": "delim", "null": "nullstr"}
@@ -42,8 +70,11 @@ def bind_copy(statement: CopyFrom, context: Context) -> Plan:
         )
     if statement.new_only and Path(statement.path).expanduser().is_dir():
         within = text_literal(statement.path.rstrip("/") + "/*.parquet")
-        raise BindError(f"{text_literal(statement.path)} is a folder; name the files in it, as {within}",
-                        span=statement.path_span, code="bad-path")  # fmt: skip
+        raise BindError(
+            f"{text_literal(statement.path)} is a folder; name the files in it, as {within}",
+            span=statement.path_span,
+            code="bad-path",
+        )
     if not statement.new_only:  # which passes over the database's own files
         check_foreign_path(context.home.path, statement.path, statement.path_span)
     format_, options = _options(statement)
@@ -97,8 +128,9 @@ def _options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int | flo
     if format_ not in _OPTIONS:
         hint = f"it reads {', '.join(_OPTIONS)}{did_you_mean(format_, _OPTIONS)}"
         said = next((name.span for name, _ in statement.options if name.text.lower() == "format"), None)
-        raise BindError(f"cannot COPY FROM format {format_!r}; {hint}", span=said or statement.path_span,
-                        code="unknown-format")  # fmt: skip
+        raise BindError(
+            f"cannot COPY FROM format {format_!r}; {hint}", span=said or statement.path_span, code="unknown-format"
+        )
     for name, _ in statement.options:
         if name.text.lower() not in ("format", *_OPTIONS[format_]):
             hint = did_you_mean(name.text.replace("_", " "), ("format", *_OPTIONS[format_], "NEW FILES ONLY"))

@@ -11,12 +11,14 @@ from snapdb.plan.logical import BatchFormat, CopySamplePlan
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CopySampleTo
 
-__all__ = ["bind_copy_sample"]
-
 _STATEMENT = "COPY (SAMPLE …) TO"
 _FORMATS: dict[str, BatchFormat] = {
-    "arrow": "arrow", "parquet": "parquet", "npz": "npz", "safetensors": "safetensors", "pt": "pt",
-}  # fmt: skip
+    "arrow": "arrow",
+    "parquet": "parquet",
+    "npz": "npz",
+    "safetensors": "safetensors",
+    "pt": "pt",
+}
 _OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
 
 
@@ -41,5 +43,6 @@ def _check_epochs(statement: CopySampleTo, said: Chosen) -> None:
     if said.value < 1:
         raise BindError(f"EPOCHS needs at least 1, found {said.value}", span=said.span, code="out-of-range")
     if statement.sample.clauses.epochs is not None:
-        raise ParseError("EPOCHS is given in SAMPLE and as an option; keep one", span=said.span,
-                         code="duplicate-clause")  # fmt: skip
+        raise ParseError(
+            "EPOCHS is given in SAMPLE and as an option; keep one", span=said.span, code="duplicate-clause"
+        )

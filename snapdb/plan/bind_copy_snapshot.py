@@ -15,8 +15,6 @@ from snapdb.sql.ast import CopySnapshotTo
 from snapdb.types import Column, Snapshot
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_copy_snapshot"]
-
 _STATEMENT = "COPY SNAPSHOT … TO"
 _FORMATS: dict[str, SnapshotFormat] = {"parquet": "parquet", "npz": "npz", "pyg": "pyg"}
 _OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
@@ -51,12 +49,18 @@ def _splits(snapshot: Snapshot, context: Context, said: Chosen | None) -> Mappin
     if not found:
         known = {name for _, name, column in columns if key_family(column.type) == "VARCHAR"}
         hint = did_you_mean(said.value, known) or "; SPLIT names a column of text of a vertex type"
-        raise BindError(f'no vertex type of {snapshot.name} shows a column "{said.value}"{hint}',
-                        span=said.span, code="unknown-column")  # fmt: skip
+        raise BindError(
+            f'no vertex type of {snapshot.name} shows a column "{said.value}"{hint}',
+            span=said.span,
+            code="unknown-column",
+        )
     if not text:
         element, column = found[0]
-        raise BindError(f'column "{column.name}" of {element} is {column.type}; a split is text, such as train and '
-                        "test", span=said.span, code="column-type")  # fmt: skip
+        raise BindError(
+            f'column "{column.name}" of {element} is {column.type}; a split is text, such as train and test',
+            span=said.span,
+            code="column-type",
+        )
     return text
 
 

@@ -16,12 +16,15 @@ from snapdb.sql.ast import ColumnList, CopyTo, Name
 from snapdb.types import Table
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_copy_to"]
-
 _FORMATS: dict[str, FileFormat] = {
-    "parquet": "parquet", "csv": "csv", "tsv": "tsv", "json": "json", "jsonl": "jsonl", "ndjson": "jsonl",
+    "parquet": "parquet",
+    "csv": "csv",
+    "tsv": "tsv",
+    "json": "json",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
     "arrow": "arrow",
-}  # fmt: skip
+}
 _ENDINGS: dict[str, FileFormat] = {
     **_FORMATS,
     "pq": "parquet",
@@ -31,8 +34,21 @@ _ENDINGS: dict[str, FileFormat] = {
     "ipc": "arrow",
 }
 """What a file's name ends in, and its format."""
-_CSV = ("compression", "dateformat", "delim", "delimiter", "encoding", "escape", "force_quote", "header", "null",
-        "nullstr", "quote", "sep", "timestampformat")  # fmt: skip
+_CSV = (
+    "compression",
+    "dateformat",
+    "delim",
+    "delimiter",
+    "encoding",
+    "escape",
+    "force_quote",
+    "header",
+    "null",
+    "nullstr",
+    "quote",
+    "sep",
+    "timestampformat",
+)
 _JSON = ("compression", "dateformat", "timestampformat")
 _OPTIONS: dict[FileFormat, tuple[str, ...]] = {
     "parquet": ("compression", "compression_level", "row_group_size", "row_group_size_bytes"),
@@ -52,8 +68,19 @@ _WRITERS: dict[FileFormat, str] = {
     "jsonl": "FORMAT json, ARRAY false",
     "arrow": "",
 }
-_MANY = frozenset({"append", "file_size_bytes", "filename_pattern", "hive_file_pattern", "overwrite",
-                   "overwrite_or_ignore", "partition_by", "per_thread_output", "write_partition_columns"})  # fmt: skip
+_MANY = frozenset(
+    {
+        "append",
+        "file_size_bytes",
+        "filename_pattern",
+        "hive_file_pattern",
+        "overwrite",
+        "overwrite_or_ignore",
+        "partition_by",
+        "per_thread_output",
+        "write_partition_columns",
+    }
+)
 """Options of DuckDB's that make a folder of files."""
 
 
@@ -101,8 +128,9 @@ def _element(context: Context, name: Name, said: Name) -> tuple[str, Names]:
     known = {e.name.lower(): e.name for e in snapshot.graph.elements}
     if (element := known.get(said.text.lower())) is None:
         hint = did_you_mean(said.text, known.values()) or f"; it has {', '.join(known.values())}"
-        raise BindError(f'snapshot {snapshot.name} has no element "{said}"{hint}',
-                        span=said.span, code="unknown-element")  # fmt: skip
+        raise BindError(
+            f'snapshot {snapshot.name} has no element "{said}"{hint}', span=said.span, code="unknown-element"
+        )
     views = context.views(snapshot, {element})
     return f"{quote_odd(snapshot.name)}.{quote_odd(element)}", Names(schemas={snapshot.name: views})
 
@@ -160,8 +188,11 @@ def _options(statement: CopyTo, format_: FileFormat) -> list[str]:
 
 def _unknown(name: Name, format_: FileFormat) -> ParseError:
     if name.text.lower() in _MANY:
-        return ParseError(f"COPY TO writes one file, and {name} would make a folder of them; leave it out, or write "
-                          "one COPY a part", span=name.span, code="unknown-option")  # fmt: skip
+        return ParseError(
+            f"COPY TO writes one file, and {name} would make a folder of them; leave it out, or write one COPY a part",
+            span=name.span,
+            code="unknown-option",
+        )
     known = ("format", *_OPTIONS[format_])
     hint = did_you_mean(name.text, known) or f"; it takes {', '.join(known)}"
     return ParseError(f"COPY TO has no option {name} for {format_}{hint}", span=name.span, code="unknown-option")

@@ -13,8 +13,6 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import DiffGraph, DiffSnapshot, DiffTable
 from snapdb.types import PropertyGraph, Table
 
-__all__ = ["bind_diff_graph", "bind_diff_snapshot", "bind_diff_table"]
-
 
 def bind_diff_table(statement: DiffTable, context: Context) -> DiffTablePlan:
     """The table at two versions."""
@@ -29,8 +27,11 @@ def bind_diff_table(statement: DiffTable, context: Context) -> DiffTablePlan:
     if before is None and after is None:
         if not context.was_table(name):
             find_table(context, statement.table)  # says so, and knows the nearest
-        raise BindError(f"neither version {first} nor {last} has a table {name}; SHOW VERSIONS OF {name} tells more",
-                        span=statement.table.span, code="unknown-table")  # fmt: skip
+        raise BindError(
+            f"neither version {first} nor {last} has a table {name}; SHOW VERSIONS OF {name} tells more",
+            span=statement.table.span,
+            code="unknown-table",
+        )
     shown = after or before
     assert shown is not None
     for table in (before, after):
@@ -56,8 +57,12 @@ def bind_diff_graph(statement: DiffGraph, context: Context) -> DiffGraphPlan:
 
 def _check_fits(graph: PropertyGraph, version: int, tables: Mapping[str, Table], span: Span) -> None:
     if problem := next(misfits(graph, tables), None):
-        raise BindError(f"version {version} does not fit graph {graph.name}: {problem}; compare versions that fit, or "
-                        "write DIFF TABLE for each of its tables", span=span, code="does-not-fit")  # fmt: skip
+        raise BindError(
+            f"version {version} does not fit graph {graph.name}: {problem}; compare versions that fit, or "
+            "write DIFF TABLE for each of its tables",
+            span=span,
+            code="does-not-fit",
+        )
 
 
 def bind_diff_snapshot(statement: DiffSnapshot, context: Context) -> DiffSnapshotPlan:
@@ -66,8 +71,11 @@ def bind_diff_snapshot(statement: DiffSnapshot, context: Context) -> DiffSnapsho
     names = {e.name.lower() for e in after.graph.elements}
     if not any(e.name.lower() in names for e in before.graph.elements):
         there = ", ".join(e.name for e in after.graph.elements)
-        raise BindError(f"snapshots {after.name} and {before.name} have no element in common; {after.name} has {there}",
-                        span=statement.before.span, code="nothing-in-common")  # fmt: skip
+        raise BindError(
+            f"snapshots {after.name} and {before.name} have no element in common; {after.name} has {there}",
+            span=statement.before.span,
+            code="nothing-in-common",
+        )
     for snapshot in (after, before):
         context.views(snapshot)  # their files must be there
     return DiffSnapshotPlan(after, before, statement.detail)

@@ -12,8 +12,6 @@ from snapdb.plan.scope import Context
 from snapdb.sql import ast
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
-__all__ = ["KINDS", "bind_drop"]
-
 _NAMED = 8
 """How many dependants a refusal names."""
 KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
@@ -32,9 +30,12 @@ def bind_drop(statement: ast.Drop, context: Context) -> Plan:
     dependants = _dependants(context, target)
     if dependants and not statement.cascade:
         way = "drop them first" if len(dependants) > 1 else "drop it first"
-        raise BindError(f"{kind} {target.name} is used by {_listed(dependants)}; {way}, or write DROP {statement.kind} "
-                        f"{target.name} CASCADE",
-                        span=name.span, code="in-use")  # fmt: skip
+        raise BindError(
+            f"{kind} {target.name} is used by {_listed(dependants)}; {way}, or write DROP {statement.kind} "
+            f"{target.name} CASCADE",
+            span=name.span,
+            code="in-use",
+        )
     return DropPlan(target, context.catalog.version, dependants)
 
 

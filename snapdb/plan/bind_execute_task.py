@@ -7,8 +7,6 @@ from snapdb.plan.names import find_task
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import ExecuteTask
 
-__all__ = ["bind_execute_task"]
-
 
 def bind_execute_task(statement: ExecuteTask, context: Context) -> ExecuteTaskPlan:
     """The task of that name; names in its body are looked up when it runs."""

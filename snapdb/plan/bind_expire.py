@@ -15,8 +15,6 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import ExpireSnapshots, Island
 from snapdb.types import Snapshot
 
-__all__ = ["bind_expire"]
-
 
 def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | RetainPlan:
     """Every snapshot that was asked about, oldest first, each with why it stays if it does; or whose graphs tell."""
@@ -28,8 +26,11 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | Re
         asked = [s for s in asked if s.graph.name.lower() == graph.name.lower()]
     before = None if statement.older is None else _moment(context, statement.older)
     if statement.last is not None and statement.last < 1:
-        raise BindError("RETAIN LAST takes a number greater than zero; DROP SNAPSHOT drops one by its name",
-                        span=statement.last_span, code="out-of-range")  # fmt: skip
+        raise BindError(
+            "RETAIN LAST takes a number greater than zero; DROP SNAPSHOT drops one by its name",
+            span=statement.last_span,
+            code="out-of-range",
+        )
     asked.sort(key=lambda s: (s.made, s.id))
     names: dict[int, str] = {}
     for tag in tags(context.ledger):

@@ -10,8 +10,6 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import FanoutClause, Name, Sample
 from snapdb.types import FULL, EdgeElement, Fanout, Snapshot
 
-__all__ = ["bind_fanouts"]
-
 
 def bind_fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tuple[Fanout, ...]:
     """One fanout for each edge type and direction, DEFAULT spread over the types that are not named.
@@ -48,8 +46,11 @@ def _meant(snapshot: Snapshot, name: Name) -> list[EdgeElement]:
 def _check_direction(name: str, taken: set[str], clause: FanoutClause) -> None:
     """Nothing when the clause's direction is not among those that are taken already."""
     if clause.direction in taken or (taken and "BOTH" in (*taken, clause.direction)):
-        raise BindError(f"{name} has this direction already (BOTH is IN and OUT); keep one",
-                        span=clause.span, code="duplicate-fanout")  # fmt: skip
+        raise BindError(
+            f"{name} has this direction already (BOTH is IN and OUT); keep one",
+            span=clause.span,
+            code="duplicate-fanout",
+        )
 
 
 def _check_counts(clause: FanoutClause, lengths: set[int], place: Span) -> None:

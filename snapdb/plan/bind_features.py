@@ -11,22 +11,29 @@ from snapdb.plan.fits import is_indices, is_values, key_family
 from snapdb.plan.names import find_column, find_event_time, find_table
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import FeatureClause, HistoryClause, Name
-from snapdb.storage.features import is_feature_type
+from snapdb.storage.feature_types import is_feature_type
 from snapdb.types import Column, FeatureSpec, History, Table
 from snapdb.types.batch_names import BATCH_NAMES
 from snapdb.types.suggest import did_you_mean
-
-__all__ = ["bind_features"]
 
 _LONGEST = 100
 """Letters of a feature's name, which names a file."""
 
 _DTYPES = {
-    "float16": "float16", "half": "float16", "fp16": "float16",
-    "float32": "float32", "float": "float32",
-    "float64": "float64", "double": "float64",
-    "int8": "int8", "int16": "int16", "int32": "int32", "int64": "int64", "uint8": "uint8", "bool": "bool",
-}  # fmt: skip
+    "float16": "float16",
+    "half": "float16",
+    "fp16": "float16",
+    "float32": "float32",
+    "float": "float32",
+    "float64": "float64",
+    "double": "float64",
+    "int8": "int8",
+    "int16": "int16",
+    "int32": "int32",
+    "int64": "int64",
+    "uint8": "uint8",
+    "bool": "bool",
+}
 """What TYPE takes, and numpy's name of it."""
 
 _RANGES: dict[str, tuple[float, float]] = {
@@ -77,8 +84,11 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
     """Two items of one name as one feature."""
     place = clause.columns[0].span
     if before.name != spec.name:
-        raise BindError(f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or '
-                        "name one otherwise", span=place, code="duplicate-name")  # fmt: skip
+        raise BindError(
+            f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or name one otherwise',
+            span=place,
+            code="duplicate-name",
+        )
     if before.sparse or spec.sparse:
         raise BindError(
             f'feature "{spec.name}" is sparse and given twice; name one of them otherwise',
@@ -91,8 +101,11 @@ def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> Fe
         ("histories", before.history, spec.history),
     ):
         if here != there:
-            raise BindError(f'feature "{spec.name}" is built from columns with different {said}; give them one',
-                            span=place, code="feature-mix")  # fmt: skip
+            raise BindError(
+                f'feature "{spec.name}" is built from columns with different {said}; give them one',
+                span=place,
+                code="feature-mix",
+            )
     return replace(before, columns=before.columns + spec.columns)
 
 
@@ -124,8 +137,12 @@ def _dtype(name: Name) -> str:
 def _column(table: Table, name: Name) -> str:
     column = find_column(table, name)
     if not is_feature_type(column.type):
-        raise BindError(f'column "{column.name}" of type {column.type} cannot be a feature, which is a number or a '
-                        "list of numbers; encode it when loading", span=name.span, code="column-type")  # fmt: skip
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be a feature, which is a number or a '
+            "list of numbers; encode it when loading",
+            span=name.span,
+            code="column-type",
+        )
     return column.name
 
 
@@ -133,14 +150,25 @@ def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bo
     """The columns of indices and, where they are not all 1, of values."""
     assert clause.sparse is not None
     if dense:
-        raise BindError("in this version sparse features are those of vertices, without a history; leave SPARSE out, "
-                        "or keep them in the vertex table", span=clause.sparse.span, code="not-supported")  # fmt: skip
+        raise BindError(
+            "in this version sparse features are those of vertices, without a history; leave SPARSE out, "
+            "or keep them in the vertex table",
+            span=clause.sparse.span,
+            code="not-supported",
+        )
     if clause.default is not None:
-        raise BindError(f'feature "{name}" is sparse: what is not said in it is 0; leave DEFAULT out',
-                        span=clause.default_span, code="feature-default")  # fmt: skip
+        raise BindError(
+            f'feature "{name}" is sparse: what is not said in it is 0; leave DEFAULT out',
+            span=clause.default_span,
+            code="feature-default",
+        )
     if len(clause.columns) > 2:
-        raise BindError("SPARSE takes a list of indices and, where values are not all 1, a list of these: (idx, val) "
-                        f"AS {name} SPARSE", span=clause.sparse.span, code="sparse-columns")  # fmt: skip
+        raise BindError(
+            "SPARSE takes a list of indices and, where values are not all 1, a list of these: (idx, val) "
+            f"AS {name} SPARSE",
+            span=clause.sparse.span,
+            code="sparse-columns",
+        )
     for column_name, fits, wanted in zip(
         clause.columns,
         (is_indices, is_values),
@@ -164,11 +192,17 @@ def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
         return
     low, high = _RANGES[dtype]
     if not dtype.startswith("float") and value != int(value):
-        raise BindError(f'feature "{name}" is {dtype}: its DEFAULT is a whole number, not {value:g}',
-                        span=clause.default_span, code="feature-default")  # fmt: skip
+        raise BindError(
+            f'feature "{name}" is {dtype}: its DEFAULT is a whole number, not {value:g}',
+            span=clause.default_span,
+            code="feature-default",
+        )
     if not low <= value <= high:
-        raise BindError(f'feature "{name}" is {dtype}: its DEFAULT is from {low:g} to {high:g}, not {value:g}',
-                        span=clause.default_span, code="feature-default")  # fmt: skip
+        raise BindError(
+            f'feature "{name}" is {dtype}: its DEFAULT is from {low:g} to {high:g}, not {value:g}',
+            span=clause.default_span,
+            code="feature-default",
+        )
 
 
 def _history(
@@ -176,14 +210,21 @@ def _history(
 ) -> tuple[Table, History]:
     """The table of a feature's changes, and how its rows refer to the vertices."""
     if key is None:
-        raise BindError("in this version only features of vertices have a history; keep what changes on an edge in the "
-                        "edge's own row, which is one event", span=clause.span, code="not-supported")  # fmt: skip
+        raise BindError(
+            "in this version only features of vertices have a history; keep what changes on an edge in the "
+            "edge's own row, which is one event",
+            span=clause.span,
+            code="not-supported",
+        )
     table = find_table(context, clause.table)
     columns = [find_column(table, name) for name in clause.key]
     if len(columns) != len(key):
         keys = ", ".join(column.name for column in key)
-        raise BindError(f"{own.name} has KEY ({keys}); its history must name as many columns, in that order",
-                        span=clause.key[0].span, code="key-mismatch")  # fmt: skip
+        raise BindError(
+            f"{own.name} has KEY ({keys}); its history must name as many columns, in that order",
+            span=clause.key[0].span,
+            code="key-mismatch",
+        )
     for name, column, referred in zip(clause.key, columns, key, strict=True):
         if columns.count(column) > 1:
             raise BindError(f'column "{column.name}" is named twice', span=name.span, code="duplicate-name")

@@ -15,8 +15,6 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import ClassesClause, CreateGraph, EdgeClause, EventTime, Name, VertexClause
 from snapdb.types import EdgeElement, PropertyGraph, Table, VertexElement
 
-__all__ = ["bind_create_graph"]
-
 
 def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
     """A definition in which every name is there and every type fits."""
@@ -59,8 +57,11 @@ def _vertex(context: Context, clause: VertexClause, key_names: Sequence[Name]) -
 def _edge(context: Context, graph: PropertyGraph, clause: EdgeClause) -> EdgeElement:
     table = find_table(context, clause.table)
     if taken := table.column("e_id"):
-        raise BindError(f'edge table {table.name} has a column "{taken.name}", a name that snapshots need; rename it',
-                        span=clause.table.span, code="reserved-name")  # fmt: skip
+        raise BindError(
+            f'edge table {table.name} has a column "{taken.name}", a name that snapshots need; rename it',
+            span=clause.table.span,
+            code="reserved-name",
+        )
     for name in clause.key:
         find_column(table, name)
     check_ends(clause)
@@ -94,8 +95,11 @@ def _target(table: Table, name: Name | None) -> str | None:
         return None
     column = find_column(table, name)
     if not is_target(column.type):
-        raise BindError(f'column "{column.name}" of type {column.type} cannot be TARGET, which is a number or a string',
-                        span=name.span, code="column-type")  # fmt: skip
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be TARGET, which is a number or a string',
+            span=name.span,
+            code="column-type",
+        )
     return column.name
 
 
@@ -105,8 +109,12 @@ def _classes(table: Table, target: str | None, clause: ClassesClause | None) -> 
         return None
     column = table.column(target)
     if column is not None and not is_text(column.type):
-        raise BindError(f'CLASSES declares the codes of a text, and column "{column.name}" is {column.type}: a number '
-                        "is its own code; leave CLASSES out", span=clause.span, code="column-type")  # fmt: skip
+        raise BindError(
+            f'CLASSES declares the codes of a text, and column "{column.name}" is {column.type}: a number '
+            "is its own code; leave CLASSES out",
+            span=clause.span,
+            code="column-type",
+        )
     if twice := next((value for i, value in enumerate(clause.values) if value in clause.values[:i]), None):
         raise BindError(f"CLASSES names {twice!r} twice; keep one", span=clause.span, code="duplicate-name")
     return clause.values
@@ -127,9 +135,12 @@ def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
                 code="duplicate-name",
             )
         if time_unit(start.type) != time_unit(end.type):
-            raise BindError(f'"{start.name}" is {start.type}, but "{end.name}" is {end.type}: an edge begins and ends '
-                            "in times of one kind; cast one of them when loading", span=place,
-                            code="mixed-times")  # fmt: skip
+            raise BindError(
+                f'"{start.name}" is {start.type}, but "{end.name}" is {end.type}: an edge begins and ends '
+                "in times of one kind; cast one of them when loading",
+                span=place,
+                code="mixed-times",
+            )
     return tuple(column.name for column in columns)
 
 
@@ -141,9 +152,12 @@ def _check_histories(context: Context, statement: CreateGraph, graph: PropertyGr
             unit = time_unit(find_event_time(find_table(context, history.table), history.event_time).type)
             if known and unit not in known:
                 other, owner = next(iter(known.items()))
-                raise BindError(f"event times differ in kind: {owner} has {other}s, the history {history.table} has "
-                                f"{unit}s; load one in the other's kind", span=history.event_time.span,
-                                code="mixed-times")  # fmt: skip
+                raise BindError(
+                    f"event times differ in kind: {owner} has {other}s, the history {history.table} has "
+                    f"{unit}s; load one in the other's kind",
+                    span=history.event_time.span,
+                    code="mixed-times",
+                )
             known.setdefault(unit, history.table.text)
 
 

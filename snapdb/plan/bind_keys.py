@@ -13,8 +13,6 @@ from snapdb.sql.ast import ColumnList, CreateGraph, EdgeClause, Name, VertexClau
 from snapdb.types import Column, PropertyGraph, Table
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_end", "check_ends", "key_column", "vertex_key"]
-
 
 def vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
     """The columns of a vertex's KEY; where it has none those that the edges refer to, all alike."""
@@ -24,13 +22,19 @@ def vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
     said = [columns for columns in _referred(statement, name.text) if columns]
     written = quote_odd(name.text)
     if not said:
-        raise BindError(f"{name} has no KEY, and no edge says REFERENCES {written} (columns); "
-                        f"write {written} KEY (columns)", span=name.span, code="missing-key")  # fmt: skip
+        raise BindError(
+            f"{name} has no KEY, and no edge says REFERENCES {written} (columns); write {written} KEY (columns)",
+            span=name.span,
+            code="missing-key",
+        )
     for other in said[1:]:
         if _folded(other) != _folded(said[0]):
             ways = f"({_listed(said[0])}) and by ({_listed(other)})"
-            raise BindError(f"the edges refer to {name} by {ways}; write which is its KEY, and refer to that",
-                            span=other[0].span, code="key-mismatch")  # fmt: skip
+            raise BindError(
+                f"the edges refer to {name} by {ways}; write which is its KEY, and refer to that",
+                span=other[0].span,
+                code="key-mismatch",
+            )
     return said[0]
 
 
@@ -55,9 +59,12 @@ def check_ends(clause: EdgeClause) -> None:
     said = clause.source_key or clause.destination_key
     if not said and clause.source.text.lower() == clause.destination.text.lower():
         vertex = quote_odd(clause.source.text)
-        raise BindError(f"{clause.table} would go from each {clause.source} to itself; say which columns are which "
-                        f"end: SOURCE KEY (columns) REFERENCES {vertex} DESTINATION KEY (columns) REFERENCES {vertex}",
-                        span=clause.source.span, code="missing-key")  # fmt: skip
+        raise BindError(
+            f"{clause.table} would go from each {clause.source} to itself; say which columns are which "
+            f"end: SOURCE KEY (columns) REFERENCES {vertex} DESTINATION KEY (columns) REFERENCES {vertex}",
+            span=clause.source.span,
+            code="missing-key",
+        )
 
 
 def bind_end(
@@ -77,8 +84,11 @@ def bind_end(
     wanted = [find_column(vertices, n).name for n in named] or list(vertex.key)
     if sorted(wanted) != sorted(vertex.key) or len(columns) != len(wanted):
         keys = ", ".join(vertex.key)
-        raise BindError(f"{vertex.name} has KEY ({keys}); {table.name} must refer to just these columns",
-                        span=(named or key)[0].span, code="key-mismatch")  # fmt: skip
+        raise BindError(
+            f"{vertex.name} has KEY ({keys}); {table.name} must refer to just these columns",
+            span=(named or key)[0].span,
+            code="key-mismatch",
+        )
     pairs = dict(zip(wanted, columns, strict=True))
     for (referred, column), place in zip(pairs.items(), key, strict=True):
         there = vertices.column(referred)
@@ -92,8 +102,12 @@ def bind_end(
 def _same_name(table: Table, column: str, vertex: Name) -> Name:
     """The edge table's column that is called as one of the vertex's key, at the vertex's place."""
     if table.column(column) is None:
-        raise BindError(f'table {table.name} has no column "{column}", the key of {vertex}; write KEY (columns) '
-                        f"REFERENCES {quote_odd(vertex.text)}", span=vertex.span, code="unknown-column")  # fmt: skip
+        raise BindError(
+            f'table {table.name} has no column "{column}", the key of {vertex}; write KEY (columns) '
+            f"REFERENCES {quote_odd(vertex.text)}",
+            span=vertex.span,
+            code="unknown-column",
+        )
     return Name(column, vertex.span)
 
 
@@ -101,7 +115,10 @@ def key_column(table: Table, name: Name) -> Column:
     """The column of that name when it can be a key, or BindError at its place."""
     column = find_column(table, name)
     if not is_key(column.type):
-        raise BindError(f'column "{column.name}" of type {column.type} cannot be a key; '
-                        "keys are integers, strings, UUIDs, dates, timestamps or decimals", span=name.span,
-                        code="column-type")  # fmt: skip
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be a key; '
+            "keys are integers, strings, UUIDs, dates, timestamps or decimals",
+            span=name.span,
+            code="column-type",
+        )
     return column

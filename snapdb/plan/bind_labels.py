@@ -10,8 +10,6 @@ from snapdb.plan.names import find_column
 from snapdb.sql.ast import EdgeClause, LabelClause, Name, PropertiesClause, VertexClause
 from snapdb.types import EdgeElement, Properties, Property, Table, VertexElement
 
-__all__ = ["bind_labels", "bind_properties", "check_shown"]
-
 
 def bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
     """The names of an element's labels; empty where none is said, and its own name stands for one."""
@@ -52,8 +50,11 @@ def _named(table: Table, said: Sequence[PropertiesClause], *, edge: bool) -> tup
     for item in (item for properties in said for item in properties.columns):
         column, name = find_column(table, item.column).name, item.name or item.column
         if edge and name.text.lower() == "e_id":
-            raise BindError("a property cannot be called e_id, a name that snapshots need; give it another with AS",
-                            span=name.span, code="reserved-name")  # fmt: skip
+            raise BindError(
+                "a property cannot be called e_id, a name that snapshots need; give it another with AS",
+                span=name.span,
+                code="reserved-name",
+            )
         before = found.setdefault(name.text.lower(), Property(column, column if item.name is None else name.text))
         if before.column != column:
             raise _taken(name, before.column, column)

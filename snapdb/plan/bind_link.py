@@ -11,8 +11,6 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import Clauses, Sample
 from snapdb.types import EdgeElement, EdgeType, Link, Negatives, Snapshot, Table
 
-__all__ = ["bind_link"]
-
 _MOST = 1_000_000
 """Negatives of a positive: a batch has a table of all of them."""
 
@@ -29,12 +27,19 @@ def bind_link(statement: Sample, snapshot: Snapshot, context: Context, tables: M
         excluding = "KEEP SEEDS" if exclude is not None and exclude.value == "NONE" else "EXCLUDE SEEDS"
         for clause, keyword in ((negatives, "NEGATIVES"), (known, "EXCLUDE KNOWN"), (exclude, excluding)):
             if clause is not None:
-                raise BindError(f"{keyword} goes with seeds that are edges; write SEEDS EDGES edge_type (SELECT e_id "
-                                "FROM …), or leave it out", span=clause.span, code="needs-seed-edges")  # fmt: skip
+                raise BindError(
+                    f"{keyword} goes with seeds that are edges; write SEEDS EDGES edge_type (SELECT e_id "
+                    "FROM …), or leave it out",
+                    span=clause.span,
+                    code="needs-seed-edges",
+                )
         return None
     if known is not None and negatives is None:
-        raise BindError("EXCLUDE KNOWN chooses among negatives; add NEGATIVES n PER POSITIVE, or leave it out",
-                        span=known.span, code="needs-negatives")  # fmt: skip
+        raise BindError(
+            "EXCLUDE KNOWN chooses among negatives; add NEGATIVES n PER POSITIVE, or leave it out",
+            span=known.span,
+            code="needs-negatives",
+        )
     edge = find_edge_type(context, snapshot, statement.seeds.type)
     return Link(
         edge.type,
@@ -49,9 +54,12 @@ def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: Co
     for name in () if clauses.known is None else clauses.known.types:
         edge = find_edge_type(context, snapshot, name)
         if (edge.source, edge.destination) != (seeds.source, seeds.destination):
-            raise BindError(f"{edge.name} goes from {edge.source} to {edge.destination}, and the seeds' {seeds.name} "
-                            f"from {seeds.source} to {seeds.destination}; name edge types with the seeds' ends",
-                            span=name.span, code="other-ends")  # fmt: skip
+            raise BindError(
+                f"{edge.name} goes from {edge.source} to {edge.destination}, and the seeds' {seeds.name} "
+                f"from {seeds.source} to {seeds.destination}; name edge types with the seeds' ends",
+                span=name.span,
+                code="other-ends",
+            )
         if edge.type in found:
             raise BindError(f'edge type "{edge.name}" is named twice; keep one', span=name.span, code="duplicate-name")
         found.append(edge.type)
@@ -85,5 +93,8 @@ def _negatives(
 
 def _check_not_degree(column: str, place: Span) -> None:
     if column == "DEGREE":
-        raise BindError('WEIGHTED BY DEGREE means how many edges a vertex has; give the column "DEGREE" another name',
-                        span=place, code="ambiguous-degree")  # fmt: skip
+        raise BindError(
+            'WEIGHTED BY DEGREE means how many edges a vertex has; give the column "DEGREE" another name',
+            span=place,
+            code="ambiguous-degree",
+        )

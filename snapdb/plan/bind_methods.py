@@ -13,8 +13,6 @@ from snapdb.sql.ast import MethodClause, Name, Sample, WeightColumn
 from snapdb.types import Column, Drawing, EdgeElement, Fanout, Method, Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_drawing", "find_weight", "walked_edges"]
-
 _BY_WEIGHT: tuple[Method, ...] = ("TOPK", "PRIORITY")
 _WEIGHTLESS: tuple[Method, ...] = ("LATEST", "FULL", "BOTTOMK", "LABOR")
 _MOST_BATCHES = 2**31
@@ -33,14 +31,23 @@ def bind_drawing(
     walked = walked_edges(snapshot, fanouts)
     with_replacement = clauses.replace is not None and clauses.replace.value
     if clauses.replace is not None and with_replacement and method != "UNIFORM":
-        raise BindError(f"METHOD {method} draws no edge twice; leave WITH REPLACEMENT out, or METHOD",
-                        span=clauses.replace.span, code="clauses-clash")  # fmt: skip
+        raise BindError(
+            f"METHOD {method} draws no edge twice; leave WITH REPLACEMENT out, or METHOD",
+            span=clauses.replace.span,
+            code="clauses-clash",
+        )
     if clauses.weights is not None and method in _WEIGHTLESS:
-        raise BindError(f"METHOD {method} does not look at weights; leave WEIGHT BY out, or take METHOD UNIFORM, "
-                        "PRIORITY or TOPK", span=clauses.weights.span, code="clauses-clash")  # fmt: skip
+        raise BindError(
+            f"METHOD {method} does not look at weights; leave WEIGHT BY out, or take METHOD UNIFORM, PRIORITY or TOPK",
+            span=clauses.weights.span,
+            code="clauses-clash",
+        )
     if method == "LATEST" and not any(edge.event_time for edge in walked):
-        raise BindError(f"METHOD LATEST takes the newest edges, and no edge type in FANOUT ({_names(walked)}) has an "
-                        "EVENT TIME", span=_place(statement), code="needs-event-time")  # fmt: skip
+        raise BindError(
+            f"METHOD LATEST takes the newest edges, and no edge type in FANOUT ({_names(walked)}) has an EVENT TIME",
+            span=_place(statement),
+            code="needs-event-time",
+        )
     weights = _weights(statement, method, snapshot, walked, context, tables)
     return Drawing(
         method=method,
@@ -61,8 +68,12 @@ def find_weight(table: Table, name: Name) -> Column:
     """The column of that name when it holds numbers, or BindError at its place."""
     column = find_column(table, name)
     if not is_weight(column.type):
-        raise BindError(f'column "{column.name}" of type {column.type} cannot be a weight, which is a number; '
-                        "encode it when loading", span=name.span, code="column-type")  # fmt: skip
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be a weight, which is a number; '
+            "encode it when loading",
+            span=name.span,
+            code="column-type",
+        )
     return column
 
 
@@ -93,9 +104,12 @@ def _weights(
         return {edge.name: said[edge.name] for edge in walked if edge.name in said}
     found = {edge.name: said.get(edge.name) or edge.weight for edge in walked}
     if missing := [name for name, column in found.items() if column is None]:
-        raise BindError(f"METHOD {method} needs a weight of every edge type in FANOUT, and {missing[0]} has none; say "
-                        f"WEIGHT BY {quote_odd(missing[0])}.column, or give it a WEIGHT in the graph",
-                        span=_place(statement), code="needs-weight")  # fmt: skip
+        raise BindError(
+            f"METHOD {method} needs a weight of every edge type in FANOUT, and {missing[0]} has none; say "
+            f"WEIGHT BY {quote_odd(missing[0])}.column, or give it a WEIGHT in the graph",
+            span=_place(statement),
+            code="needs-weight",
+        )
     return {name: column for name, column in found.items() if column is not None}
 
 
@@ -111,9 +125,12 @@ def _said(
     for item in columns:
         if item.edge is None:
             if len(columns) > 1:
-                raise BindError(f"of several columns each names its edge type, as in "
-                                f"{quote_odd(walked[0].name)}.{quote_odd(item.column.text)}",
-                                span=item.column.span, code="ambiguous-weight")  # fmt: skip
+                raise BindError(
+                    f"of several columns each names its edge type, as in "
+                    f"{quote_odd(walked[0].name)}.{quote_odd(item.column.text)}",
+                    span=item.column.span,
+                    code="ambiguous-weight",
+                )
             return {edge.name: _weight_of(edge, item.column, tables, alone=len(walked) == 1) for edge in walked}
         edge = find_edge_type(context, snapshot, item.edge)
         if edge not in walked:

@@ -9,8 +9,6 @@ from snapdb.plan.asked import Asked
 from snapdb.relational import Session, order_keys
 from snapdb.types import Column, SeedOrder
 
-__all__ = ["bind_order"]
-
 
 def bind_order(
     session: Session, seeds: Asked, columns: Sequence[Column], order: SeedOrder, place: Span | None

@@ -16,16 +16,16 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import Island, Name, RefreshSnapshot
 from snapdb.types import ALL_TIME, FORMS, Snapshot, Table
 
-__all__ = ["bind_refresh"]
-
 
 def bind_refresh(statement: RefreshSnapshot, context: Context) -> Plan:
     """The snapshot pinned anew; a NothingPlan when nothing in it moves, unless it is to be built again in FULL."""
     name = statement.name
     snapshot = find_snapshot(context, name)
     if not snapshot.pin.moves and not statement.full:
-        return NothingPlan(f"nothing moves: {snapshot.name} is pinned at version {snapshot.version} and its window is "
-                           "fixed; create it anew to move it")  # fmt: skip
+        return NothingPlan(
+            f"nothing moves: {snapshot.name} is pinned at version {snapshot.version} and its window is "
+            "fixed; create it anew to move it"
+        )
     version = _version(context, snapshot, name)
     tables = context.tables_at(version)
     _check_fits(context, snapshot, version, tables, name)
@@ -76,8 +76,11 @@ def _check_fits(context: Context, snapshot: Snapshot, version: int, tables: Mapp
     if problem is None and snapshot.filters:
         problem = _wrong_filter(context, snapshot, tables)
     if problem is not None:
-        raise BindError(f"version {version} does not fit snapshot {snapshot.name} any more: {problem}; create it anew",
-                        span=name.span, code="does-not-fit")  # fmt: skip
+        raise BindError(
+            f"version {version} does not fit snapshot {snapshot.name} any more: {problem}; create it anew",
+            span=name.span,
+            code="does-not-fit",
+        )
 
 
 def _wrong_filter(context: Context, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:

@@ -14,8 +14,6 @@ from snapdb.sql.print_samples import print_refresh_clause
 from snapdb.sql.rewrite import rewrite
 from snapdb.types import FULL, Drawing, Fanout, Method, Refresh, SampleSpec
 
-__all__ = ["LEAST_PLACE", "bind_refresh_clause", "with_every"]
-
 LEAST_PLACE = -40
 """Decimal places of a number in a clause; more would make fractions of any length."""
 
@@ -57,8 +55,11 @@ def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: D
     )
     most = max((count for fanout in fanouts for count in fanout.counts if count != FULL), default=0)
     if refresh.size(most) > _MOST_EDGES:
-        raise _outside(clause, f"a row of {refresh.size(most)} edges, which is AMPLIFY times a fanout of {most}, is "
-                       f"above {_MOST_EDGES}, the most that one holds; say FULL for every neighbour")  # fmt: skip
+        raise _outside(
+            clause,
+            f"a row of {refresh.size(most)} edges, which is AMPLIFY times a fanout of {most}, is "
+            f"above {_MOST_EDGES}, the most that one holds; say FULL for every neighbour",
+        )
     return refresh
 
 
@@ -78,14 +79,21 @@ def _check_drawing(statement: Sample, clause: RefreshClause, drawing: Drawing) -
     """Nothing when rows can serve what is drawn: edges that are alike and none of them twice, or METHOD PRIORITY."""
     clauses, what = statement.clauses, f"REFRESH {clause.strategy}"
     if drawing.method in _ROWLESS and clauses.method is not None:
-        raise _clash(f"METHOD {drawing.method} {_ROWLESS[drawing.method]}; leave {what} out, or take METHOD UNIFORM or "
-                     "PRIORITY", clauses.method.span)  # fmt: skip
+        raise _clash(
+            f"METHOD {drawing.method} {_ROWLESS[drawing.method]}; leave {what} out, or take METHOD UNIFORM or PRIORITY",
+            clauses.method.span,
+        )
     if clauses.replace is not None and drawing.replace:
-        raise _clash(f"{what} draws from rows that hold an edge once; leave WITH REPLACEMENT out, or {what}",
-                     clauses.replace.span)  # fmt: skip
+        raise _clash(
+            f"{what} draws from rows that hold an edge once; leave WITH REPLACEMENT out, or {what}",
+            clauses.replace.span,
+        )
     if clauses.weights is not None and drawing.method != "PRIORITY":
-        raise _clash(f"{what} draws by weight under METHOD PRIORITY only, which tells how likely each edge was; "
-                     "add it, or leave WEIGHT BY out", clauses.weights.span)  # fmt: skip
+        raise _clash(
+            f"{what} draws by weight under METHOD PRIORITY only, which tells how likely each edge was; "
+            "add it, or leave WEIGHT BY out",
+            clauses.weights.span,
+        )
 
 
 def _clash(message: str, span: Span) -> BindError:

@@ -11,8 +11,6 @@ from snapdb.relational import quote_odd
 from snapdb.sql.ast import DropRetention, Name, RetentionRule, SetRetention
 from snapdb.types import PropertyGraph, Retention, Rule
 
-__all__ = ["bind_retention", "find_retention"]
-
 
 def bind_retention(statement: SetRetention | DropRetention, context: Context) -> SetRetentionPlan:
     """The plan of setting a retention, or of dropping the one that is there."""
@@ -29,15 +27,21 @@ def find_retention(context: Context, name: Name) -> tuple[PropertyGraph, Retenti
     graph = find_graph(context, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
         way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"
-        raise BindError(f"graph {graph.name} has no retention: its snapshots stay until they are dropped; {way}",
-                        span=name.span, code="no-retention")  # fmt: skip
+        raise BindError(
+            f"graph {graph.name} has no retention: its snapshots stay until they are dropped; {way}",
+            span=name.span,
+            code="no-retention",
+        )
     return graph, retention
 
 
 def _rule(context: Context, rule: RetentionRule) -> Rule:
     length = period_of_text(context, rule.length, rule.span)
     if length is None:
-        raise BindError(f"{rule.keeps} takes a length of time greater than zero, with no part below it, found "
-                        f"'{rule.length[:40]}'; write one such as '7 days'",
-                        span=rule.span, code="bad-length")  # fmt: skip
+        raise BindError(
+            f"{rule.keeps} takes a length of time greater than zero, with no part below it, found "
+            f"'{rule.length[:40]}'; write one such as '7 days'",
+            span=rule.span,
+            code="bad-length",
+        )
     return Rule(rule.keeps, length, rule.length)

@@ -30,8 +30,6 @@ from snapdb.sql import parse
 from snapdb.sql.ast import Audit, Clauses, Query, Said, Sample, SampleUsing
 from snapdb.types import Column, Drawing, Fanout, Refresh, SampleSpec, SeedOrder, Snapshot
 
-__all__ = ["BATCH", "EPOCHS", "LAYOUT", "ORDER", "REPEATABLE", "bind_audit", "bind_sample", "with_seeds"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 
@@ -114,8 +112,11 @@ def _columns(
     columns = seed_columns(described, spec, snapshot, context.tables_under(snapshot), place)
     needing = _clause_needing_time(spec)
     if needing is not None and columns.time is None:
-        raise BindError(f"{needing} needs the time of each seed; give it in SEEDS as one more column: t AS seed_time",
-                        span=clause, code="needs-seed-time")  # fmt: skip
+        raise BindError(
+            f"{needing} needs the time of each seed; give it in SEEDS as one more column: t AS seed_time",
+            span=clause,
+            code="needs-seed-time",
+        )
     return columns
 
 
@@ -239,8 +240,11 @@ def _device(said: Said[str]) -> str | None:
     if name == "cpu":
         return None
     if not re.fullmatch(r"cuda(:\d{1,3})?", name, re.ASCII):
-        raise BindError(f"no device '{said.value}'; ON takes 'cpu', 'cuda' or a GPU by its number, 'cuda:1'",
-                        span=said.span, code="unknown-device")  # fmt: skip
+        raise BindError(
+            f"no device '{said.value}'; ON takes 'cpu', 'cuda' or a GPU by its number, 'cuda:1'",
+            span=said.span,
+            code="unknown-device",
+        )
     return name
 
 
@@ -254,5 +258,8 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
         what, way = f"a row of {size} edges", "a smaller AMPLIFY"
         if refresh is None:
             what, way = f"a fanout of {most}", "METHOD BOTTOMK"
-        raise BindError(f"{what} is above {_TORCH_CAP}, the most that torch draws uniformly; say WITH numba, {way}, "
-                        "or FULL", span=statement.fanouts.span, code="out-of-range")  # fmt: skip
+        raise BindError(
+            f"{what} is above {_TORCH_CAP}, the most that torch draws uniformly; say WITH numba, {way}, or FULL",
+            span=statement.fanouts.span,
+            code="out-of-range",
+        )

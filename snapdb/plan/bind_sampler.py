@@ -10,8 +10,6 @@ from snapdb.sql.ast import CreateSampler
 from snapdb.storage.commit import author, now
 from snapdb.types import Sampler
 
-__all__ = ["bind_create_sampler"]
-
 
 def bind_create_sampler(statement: CreateSampler, context: Context) -> Plan:
     """The sampler with its statement whole: of SAMPLE USING, what that came to."""

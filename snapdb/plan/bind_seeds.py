@@ -11,8 +11,6 @@ from snapdb.plan.logical import SeedColumns
 from snapdb.types import Column, SampleSpec, Snapshot, Table
 from snapdb.types.batch_names import BATCH_NAMES
 
-__all__ = ["seed_columns"]
-
 _NAMED = ("seed_time", "y")
 _TAKEN = BATCH_NAMES | {"x", "edge_attr"}
 
@@ -44,9 +42,11 @@ def _found(
     if time is not None:
         _check_time(columns[time], snapshot, tables, place)
     if y is not None and not is_seed_value(columns[y].type):
-        raise BindError(f'SEEDS gives "y" of type {columns[y].type}; it must be a number, or an array such as FLOAT[3] '
-                        "(for classes by name say TARGET in the graph, so that every seed set has the same codes)",
-                        code="seed-type")  # fmt: skip
+        raise BindError(
+            f'SEEDS gives "y" of type {columns[y].type}; it must be a number, or an array such as FLOAT[3] '
+            "(for classes by name say TARGET in the graph, so that every seed set has the same codes)",
+            code="seed-type",
+        )
     features = {spec.name.lower() for element in snapshot.graph.elements for spec in element.features}
     for name, i in named.items():
         _check_other(columns[i], name in _TAKEN | features)
@@ -72,9 +72,11 @@ def _check_other(column: Column, taken: bool) -> None:
             code="seed-columns",
         )
     if not is_seed_value(column.type):
-        raise BindError(f'SEEDS gives "{column.name}" of type {column.type}; beside the key and seed_time it may give '
-                        "numbers, booleans, and arrays of them such as FLOAT[3]: cast it, or leave it out",
-                        code="seed-type")  # fmt: skip
+        raise BindError(
+            f'SEEDS gives "{column.name}" of type {column.type}; beside the key and seed_time it may give '
+            "numbers, booleans, and arrays of them such as FLOAT[3]: cast it, or leave it out",
+            code="seed-type",
+        )
 
 
 def _vertex_key(
@@ -124,9 +126,15 @@ def _edge_key(columns: Sequence[Column]) -> tuple[int, ...]:
 
 def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table], place: Span) -> None:
     if not is_event_time(column.type):
-        raise BindError(f'SEEDS gives "{column.name}" of type {column.type}; it must be a timestamp, a date or an '
-                        "integer, as the graph's event times are", code="seed-type")  # fmt: skip
+        raise BindError(
+            f'SEEDS gives "{column.name}" of type {column.type}; it must be a timestamp, a date or an '
+            "integer, as the graph's event times are",
+            code="seed-type",
+        )
     unit = event_unit(snapshot.graph, tables, place) if graph_times(snapshot.graph, tables) else None
     if unit is not None and time_unit(column.type) != unit:
-        raise BindError(f'SEEDS gives "{column.name}" of type {column.type}, and the event times of graph '
-                        f"{snapshot.graph.name} are {unit}s", code="seed-type")  # fmt: skip
+        raise BindError(
+            f'SEEDS gives "{column.name}" of type {column.type}, and the event times of graph '
+            f"{snapshot.graph.name} are {unit}s",
+            code="seed-type",
+        )

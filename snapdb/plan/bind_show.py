@@ -10,8 +10,6 @@ from snapdb.plan.scope import Context
 from snapdb.sql import ast
 from snapdb.types import Table
 
-__all__ = ["bind_describe", "bind_show", "bind_summarize"]
-
 
 def bind_show(statement: ast.Show, context: Context) -> ShowPlan:
     """What is listed; tables are those of the version that was asked for."""

@@ -21,8 +21,6 @@ from snapdb.sql.travel import bare_ats
 from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Pin, PropertyGraph, Table, VertexElement
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_create_snapshot", "check_filters", "element_shapes"]
-
 
 def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
     """A pinned snapshot: nothing in it is relative to now any more, but its pin tells what was."""
@@ -78,10 +76,12 @@ def _check_tables(
     """The tables at the version, when they fit the graph."""
     tables = context.tables_at(version)
     if problem := next(misfits(graph, tables), None):
-        raise BindError(f"version {version} does not fit graph {graph.name}: {problem}; take a version that fits, or "
-                        "create the graph anew",
-                        span=statement.at.span if statement.at else statement.graph.span,
-                        code="does-not-fit")  # fmt: skip
+        raise BindError(
+            f"version {version} does not fit graph {graph.name}: {problem}; take a version that fits, or "
+            "create the graph anew",
+            span=statement.at.span if statement.at else statement.graph.span,
+            code="does-not-fit",
+        )
     return tables
 
 

@@ -20,8 +20,6 @@ from snapdb.sql.travel import bare_ats
 from snapdb.types import Column
 from snapdb.types.words import counted
 
-__all__ = ["bind_create_table", "bind_insert", "defined_columns"]
-
 
 def bind_create_table(statement: CreateTable, context: Context) -> Plan:
     """The columns of a new table, from its definition or its query."""
@@ -82,8 +80,11 @@ def defined_columns(context: Context, definition: Island) -> list[Column]:
     for token in scan(definition.text):
         if token.word == "COLLATE":
             at = definition.span.start
-            raise BindError("COLLATE is not kept; write it in the query: WHERE name COLLATE NOCASE = 'x'",
-                            span=Span(at + token.span.start, at + token.span.stop), code="not-supported")  # fmt: skip
+            raise BindError(
+                "COLLATE is not kept; write it in the query: WHERE name COLLATE NOCASE = 'x'",
+                span=Span(at + token.span.start, at + token.span.stop),
+                code="not-supported",
+            )
     asked = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
     with context.session(asked) as session:
         session.wrap("CREATE TABLE defined (", asked.text, "\n)")
@@ -104,8 +105,10 @@ def defined_columns(context: Context, definition: Island) -> list[Column]:
                     code="constraint",
                 )
         try:
-            return [Column(name, type_, nullable, 0, _default(context, session, default, type_))
-                    for name, type_, nullable, default in found]  # fmt: skip
+            return [
+                Column(name, type_, nullable, 0, _default(context, session, default, type_))
+                for name, type_, nullable, default in found
+            ]
         except SnapdbError as error:
             error.span = definition.span
             raise
@@ -120,6 +123,9 @@ def _default(context: Context, session: Session, expression: str | None, type_: 
     try:
         value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]
     except BindError as error:
-        raise BindError(f"the DEFAULT {expression} is not a constant, and computed columns are not kept; give the "
-                        "value when inserting", code="bad-default") from error  # fmt: skip
+        raise BindError(
+            f"the DEFAULT {expression} is not a constant, and computed columns are not kept; give the "
+            "value when inserting",
+            code="bad-default",
+        ) from error
     return None if value is None else str(value)

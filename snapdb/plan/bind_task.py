@@ -18,8 +18,6 @@ from snapdb.sql import ast
 from snapdb.storage.commit import author, now
 from snapdb.types import Schedule, Task
 
-__all__ = ["bind_alter_task", "bind_create_task"]
-
 _SECOND = 1_000_000
 _LONGEST = 1000 * 365 * 86_400 * _SECOND
 """A thousand years."""
@@ -83,11 +81,18 @@ def _schedule(context: Context, schedule: ast.Schedule, created: int) -> Schedul
         if error.code == "interrupted":
             raise
         said = schedule.every.text[:40]
-        raise BindError(f"EVERY takes an interval such as INTERVAL '10 minutes', which {said} is not",
-                        span=schedule.every.span, code="bad-length") from error  # fmt: skip
+        raise BindError(
+            f"EVERY takes an interval such as INTERVAL '10 minutes', which {said} is not",
+            span=schedule.every.span,
+            code="bad-length",
+        ) from error
     if every is None or not _SECOND <= microseconds(every) <= _LONGEST:
-        raise BindError("EVERY takes an interval from a second to a thousand years, and no part of it negative, such "
-                        "as INTERVAL '10 minutes'", span=schedule.every.span, code="bad-length")  # fmt: skip
+        raise BindError(
+            "EVERY takes an interval from a second to a thousand years, and no part of it negative, such "
+            "as INTERVAL '10 minutes'",
+            span=schedule.every.span,
+            code="bad-length",
+        )
     return Schedule(f"EVERY {' '.join(schedule.every.text.split())}", None, "UTC", every, anchor)
 
 
@@ -127,9 +132,12 @@ def _timeout(context: Context, option: ast.TaskOption) -> int:
     """Microseconds, by the clock."""
     length = period_of_text(context, str(option.value), option.span)
     if length is None or microseconds(length) > _LONGEST:
-        raise BindError("timeout takes a length of time up to a thousand years, greater than zero and in no part "
-                        f"negative, found '{str(option.value)[:40]}'",
-                        span=option.span, code="bad-length")  # fmt: skip
+        raise BindError(
+            "timeout takes a length of time up to a thousand years, greater than zero and in no part "
+            f"negative, found '{str(option.value)[:40]}'",
+            span=option.span,
+            code="bad-length",
+        )
     return microseconds(length)
 
 

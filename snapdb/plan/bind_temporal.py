@@ -13,8 +13,6 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import Island, Sample
 from snapdb.types import Snapshot, Table, Temporal, TimeUnit
 
-__all__ = ["bind_temporal"]
-
 
 def bind_temporal(
     statement: Sample, snapshot: Snapshot, context: Context, tables: Mapping[str, Table]
@@ -27,13 +25,19 @@ def bind_temporal(
     clause, length = statement.clauses.temporal, statement.clauses.within
     if clause is None:
         if length is not None:
-            raise BindError("WITHIN is counted back from each seed's time; add TEMPORAL < SEED_TIME",
-                            span=length.value.span, code="needs-temporal")  # fmt: skip
+            raise BindError(
+                "WITHIN is counted back from each seed's time; add TEMPORAL < SEED_TIME",
+                span=length.value.span,
+                code="needs-temporal",
+            )
         return None
     if not graph_times(snapshot.graph, tables):
-        raise BindError(f"TEMPORAL keeps from a seed what is later than it, and nothing of graph {snapshot.graph.name} "
-                        "has an EVENT TIME; leave it out, or name the time in the graph", span=clause.span,
-                        code="needs-event-time")  # fmt: skip
+        raise BindError(
+            f"TEMPORAL keeps from a seed what is later than it, and nothing of graph {snapshot.graph.name} "
+            "has an EVENT TIME; leave it out, or name the time in the graph",
+            span=clause.span,
+            code="needs-event-time",
+        )
     unit = event_unit(snapshot.graph, tables, clause.span)
     within = None if length is None else _length(context, length.value, unit)
     return Temporal(clause.value, within)

@@ -12,8 +12,6 @@ from snapdb.sql.ast import BackupDatabase, CreateTag, Name, Vacuum
 from snapdb.types import Tag
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["bind_backup", "bind_create_tag", "bind_vacuum", "find_tag"]
-
 _HOUR = 3_600_000_000
 
 
@@ -24,8 +22,11 @@ def bind_create_tag(statement: CreateTag, context: Context) -> Plan:
     if found is not None and statement.if_not_exists:
         return NothingPlan(f'there is a tag "{found.name}" already')
     if found is not None and not statement.or_replace:
-        raise BindError(f'there is a tag "{found.name}" already; choose another name, or write CREATE OR REPLACE TAG',
-                        span=statement.name.span, code="exists")  # fmt: skip
+        raise BindError(
+            f'there is a tag "{found.name}" already; choose another name, or write CREATE OR REPLACE TAG',
+            span=statement.name.span,
+            code="exists",
+        )
     if found is None:  # one of an older snapdb may have any name, and can be moved
         check_name(statement.name)
     version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)

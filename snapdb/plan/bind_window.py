@@ -13,8 +13,6 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import TimeBound, WindowBound
 from snapdb.types import PropertyGraph, Table, TimeUnit, Window
 
-__all__ = ["bind_window", "check_length", "event_unit", "trailing_window"]
-
 _FIRST = 1 - 2**63
 """The earliest moment; the number before it stands for what is always there."""
 
@@ -36,8 +34,11 @@ def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | 
             code="mixed-times",
         )
     if bound is not None and not units:
-        raise BindError(f"no element of graph {graph.name} has an EVENT TIME, so there is none to choose by",
-                        span=bound, code="needs-event-time")  # fmt: skip
+        raise BindError(
+            f"no element of graph {graph.name} has an EVENT TIME, so there is none to choose by",
+            span=bound,
+            code="needs-event-time",
+        )
     return next(iter(units), None)
 
 
@@ -102,8 +103,11 @@ def check_length(context: Context, length: Asked, unit: TimeUnit | None, keyword
             code="time-kind",
         )
     if unit == "timestamp" and type_ != "INTERVAL":
-        raise BindError(f"this graph's event times are timestamps: write {keyword} INTERVAL '7 days', not "
-                        f"{length.text}", span=length.span, code="time-kind")  # fmt: skip
+        raise BindError(
+            f"this graph's event times are timestamps: write {keyword} INTERVAL '7 days', not {length.text}",
+            span=length.span,
+            code="time-kind",
+        )
 
 
 def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], span: Span) -> int:
@@ -117,6 +121,10 @@ def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, T
         with context.session(greatest) as session:
             found += [value for (value,) in session.rows(greatest.text) if value is not None]
     if not found:
-        raise BindError(f"graph {graph.name} has no edge with an event time, so there is no event that WINDOW could "
-                        "end at; say ENDING and a time", span=span, code="needs-event-time")  # fmt: skip
+        raise BindError(
+            f"graph {graph.name} has no edge with an event time, so there is no event that WINDOW could "
+            "end at; say ENDING and a time",
+            span=span,
+            code="needs-event-time",
+        )
     return int(max(found))

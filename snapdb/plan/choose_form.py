@@ -7,8 +7,6 @@ from dataclasses import replace
 from snapdb.plan.logical import CreateSnapshotPlan, Plan
 from snapdb.plan.parts import on_snapshot
 
-__all__ = ["choose_form"]
-
 
 def choose_form(plan: Plan) -> Plan:
     """A snapshot's plan in which what it takes decides the form, instead of rows of its own for every edge type."""

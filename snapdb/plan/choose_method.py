@@ -8,8 +8,6 @@ from snapdb.plan.logical import Plan, SamplePlan
 from snapdb.plan.parts import on_sample
 from snapdb.types import FULL, Drawing, SampleSpec
 
-__all__ = ["choose_method"]
-
 
 def choose_method(plan: Plan) -> Plan:
     """A sampler's plan with METHOD FULL where all fanouts are, and with the back end that fits the device."""

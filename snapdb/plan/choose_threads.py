@@ -7,8 +7,6 @@ from dataclasses import replace
 from snapdb.plan.logical import Plan
 from snapdb.plan.parts import on_sample
 
-__all__ = ["choose_threads"]
-
 
 def choose_threads(plan: Plan) -> Plan:
     """A sampler's plan with all threads at work, instead of one; batches and rows keep their order."""

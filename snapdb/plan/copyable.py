@@ -10,8 +10,6 @@ from snapdb.relational import Session, file_literal, is_plain
 from snapdb.sql.tokens import string_value, tokens
 from snapdb.types import Column
 
-__all__ = ["copyable", "whole_files"]
-
 _WORTH = 8 << 20
 """Bytes from which copying is worth a segment of its own; small files are better rewritten into one."""
 

@@ -7,8 +7,6 @@ from dataclasses import replace
 from snapdb.plan.logical import CreateSnapshotPlan, Plan
 from snapdb.plan.parts import on_snapshot
 
-__all__ = ["distinct_filters"]
-
 
 def distinct_filters(plan: Plan) -> Plan:
     """A snapshot's plan with each of its filters once, in the order in which they were first said."""

@@ -9,8 +9,6 @@ from snapdb.errors import BindError, ParseError, Span
 from snapdb.sql.ast import CopySampleTo, CopySnapshotTo
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["Chosen", "chosen_format", "export_options", "overwrites"]
-
 _NEEDS = {bool: "true or false", int: "a whole number", str: "one name"}
 
 

@@ -4,23 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from snapdb.storage.features import is_feature_type
+from snapdb.storage.feature_types import is_feature_type
 from snapdb.types import Column, EdgeElement, FeatureSpec, History, PropertyGraph, Table, TimeUnit, VertexElement
-
-__all__ = [
-    "graph_times",
-    "is_event_time",
-    "is_indices",
-    "is_key",
-    "is_seed_value",
-    "is_target",
-    "is_text",
-    "is_values",
-    "is_weight",
-    "key_family",
-    "misfits",
-    "time_unit",
-]
 
 Role = tuple[str, str, Callable[[str], bool]]
 """A column's name, what it is for the graph, and whether a type can be that."""

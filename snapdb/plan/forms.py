@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from snapdb.errors import BindError
 from snapdb.types import Form
 
-__all__ = ["Choice", "Shape", "choose_form", "form_bytes"]
-
 _SMALL = 1 << 20
 """Bytes up to which rows of one's own cost nothing worth saving."""
 _DEAD = 0.01

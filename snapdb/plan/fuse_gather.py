@@ -7,8 +7,6 @@ from dataclasses import replace
 from snapdb.plan.logical import Plan, SamplePlan
 from snapdb.plan.parts import on_sample
 
-__all__ = ["fuse_gather"]
-
 
 def fuse_gather(plan: Plan) -> Plan:
     """A stream's plan whose threads gather what they sampled, instead of the reader when a batch is handed over."""

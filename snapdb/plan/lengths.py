@@ -7,8 +7,6 @@ from snapdb.plan.asked import Asked
 from snapdb.plan.scope import Context
 from snapdb.types import Period
 
-__all__ = ["microseconds", "period", "period_of_text"]
-
 _PARTS = """
     SELECT CAST(datepart('year', i) * 12 + datepart('month', i) AS BIGINT), CAST(datepart('day', i) AS BIGINT),
            CAST(datepart('hour', i) * 3_600_000_000 + datepart('minute', i) * 60_000_000 + datepart('microsecond', i)
@@ -43,11 +41,17 @@ def period_of_text(context: Context, text: str, span: Span) -> Period | None:
         with context.relational.session() as session:
             ((months, days, rest),) = session.rows(f"{_PARTS}?) AS INTERVAL) AS i)", [said])
     except SnapdbError as error:
-        raise BindError(f"'{said[:40]}' is no length of time; write one such as '30 minutes' or '2 hours'",
-                        span=span, code="bad-length") from error  # fmt: skip
+        raise BindError(
+            f"'{said[:40]}' is no length of time; write one such as '30 minutes' or '2 hours'",
+            span=span,
+            code="bad-length",
+        ) from error
     if said.isdecimal():
-        raise BindError(f"'{said[:40]}' does not say of what; write a length of time such as '{said[:9]} minutes'",
-                        span=span, code="bad-length")  # fmt: skip
+        raise BindError(
+            f"'{said[:40]}' does not say of what; write a length of time such as '{said[:9]} minutes'",
+            span=span,
+            code="bad-length",
+        )
     return _positive(months, days, rest)
 
 

@@ -435,15 +435,43 @@ class NothingPlan:
 
 
 READS = (
-    QueryPlan, SamplePlan, AuditPlan, ShowPlan, DescribePlan, SummarizePlan, DiffTablePlan, DiffSnapshotPlan,
-    DiffGraphPlan, CheckPlan, BackupPlan, NothingPlan, CopyToPlan, CopySnapshotPlan, CopySamplePlan,
-)  # fmt: skip
+    QueryPlan,
+    SamplePlan,
+    AuditPlan,
+    ShowPlan,
+    DescribePlan,
+    SummarizePlan,
+    DiffTablePlan,
+    DiffSnapshotPlan,
+    DiffGraphPlan,
+    CheckPlan,
+    BackupPlan,
+    NothingPlan,
+    CopyToPlan,
+    CopySnapshotPlan,
+    CopySamplePlan,
+)
 """Plans that change nothing."""
 
 TRANSACTIONAL = (
-    QueryPlan, CreateTablePlan, InsertPlan, DeletePlan, UpdatePlan, AlterPlan, DropPlan, ShowPlan, DescribePlan,
-    SummarizePlan, DiffTablePlan, DiffSnapshotPlan, NothingPlan, BeginPlan, CommitPlan, RollbackPlan, CopyToPlan,
-)  # fmt: skip
+    QueryPlan,
+    CreateTablePlan,
+    InsertPlan,
+    DeletePlan,
+    UpdatePlan,
+    AlterPlan,
+    DropPlan,
+    ShowPlan,
+    DescribePlan,
+    SummarizePlan,
+    DiffTablePlan,
+    DiffSnapshotPlan,
+    NothingPlan,
+    BeginPlan,
+    CommitPlan,
+    RollbackPlan,
+    CopyToPlan,
+)
 """Plans that may stand between BEGIN and COMMIT; of DropPlan, those of tables."""
 
 Plan = (

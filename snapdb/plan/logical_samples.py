@@ -10,17 +10,6 @@ from snapdb.plan.asked import Asked
 from snapdb.plan.places import Places
 from snapdb.types import PLAIN, Cache, Sampler, SampleSpec, Snapshot, Way
 
-__all__ = [
-    "AuditPlan",
-    "BatchFormat",
-    "CopySamplePlan",
-    "CreateCachePlan",
-    "CreateSamplerPlan",
-    "RefreshCachePlan",
-    "SamplePlan",
-    "SeedColumns",
-]
-
 
 class SeedColumns(NamedTuple):
     """Where in the rows of a seed query each thing stands, counted from 0."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from snapdb.types import Task
 
-__all__ = ["AlterTaskPlan", "CreateTaskPlan", "ExecuteTaskPlan"]
-
 
 @dataclass(frozen=True, slots=True)
 class CreateTaskPlan:

@@ -11,8 +11,6 @@ from snapdb.relational import Session, quote, text_literal
 from snapdb.types import Table
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["File", "Matched", "match_columns"]
-
 
 @dataclass(frozen=True, slots=True)
 class File:
@@ -111,11 +109,17 @@ def _from_csv(session: Session, file: File, path: str, label: str) -> Matched:
         return _by_name(file, label, [c.name for c in found], "read_csv", said)
     if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in found):
         names = ", ".join(c.name for c in found)
-        raise BindError(f"{label} seems to begin with names ({names}) of which table {table.name} has none; say HEADER "
-                        "false if they are data, HEADER true to load by position", code="file-columns")  # fmt: skip
+        raise BindError(
+            f"{label} seems to begin with names ({names}) of which table {table.name} has none; say HEADER "
+            "false if they are data, HEADER true to load by position",
+            code="file-columns",
+        )
     if len(found) != len(wanted):
-        raise BindError(f"{label} has {len(found)} columns without the names of table {table.name}, which takes "
-                        f"{len(wanted)} here ({', '.join(wanted)})", code="file-columns")  # fmt: skip
+        raise BindError(
+            f"{label} has {len(found)} columns without the names of table {table.name}, which takes "
+            f"{len(wanted)} here ({', '.join(wanted)})",
+            code="file-columns",
+        )
     header = "" if file.headed else ", header = false"
     said = f", columns = {_struct(types)}, auto_detect = true{file.said}{header}"
     return Matched("*", "read_csv", said, tuple(wanted))

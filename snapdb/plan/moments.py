@@ -17,17 +17,6 @@ from snapdb.types import TimeUnit
 if TYPE_CHECKING:
     from snapdb.plan.scope import Context
 
-__all__ = [
-    "INTEGERS",
-    "LAST",
-    "duration",
-    "number",
-    "resolve_version",
-    "spelled",
-    "time_value",
-    "type_of",
-    "whole",
-]
 
 LAST = 2**63 - 1
 _WHOLE = re.compile(r"[0-9][0-9_]*")

@@ -15,24 +15,6 @@ from snapdb.sql.ast import CreateCache, CreateSampler, CreateTask, Name
 from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, Task, VertexElement
 from snapdb.types.suggest import did_you_mean
 
-__all__ = [
-    "check_name",
-    "check_new",
-    "check_own",
-    "find_cache",
-    "find_column",
-    "find_edge_type",
-    "find_event_time",
-    "find_graph",
-    "find_sampler",
-    "find_snapshot",
-    "find_table",
-    "find_task",
-    "find_vertex_type",
-    "named_columns",
-    "tables_of",
-]
-
 T = TypeVar("T")
 
 _RESERVED = frozenset(("main", "temp", "system", "memory", "snapdb", "information_schema", "pg_catalog"))
@@ -84,8 +66,9 @@ def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
         hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
         if snapshot.graph.edge(name.text) is not None:
             hint = f"; {name} is an edge type: write SEEDS EDGES {quote_odd(name.text)} (SELECT e_id FROM …)"
-        raise BindError(f'no vertex type "{name}" in snapshot {snapshot.name}{hint}',
-                        span=name.span, code="unknown-vertex-type")  # fmt: skip
+        raise BindError(
+            f'no vertex type "{name}" in snapshot {snapshot.name}{hint}', span=name.span, code="unknown-vertex-type"
+        )
     return vertex
 
 
@@ -121,8 +104,12 @@ def find_event_time(table: Table, name: Name) -> Column:
         wanted = f"CAST({column.name} AS TIMESTAMP)"
         if column.type in ("DOUBLE", "FLOAT"):
             wanted = f"to_timestamp({column.name})"
-        raise BindError(f'column "{column.name}" of type {column.type} cannot be EVENT TIME, which is a timestamp, '
-                        f"a date or an integer; load it as {wanted}", span=name.span, code="column-type")  # fmt: skip
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be EVENT TIME, which is a timestamp, '
+            f"a date or an integer; load it as {wanted}",
+            span=name.span,
+            code="column-type",
+        )
     return column
 
 

@@ -13,8 +13,6 @@ from snapdb.storage.changes import LoadedFile
 from snapdb.storage.loaded import Memory, has_footer, loaded_files, look_at
 from snapdb.types import Table
 
-__all__ = ["NewFiles", "find_new_files"]
-
 _NAMED = 5
 """Files of a kind that are named; of the rest it is told how many they are."""
 

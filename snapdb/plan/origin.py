@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from snapdb.errors import SnapdbError, Span
 
-__all__ = ["Origin"]
-
 
 @dataclass(frozen=True, slots=True)
 class Origin:

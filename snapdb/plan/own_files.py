@@ -17,8 +17,6 @@ from snapdb.relational import Relational
 from snapdb.sql.body_paths import file_arguments
 from snapdb.sql.tokens import Token, identifier, scan, string_value
 
-__all__ = ["check_foreign", "check_foreign_path"]
-
 _MARKED = re.compile(r"[*?[]")
 _LOCAL = re.compile(r"file:(//(localhost)?)?")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

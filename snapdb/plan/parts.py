@@ -15,8 +15,6 @@ from snapdb.plan.logical import (
     SamplePlan,
 )
 
-__all__ = ["on_sample", "on_snapshot"]
-
 
 def on_sample(plan: Plan, change: Callable[[SamplePlan], SamplePlan]) -> Plan:
     """The plan with its sampler changed, if it has one."""

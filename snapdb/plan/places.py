@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from snapdb.errors import BindError, DataError, SnapdbError, Span
 from snapdb.plan.origin import Origin
 
-__all__ = ["Places", "about_seeds"]
-
 _ABOUT = {
     "bad-negatives": "negatives",
     "bad-weight": "weights",

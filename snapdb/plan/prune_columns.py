@@ -8,8 +8,6 @@ from snapdb.plan.logical import Plan, SamplePlan
 from snapdb.plan.parts import on_sample
 from snapdb.types import SampleSpec
 
-__all__ = ["prune_columns"]
-
 
 def prune_columns(plan: Plan) -> Plan:
     """A sampler's plan that reads features of what is delivered with them only: none for rows of edges."""

@@ -9,8 +9,6 @@ from snapdb.plan.parts import on_sample
 from snapdb.plan.reached import reached_relations, seed_types
 from snapdb.types import Relation, SampleSpec
 
-__all__ = ["prune_types"]
-
 
 def prune_types(plan: Plan) -> Plan:
     """A sampler's plan without the relations that expand no node at any hop; batches keep empty entries for them."""

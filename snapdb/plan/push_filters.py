@@ -9,8 +9,6 @@ from snapdb.plan.parts import on_snapshot
 from snapdb.plan.time_bounds import Bounds, time_bounds
 from snapdb.types import EdgeElement, Filter
 
-__all__ = ["push_filters"]
-
 
 def push_filters(plan: Plan) -> Plan:
     """A snapshot's plan whose edges are left out by their times in the topology, instead of by reading the table.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from snapdb.types import Fanout, Relation, SampleSpec
 
-__all__ = ["reached_relations", "seed_types", "unreached_fanouts"]
-
 
 def seed_types(spec: SampleSpec) -> set[str]:
     """The vertex types that enter a batch."""

@@ -10,8 +10,6 @@ from snapdb.relational import Relational
 from snapdb.sql.ast import Island
 from snapdb.sql.tokens import Token, identifier, scan
 
-__all__ = ["check_repeatable"]
-
 _CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
 _ALSO = frozenset(("current_localtime", "current_localtimestamp"))
 """Functions of the clock that DuckDB does not list as such. age() of one argument is another."""

@@ -18,8 +18,6 @@ from snapdb.plan.prune_columns import prune_columns
 from snapdb.plan.prune_types import prune_types
 from snapdb.plan.push_filters import push_filters
 
-__all__ = ["RULES", "Rule", "optimize"]
-
 Rule = Callable[[Plan], Plan]
 """Takes a plan and gives an equivalent one: no rule changes a result."""
 

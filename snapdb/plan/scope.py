@@ -32,8 +32,6 @@ from snapdb.storage.segments import check_table
 from snapdb.types import Column, Snapshot, Table
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["Context"]
-
 _PAST = 16
 """Versions whose tables are kept for the next statement, as long as nothing is written."""
 _PIVOTS = frozenset(("pivot", "pivot_longer", "pivot_wider"))
@@ -156,9 +154,11 @@ class Context:
         tables = self.tables_at(snapshot.version)
         for element in snapshot.graph.elements:
             if element.table.lower() not in tables:
-                raise CorruptError(f"{self.home.catalog} is damaged: snapshot {snapshot.name} stands on table "
-                                   f"{element.table}, which its version has not; restore it from a backup",
-                                   code="damaged-catalog")  # fmt: skip
+                raise CorruptError(
+                    f"{self.home.catalog} is damaged: snapshot {snapshot.name} stands on table "
+                    f"{element.table}, which its version has not; restore it from a backup",
+                    code="damaged-catalog",
+                )
         return tables
 
     def table_at(self, name: str, version: int) -> Table:
@@ -172,8 +172,10 @@ class Context:
         if (now := self.catalog.tables.get(name.lower())) is None:
             self.catalog.table(name)  # raises, and knows the nearest
             raise AssertionError("unreachable")
-        raise BindError(f"version {version} has no table {now.name}; SHOW VERSIONS OF {now.name} tells "
-                        "in which it is", code="unknown-table")  # fmt: skip
+        raise BindError(
+            f"version {version} has no table {now.name}; SHOW VERSIONS OF {now.name} tells in which it is",
+            code="unknown-table",
+        )
 
     def was_table(self, name: str) -> bool:
         """Whether any version has a table of this name."""
@@ -189,8 +191,11 @@ class Context:
         name, at = identifier(travel.name), island.span.start
         try:
             if island.text[: travel.span.start].rstrip().endswith("."):
-                raise BindError(f"AT stands after a table's own name, with nothing before it: {name} AT (…); snapshots "
-                                "are pinned to their version", code="misplaced-at")  # fmt: skip
+                raise BindError(
+                    f"AT stands after a table's own name, with nothing before it: {name} AT (…); snapshots "
+                    "are pinned to their version",
+                    code="misplaced-at",
+                )
             if name.lower() in self.catalog.snapshots:
                 raise BindError(
                     f"{name} is a snapshot, which is pinned to its version; AT stands after tables", code="misplaced-at"
@@ -220,9 +225,11 @@ class Context:
         """The values of parameters that an island names. Positional ones belong to the only statement that has any."""
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
-            raise BindError("AT takes $name or a value: ? counts places, and AT is read before the query",
-                            span=Span(*(island.span.start + place for place in early[0].span)),
-                            code="parameter-in-at")  # fmt: skip
+            raise BindError(
+                "AT takes $name or a value: ? counts places, and AT is read before the query",
+                span=Span(*(island.span.start + place for place in early[0].span)),
+                code="parameter-in-at",
+            )
         marks = [t.text for t in outside]
         if not marks:
             return None
@@ -258,8 +265,12 @@ def _names(
 ) -> tuple[Names, Names]:
     """The names with their rows, and without."""
     full = Names(_read(views), {s: _read(own) for s, own in schemas.items()}, sources)
-    bare = Names({n: v.shape for n, v in views.items()},
-                 {s: {n: v.shape for n, v in own.items()} for s, own in schemas.items()}, sources, True)  # fmt: skip
+    bare = Names(
+        {n: v.shape for n, v in views.items()},
+        {s: {n: v.shape for n, v in own.items()} for s, own in schemas.items()},
+        sources,
+        True,
+    )
     return full, bare
 
 

@@ -10,8 +10,6 @@ from snapdb.sql import parse
 from snapdb.sql.ast import Clauses, Name, Sample, SampleUsing
 from snapdb.sql.tokens import Token, identifier, scan
 
-__all__ = ["streamed"]
-
 
 @contextmanager
 def streamed(query: str) -> Iterator[Sample | SampleUsing]:
@@ -49,10 +47,18 @@ def _only_name(query: str) -> Token | None:
 def _statement(query: str) -> Sample | SampleUsing:
     (statement, *more) = parse(query) or (None,)
     if not isinstance(statement, Sample | SampleUsing) or more:
-        raise BindError("stream takes a sampler's name, or one SAMPLE statement", text=query,
-                        span=Span(0, len(query.rstrip()) or 1), code="not-a-sample")  # fmt: skip
+        raise BindError(
+            "stream takes a sampler's name, or one SAMPLE statement",
+            text=query,
+            span=Span(0, len(query.rstrip()) or 1),
+            code="not-a-sample",
+        )
     epochs = statement.clauses.epochs
     if epochs is not None and epochs.value != 1:
-        raise BindError("a stream is iterated once for each epoch; leave EPOCHS out", text=query, span=epochs.span,
-                        code="epochs-in-stream")  # fmt: skip
+        raise BindError(
+            "a stream is iterated once for each epoch; leave EPOCHS out",
+            text=query,
+            span=epochs.span,
+            code="epochs-in-stream",
+        )
     return statement

@@ -13,8 +13,6 @@ from typing import NamedTuple
 from snapdb.plan.fits import key_family
 from snapdb.sql.tokens import Token, identifier, scan, string_value
 
-__all__ = ["Bounds", "time_bounds"]
-
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 _MOST = 2**62

@@ -13,8 +13,6 @@ from snapdb.plan.reached import unreached_fanouts
 from snapdb.types import FULL, Fanout, Relation, TimeUnit
 from snapdb.types.words import counted
 
-__all__ = ["WORDS", "Words", "in_words"]
-
 
 @dataclass(frozen=True, slots=True)
 class Words:
@@ -71,8 +69,9 @@ def _create_snapshot(plan: logical.CreateSnapshotPlan) -> Words:
     vertices = (_vertices(plan, vertex.name) for vertex in plan.graph.vertices)
     edges = (_edges(plan, edge.name) for edge in plan.graph.edges)
     bounds = _between(plan.window.start, plan.window.stop, plan.unit)
-    return Words("Snapshot", f"{plan.name} of {plan.graph.name}{f' for {bounds}' if bounds else ''}",
-                 (*vertices, *edges))  # fmt: skip
+    return Words(
+        "Snapshot", f"{plan.name} of {plan.graph.name}{f' for {bounds}' if bounds else ''}", (*vertices, *edges)
+    )
 
 
 def _vertices(plan: logical.CreateSnapshotPlan, name: str) -> Words:
@@ -115,8 +114,9 @@ def _sample(plan: logical.SamplePlan) -> Words:
     drawing = way.drawing or spec.drawing
     idle = way.idle | {relation for fanout in unreached_fanouts(spec) for relation in fanout.relations}
     expands = [Words("Expand", text) for fanout in spec.fanouts for text in _expanded(fanout, idle)]
-    seeds = Words("Seeds", f"{spec.seed_type if spec.link is None else spec.link.edge.edge}, {spec.order}",
-                  (_query(plan.seeds),))  # fmt: skip
+    seeds = Words(
+        "Seeds", f"{spec.seed_type if spec.link is None else spec.link.edge.edge}, {spec.order}", (_query(plan.seeds),)
+    )
     sample = Words("Sample", f"{spec.snapshot}: METHOD {drawing.method}{_back_end(plan)}", (*expands, seeds))
     threads = "one thread" if way.threads == 1 else "all threads"
     top = ("Rows", "of edges") if plan.delivers == "rows" else ("Stream", "of batches")

@@ -12,8 +12,6 @@ from snapdb.errors import CorruptError, SnapdbError, Span
 from snapdb.plan.asked import Asked
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["explain_refusal"]
-
 _QUALIFIED = re.compile(r'^(\S+) has no column "([^"]*)"$')
 _NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
 """How the codes of errors about a name begin."""

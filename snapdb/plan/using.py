@@ -12,8 +12,6 @@ from snapdb.sql.ast import Clauses, Sample, SampleUsing
 from snapdb.sql.rewrite import rewrite
 from snapdb.types import Sampler
 
-__all__ = ["resolve", "statement_of"]
-
 
 def statement_of(sampler: Sampler) -> Sample:
     """The statement that a sampler keeps.

@@ -13,10 +13,19 @@ from torch_geometric.data import Data, HeteroData
 from snapdb.kernels.gather import gather
 from snapdb.loading.rows import tensor_of
 
-__all__ = ["Gathered", "gathering"]
-
-KNOWN = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16,
-                   torch.float32, torch.float64})  # fmt: skip
+KNOWN = frozenset(
+    {
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.float32,
+        torch.float64,
+    }
+)
 """Types that numpy has too."""
 
 

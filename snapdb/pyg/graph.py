@@ -13,8 +13,6 @@ from snapdb.errors import InputError
 from snapdb.graph.view import Adjacency, EdgeReader, GraphView
 from snapdb.types import EdgeType, Relation
 
-__all__ = ["TIME", "WEIGHT", "PygGraph", "whole_times"]
-
 TIME, WEIGHT = "edge_time", "edge_weight"
 """The graph's EVENT TIME and WEIGHT, as batches call them."""
 

@@ -25,8 +25,6 @@ from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
 from snapdb.pyg.snapshot import SnapshotGraph
 from snapdb.sampling.keys import seed_order_key
 
-__all__ = ["link_loader", "loader"]
-
 
 def loader(
     data: Data | HeteroData | SnapshotGraph,

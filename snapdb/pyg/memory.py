@@ -20,8 +20,6 @@ from snapdb.pyg.graph import PygGraph, whole_times
 from snapdb.storage.topology import EdgeArrays, sort_edges
 from snapdb.types import EdgeType, Relation
 
-__all__ = ["in_memory"]
-
 Int64s = npt.NDArray[np.int64]
 
 NODE = "node"

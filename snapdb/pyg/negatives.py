@@ -9,8 +9,6 @@ import torch
 from torch import Tensor
 from torch_geometric.sampler import NegativeSampling
 
-__all__ = ["Negatives"]
-
 
 class Negatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are not typed
     """What was asked for, with draws that threads do not share.

@@ -13,15 +13,26 @@ from snapdb.loading.options import cores
 from snapdb.pyg.words import Words
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["Given", "LoaderOptions", "read_options"]
-
 DRAWING = frozenset(field.name for field in fields(Words))
 RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})
-PASSED = frozenset({"batch_size", "drop_last", "sampler", "batch_sampler", "pin_memory", "input_id", "custom_cls",
-                    "transform", "transform_sampler_output", "neg_sampling_ratio"})  # fmt: skip
+PASSED = frozenset(
+    {
+        "batch_size",
+        "drop_last",
+        "sampler",
+        "batch_sampler",
+        "pin_memory",
+        "input_id",
+        "custom_cls",
+        "transform",
+        "transform_sampler_output",
+        "neg_sampling_ratio",
+    }
+)
 """What PyG and torch do with it, they do here."""
-IDLE = frozenset({"persistent_workers", "filter_per_worker", "timeout", "in_order", "pin_memory_device", "dataset",
-                  "collate_fn"})  # fmt: skip
+IDLE = frozenset(
+    {"persistent_workers", "filter_per_worker", "timeout", "in_order", "pin_memory_device", "dataset", "collate_fn"}
+)
 """What has no meaning where threads stand in for worker processes: it is left aside."""
 REFUSED = {
     "neighbor_sampler": "snapdb draws the neighbours; give a sampler of your own to PyG's NodeLoader or LinkLoader",

@@ -33,8 +33,6 @@ from snapdb.sampling import Entry, Group, Sampler, Subgraph
 from snapdb.sampling.keys import Domain
 from snapdb.types import Relation
 
-__all__ = ["Neighbourhoods", "SnapSampler"]
-
 Int64s = npt.NDArray[np.int64]
 
 

@@ -25,8 +25,6 @@ from snapdb.pyg.words import Words
 from snapdb.storage.locks import Lease
 from snapdb.types import Relation
 
-__all__ = ["SnapshotGraph", "open"]
-
 
 def open(db: Database, snapshot: str, *, reverse: bool = False) -> SnapshotGraph:  # noqa: A001  # snapdb.pyg.open
     """A snapshot as PyG's loaders take it; its files stay until it is closed.

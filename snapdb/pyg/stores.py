@@ -19,8 +19,6 @@ from snapdb.loading.rows import rows_of, tensor_of
 from snapdb.pyg.graph import TIME, WEIGHT, PygGraph
 from snapdb.types import EdgeType, Relation
 
-__all__ = ["SnapshotEdges", "SnapshotFeatures"]
-
 TARGET = "y"
 """What PyG calls the target of a node."""
 

@@ -14,8 +14,6 @@ from snapdb.errors import InputError
 from snapdb.pyg.graph import PygGraph
 from snapdb.types import Drawing, Fanout, Method, SampleSpec, Temporal
 
-__all__ = ["Words"]
-
 STRATEGIES: dict[str, Method] = {"uniform": "UNIFORM", "last": "LATEST"}
 
 

@@ -13,8 +13,6 @@ from typing import Any
 
 import duckdb
 
-__all__ = ["run_apart"]
-
 _PATIENCE = 3.0
 """Seconds after an interrupt in which a statement that is well has ended."""
 _PULSE = 0.05

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-__all__ = ["clock_macros"]
-
 
 def clock_macros(moment: datetime) -> tuple[str, ...]:
     """What gives every function of the clock a moment's value, in the name space where it is run.

@@ -15,8 +15,6 @@ from snapdb.errors import BindError
 from snapdb.relational.quote import text_literal
 from snapdb.types import Column
 
-__all__ = ["check_storable", "default_value", "is_plain", "parquet_form"]
-
 _FORMS = (
     (re.compile(r"\bU?HUGEINT\b"), "DECIMAL(38,0)"),
     (re.compile(r"\bINTERVAL\b"), "VARCHAR"),
@@ -87,8 +85,10 @@ def check_storable(columns: Iterable[Column]) -> None:
             )
         plain = "".join(part for part in _QUOTED.split(column.type) if not _QUOTED.fullmatch(part))
         if found := _REFUSED_WORD.search(plain):
-            raise BindError(f'column "{column.name}" has type {column.type}: {found[1]} cannot be stored; '
-                            f"{_REFUSED[found[1]]}", code="unstorable-type")  # fmt: skip
+            raise BindError(
+                f'column "{column.name}" has type {column.type}: {found[1]} cannot be stored; {_REFUSED[found[1]]}',
+                code="unstorable-type",
+            )
         folded = column.name.lower()
         if folded in seen:
             raise BindError(

@@ -15,8 +15,6 @@ from snapdb.relational.quote import text_literal
 if TYPE_CHECKING:
     from snapdb.relational.seat import Session
 
-__all__ = ["Conjunct", "OrderKey", "conjuncts", "order_keys"]
-
 
 class OrderKey(NamedTuple):
     """One key of a query's ORDER BY: an output column by name, or by position from 1."""

@@ -15,8 +15,6 @@ from snapdb.errors import BindError, CorruptError, InputError, ParseError, Query
 from snapdb.relational.complaints import in_our_words
 from snapdb.types.suggest import did_you_mean
 
-__all__ = ["Place", "translated"]
-
 Place = Callable[[str, SnapdbError], None]
 
 _KINDS: tuple[tuple[type[Exception], type[SnapdbError]], ...] = (

@@ -10,8 +10,6 @@ from snapdb.errors import InputError, QueryError
 from snapdb.relational.quote import text_literal
 from snapdb.relational.seat import Session
 
-__all__ = ["file_literal", "files_behind", "files_literal", "is_hidden"]
-
 
 def files_behind(session: Session, path: str) -> tuple[str, ...]:
     """The names of the files behind a path or glob, in order; none where nothing is there.
@@ -24,8 +22,9 @@ def files_behind(session: Session, path: str) -> tuple[str, ...]:
     except QueryError as error:
         if "Invalid unicode" not in error.message:
             raise
-        raise InputError(f"the name of a file behind {text_literal(path)} is no UTF-8; rename it",
-                         code="unreadable-file") from error  # fmt: skip
+        raise InputError(
+            f"the name of a file behind {text_literal(path)} is no UTF-8; rename it", code="unreadable-file"
+        ) from error
     return tuple(str(name) for (name,) in rows)
 
 

@@ -11,8 +11,6 @@ from typing import NamedTuple
 from snapdb.errors import InputError
 from snapdb.relational.quote import text_literal
 
-__all__ = ["Folders", "absolute_paths", "outside", "resolved"]
-
 _LINKS = 40
 """So many links one path may have, as Linux has it."""
 
@@ -57,8 +55,9 @@ class Folders:
                 files.append(real)
         paths = tuple(dict.fromkeys(map(_within, folders)))
         if "/" in paths:
-            raise InputError('"/" is the folder of all files, which restricts nothing; name folders in it',
-                             code="folder-not-allowed")  # fmt: skip
+            raise InputError(
+                '"/" is the folder of all files, which restricts nothing; name folders in it', code="folder-not-allowed"
+            )
         return cls(paths, tuple(dict.fromkeys(files)))
 
     def check(self, path: str | Path) -> None:

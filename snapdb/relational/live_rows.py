@@ -25,8 +25,6 @@ from snapdb.errors import CorruptError
 from snapdb.relational.quote import quote
 from snapdb.types import Segment
 
-__all__ = ["BITMAP", "create_bitmap_function", "live_condition"]
-
 Int64s = npt.NDArray[np.int64]
 
 BITMAP = "snapdb deleted rows"
@@ -140,8 +138,9 @@ def _deleted_ids(deletes: _Deletes) -> Int64s:
             ids = table["row_id"].to_numpy()
             parts.append(ids if segment.until is None else ids[table["version"].to_numpy() <= segment.until])
         except (OSError, KeyError, pa.ArrowException) as error:
-            raise CorruptError(f"a file of the database cannot be read: {path}: {error}; restore it from a backup",
-                               code="damaged-file") from error  # fmt: skip
+            raise CorruptError(
+                f"a file of the database cannot be read: {path}: {error}; restore it from a backup", code="damaged-file"
+            ) from error
     gone = np.sort(np.concatenate(parts))  # np.unique hashes, at ten times the cost
     first = np.ones(gone.size, np.bool_)
     np.not_equal(gone[1:], gone[:-1], out=first[1:])

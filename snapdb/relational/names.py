@@ -9,8 +9,6 @@ from typing import Any
 from snapdb.relational.quote import quote
 from snapdb.types import Column
 
-__all__ = ["Names", "no_rows", "together"]
-
 
 @dataclass(frozen=True, slots=True)
 class Names:

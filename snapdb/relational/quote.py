@@ -10,8 +10,6 @@ import duckdb
 
 from snapdb.errors import InputError
 
-__all__ = ["quote", "quote_all", "quote_odd", "text_literal"]
-
 
 def quote(name: str) -> str:
     """An identifier in double quotes.

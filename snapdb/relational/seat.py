@@ -28,8 +28,6 @@ from snapdb.relational.names import Names
 from snapdb.relational.values import EXACT, empty, marked
 from snapdb.types import Column
 
-__all__ = ["Relational", "Session"]
-
 _IDLE = 8
 """Name spaces kept for the next session that wants the same names: making one takes milliseconds."""
 

@@ -13,9 +13,6 @@ import pyarrow.dataset as ds
 
 from snapdb.errors import InputError
 
-__all__ = ["Stream", "as_arrow", "as_source"]
-
-
 _CPU = 1
 """DLPack's number of memory that numpy can read."""
 

@@ -12,8 +12,6 @@ from snapdb.relational.live_rows import live_condition
 from snapdb.relational.quote import quote, text_literal
 from snapdb.types import Column, Segment, Table
 
-__all__ = ["ROW_ID", "deleted_rows", "key_bounds", "key_rows", "parquet_files", "table_rows"]
-
 ROW_ID = "snapdb row id"
 """The name under which `table_rows` gives row ids; no user column may have it."""
 

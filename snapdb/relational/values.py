@@ -23,8 +23,6 @@ from duckdb.sqltypes import DuckDBPyType
 from snapdb.errors import InputError, QueryError
 from snapdb.relational.quote import quote
 
-__all__ = ["EXACT", "empty", "marked", "plain", "plain_schema", "python_rows"]
-
 EXACT = "arrow_lossless_conversion"
 """DuckDB's setting that makes extension types of what Arrow has no type for."""
 
@@ -109,8 +107,9 @@ def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     except duckdb.Error as error:
         if "pytz" not in str(error):
             said = str(error).splitlines()[0]
-            raise QueryError(f"Python has no value for a column of this result ({said}); cast it to VARCHAR",
-                             code="not-in-python") from error  # fmt: skip
+            raise QueryError(
+                f"Python has no value for a column of this result ({said}); cast it to VARCHAR", code="not-in-python"
+            ) from error
         raise InputError(
             "moments with a zone in a UNION or VARIANT need pytz, which is not here: pip install pytz",
             code="package-missing",

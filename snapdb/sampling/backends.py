@@ -14,7 +14,6 @@ from snapdb.types import SampleSpec
 if TYPE_CHECKING:
     from snapdb.sampling.torch_sampler import TorchSampler
 
-__all__ = ["open_sampler"]
 
 _DEVICE = re.compile(r"cpu|cuda(:\d+)?")
 
@@ -49,8 +48,9 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> Sampler | TorchSampler:
 def _check_device(name: str) -> None:
     """Refuses what is not the name of a device, and GPUs that are not there."""
     if not _DEVICE.fullmatch(name):
-        raise InputError(f"ON {name!r} is not the name of a device: say 'cpu', 'cuda', or 'cuda:1' for the second GPU",
-                         code="device")  # fmt: skip
+        raise InputError(
+            f"ON {name!r} is not the name of a device: say 'cpu', 'cuda', or 'cuda:1' for the second GPU", code="device"
+        )
     if name == "cpu":
         return
     torch = importlib.import_module("torch")
@@ -62,5 +62,6 @@ def _check_device(name: str) -> None:
         )
     found = torch.cuda.device_count()
     if ":" in name and int(name.partition(":")[2]) >= found:
-        raise InputError(f"ON {name!r} was asked, but there are {found} CUDA devices: the last is 'cuda:{found - 1}'",
-                         code="device")  # fmt: skip
+        raise InputError(
+            f"ON {name!r} was asked, but there are {found} CUDA devices: the last is 'cuda:{found - 1}'", code="device"
+        )

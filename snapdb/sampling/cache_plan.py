@@ -18,22 +18,6 @@ from snapdb.sampling.rounds import RowTable, row_size, row_tables, slot_of
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import SampleSpec
 
-__all__ = [
-    "ALIGNMENT",
-    "Array",
-    "Choice",
-    "Layout",
-    "aliased",
-    "bytes_wanted",
-    "choose_rows",
-    "draws_from",
-    "edges_read",
-    "layout_of",
-    "lengths_of",
-    "record_type",
-    "rows_read",
-]
-
 Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 

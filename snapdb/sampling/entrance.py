@@ -10,8 +10,6 @@ from snapdb.sampling.negatives import NegativeDraws
 from snapdb.sampling.subgraph import Entry, Excluded, Group, Seeds, node_entry
 from snapdb.types import Link, SampleSpec
 
-__all__ = ["Entrance"]
-
 Int64s = npt.NDArray[np.int64]
 
 

@@ -13,8 +13,6 @@ from snapdb.sampling.subgraph import Seeds
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import Relation, SampleSpec
 
-__all__ = ["Visits", "expected_visits"]
-
 Float64s = npt.NDArray[np.float64]
 
 Visits = Mapping[tuple[Relation, int], Float64s]

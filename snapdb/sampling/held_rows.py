@@ -17,8 +17,6 @@ from snapdb.sampling.walks import Walk, damaged
 from snapdb.storage.maps import same_values
 from snapdb.types import SampleSpec
 
-__all__ = ["HeldRows", "Span", "hold", "moved"]
-
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from snapdb.kernels import buffers
 from snapdb.kernels.choose import draw_rows
 from snapdb.kernels.choose_kept import draw_kept
+from snapdb.kernels.drawn_rows import RowKeys
 from snapdb.kernels.eligible import Moments, Pairs
 from snapdb.kernels.kept_rule import KeptRule
 from snapdb.kernels.kept_unlimited import draw_unlimited
@@ -21,13 +22,11 @@ from snapdb.kernels.spans import FIELDS, PLAIN_FIELDS
 from snapdb.sampling.kept import NO_KEYS, NO_RECORDS, CacheReader, no_copies
 from snapdb.sampling.keys import EVERY_HOP, fresh_prefix, hash_prefix, labor_keys, pick_prefix
 from snapdb.sampling.limits import NO_PAIRS
-from snapdb.sampling.rounds import Rounds, RowKeys, RowTable, row_keys, row_size, slot_of
+from snapdb.sampling.rounds import Rounds, RowTable, row_keys, row_size, slot_of
 from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import SampleSpec
-
-__all__ = ["Hop", "expand", "no_edges"]
 
 Int64s = npt.NDArray[np.int64]
 
@@ -177,9 +176,25 @@ def _draw_unlimited(hop: Hop, scratch: Scratch) -> int:
     while at < hop.high:
         draft = scratch.draft.arrays
         at, edges, met, room = draw_unlimited(
-            walk.arrays.rows, keys, rule, records, hop.copies(), frontier.nodes, at, hop.high, near.node_count,
-            nodes, near.count, stamps, base, draft.positions, draft.sides, draft.neighbours, edges, scratch.reads,
-        )  # fmt: skip
+            walk.arrays.rows,
+            keys,
+            rule,
+            records,
+            hop.copies(),
+            frontier.nodes,
+            at,
+            hop.high,
+            near.node_count,
+            nodes,
+            near.count,
+            stamps,
+            base,
+            draft.positions,
+            draft.sides,
+            draft.neighbours,
+            edges,
+            scratch.reads,
+        )
         if at < 0:
             raise damaged(walk.relation)
         near.count = met
@@ -195,9 +210,22 @@ def _draw_kept(hop: Hop, scratch: Scratch) -> int:
     at, edges = hop.low, 0
     while at < hop.high:
         at, edges, room, longest = draw_kept(
-            walk.arrays, hop.moments, hop.pairs, keys, rule, records, copies, frontier.nodes, at, hop.high, limit,
-            frontier.trees, scratch.draft.arrays, edges, scratch.reads,
-        )  # fmt: skip
+            walk.arrays,
+            hop.moments,
+            hop.pairs,
+            keys,
+            rule,
+            records,
+            copies,
+            frontier.nodes,
+            at,
+            hop.high,
+            limit,
+            frontier.trees,
+            scratch.draft.arrays,
+            edges,
+            scratch.reads,
+        )
         if at < 0:
             raise damaged(walk.relation)
         scratch.draft.reserve(int(room), int(longest))

@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.kernels import fill_rows as filling
+from snapdb.kernels.drawn_rows import RowKeys
 from snapdb.kernels.row_cache import BaseRows, CachedRows
-from snapdb.sampling.rounds import RowKeys, RowTable
+from snapdb.sampling.rounds import RowTable
 from snapdb.sampling.scratch import Draft
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import Relation
-
-__all__ = ["NO_KEYS", "NO_RECORDS", "CacheReader", "Filled", "fill_base", "fill_rows", "no_copies"]
 
 Int64s = npt.NDArray[np.int64]
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from snapdb.kernels.rng import fold_parts
 
-__all__ = ["EVERY_HOP", "Domain", "fresh_prefix", "hash_prefix", "labor_keys", "pick_prefix", "seed_order_key"]
-
 EVERY_HOP = 2**32 - 1
 """Stands for the hop where draws do not depend on it."""
 

@@ -10,8 +10,6 @@ from snapdb.sampling.subgraph import Entry, Excluded
 from snapdb.sampling.walks import Walk
 from snapdb.types import Temporal
 
-__all__ = ["NO_PAIRS", "moments_of", "pairs_of"]
-
 Int64s = npt.NDArray[np.int64]
 
 FIRST, LAST = -(2**63), 2**63 - 1

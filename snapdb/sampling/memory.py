@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from snapdb.errors import InputError
 
-__all__ = ["enough_memory"]
-
 _SAID_BY_TORCH = ("out of memory", "can't allocate memory", "not enough memory")
 
 

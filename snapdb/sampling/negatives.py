@@ -20,8 +20,6 @@ from snapdb.kernels.spans import DEGREE, FIELDS, list_spans, locate
 from snapdb.sampling.keys import Domain
 from snapdb.types import Link, Negatives, Relation
 
-__all__ = ["NegativeDraws"]
-
 Int64s = npt.NDArray[np.int64]
 
 _NONE = np.empty(0, np.int64)

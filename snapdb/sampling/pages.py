@@ -15,8 +15,6 @@ from snapdb.sampling.sampler import Sampler
 from snapdb.sampling.subgraph import Block, Subgraph
 from snapdb.sampling.walks import Walk
 
-__all__ = ["pages_read"]
-
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 

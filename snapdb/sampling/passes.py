@@ -7,8 +7,6 @@ from dataclasses import replace
 from snapdb.sampling.walks import Walk
 from snapdb.storage.maps import in_order
 
-__all__ = ["for_one_pass"]
-
 
 def for_one_pass(walk: Walk) -> Walk:
     """The same relation, whose large files are read ahead: batches read them at random places."""

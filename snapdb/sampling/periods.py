@@ -14,8 +14,6 @@ from snapdb.graph.view import GraphView
 from snapdb.sampling.rounds import row_size, slot_of
 from snapdb.types import FULL, Fanout, Refresh, Relation, SampleSpec
 
-__all__ = ["auto_every"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Step:

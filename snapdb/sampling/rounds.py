@@ -19,8 +19,6 @@ from snapdb.sampling.walks import Walk
 from snapdb.types import Fanout, Relation, SampleSpec
 from snapdb.types.sampling import Refresh
 
-__all__ = ["Rounds", "RowKeys", "RowTable", "round_at", "row_keys", "row_size", "row_tables", "slot_of"]
-
 Rounds = Mapping[tuple[Relation, int], npt.NDArray[np.int32]]
 """Under OTF SCOPE VISITED: (relation, slot) → [nodes] the round of each node's row."""
 

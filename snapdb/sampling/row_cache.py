@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.kernels.drawn_rows import RowKeys
 from snapdb.kernels.rng import fold_each
 from snapdb.kernels.row_cache import BaseRows, CachedRows
 from snapdb.sampling.cache_plan import Choice
@@ -20,13 +21,11 @@ from snapdb.sampling.held_rows import HeldRows, Span, hold, moved
 from snapdb.sampling.kept import fill_base, fill_rows
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.passes import for_one_pass
-from snapdb.sampling.rounds import Rounds, RowKeys, RowTable, row_keys
+from snapdb.sampling.rounds import Rounds, RowTable, row_keys
 from snapdb.sampling.scratch import Draft
 from snapdb.sampling.turns import ahead, begun
 from snapdb.sampling.walks import Walk
 from snapdb.types import CacheStats, Relation, SampleSpec
-
-__all__ = ["RowCache"]
 
 Int64s = npt.NDArray[np.int64]
 

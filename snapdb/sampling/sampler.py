@@ -16,10 +16,8 @@ from snapdb.sampling.limits import moments_of, pairs_of
 from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.scratch import NodeMap, Scratch
 from snapdb.sampling.subgraph import Edges, Entry, Subgraph
-from snapdb.sampling.walks import Walk, open_walks
+from snapdb.sampling.walks import open_walks
 from snapdb.types import Relation, SampleSpec
-
-__all__ = ["Sampler", "Walk"]
 
 Int64s = npt.NDArray[np.int64]
 

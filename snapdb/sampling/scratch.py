@@ -7,13 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.kernels.choose import DraftArrays
+from snapdb.kernels.choose_listed import DraftArrays
 from snapdb.kernels.eligible import WINDOW_FIELDS
 from snapdb.kernels.pairs import enter_again, number_pairs
 from snapdb.kernels.sample import number, number_all
 from snapdb.kernels.spans import BLOCK, FIELDS
-
-__all__ = ["Draft", "NodeMap", "PairMap", "Scratch"]
 
 Int64s = npt.NDArray[np.int64]
 

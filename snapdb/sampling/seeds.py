@@ -13,8 +13,6 @@ from snapdb.sampling.keys import seed_order_key
 from snapdb.sampling.subgraph import Seeds
 from snapdb.types import SampleSpec, SeedOrder
 
-__all__ = ["batches_before", "batches_in", "epoch_order", "full_batches_in"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Slices:

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from snapdb.types import EdgeType, Relation
 
-__all__ = ["Block", "Edges", "Entry", "Excluded", "Group", "Ints", "Seeds", "Subgraph", "node_entry"]
-
 Int64s = npt.NDArray[np.int64]
 Ints: TypeAlias = Any
 """int64 values: a numpy array, or a torch tensor where the torch back end works on a GPU."""

@@ -13,8 +13,6 @@ from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.torch_eligible import Hidden, Limits
 from snapdb.types import Relation
 
-__all__ = ["Growing", "Hop", "Numbered"]
-
 
 @dataclass(slots=True)
 class Numbered:

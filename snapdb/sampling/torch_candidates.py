@@ -11,8 +11,6 @@ from snapdb.kernels.torch_rows import counts_of, spread
 from snapdb.sampling.torch_eligible import Eligible
 from snapdb.sampling.torch_walks import TorchWalk
 
-__all__ = ["Candidates", "candidates"]
-
 
 class Candidates(NamedTuple):
     """All eligible edges of some rows, one after another."""

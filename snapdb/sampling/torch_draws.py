@@ -20,8 +20,6 @@ from snapdb.sampling.torch_keys import HopKeys
 from snapdb.sampling.torch_walks import TorchWalk
 from snapdb.types import Drawing
 
-__all__ = ["Drawn", "HopDraws", "draw_edges", "is_scored"]
-
 
 class Drawn(NamedTuple):
     """Edges in emission order."""

@@ -14,8 +14,6 @@ from snapdb.sampling.subgraph import Entry, Excluded
 from snapdb.sampling.torch_walks import TorchWalk, tensor_on
 from snapdb.types import Temporal
 
-__all__ = ["Eligible", "Frontier", "Hidden", "Limits", "eligible_by_weight", "eligible_edges", "stretches"]
-
 ALWAYS = -(2**63)
 
 

@@ -7,18 +7,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from snapdb.kernels.drawn_rows import RowKeys
 from snapdb.kernels.torch_floyd import floyd
 from snapdb.kernels.torch_kept import FAR, is_among, past
 from snapdb.kernels.torch_rng import fold, high_half
 from snapdb.kernels.torch_rows import order_in_rows, spread
 from snapdb.kernels.torch_scores import priority
-from snapdb.sampling.rounds import RowKeys
 from snapdb.sampling.torch_candidates import candidates
 from snapdb.sampling.torch_eligible import Eligible, Frontier, stretches
 from snapdb.sampling.torch_keys import HopKeys, row_words
 from snapdb.sampling.torch_walks import TorchWalk
-
-__all__ = ["Kept", "draw_from_rows"]
 
 
 class Kept(NamedTuple):

@@ -8,12 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from snapdb.kernels.drawn_rows import RowKeys
 from snapdb.kernels.torch_rng import fold, shifted, signed
 from snapdb.sampling.keys import fresh_prefix, hash_prefix, labor_keys, pick_prefix
-from snapdb.sampling.rounds import RowKeys
 from snapdb.sampling.torch_eligible import Frontier
-
-__all__ = ["HopKeys", "row_words"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,6 @@ from snapdb.sampling.torch_keys import HopKeys
 from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
 from snapdb.types import Relation, SampleSpec
 
-__all__ = ["TorchSampler"]
-
 Int64s = npt.NDArray[np.int64]
 
 LOOKED_THROUGH = 1 << 24

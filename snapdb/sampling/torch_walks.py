@@ -20,8 +20,6 @@ from snapdb.kernels.topology import are_rows
 from snapdb.sampling.walks import Walk, damaged, open_walks, scores_edges
 from snapdb.types import Fanout, Relation, SampleSpec
 
-__all__ = ["TorchWalk", "open_torch_walks", "tensor_on"]
-
 
 @dataclass(frozen=True, slots=True)
 class TorchWalk:

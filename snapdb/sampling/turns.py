@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from snapdb.types import Refresh
 
-__all__ = ["ahead", "begun", "next_pass"]
-
 Int64s = npt.NDArray[np.int64]
 
 _TURN = 4

@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["draw_correlation", "variance_factor"]
-
 Numbers = int | float | npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Float64s = npt.NDArray[np.float64]
 

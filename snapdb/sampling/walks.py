@@ -17,8 +17,6 @@ from snapdb.kernels.spans import is_plain
 from snapdb.sampling.weights import open_weights
 from snapdb.types import FULL, Drawing, Fanout, Relation, SampleSpec
 
-__all__ = ["Walk", "damaged", "open_walks", "scores_edges"]
-
 _METHODS = {
     "UNIFORM": scores.FLOYD,
     "FULL": scores.FLOYD,

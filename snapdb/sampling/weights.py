@@ -13,8 +13,6 @@ from snapdb.kernels.choose_weights import LEAST, by_edge_id, find_bad_weights
 from snapdb.kernels.forms import DAMAGED, by_part, plain_array
 from snapdb.types import Drawing, Relation
 
-__all__ = ["Weights", "open_weights"]
-
 SHOWN = 3
 """Examples of what is wrong that an error shows."""
 

@@ -8,8 +8,6 @@ from itertools import islice, takewhile
 from snapdb.schedule.firings import count, firings, newest, next_firing
 from snapdb.types import CatchUp, Schedule
 
-__all__ = ["Decision", "Missed", "Older", "decide"]
-
 _LATE = 60_000_000
 """A minute: so late the last firing may be that still runs under catch_up = none."""
 _WHY = "no daemon led when it came due"

@@ -19,8 +19,6 @@ from cronsim import CronSim, CronSimError
 
 from snapdb.schedule.stretches import Stretch, stretches
 
-__all__ = ["cron_count", "cron_firings"]
-
 _1970 = datetime(1970, 1, 1)
 _DAY = 86_400
 

@@ -13,8 +13,6 @@ from snapdb.schedule.cron import cron_count, cron_firings
 from snapdb.schedule.periods import DAY, add, steps_until
 from snapdb.types import Schedule
 
-__all__ = ["count", "firings", "newest", "next_firing", "stamp"]
-
 _SECOND = 1_000_000
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = (datetime(9999, 1, 1, tzinfo=UTC) - _1970) // timedelta(microseconds=1)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from snapdb.schedule.periods import add
 from snapdb.types import Schedule
 
-__all__ = ["Resumed", "after_a_jump"]
-
 _FAR = 3 * 3_600_000_000
 """Three hours, as for cron(8): a clock set back by more was wrong before."""
 

@@ -7,8 +7,6 @@ from datetime import date
 
 from snapdb.types import Period
 
-__all__ = ["DAY", "add", "civil", "steps_until"]
-
 DAY = 86_400_000_000
 """Microseconds of a day."""
 

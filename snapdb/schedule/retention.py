@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from snapdb.schedule.periods import DAY, add, civil
 from snapdb.types import Retention, Rule
 
-__all__ = ["kept"]
-
 _NAMES = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"}
 
 _BUCKETS: dict[str, Callable[[int], object]] = {

@@ -9,8 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-__all__ = ["Stretch", "stretches"]
-
 _DAY = 86_400
 _LAST = 9998
 """The last year that is looked at: `datetime` ends soon after."""

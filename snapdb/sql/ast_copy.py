@@ -8,8 +8,6 @@ from snapdb.errors import Span
 from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement, VersionBound
 from snapdb.sql.ast_samples import Sample, SampleUsing
 
-__all__ = ["CopyOption", "CopySampleTo", "CopySnapshotTo", "CopyTo"]
-
 CopyOption = tuple[Name, str | bool | int | float | ColumnList]
 """FORMAT, HEADER, DELIMITER, … as written; a bare option is True, one with parentheses names columns."""
 

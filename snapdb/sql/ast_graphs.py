@@ -8,20 +8,6 @@ from typing import Literal
 from snapdb.errors import Span
 from snapdb.sql.ast_parts import ColumnList, Name, Statement
 
-__all__ = [
-    "ClassesClause",
-    "CreateGraph",
-    "EdgeClause",
-    "EventTime",
-    "FeatureClause",
-    "HistoryClause",
-    "LabelClause",
-    "PropertiesClause",
-    "PropertyColumn",
-    "SparseClause",
-    "VertexClause",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class EventTime:

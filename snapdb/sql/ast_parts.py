@@ -7,8 +7,6 @@ from typing import Literal
 
 from snapdb.errors import Span
 
-__all__ = ["ColumnList", "Explain", "Island", "Name", "Query", "Statement", "TimeBound", "VersionBound", "WindowBound"]
-
 
 @dataclass(frozen=True, slots=True)
 class Name:

@@ -10,22 +10,6 @@ from snapdb.errors import Span
 from snapdb.sql.ast_parts import Island, Name, Statement
 from snapdb.types import Backend, Method, SeedOrder
 
-__all__ = [
-    "Audit",
-    "Clauses",
-    "CreateSampler",
-    "FanoutClause",
-    "KnownClause",
-    "MethodClause",
-    "NegativesClause",
-    "RefreshClause",
-    "Said",
-    "Sample",
-    "SampleUsing",
-    "SeedsClause",
-    "WeightColumn",
-]
-
 T = TypeVar("T")
 
 

@@ -8,8 +8,6 @@ from snapdb.errors import Span
 from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement, TimeBound, VersionBound, WindowBound
 from snapdb.types import Form
 
-__all__ = ["CreateSnapshot", "ExpireSnapshots", "LayoutClause", "RefreshSnapshot"]
-
 
 @dataclass(frozen=True, slots=True)
 class LayoutClause:

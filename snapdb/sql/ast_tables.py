@@ -7,19 +7,6 @@ from dataclasses import dataclass, field
 from snapdb.errors import Span
 from snapdb.sql.ast_parts import ColumnList, Island, Name, Statement
 
-__all__ = [
-    "AddColumn",
-    "AlterTable",
-    "Assignment",
-    "CopyFrom",
-    "CreateTable",
-    "Delete",
-    "DropColumn",
-    "Insert",
-    "RenameColumn",
-    "Update",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CreateTable(Statement):

@@ -8,20 +8,6 @@ from typing import Literal
 from snapdb.errors import Span
 from snapdb.sql.ast_parts import Island, Name, Statement
 
-__all__ = [
-    "AlterTask",
-    "CacheRoom",
-    "CreateCache",
-    "CreateTask",
-    "DropRetention",
-    "ExecuteTask",
-    "RefreshCache",
-    "RetentionRule",
-    "Schedule",
-    "SetRetention",
-    "TaskOption",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class CacheRoom:

@@ -8,27 +8,6 @@ from typing import Literal
 from snapdb.errors import Span
 from snapdb.sql.ast_parts import Island, Name, Statement, VersionBound
 
-__all__ = [
-    "BackupDatabase",
-    "Begin",
-    "CheckDatabase",
-    "Commit",
-    "CreateTag",
-    "Describe",
-    "Described",
-    "Detail",
-    "DiffGraph",
-    "DiffSnapshot",
-    "DiffTable",
-    "Drop",
-    "Kind",
-    "Rollback",
-    "Show",
-    "Shown",
-    "Summarize",
-    "Vacuum",
-]
-
 Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
 """What DROP takes; a TAG has nothing to describe."""
 

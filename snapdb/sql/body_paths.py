@@ -14,22 +14,58 @@ from snapdb.sql.islands import explained, says, top_level
 from snapdb.sql.split import parts
 from snapdb.sql.tokens import Token, identifier, string_value
 
-__all__ = ["WORDS_BEFORE_FILES", "NamedPath", "file_arguments", "named_paths"]
-
-_READERS = frozenset((
-    "glob", "parquet_bloom_probe", "parquet_file_metadata", "parquet_full_metadata", "parquet_kv_metadata",
-    "parquet_metadata", "parquet_scan", "parquet_schema", "read_avro", "read_blob", "read_csv", "read_csv_auto",
-    "read_duckdb", "read_json", "read_json_auto", "read_json_objects", "read_json_objects_auto", "read_ndjson",
-    "read_ndjson_auto", "read_ndjson_objects", "read_parquet", "read_single_csv_file", "read_single_json_file",
-    "read_single_parquet_file", "read_text", "sniff_csv",
-))  # fmt: skip
+_READERS = frozenset(
+    (
+        "glob",
+        "parquet_bloom_probe",
+        "parquet_file_metadata",
+        "parquet_full_metadata",
+        "parquet_kv_metadata",
+        "parquet_metadata",
+        "parquet_scan",
+        "parquet_schema",
+        "read_avro",
+        "read_blob",
+        "read_csv",
+        "read_csv_auto",
+        "read_duckdb",
+        "read_json",
+        "read_json_auto",
+        "read_json_objects",
+        "read_json_objects_auto",
+        "read_ndjson",
+        "read_ndjson_auto",
+        "read_ndjson_objects",
+        "read_parquet",
+        "read_single_csv_file",
+        "read_single_json_file",
+        "read_single_parquet_file",
+        "read_text",
+        "sniff_csv",
+    )
+)
 """DuckDB's functions in FROM whose first argument is a path, or a list of them."""
 _OPENERS = _READERS - {"glob"} | {"query", "query_table"}
 """Functions whose argument opens a file when it is read; glob only lists names."""
-_ENDS = frozenset((
-    "EXCEPT", "FETCH", "GROUP", "HAVING", "INTERSECT", "LIMIT", "OFFSET", "ORDER", "QUALIFY", "SELECT", "UNION",
-    "VALUES", "WHERE", "WINDOW", "WITH",
-))  # fmt: skip
+_ENDS = frozenset(
+    (
+        "EXCEPT",
+        "FETCH",
+        "GROUP",
+        "HAVING",
+        "INTERSECT",
+        "LIMIT",
+        "OFFSET",
+        "ORDER",
+        "QUALIFY",
+        "SELECT",
+        "UNION",
+        "VALUES",
+        "WHERE",
+        "WINDOW",
+        "WITH",
+    )
+)
 """Words after which a comma names no further table."""
 _SHOWS = frozenset({"DESC", "DESCRIBE", "PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", "SUMMARIZE", "TABLE", "UNPIVOT"})
 """Words besides FROM and JOIN after which a table stands."""
@@ -101,11 +137,18 @@ def named_paths(text: str) -> tuple[NamedPath, ...]:
     for named in found:
         span, path, written = named
         if _URL.match(path) and (written or not _LOCAL.match(path)):
-            raise ParseError(f"a task reads and writes files of this machine, found '{path[:80]}'; copy it here "
-                             "by other means, and name the copy", span=span, code="task-url")  # fmt: skip
+            raise ParseError(
+                f"a task reads and writes files of this machine, found '{path[:80]}'; copy it here "
+                "by other means, and name the copy",
+                span=span,
+                code="task-url",
+            )
         if not os.path.normpath(named.place("-")).strip("/"):
-            raise ParseError(f"'{path[:80]}' would open all files of this machine to the task; name files in a folder",
-                             span=span, code="task-everywhere")  # fmt: skip
+            raise ParseError(
+                f"'{path[:80]}' would open all files of this machine to the task; name files in a folder",
+                span=span,
+                code="task-everywhere",
+            )
     return tuple(sorted(found))
 
 

@@ -8,8 +8,6 @@ from snapdb.errors import ParseError, Span
 from snapdb.sql.ast import Island, VersionBound
 from snapdb.sql.tokens import scan
 
-__all__ = ["BOUNDS", "version_bound"]
-
 BOUNDS: dict[str, Literal["VERSION", "TIMESTAMP", "TAG"]] = {
     "VERSION": "VERSION",
     "TIMESTAMP": "TIMESTAMP",

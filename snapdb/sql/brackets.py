@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from snapdb.errors import ParseError
 from snapdb.sql.tokens import Token
 
-__all__ = ["CLOSERS", "OPENERS", "partners"]
-
 OPENERS = {"(": ")", "[": "]", "{": "}"}
 CLOSERS = frozenset(OPENERS.values())
 

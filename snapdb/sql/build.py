@@ -13,28 +13,6 @@ from snapdb.sql.ast import ColumnList, Island, Name, Statement, VersionBound
 from snapdb.sql.bounds import version_bound
 from snapdb.sql.tokens import Token, TokenKind, identifier, string_value
 
-__all__ = [
-    "Leaf",
-    "Place",
-    "Read",
-    "Tree",
-    "bound",
-    "columns",
-    "first_tree",
-    "has",
-    "integer",
-    "island",
-    "leaves",
-    "message",
-    "name",
-    "number",
-    "once",
-    "part",
-    "span_of",
-    "string",
-    "trees",
-]
-
 Tree = lark.Tree[lark.Token]
 Leaf = lark.Token
 

@@ -7,8 +7,6 @@ from snapdb.sql.ast import CacheRoom, CreateCache, RefreshCache, Statement
 from snapdb.sql.build import Place, Tree, first_tree, has, leaves, name, span_of, string, trees
 from snapdb.sql.sizes import UNITS, size
 
-__all__ = ["build_cache"]
-
 
 def build_cache(tree: Tree, place: Place) -> Statement:
     """CREATE CACHE or REFRESH CACHE."""

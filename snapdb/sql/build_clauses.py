@@ -24,12 +24,15 @@ from snapdb.sql.build import Tree, first_tree, integer, island, leaves, name, on
 from snapdb.sql.sizes import UNITS, size
 from snapdb.types import FULL, Backend, Method, SeedOrder, did_you_mean
 
-__all__ = ["build_clauses"]
-
 _METHODS: dict[str, Method] = {
-    "UNIFORM": "UNIFORM", "LATEST": "LATEST", "TOPK": "TOPK", "FULL": "FULL", "PRIORITY": "PRIORITY",
-    "BOTTOMK": "BOTTOMK", "LABOR": "LABOR",
-}  # fmt: skip
+    "UNIFORM": "UNIFORM",
+    "LATEST": "LATEST",
+    "TOPK": "TOPK",
+    "FULL": "FULL",
+    "PRIORITY": "PRIORITY",
+    "BOTTOMK": "BOTTOMK",
+    "LABOR": "LABOR",
+}
 _KNOWN: dict[str, Literal["EVER", "BEFORE", "AT"]] = {"EVER": "EVER", "BEFORE": "BEFORE", "AT": "AT"}
 _EXCLUDED: dict[str, Literal["NONE", "BOTH"]] = {"KEEP": "NONE", "BOTH": "BOTH"}
 _ORDERS: dict[str, SeedOrder] = {"SHUFFLE": "SHUFFLE", "IN": "IN ORDER", "FIXED": "FIXED"}
@@ -192,8 +195,11 @@ def _memory(tree: Tree) -> Said[int] | None:
         if found is not None:
             raise ParseError("memory is given twice; keep one", span=span_of(option), code="duplicate-clause")
         if not (bytes_ := size(string(value))):
-            raise ParseError(f"memory is a size such as '2GB', in {', '.join(UNITS)}; found {value[:40]}",
-                             span=span_of(value), code="bad-size")  # fmt: skip
+            raise ParseError(
+                f"memory is a size such as '2GB', in {', '.join(UNITS)}; found {value[:40]}",
+                span=span_of(value),
+                code="bad-size",
+            )
         found = Said(bytes_, span_of(tree))
     return found
 

@@ -36,8 +36,6 @@ from snapdb.sql.build import (
     trees,
 )
 
-__all__ = ["build_copy"]
-
 
 def build_copy(tree: Tree, place: Place, read: Read) -> Statement:
     """COPY … FROM, COPY … TO, COPY SNAPSHOT or COPY (SAMPLE …)."""
@@ -48,8 +46,11 @@ def build_copy(tree: Tree, place: Place, read: Read) -> Statement:
     new_only = next((found for option in given if (found := first_tree(option, "new_files")) is not None), None)
     said = tuple(_option(option) for option in given if leaves(option))
     if new_only is not None and statement.data != "copy_from":
-        raise ParseError("NEW FILES ONLY is about files that are read: COPY … FROM 'days/*.parquet' (NEW FILES ONLY); "
-                         "leave it out", span=span_of(new_only), code="bad-option")  # fmt: skip
+        raise ParseError(
+            "NEW FILES ONLY is about files that are read: COPY … FROM 'days/*.parquet' (NEW FILES ONLY); leave it out",
+            span=span_of(new_only),
+            code="bad-option",
+        )
     match statement.data:
         case "copy_from":
             return _from(statement, place, said, new_only=new_only is not None)
@@ -114,6 +115,7 @@ def _option(tree: Tree) -> CopyOption:
 def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | bool | int | float:
     """The value of an option that names no columns; COPY … FROM has no other."""
     if isinstance(value, tuple):
-        raise ParseError(f"{label} takes one value in COPY … FROM; leave the parentheses out",
-                         span=value[0].span, code="bad-option")  # fmt: skip
+        raise ParseError(
+            f"{label} takes one value in COPY … FROM; leave the parentheses out", span=value[0].span, code="bad-option"
+        )
     return value

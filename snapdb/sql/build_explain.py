@@ -6,8 +6,6 @@ from snapdb.errors import ParseError
 from snapdb.sql.ast import Explain
 from snapdb.sql.build import Place, Read, Tree, first_tree, has, leaves, span_of, trees
 
-__all__ = ["build_explain"]
-
 
 def build_explain(tree: Tree, place: Place, read: Read) -> Explain:
     """EXPLAIN; ParseError where one of its settings is given twice."""

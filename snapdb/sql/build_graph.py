@@ -36,8 +36,6 @@ from snapdb.sql.build import (
 from snapdb.sql.build_labels import build_labels
 from snapdb.sql.build_retention import build_retention
 
-__all__ = ["build_graph"]
-
 
 def build_graph(tree: Tree, place: Place) -> Statement:
     """CREATE PROPERTY GRAPH, or ALTER PROPERTY GRAPH … SET or DROP RETENTION."""

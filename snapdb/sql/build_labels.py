@@ -10,8 +10,6 @@ from snapdb.sql.ast import ColumnList, LabelClause, PropertiesClause, PropertyCo
 from snapdb.sql.build import Tree, columns, first_tree, leaves, name, span_of, trees
 from snapdb.sql.refuse import refused
 
-__all__ = ["Labels", "build_labels"]
-
 
 class Labels(NamedTuple):
     """What an element says of labels and properties."""
@@ -29,8 +27,11 @@ def build_labels(clauses: Iterable[Tree]) -> Labels:
         if clause.data == "label":
             label = _label(clause)
             if any(_folded(label) == _folded(before) for before in found):
-                raise ParseError(f"LABEL {label.name or 'of the same name'} is given twice; keep one",
-                                 span=label.span, code="duplicate-clause")  # fmt: skip
+                raise ParseError(
+                    f"LABEL {label.name or 'of the same name'} is given twice; keep one",
+                    span=label.span,
+                    code="duplicate-clause",
+                )
             found.append(label)
         elif clause.data == "properties":
             said = _properties(clause)

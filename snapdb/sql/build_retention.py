@@ -9,12 +9,14 @@ from snapdb.sql.ast import DropRetention, Name, RetentionRule, SetRetention
 from snapdb.sql.build import Leaf, Place, Tree, has, leaves, name, span_of, string, trees
 from snapdb.types import did_you_mean
 
-__all__ = ["build_retention"]
-
 _Keeps = Literal["all", "daily", "weekly", "monthly", "yearly"]
 _KEEPS: dict[str, _Keeps] = {
-    "all": "all", "daily": "daily", "weekly": "weekly", "monthly": "monthly", "yearly": "yearly",
-}  # fmt: skip
+    "all": "all",
+    "daily": "daily",
+    "weekly": "weekly",
+    "monthly": "monthly",
+    "yearly": "yearly",
+}
 _TAGGED = "keep_tagged"
 
 
@@ -34,8 +36,11 @@ def build_retention(tree: Tree, place: Place) -> SetRetention | DropRetention:
     if not kept:
         lacks = "RETENTION lacks how long snapshots stay that are not tagged" if rules else "RETENTION lacks its rules"
         more = ", keep_tagged" if rules else ""
-        raise ParseError(f"{lacks}; write for example (all '3 days', daily '30 days'{more})",
-                         span=span_of(tree), code="missing-clause")  # fmt: skip
+        raise ParseError(
+            f"{lacks}; write for example (all '3 days', daily '30 days'{more})",
+            span=span_of(tree),
+            code="missing-clause",
+        )
     tagged, dry_run = _TAGGED in rules, has(tree, "dry_run")
     return SetRetention(*place, graph=graph, rules=kept, keep_tagged=tagged, dry_run=dry_run)
 

@@ -7,8 +7,6 @@ from snapdb.sql.ast import Audit, CreateSampler, Sample, SampleUsing, Statement
 from snapdb.sql.build import Place, Tree, has, leaves, name, once, span_of, trees
 from snapdb.sql.build_clauses import build_clauses
 
-__all__ = ["build_sample"]
-
 
 def build_sample(tree: Tree, place: Place) -> Statement:
     """SAMPLE, AUDIT SAMPLE or CREATE SAMPLER."""

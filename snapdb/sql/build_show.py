@@ -7,8 +7,6 @@ from typing import cast
 from snapdb.sql.ast import Describe, Described, Drop, Kind, Show, Shown, Statement, Summarize
 from snapdb.sql.build import Place, Tree, bound, first_tree, has, leaves, name, string, trees
 
-__all__ = ["build_show"]
-
 
 def build_show(tree: Tree, place: Place) -> Statement:
     """SHOW, DESCRIBE, SUMMARIZE or DROP; the grammar's terminals are the kinds that they take."""

@@ -33,8 +33,6 @@ from snapdb.sql.build import (
 )
 from snapdb.types import FORMS, did_you_mean
 
-__all__ = ["build_snapshot"]
-
 
 def build_snapshot(tree: Tree, place: Place) -> Statement:
     """CREATE SNAPSHOT, REFRESH SNAPSHOT or EXPIRE SNAPSHOTS."""

@@ -32,8 +32,6 @@ from snapdb.sql.build import (
     trees,
 )
 
-__all__ = ["build_table"]
-
 
 def build_table(tree: Tree, place: Place) -> Statement:
     """CREATE TABLE, INSERT, UPDATE, DELETE or ALTER TABLE."""

@@ -29,12 +29,13 @@ from snapdb.sql.schedules import cron
 from snapdb.sql.task_body import check_body
 from snapdb.types import did_you_mean
 
-__all__ = ["build_task"]
-
 _Option = Literal["timeout", "retries", "overlap", "catch_up"]
 _OPTIONS: dict[str, _Option] = {
-    "timeout": "timeout", "retries": "retries", "overlap": "overlap", "catch_up": "catch_up",
-}  # fmt: skip
+    "timeout": "timeout",
+    "retries": "retries",
+    "overlap": "overlap",
+    "catch_up": "catch_up",
+}
 _TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")}
 """What an option of one word may be."""
 
@@ -130,8 +131,11 @@ def _length(said: Tree | Leaf) -> str:
             number, *unit = leaves(said)
             return " ".join((string(number) if number.type == "STRING" else number, *unit))
         case _:
-            raise ParseError(f"timeout takes a string such as '30 minutes', found {_shown(said)}",
-                             span=span_of(said), code="bad-option")  # fmt: skip
+            raise ParseError(
+                f"timeout takes a string such as '30 minutes', found {_shown(said)}",
+                span=span_of(said),
+                code="bad-option",
+            )
 
 
 def _word(option: _Option, said: Tree | Leaf) -> str:
@@ -140,8 +144,9 @@ def _word(option: _Option, said: Tree | Leaf) -> str:
         word = (string(said) if said.type == "STRING" else name(said).text).lower()
         if word in _TAKEN[option]:
             return word
-    raise ParseError(f"{option} is one of {', '.join(_TAKEN[option])}, found {_shown(said)}",
-                     span=span_of(said), code="bad-option")  # fmt: skip
+    raise ParseError(
+        f"{option} is one of {', '.join(_TAKEN[option])}, found {_shown(said)}", span=span_of(said), code="bad-option"
+    )
 
 
 def _shown(said: Tree | Leaf) -> str:

@@ -18,8 +18,6 @@ from snapdb.sql.ast import (
 )
 from snapdb.sql.build import Place, Tree, bound, first_tree, has, leaves, message, name, part, span_of, string, trees
 
-__all__ = ["build_version"]
-
 
 def build_version(tree: Tree, place: Place) -> Statement:
     """CREATE TAG, DIFF, CHECK DATABASE, BACKUP DATABASE, VACUUM, BEGIN, COMMIT or ROLLBACK."""

@@ -11,8 +11,6 @@ from snapdb.sql.islands import says
 from snapdb.sql.rewrite import rewrite
 from snapdb.sql.tokens import scan, string_value
 
-__all__ = ["Changed", "changed_graphs", "with_counts"]
-
 
 class Changed(NamedTuple):
     """changed('graph') in a condition: the rows added and removed since the last run that ended well."""

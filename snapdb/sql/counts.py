@@ -10,8 +10,6 @@ from snapdb.sql.brackets import partners
 from snapdb.sql.tokens import Token, scan
 from snapdb.sql.travel import NO_NAMES, opens_bound
 
-__all__ = ["RowCount", "find_counts", "row_counts"]
-
 _COUNT = ("SELECT", "COUNT", "(", "*", ")")
 _BEFORE = ("(", "UNION", "ALL")
 _AFTER = (")", ";", "UNION")

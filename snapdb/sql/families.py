@@ -21,8 +21,6 @@ from snapdb.sql.refuse import (
 from snapdb.sql.refuse_write import refuse_write
 from snapdb.sql.tokens import Token
 
-__all__ = ["family_of"]
-
 _FAMILIES: dict[str, Family] = {
     "ABORT": "version",
     "ALTER": "table",
@@ -67,8 +65,19 @@ _ENDED = {"ALTER": "TABLE, PROPERTY GRAPH or TASK", "REFRESH": "SNAPSHOT or CACH
 """What may follow their first word."""
 _DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
 _DROPPED = _DESCRIBED | {"TAG"}
-_SHOWN = ("TABLES", "COLUMNS", "GRAPHS", "PROPERTY GRAPHS", "SNAPSHOTS", "SAMPLERS", "TAGS", "VERSIONS", "CACHES",
-          "TASKS", "TASK RUNS")  # fmt: skip
+_SHOWN = (
+    "TABLES",
+    "COLUMNS",
+    "GRAPHS",
+    "PROPERTY GRAPHS",
+    "SNAPSHOTS",
+    "SAMPLERS",
+    "TAGS",
+    "VERSIONS",
+    "CACHES",
+    "TASKS",
+    "TASK RUNS",
+)
 _SHOWN_FIRST = frozenset(words.split()[0] for words in _SHOWN)
 
 

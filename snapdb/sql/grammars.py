@@ -19,8 +19,6 @@ from lark.parsers.lalr_parser_state import ParserState
 from snapdb.sql.islands import Family
 from snapdb.sql.tokens import Token
 
-__all__ = ["RESERVED", "StatementLexer", "grammar", "parser", "terminal_of"]
-
 RESERVED = frozenset({"AS", "DEFAULT", "KEY", "SELECT", "WHERE"})
 """Words that are no names unless they are quoted: without that, a forgotten name would swallow them."""
 

@@ -12,8 +12,6 @@ from snapdb.errors import Span
 from snapdb.sql.brackets import partners
 from snapdb.sql.tokens import Token, TokenKind
 
-__all__ = ["READS", "Family", "Run", "explained", "fold", "says", "top_level"]
-
 
 class Run(NamedTuple):
     """Tokens `first` up to, not including, `stop` are an island."""

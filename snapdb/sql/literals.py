@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["first_row"]
-
 _SPACE = r"[\t-\r ]*+"
 _NUMBER = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:e[+-]?[0-9]++)?+"
 _LITERAL = rf"{_SPACE}(?:{_NUMBER}|'(?:[^']++|'')*+'|NULL|TRUE|FALSE){_SPACE}"

@@ -8,8 +8,6 @@ from decimal import Decimal
 from snapdb.sql.ast_parts import Statement
 from snapdb.sql.tokens import scan
 
-__all__ = ["Value", "marks_of", "value_of"]
-
 Value = int | float | Decimal | bool | str | None
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)

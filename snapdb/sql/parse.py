@@ -29,8 +29,6 @@ from snapdb.sql.split import Part, parts
 from snapdb.sql.travel import find_travels
 from snapdb.sql.unexpected import explain
 
-__all__ = ["parse", "parse_each", "parse_one"]
-
 _BUILDERS: dict[Family, Callable[[Tree, Place], Statement]] = {
     "table": build_table,
     "graph": build_graph,

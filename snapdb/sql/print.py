@@ -83,8 +83,6 @@ from snapdb.sql.print_versions import (
     print_vacuum,
 )
 
-__all__ = ["PRINTERS", "format_sql", "to_sql"]
-
 
 def to_sql(statement: Statement) -> str:
     """The text of a statement, without its semicolon: `parse(to_sql(statement)) == (statement,)`.

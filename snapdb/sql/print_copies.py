@@ -8,8 +8,6 @@ from snapdb.sql.ast import CopyFrom, CopyOption, CopySampleTo, CopySnapshotTo, C
 from snapdb.sql.print_parts import clauses, listed, message, name, number, statement, string, version
 from snapdb.sql.print_samples import print_sample, print_sample_using
 
-__all__ = ["print_copy_from", "print_copy_sample_to", "print_copy_snapshot_to", "print_copy_to"]
-
 
 def print_copy_from(tree: CopyFrom) -> str:
     """COPY … FROM."""

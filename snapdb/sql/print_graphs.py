@@ -18,8 +18,6 @@ from snapdb.sql.ast import (
 )
 from snapdb.sql.print_parts import WIDTH, clauses, creation, listed, name, named, number, statement, string
 
-__all__ = ["print_create_graph"]
-
 
 def print_create_graph(tree: CreateGraph) -> str:
     """CREATE PROPERTY GRAPH."""

@@ -11,24 +11,6 @@ from snapdb.sql.grammars import RESERVED
 from snapdb.sql.tokens import scan
 from snapdb.sql.travel import NO_NAMES
 
-__all__ = [
-    "QUOTED",
-    "WIDTH",
-    "clauses",
-    "creation",
-    "listed",
-    "message",
-    "moment",
-    "name",
-    "named",
-    "number",
-    "said",
-    "size",
-    "statement",
-    "string",
-    "version",
-]
-
 WIDTH = 100
 """A statement that fits into so many characters stands on one line."""
 

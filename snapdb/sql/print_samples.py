@@ -22,8 +22,6 @@ from snapdb.sql.ast import (
 from snapdb.sql.print_parts import creation, name, number, size, statement, string
 from snapdb.types import FULL
 
-__all__ = ["print_create_sampler", "print_refresh_clause", "print_sample", "print_sample_using"]
-
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from snapdb.sql.ast import CreateSnapshot, ExpireSnapshots, RefreshSnapshot, TimeBound, WindowBound
 from snapdb.sql.print_parts import creation, listed, moment, name, named, said, statement, string, version
 
-__all__ = ["print_create_snapshot", "print_expire_snapshots", "print_refresh_snapshot"]
-
 
 def print_create_snapshot(tree: CreateSnapshot) -> str:
     """CREATE SNAPSHOT."""

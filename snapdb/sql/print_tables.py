@@ -14,14 +14,6 @@ from snapdb.sql.ast import (
 )
 from snapdb.sql.print_parts import clauses, creation, listed, message, name, named, said, statement
 
-__all__ = [
-    "print_alter_table",
-    "print_create_table",
-    "print_delete",
-    "print_insert",
-    "print_update",
-]
-
 
 def print_create_table(tree: CreateTable) -> str:
     """CREATE TABLE."""

@@ -17,16 +17,6 @@ from snapdb.sql.ast import (
 )
 from snapdb.sql.print_parts import creation, name, size, statement, string
 
-__all__ = [
-    "print_alter_task",
-    "print_create_cache",
-    "print_create_task",
-    "print_drop_retention",
-    "print_execute_task",
-    "print_refresh_cache",
-    "print_set_retention",
-]
-
 
 def print_create_cache(tree: CreateCache) -> str:
     """CREATE CACHE."""

@@ -18,20 +18,6 @@ from snapdb.sql.ast import (
 )
 from snapdb.sql.print_parts import creation, message, name, named, said, statement, string, version
 
-__all__ = [
-    "print_backup",
-    "print_commit",
-    "print_create_tag",
-    "print_describe",
-    "print_diff_graph",
-    "print_diff_snapshot",
-    "print_diff_table",
-    "print_drop",
-    "print_show",
-    "print_summarize",
-    "print_vacuum",
-]
-
 
 def _kind(word: str) -> str:
     """What a statement names, in full."""

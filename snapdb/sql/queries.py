@@ -10,8 +10,6 @@ from snapdb.sql.islands import READS, explained, says
 from snapdb.sql.refuse import refused
 from snapdb.sql.tokens import Token
 
-__all__ = ["LEADING", "check_explained", "check_query"]
-
 LEADING = (*READS, "DESC")
 """First words of statements that only read."""
 
@@ -63,9 +61,12 @@ def check_explained(tokens: Sequence[Token]) -> None:
         raise ParseError("EXPLAIN ANALYSE is spelled EXPLAIN ANALYZE here", span=token.span, code="explain-option")
     inner = tokens[index + 1] if token.word == "(" else token
     if inner.word not in (*LEADING, "(") and inner is not token:
-        raise ParseError(f"EXPLAIN takes its options as (FORMAT text), (FORMAT json) or (ANALYZE), found "
-                         f"{inner.text[:40]}; leave the parentheses out for the usual", span=inner.span,
-                         code="explain-option")  # fmt: skip
+        raise ParseError(
+            f"EXPLAIN takes its options as (FORMAT text), (FORMAT json) or (ANALYZE), found "
+            f"{inner.text[:40]}; leave the parentheses out for the usual",
+            span=inner.span,
+            code="explain-option",
+        )
 
 
 def _main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) -> int:

@@ -17,8 +17,6 @@ from snapdb.sql.grammars import parser, terminal_of
 from snapdb.sql.islands import Family
 from snapdb.sql.tokens import Token
 
-__all__ = ["read"]
-
 _END = "$END"
 _new_text = str.__new__  # a leaf's own constructor takes several calls
 

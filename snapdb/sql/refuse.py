@@ -8,20 +8,6 @@ from snapdb.errors import ParseError, Span
 from snapdb.sql.tokens import Token
 from snapdb.types import did_you_mean
 
-__all__ = [
-    "CREATED",
-    "described_tag",
-    "refuse_mixed",
-    "refuse_parameters",
-    "refuse_savepoint",
-    "refused",
-    "unknown_altered",
-    "unknown_kind",
-    "unknown_refreshed",
-    "unknown_show",
-    "unknown_statement",
-]
-
 _ONE_DATABASE = "a snapdb database is one directory of tables, graphs and snapshots"
 _ENGINE = "it would change the engine under every statement"
 _SAVEPOINT = ("the whole transaction is the unit", "write ROLLBACK and begin again")
@@ -107,8 +93,9 @@ def unknown_kind(verb: str, token: Token) -> ParseError:
 def unknown_refreshed(token: Token) -> ParseError:
     """The error for a word after REFRESH that names nothing it knows."""
     hint = did_you_mean(token.text, ["SNAPSHOT", "CACHE"]) if token.kind == "word" else ""
-    return ParseError(f"REFRESH knows SNAPSHOT and CACHE, found {token.text[:40]}{hint}",
-                      span=token.span, code="unknown-kind")  # fmt: skip
+    return ParseError(
+        f"REFRESH knows SNAPSHOT and CACHE, found {token.text[:40]}{hint}", span=token.span, code="unknown-kind"
+    )
 
 
 def unknown_altered(token: Token) -> ParseError:

@@ -11,8 +11,6 @@ from snapdb.sql.refuse import refused
 from snapdb.sql.tokens import Token
 from snapdb.sql.travel import opens_bound
 
-__all__ = ["refuse_write"]
-
 _LATER = "it is not in this version"
 _CONSTRAINTS = ("the only constraint that is kept is a column's NOT NULL", "find the rows that break it with a SELECT")
 _COPIED = "write CREATE OR REPLACE TABLE t AS SELECT … FROM t"

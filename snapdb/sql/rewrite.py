@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from snapdb.errors import Span
 
-__all__ = ["Rewritten", "rewrite"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:

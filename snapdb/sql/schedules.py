@@ -13,8 +13,6 @@ from cronsim import CronSim, CronSimError
 from snapdb.errors import ParseError, Span
 from snapdb.types import did_you_mean
 
-__all__ = ["cron"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Field:
@@ -40,18 +38,28 @@ _FIELDS = (
     _Field("day of the month", 1, 31, more="LW?", example="1-5, L for the last one"),
     _Field("month", 1, 12, _MONTHS, "1 to 12 or JAN to DEC"),
     _Field(
-        "day of the week", 0, 7, _DAYS, "0 to 7 or SUN to SAT", rf"[0-7]L|(?:[0-7]|{'|'.join(_DAYS)})#[1-5]",
+        "day of the week",
+        0,
+        7,
+        _DAYS,
+        "0 to 7 or SUN to SAT",
+        rf"[0-7]L|(?:[0-7]|{'|'.join(_DAYS)})#[1-5]",
         "MON-FRI, FRI#2 for the second of a month, 5L for the last one",
     ),
-)  # fmt: skip
+)
 """In the order of the line; Sunday is 0 or 7."""
 
 _ITEM = re.compile(r"(?:\*|(\d{1,2}|[A-Z]{3})(?:-(\d{1,2}|[A-Z]{3}))?)(?:/(\d{1,2}))?", re.ASCII)
 
 _NICKNAMES = {
-    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
-}  # fmt: skip
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 _NO_ZONES = {"Factory", "localtime"}
 """Names that stand for something else on every machine."""
 
@@ -76,13 +84,19 @@ def cron(text: str, span: Span) -> str:
     fields, zones = [word.upper() for word in said[: len(_FIELDS)]], said[len(_FIELDS) :] or ["UTC"]
     if len(fields) < len(_FIELDS) or fields[-1] == "UTC" or len(zones) > 1 or not zones[0][0].isalpha():
         names = ", ".join(field.name for field in _FIELDS)
-        raise _bad(f"USING CRON takes {names} and perhaps a time zone, such as 0 3 * * * Europe/Berlin; found "
-                   f"'{' '.join(said)[:60]}'", span)  # fmt: skip
+        raise _bad(
+            f"USING CRON takes {names} and perhaps a time zone, such as 0 3 * * * Europe/Berlin; found "
+            f"'{' '.join(said)[:60]}'",
+            span,
+        )
     for word, field in zip(fields, _FIELDS, strict=True):
         if not all(_fits(item, field) for item in word.split(",")):
             bounds = field.bounds or f"{field.least} to {field.most}"
-            raise _bad(f"the {field.name} of USING CRON is {bounds}, as *, 5, {field.example}, */10 or several with "
-                       f"commas; found {word[:40]}", span)  # fmt: skip
+            raise _bad(
+                f"the {field.name} of USING CRON is {bounds}, as *, 5, {field.example}, */10 or several with "
+                f"commas; found {word[:40]}",
+                span,
+            )
     _check_zone(zones[0], span)
     _check_days(" ".join(fields), span)
     return " ".join((*fields, *zones))

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-__all__ = ["UNITS", "bytes_of", "size"]
-
 UNITS = ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
 """KB is 1000 bytes and KiB 1024, as in DuckDB."""
 

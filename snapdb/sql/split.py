@@ -9,8 +9,6 @@ from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.sql.brackets import CLOSERS, OPENERS
 from snapdb.sql.tokens import Token, check_characters, tokens
 
-__all__ = ["Part", "is_complete", "parts", "split"]
-
 
 class Part(NamedTuple):
     """One statement's tokens, before it is parsed; never empty."""

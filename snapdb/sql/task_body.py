@@ -16,8 +16,6 @@ from snapdb.sql.split import parts
 from snapdb.sql.tokens import Token, scan
 from snapdb.types import did_you_mean
 
-__all__ = ["PLACEHOLDERS", "Rendered", "check_body", "filled", "rendered", "statements_of"]
-
 PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"}
 """What may stand in braces anywhere in a task's body, and a value such as a run puts there."""
 
@@ -77,8 +75,11 @@ def check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> Non
         _check(scan(sample.text))
         statements = parse(sample.text)
         if not statements:
-            raise ParseError("this task does nothing; write a statement between the dollars",
-                             span=Span(0, len(sample.text)), code="empty-task")  # fmt: skip
+            raise ParseError(
+                "this task does nothing; write a statement between the dollars",
+                span=Span(0, len(sample.text)),
+                code="empty-task",
+            )
         _check_statements(statements)
         named_paths(sample.text)
     except SnapdbError as error:
@@ -97,8 +98,11 @@ def _inside(body: Leaf) -> tuple[int, str]:
     if body.type != "STRING":
         return span.start, str(body)
     if not body.startswith("$"):
-        raise ParseError("a task's body is a statement, or several between $$ and $$; take the quotes away",
-                         span=span, code="quoted-task")  # fmt: skip
+        raise ParseError(
+            "a task's body is a statement, or several between $$ and $$; take the quotes away",
+            span=span,
+            code="quoted-task",
+        )
     edge = body.index("$", 1) + 1
     return span.start + edge, body[edge:-edge]
 
@@ -113,11 +117,15 @@ def _check(tokens: tuple[Token, ...]) -> None:
         if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
             said, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
             if said in PLACEHOLDERS:  # filled, were it written without blanks
-                raise ParseError(f"{{{said}}} stands without blanks in its braces; take them away",
-                                 span=tokens[index + 1].span, code="unknown-placeholder")  # fmt: skip
+                raise ParseError(
+                    f"{{{said}}} stands without blanks in its braces; take them away",
+                    span=tokens[index + 1].span,
+                    code="unknown-placeholder",
+                )
             hint = did_you_mean(said, PLACEHOLDERS) or f"; it knows {known}"
-            raise ParseError(f"a task knows no {{{said[:40]}}}{hint}", span=tokens[index + 1].span,
-                             code="unknown-placeholder")  # fmt: skip
+            raise ParseError(
+                f"a task knows no {{{said[:40]}}}{hint}", span=tokens[index + 1].span, code="unknown-placeholder"
+            )
 
 
 def _check_statements(statements: Sequence[Statement]) -> None:

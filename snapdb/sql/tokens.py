@@ -11,8 +11,6 @@ from typing import Literal, NamedTuple
 
 from snapdb.errors import ParseError, Span
 
-__all__ = ["Token", "TokenKind", "check_characters", "identifier", "scan", "string_value", "tokens"]
-
 TokenKind = Literal[
     "word",
     "quoted",

@@ -11,8 +11,6 @@ from snapdb.sql.bounds import BOUNDS, version_bound
 from snapdb.sql.brackets import partners
 from snapdb.sql.tokens import Token, scan
 
-__all__ = ["NO_NAMES", "TimeTravel", "bare_ats", "find_travels", "opens_bound", "time_travels"]
-
 _RESERVED = (
     "ALL ANALYSE ANALYZE AND ANTI ANY ARRAY AS ASC ASOF ASYMMETRIC AUTHORIZATION BINARY BOTH BY CASE CAST CHECK "
     "COLLATE COLLATION COLUMN COLUMNS CONCURRENTLY CONSTRAINT CREATE CROSS DEFAULT DEFERRABLE DESC DESCRIBE DISTINCT "
@@ -63,8 +61,11 @@ def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]
         while around and around[-1] < index:
             around.pop()
         if len(around) == DEEPEST:
-            raise ParseError(f"AT stands in the value of AT more than {DEEPEST} deep; name the version itself",
-                             span=tokens[index + 1].span, code="too-deep")  # fmt: skip
+            raise ParseError(
+                f"AT stands in the value of AT more than {DEEPEST} deep; name the version itself",
+                span=tokens[index + 1].span,
+                code="too-deep",
+            )
         if not around:
             travels.append(_travel(tokens, index, pairs[index + 2], source))
         around.append(pairs[index + 2])

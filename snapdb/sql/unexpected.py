@@ -13,8 +13,6 @@ from snapdb.sql.islands import READS
 from snapdb.sql.tokens import Token
 from snapdb.types import did_you_mean
 
-__all__ = ["explain"]
-
 _READABLE = {
     "NAME": "a name",
     "STRING": "a string in single quotes",

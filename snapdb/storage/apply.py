@@ -24,8 +24,6 @@ from snapdb.storage.names import check_unused, drop_names
 from snapdb.storage.shapes import encode_columns
 from snapdb.types import Column
 
-__all__ = ["Applying", "check_free", "require_table"]
-
 _ROWS = ("append", "delete")
 _DEFINITION = ("alter", "drop")
 
@@ -132,8 +130,11 @@ class Applying:
         for path, bytes_, modified in (told := [[f.path, f.bytes, f.modified] for f in change.files]):
             query = "SELECT version FROM loaded WHERE table_id = ? AND path = ?"
             if (found := self.connection.execute(query, (table, path)).fetchone()) is not None:
-                raise CommitConflict(f"{path} was loaded meanwhile, by version {found['version']}; run the statement "
-                                     "again, which leaves it out", code="file-loaded")  # fmt: skip
+                raise CommitConflict(
+                    f"{path} was loaded meanwhile, by version {found['version']}; run the statement "
+                    "again, which leaves it out",
+                    code="file-loaded",
+                )
             row = (table, path, bytes_, modified, self.version)
             self.connection.execute("INSERT INTO loaded VALUES (?, ?, ?, ?, ?)", row)
         self.facts.append({"change": "loaded", "table": table, "files": told})

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["STATIC", "ArrayFile", "TimeSpan"]
-
 STATIC = -(2**63)
 """The time of edges that are always there: it sorts before every other."""
 

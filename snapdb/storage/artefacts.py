@@ -16,8 +16,6 @@ from snapdb.storage.disk import directory_bytes, fresh_name, publishing, read_ma
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["Artefact", "Found", "digest_of", "find", "find_or_build", "locate", "nearest"]
-
 
 @dataclass(frozen=True, slots=True)
 class Artefact:

@@ -8,8 +8,6 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-__all__ = ["available_memory"]
-
 _GROUPS = Path("/sys/fs/cgroup")
 
 

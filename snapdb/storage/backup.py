@@ -24,8 +24,6 @@ from snapdb.storage.orphans import pointed_at
 from snapdb.storage.verify import verify_files
 from snapdb.storage.version_log import VERSION_LOG, log_text
 
-__all__ = ["BackedUp", "back_up"]
-
 _ATTEMPTS = 5
 """How often the catalog is copied anew because a snapshot was dropped before its files were held."""
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES)
@@ -84,8 +82,9 @@ def _check_target(home: Home, target: Path) -> None:
     if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(home.path)):
         raise InputError(f"{target} is in the database's own directory; name one outside it", code="unwritable-file")
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
-        raise InputError(f"there is something at {target} already; name a directory that does not exist",
-                         code="folder-exists")  # fmt: skip
+        raise InputError(
+            f"there is something at {target} already; name a directory that does not exist", code="folder-exists"
+        )
     if not target.parent.is_dir():
         raise InputError(f"there is no directory {target.parent}; make it first", code="unwritable-file")
 
@@ -138,8 +137,10 @@ def _place(home: Home, staging: Path, files: list[Path], link: bool, report: Rep
                 home.disk.settle(staging / name)
         except FileNotFoundError as error:
             check_there(home.path)
-            raise CorruptError(f"{home.path / name} is missing, so nothing was copied; CHECK DATABASE lists all damage",
-                               code="missing-file") from error  # fmt: skip
+            raise CorruptError(
+                f"{home.path / name} is missing, so nothing was copied; CHECK DATABASE lists all damage",
+                code="missing-file",
+            ) from error
         linked += link
     return linked, size
 

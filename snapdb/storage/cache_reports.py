@@ -15,8 +15,6 @@ from snapdb.storage.codec import decode
 from snapdb.storage.home import Home
 from snapdb.types import CacheStats
 
-__all__ = ["CacheReport", "clear_reports", "read_reports", "this_process", "write_report"]
-
 _FOLDER = "caches"
 _LONGEST = 1 << 16
 """Bytes of a report."""

@@ -21,8 +21,6 @@ from snapdb.errors import LockedError
 from snapdb.storage.disk import unwritten
 from snapdb.storage.home import CATALOG, Home
 
-__all__ = ["LOCK_FILE", "CatalogLock", "log_file"]
-
 LOCK_FILE = "catalog.lock"
 
 _WRITER, _USERS = (0, 1), (1, 1)

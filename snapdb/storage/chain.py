@@ -6,8 +6,6 @@ import hashlib
 import json
 from typing import Any
 
-__all__ = ["facts_text", "link"]
-
 
 def facts_text(facts: dict[str, Any]) -> str:
     """Facts as the text that is stored and hashed.

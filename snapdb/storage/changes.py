@@ -6,21 +6,6 @@ from dataclasses import dataclass
 
 from snapdb.types import Cache, Column, Sampler, Snapshot
 
-__all__ = [
-    "AddTable",
-    "Allot",
-    "AlterTable",
-    "Append",
-    "Change",
-    "DropNames",
-    "DropTable",
-    "File",
-    "Loaded",
-    "LoadedFile",
-    "RemoveRows",
-    "files_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class File:

@@ -18,8 +18,6 @@ from snapdb.storage.orphans import HOUR, Entry, orphans, pointed_at
 from snapdb.storage.problem import Problem
 from snapdb.storage.version_log import logged_versions
 
-__all__ = ["catalog_damage", "check_database"]
-
 _NOTES = "VACUUM removes it once nobody reads or writes"
 
 

@@ -12,8 +12,6 @@ from snapdb.storage.contents import Contents, in_catalog
 from snapdb.storage.problem import Problem
 from snapdb.storage.replay import Named, Told, replay
 
-__all__ = ["check_catalog"]
-
 _MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)
 
 

@@ -12,8 +12,6 @@ from snapdb.storage.home import CATALOG
 from snapdb.storage.problem import Problem
 from snapdb.storage.version_log import VERSION_LOG
 
-__all__ = ["check_chain", "check_fork"]
-
 
 def check_chain(contents: Contents) -> Iterator[Problem]:
     """The links that do not hold."""

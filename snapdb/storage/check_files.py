@@ -14,8 +14,6 @@ from snapdb.storage.home import Home
 from snapdb.storage.manifests import parse_manifest
 from snapdb.storage.problem import Problem
 
-__all__ = ["Published", "compare", "published"]
-
 _SNAPSHOT = "DROP the snapshot and create it again"
 _SHARED = "DROP the snapshots that use it, say VACUUM RETAIN INTERVAL '0 seconds', and create them again"
 _GONE = "it was published and is not there"

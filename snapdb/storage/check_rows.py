@@ -15,8 +15,6 @@ from snapdb.storage.released import DIRECTORIES
 from snapdb.storage.shapes import decode_columns
 from snapdb.types import Cache, PropertyGraph, Retention, Run, RunExport, Sampler, Snapshot, Task
 
-__all__ = ["check_rows"]
-
 _SHA256 = 64
 """Hexadecimal digits."""
 _MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)

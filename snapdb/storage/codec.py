@@ -10,8 +10,6 @@ from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any, TypeVar
 
-__all__ = ["decode", "encode", "is_sound"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from snapdb.storage.changes import AddTable, Allot, Append, Change
 from snapdb.storage.ids import active_maps
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["author", "commit", "now"]
-
 
 def now() -> int:
     """Microseconds since 1970, UTC."""

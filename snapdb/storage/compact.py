@@ -19,8 +19,6 @@ from snapdb.storage.segments import write_query, write_segment
 from snapdb.storage.shapes import decode_columns
 from snapdb.types import Segment, Table
 
-__all__ = ["compact"]
-
 _VERSION = "version"
 """The column of merged deletes that says which version removed a row."""
 
@@ -73,8 +71,11 @@ def _write(home: Home, ledger: Ledger, session: Session, merge: Merge) -> File:
             file = write_query(home, session, merge.folder, ("", query, ""))
     if file.rows != sum(member.rows for member in merge.members):
         home.disk.remove(home.path / file.path)
-        raise CorruptError(f"files of {merge.name} hold {file.rows:,} rows, not those that the catalog counts; "
-                           "restore the database from a backup", code="damaged-table")  # fmt: skip
+        raise CorruptError(
+            f"files of {merge.name} hold {file.rows:,} rows, not those that the catalog counts; "
+            "restore the database from a backup",
+            code="damaged-table",
+        )
     return file
 
 

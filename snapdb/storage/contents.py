@@ -9,8 +9,6 @@ from snapdb.storage.home import CATALOG
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.problem import Problem
 
-__all__ = ["BACKUP", "Contents", "in_catalog", "read_contents"]
-
 BACKUP = "restore the database from a backup"
 _TABLES = {
     "facts": "name",

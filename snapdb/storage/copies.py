@@ -16,8 +16,6 @@ from snapdb.storage.changes import File
 from snapdb.storage.disk import fresh_name, unwritten
 from snapdb.storage.home import Home
 
-__all__ = ["copy_file", "copy_segment"]
-
 _BLOCK = 8 << 20
 _FICLONE = 0x40049409
 """ioctl of Linux: the target shares the source's blocks until one of them is written to."""

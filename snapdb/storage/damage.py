@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from snapdb.errors import CorruptError
 from snapdb.storage.home import Home
 
-__all__ = ["damaged"]
-
 
 @contextmanager
 def damaged(home: Home) -> Iterator[None]:

@@ -24,24 +24,6 @@ import numpy.typing as npt
 from snapdb.errors import CorruptError, DatabaseError
 from snapdb.storage.map_advice import prefer_huge_pages
 
-__all__ = [
-    "MANIFEST",
-    "Disk",
-    "PublishedDir",
-    "directory_bytes",
-    "fresh_name",
-    "hash_file",
-    "hidden_beside",
-    "is_hidden_beside",
-    "map_array",
-    "publishing",
-    "read_facts",
-    "read_manifest",
-    "seal",
-    "unsealed",
-    "unwritten",
-]
-
 MANIFEST = "manifest.json"
 
 _THREADS = 2
@@ -152,8 +134,9 @@ def unwritten(path: Path, reason: str) -> DatabaseError:
     if any(said in reason for said in _FULL):
         return DatabaseError(
             f"the disk is full: cannot write {path}; nothing was changed; make room (EXPIRE SNAPSHOTS and VACUUM free "
-            "some) and run it again", code="disk-full"
-        )  # fmt: skip
+            "some) and run it again",
+            code="disk-full",
+        )
     return DatabaseError(f"cannot write {path}: {reason}; nothing was changed", code="cannot-write")
 
 

@@ -10,8 +10,6 @@ from snapdb.relational import ROW_ID, Session, quote
 from snapdb.storage.feature_types import FeatureSource, Part, parts_of
 from snapdb.types import FeatureSpec
 
-__all__ = ["Rule", "check_features", "check_rules"]
-
 _ID = quote(ROW_ID)
 
 
@@ -101,8 +99,11 @@ def _check_even(session: Session, source: FeatureSource, part: Part) -> None:
     lengths = session.rows(f"{found} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4")
     if len(lengths) > 1:
         found = ", ".join(f"{length} in {count} rows" for length, count in lengths[:3])
-        raise DataError(f'feature column "{part.name}" of {source.element} is ragged: lengths {found}; '
-                        f"a feature has one length: pad the lists, or say SPARSE", code="ragged-feature")  # fmt: skip
+        raise DataError(
+            f'feature column "{part.name}" of {source.element} is ragged: lengths {found}; '
+            f"a feature has one length: pad the lists, or say SPARSE",
+            code="ragged-feature",
+        )
 
 
 def _shown(session: Session, source: FeatureSource, condition: str) -> str:

@@ -18,18 +18,6 @@ from snapdb.storage.map_advice import prefer_huge_pages
 from snapdb.storage.sparse import write_sparse
 from snapdb.types import FeatureSpec
 
-__all__ = [
-    "BATCH",
-    "Place",
-    "fill_features",
-    "fill_target",
-    "has_lists",
-    "measure",
-    "new_array",
-    "places_of",
-    "text_of_target",
-]
-
 Int64s = npt.NDArray[np.int64]
 
 BATCH = 50_000

@@ -14,8 +14,6 @@ from snapdb.storage.disk import map_array, read_manifest
 from snapdb.storage.feature_types import filling
 from snapdb.storage.sparse import csr_path, read_sparse
 
-__all__ = ["merge_features", "no_target", "read_ids"]
-
 Int64s = npt.NDArray[np.int64]
 
 _FACTS = ("widths", "parts", "defaults", "target", "growth")

@@ -13,13 +13,23 @@ import pyarrow as pa
 from snapdb.relational import quote
 from snapdb.types import Column, FeatureSpec
 
-__all__ = ["DTYPES", "FeatureSource", "Part", "Slots", "filling", "is_feature_type", "numbers_of", "parts_of"]
-
 Int64s = npt.NDArray[np.int64]
 
 _FLOATS = ("FLOAT", "DOUBLE")
-_NUMBERS = (*_FLOATS, "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT",
-            "HUGEINT", "UHUGEINT", "BOOLEAN")  # fmt: skip
+_NUMBERS = (
+    *_FLOATS,
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "HUGEINT",
+    "UHUGEINT",
+    "BOOLEAN",
+)
 
 DTYPES = {
     "float16": "DOUBLE",  # numpy rounds it once

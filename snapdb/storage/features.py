@@ -10,23 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.relational import ROW_ID, Session, quote
-from snapdb.storage.feature_checks import check_features
-from snapdb.storage.feature_files import fill_features, fill_target, has_lists, measure, text_of_target
-from snapdb.storage.feature_types import FeatureSource, Slots, is_feature_type, parts_of
+from snapdb.storage.feature_files import fill_features, fill_target, measure, text_of_target
+from snapdb.storage.feature_types import FeatureSource, Slots, parts_of
 from snapdb.storage.growth import NO_GROWTH, Growing, Growth
 from snapdb.storage.sparse import index_type
 from snapdb.types import FeatureSpec
-
-__all__ = [
-    "FeatureSource",
-    "check_features",
-    "growing_of",
-    "has_lists",
-    "is_feature_type",
-    "write_features",
-    "write_patch",
-    "write_target",
-]
 
 
 def growing_of(

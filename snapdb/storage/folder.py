@@ -16,8 +16,6 @@ from snapdb.errors import CorruptError, FormatError, InputError
 from snapdb.release import __version__
 from snapdb.storage.disk import MANIFEST, Disk, hash_file, hidden_beside, seal, unsealed
 
-__all__ = ["FORMAT", "Folder", "FolderWriter", "file_name", "read_folder"]
-
 FORMAT = 1
 """Of the manifest and what it lists; a reader refuses a higher one."""
 _AGAIN = "export it again"

@@ -20,8 +20,6 @@ from snapdb.relational import ROW_ID, Session, quote, table_rows
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Table
 
-__all__ = ["NO_GROWTH", "AddedRows", "Growing", "Growth", "Step", "added_rows", "grown"]
-
 _ID = quote(ROW_ID)
 
 

@@ -19,8 +19,6 @@ from snapdb.storage.feature_files import BATCH, measure, new_array, places_of
 from snapdb.storage.feature_types import FeatureSource, parts_of
 from snapdb.types import FeatureSpec
 
-__all__ = ["FOREVER", "HistoryArrays", "Shown", "check_history", "missing_values", "read_history", "write_history"]
-
 Int64s = npt.NDArray[np.int64]
 Shown = Callable[[Int64s], Sequence[object]]
 """Gives ids as a person knows them."""
@@ -98,8 +96,10 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
         and found.time.size == found.rows.shape[0]
     )
     if not fits:
-        raise CorruptError(f"{directory} holds no history of {name}; restore it from a backup or create the snapshot "
-                           "again", code="damaged-snapshot")  # fmt: skip
+        raise CorruptError(
+            f"{directory} holds no history of {name}; restore it from a backup or create the snapshot again",
+            code="damaged-snapshot",
+        )
     return found
 
 
@@ -139,5 +139,8 @@ def missing_values(element: str, name: str, count: int, shown: Sequence[object])
     """The error of vertices that have no value yet."""
     who = f"1 vertex of {element} has" if count == 1 else f"{count} vertices of {element} have"
     ids = ", ".join(str(id_) for id_ in shown)
-    return DataError(f"{who} no value of feature {name} before the time asked for (ids {ids}); "
-                     "add rows to its history, or say DEFAULT in the graph", code="missing-feature")  # fmt: skip
+    return DataError(
+        f"{who} no value of feature {name} before the time asked for (ids {ids}); "
+        "add rows to its history, or say DEFAULT in the graph",
+        code="missing-feature",
+    )

@@ -16,18 +16,6 @@ from snapdb.storage.place import MOUNTS, network_disk
 from snapdb.storage.schema import APPLICATION_ID, FORMAT
 from snapdb.types import nearest
 
-__all__ = [
-    "CATALOG",
-    "Home",
-    "catalog_file",
-    "catalog_uri",
-    "check_format",
-    "check_there",
-    "no_database",
-    "open_home",
-    "while_there",
-]
-
 CATALOG = "catalog.sqlite"
 
 

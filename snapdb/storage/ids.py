@@ -16,8 +16,6 @@ from snapdb.storage.segments import write_query
 from snapdb.storage.shapes import decode_columns
 from snapdb.types import Column, Segment, Table
 
-__all__ = ["IdMap", "active_maps", "allot", "ensure_map", "find_map", "maps_of", "read_map"]
-
 _SMALL = 1 << 20
 """Rows from which a file of keys stays as it is."""
 _TINY = 1 << 12

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from snapdb.errors import CommitConflict
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["LAPSE", "Leader", "beat", "campaign", "check_leads", "leader_of", "resign"]
-
-
 LAPSE = 6.0
 """Seconds without a beat after which a leader is taken for dead: by others, by clocks of their own, and by itself."""
 

@@ -16,8 +16,6 @@ from snapdb.storage.home import CATALOG, Home, catalog_file, catalog_uri, check_
 from snapdb.storage.migrate import migrate
 from snapdb.storage.version_log import append_version, check_not_forked
 
-__all__ = ["Ledger", "connect_catalog", "plain"]
-
 _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
 
@@ -192,8 +190,10 @@ class Ledger:
     def _check_process(self) -> None:
         # SQLite's connection must not be used there, and DuckDB would wait for threads that were not forked with it.
         if os.getpid() != self._process:
-            raise DatabaseError("this database was opened by the process that this one was forked from; connect to it "
-                                "again", code="closed")  # fmt: skip
+            raise DatabaseError(
+                "this database was opened by the process that this one was forked from; connect to it again",
+                code="closed",
+            )
 
     def _undo(self) -> None:
         if self._connection.in_transaction:

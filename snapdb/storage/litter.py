@@ -15,9 +15,6 @@ from snapdb.storage.manifests import stood_on
 from snapdb.storage.orphans import orphans, pointed_at, size_of
 from snapdb.storage.released import DIRECTORIES, release, remove_released
 
-__all__ = ["Litter", "find_litter", "remove", "remove_idle"]
-
-
 _SHARED = ("topology/", "features/")
 
 

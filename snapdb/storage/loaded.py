@@ -13,8 +13,6 @@ from snapdb.errors import InputError
 from snapdb.storage.changes import LoadedFile
 from snapdb.storage.ledger import Ledger
 
-__all__ = ["Memory", "has_footer", "loaded_files", "look_at"]
-
 _MAGIC = b"PAR1"
 
 

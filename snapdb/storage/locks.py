@@ -13,8 +13,6 @@ from snapdb.errors import CorruptError
 from snapdb.storage.disk import MANIFEST
 from snapdb.storage.home import Home
 
-__all__ = ["Lease", "TablesLock", "merging_alone", "remove_file_unless_held", "remove_unless_held", "taking_turns"]
-
 
 class Lease:
     """A shared lock on the manifest of every directory given, until `release`. Works on read-only files."""

@@ -12,8 +12,6 @@ from snapdb.errors import CorruptError
 from snapdb.storage.disk import MANIFEST, unsealed
 from snapdb.storage.home import Home
 
-__all__ = ["Listed", "parse_manifest", "stood_on"]
-
 _PARTS = ("topology", "patch", "features", "feature_patch")
 """What in an element's layout names a shared directory; `history` names several."""
 _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from snapdb.storage.available import available_memory
 
-__all__ = ["prefer_huge_pages", "read_singly"]
-
 _HUGE_PAGE = 1 << 21
 
 

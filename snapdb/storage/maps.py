@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["in_order", "same_values"]
-
 Array = npt.NDArray[Any]
 
 _SMALL = 1 << 21

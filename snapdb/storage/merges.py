@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Literal, NamedTuple
 
-__all__ = ["MANY", "Member", "Merge", "find_merges", "find_tiers", "runs", "tiers"]
-
 MANY = 64
 """Small files of a kind that a table may have before some are merged by themselves."""
 _TIER = 1 << 12

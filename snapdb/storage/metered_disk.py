@@ -9,8 +9,6 @@ from pathlib import Path
 
 from snapdb.storage.disk import Disk
 
-__all__ = ["MeteredDisk"]
-
 
 class MeteredDisk(Disk):
     """Hands everything on to another disk.

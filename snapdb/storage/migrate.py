@@ -7,8 +7,6 @@ import sqlite3
 from snapdb.storage.disk import Disk
 from snapdb.storage.schema import APPLICATION_ID, FORMAT, MIGRATIONS
 
-__all__ = ["migrate"]
-
 
 def migrate(connection: sqlite3.Connection, disk: Disk) -> int:
     """Apply the steps that a catalog lacks, all of them or none; the format that was found.

@@ -12,8 +12,6 @@ from snapdb.storage.codec import decode, encode
 from snapdb.storage.released import release
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot
 
-__all__ = ["check_unused", "drop_names", "put_name"]
-
 T = TypeVar("T", Cache, Sampler)
 
 
@@ -82,8 +80,10 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
     for snapshot in change.snapshots:
         found = connection.execute("DELETE FROM snapshots WHERE id = ? AND path = ?", (snapshot.id, snapshot.path))
         if not found.rowcount:
-            raise CommitConflict(f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile; "
-                                 "run the statement again", code="snapshot-moved")  # fmt: skip
+            raise CommitConflict(
+                f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile; run the statement again",
+                code="snapshot-moved",
+            )
         _check_free(connection, snapshot, Sampler)
     release(connection, [snapshot.path for snapshot in change.snapshots])
     for graph in change.graphs:
@@ -95,8 +95,11 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
     for row in connection.execute("SELECT definition FROM snapshots").fetchall() if gone else ():
         snapshot = decode(Snapshot, row["definition"])
         if snapshot.graph.name.lower() in gone:
-            raise CommitConflict(f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile; "
-                                 "run the statement again", code="graph-moved")  # fmt: skip
+            raise CommitConflict(
+                f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile; "
+                "run the statement again",
+                code="graph-moved",
+            )
 
 
 def _check_free(connection: sqlite3.Connection, gone: Snapshot | Sampler, of: type) -> None:
@@ -104,8 +107,10 @@ def _check_free(connection: sqlite3.Connection, gone: Snapshot | Sampler, of: ty
     kind = _KINDS[of]
     query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
     if (used := connection.execute(query, (gone.name.lower(),)).fetchone()) is not None:
-        raise CommitConflict(f"{gone.name} moved: {kind.word} {used['name']} of it was made meanwhile; run the "
-                             "statement again", code=kind.of_moved)  # fmt: skip
+        raise CommitConflict(
+            f"{gone.name} moved: {kind.word} {used['name']} of it was made meanwhile; run the statement again",
+            code=kind.of_moved,
+        )
 
 
 def check_unused(connection: sqlite3.Connection, table: str) -> None:

@@ -11,8 +11,6 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ArrayArchive"]
-
 _RIGHTS = 0o644 << 16
 """Of a member that is unpacked: to be read by all."""
 

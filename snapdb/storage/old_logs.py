@@ -6,8 +6,6 @@ import json
 import re
 from sqlite3 import Connection
 
-__all__ = ["read_logs"]
-
 _PUT = re.compile(r'^(\d+) puts (".*"), whose manifest has sha256 ([0-9a-f]{64})$', re.MULTILINE)
 _REPLACED = "its task was replaced meanwhile"
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from snapdb.storage.home import Home
 
-__all__ = ["HOUR", "Entry", "orphans", "pointed_at", "size_of"]
-
 HOUR = 3_600_000_000
 """Microseconds: how long a file that nothing points at is left alone, unless something else is said."""
 

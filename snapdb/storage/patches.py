@@ -25,8 +25,6 @@ from snapdb.storage.disk import PublishedDir, map_array
 from snapdb.storage.histories import FOREVER
 from snapdb.storage.topology import EdgeArrays, LazyRows, Rows, open_rows, read_rows, rows_of, sort_edges, write_rows
 
-__all__ = ["LazyPatch", "Patch", "build_patch", "merged", "open_patch", "read_patch", "write_merged", "write_patch"]
-
 Int64s = npt.NDArray[np.int64]
 
 _BLOCK = 1 << 22

@@ -6,8 +6,6 @@ import os
 import re
 from pathlib import Path
 
-__all__ = ["MOUNTS", "file_system", "network_disk"]
-
 MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs"}

@@ -22,8 +22,6 @@ import numpy.typing as npt
 from snapdb.errors import CorruptError
 from snapdb.kernels.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
 
-__all__ = ["CHUNK", "OPTIONAL", "BucketRows", "RowShape", "RowSort", "row_shape"]
-
 Array = npt.NDArray[Any]
 Item = TypeVar("Item")
 Made = TypeVar("Made")

@@ -10,8 +10,6 @@ from snapdb.storage.chain import facts_text, link
 from snapdb.storage.shapes import encode_columns
 from snapdb.types import Column
 
-__all__ = ["add_fields", "rechain"]
-
 
 def add_fields(connection: Connection) -> None:
     """Number the columns of every table in order, and let id maps name their keys by these numbers."""
@@ -69,7 +67,15 @@ def _ids(connection: Connection) -> list[dict[str, Any]]:
         "SELECT map_id, path, rows, bytes, sha256, first FROM id_segments ORDER BY map_id, first"
     )
     return [
-        {"change": "ids", "map": map_id, "path": path, "rows": rows, "bytes": size, "sha256": sha256, "first": first,
-         "merged": []}
+        {
+            "change": "ids",
+            "map": map_id,
+            "path": path,
+            "rows": rows,
+            "bytes": size,
+            "sha256": sha256,
+            "first": first,
+            "merged": [],
+        }
         for map_id, path, rows, size, sha256, first in found
-    ]  # fmt: skip
+    ]

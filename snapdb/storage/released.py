@@ -12,8 +12,6 @@ from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import remove_unless_held
 
-__all__ = ["DIRECTORIES", "Collected", "collect", "forget_gone", "release", "remove_released"]
-
 DIRECTORIES = ("snapshots/", "topology/", "features/")
 """Where such directories lie; other garbage is files."""
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Named", "Told", "replay"]
-
 
 class Named(NamedTuple):
     """A file as the catalog must name it."""

@@ -13,9 +13,6 @@ from snapdb.errors import CommitConflict
 from snapdb.storage.home import Home
 from snapdb.types import Cause, Run, RunExport, RunState, Task
 
-__all__ = ["RunLock", "RunMark", "begin_run", "end_run", "exports_of", "find_run", "forget_run", "last_ok", "miss_run",
-           "note_export", "note_run", "retry_run", "runs", "waiting"]  # fmt: skip
-
 _KEPT = 10_000
 """Runs of each task that stay on record, the newest: one in eight minutes is kept for eight weeks."""
 _OLD = """
@@ -29,8 +26,27 @@ _LOOSE = """
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
 """
 """Exports of runs that are no longer on record."""
-_FIELDS = ("task", "name", "run", "attempt", "cause", "state", "holder", "scheduled", "started", "ended", "version",
-           "step", "published", "retry", "rows", "bytes", "error", "log", "replaced")  # fmt: skip
+_FIELDS = (
+    "task",
+    "name",
+    "run",
+    "attempt",
+    "cause",
+    "state",
+    "holder",
+    "scheduled",
+    "started",
+    "ended",
+    "version",
+    "step",
+    "published",
+    "retry",
+    "rows",
+    "bytes",
+    "error",
+    "log",
+    "replaced",
+)
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
 _THIS = "WHERE task = ? AND run = ? AND attempt = ?"
 _GOING = f"{_THIS} AND state = 'running' AND holder = ?"
@@ -65,8 +81,27 @@ def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: in
     ).fetchone()
     if waited is None:
         raise _lost(run)
-    row = (run.task, run.name, run.run, run.attempt + 1, run.cause, "running", holder, run.scheduled, started, None,
-           run.version, waited["step"], "[]", None, 0, 0, None, "", False)  # fmt: skip
+    row = (
+        run.task,
+        run.name,
+        run.run,
+        run.attempt + 1,
+        run.cause,
+        "running",
+        holder,
+        run.scheduled,
+        started,
+        None,
+        run.version,
+        waited["step"],
+        "[]",
+        None,
+        0,
+        0,
+        None,
+        "",
+        False,
+    )
     return _inserted(connection, row)
 
 
@@ -213,8 +248,27 @@ def _add(
 ) -> Run:
     (number,) = connection.execute("SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)).fetchone()
     (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
-    row = (task.id, task.name, number, 1, cause, state, holder, scheduled, started, None, head, 0, "[]", None, 0, 0,
-           error, "", False)  # fmt: skip
+    row = (
+        task.id,
+        task.name,
+        number,
+        1,
+        cause,
+        state,
+        holder,
+        scheduled,
+        started,
+        None,
+        head,
+        0,
+        "[]",
+        None,
+        0,
+        0,
+        error,
+        "",
+        False,
+    )
     connection.execute(_OLD, (task.id, number - _KEPT))
     connection.execute(_LOOSE, (task.id, number - _KEPT))
     return _inserted(connection, row)

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from snapdb.storage.old_logs import read_logs
 from snapdb.storage.rechain import add_fields, rechain
 
-__all__ = ["APPLICATION_ID", "FORMAT", "MIGRATIONS", "Migration"]
-
 APPLICATION_ID = 0x534E4150  # "SNAP": says that a SQLite file is ours
 
 

@@ -13,8 +13,6 @@ from snapdb.storage.home import Home
 from snapdb.types import Column, Segment, Table
 from snapdb.types.words import counted
 
-__all__ = ["check_files", "check_table", "write_query", "write_segment"]
-
 _OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"
 
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from snapdb.types import Column
 
-__all__ = ["decode_columns", "encode_columns"]
-
 _PIECE = re.compile(r"""\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|[(),\[\] ]""")
 
 

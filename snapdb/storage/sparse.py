@@ -15,8 +15,6 @@ from snapdb.storage.disk import map_array
 from snapdb.storage.feature_types import FeatureSource, Part, Slots, numbers_of, parts_of
 from snapdb.types import FeatureSpec
 
-__all__ = ["csr_path", "index_type", "read_sparse", "write_sparse"]
-
 Int64s = npt.NDArray[np.int64]
 
 _ARRAYS = ("indptr", "indices", "values")
@@ -76,7 +74,9 @@ def read_sparse(directory: Path, feature: str) -> Csr:
         and csr.indices.size == csr.values.size
     )
     if not fits:
-        raise CorruptError(f"{csr_path(directory, feature, 'indptr')} and the files beside it are damaged; "
-                           "restore them from a backup or create the snapshot again",
-                           code="damaged-snapshot")  # fmt: skip
+        raise CorruptError(
+            f"{csr_path(directory, feature, 'indptr')} and the files beside it are damaged; "
+            "restore them from a backup or create the snapshot again",
+            code="damaged-snapshot",
+        )
     return csr

@@ -9,8 +9,6 @@ from snapdb.errors import CommitConflict
 from snapdb.storage.codec import decode, encode, is_sound
 from snapdb.types import Task
 
-__all__ = ["advance", "alter_task", "considered", "drop_task", "put_task", "read_tasks"]
-
 _REPLACED = "its task was replaced meanwhile"
 """A line for the readers of a run's log."""
 

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from snapdb.errors import DatabaseError
 
-__all__ = ["temporary_bytes"]
-
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -20,26 +20,17 @@ from snapdb.storage.arrays import ArrayFile, TimeSpan
 from snapdb.storage.disk import PublishedDir, map_array
 from snapdb.storage.radix import CHUNK, OPTIONAL, RowShape, RowSort, row_shape
 
-__all__ = [
-    "EdgeArrays",
-    "LazyRows",
-    "Rows",
-    "build_rows",
-    "check_rows",
-    "open_rows",
-    "read_rows",
-    "rows_of",
-    "sort_edges",
-    "write_rows",
-]
-
 Int64s = npt.NDArray[np.int64]
 EdgeIds = npt.NDArray[Any]
 """int32, or int64 from 2^31 edges on and in databases of old."""
 
 _ARRAYS = ("indptr", "indices", "edge_id", *OPTIONAL)
-_KINDS = {"indptr": ("int64",), "indices": ("int32", "int64"), "edge_id": ("int32", "int64"),
-          **{name: (dtype.name,) for name, dtype in OPTIONAL.items()}}  # fmt: skip
+_KINDS = {
+    "indptr": ("int64",),
+    "indices": ("int32", "int64"),
+    "edge_id": ("int32", "int64"),
+    **{name: (dtype.name,) for name, dtype in OPTIONAL.items()},
+}
 _BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
 
 

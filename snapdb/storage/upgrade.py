@@ -18,8 +18,6 @@ from snapdb.storage.migrate import migrate
 from snapdb.storage.schema import FORMAT
 from snapdb.storage.version_log import VERSION_LOG
 
-__all__ = ["upgrade"]
-
 
 def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
     """Bring the database at `path` to this snapdb's format, and return a line that says what was done.

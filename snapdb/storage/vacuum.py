@@ -18,8 +18,6 @@ from snapdb.storage.locks import TablesLock
 from snapdb.storage.merges import Merge, find_merges
 from snapdb.storage.released import forget_gone
 
-__all__ = ["Done", "Vacuuming"]
-
 
 class Done(NamedTuple):
     """What was done, or with DRY RUN would be done, to one place."""

@@ -10,8 +10,6 @@ from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import TablesLock
 
-__all__ = ["verify_files"]
-
 
 def verify_files(
     home: Home, ledger: Ledger, report: Callable[[str, float | None], None] = lambda what, share: None

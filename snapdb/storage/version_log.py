@@ -15,8 +15,6 @@ from pathlib import Path
 
 from snapdb.errors import CorruptError
 
-__all__ = ["VERSION_LOG", "append_version", "check_not_forked", "log_text", "logged_versions"]
-
 VERSION_LOG = "versions.log"
 
 _LINE = re.compile(rb"^(\d{1,18}) ([0-9a-f]{64})$", re.MULTILINE)

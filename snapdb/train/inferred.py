@@ -9,8 +9,6 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-__all__ = ["Inferred"]
-
 _ROWS = 1 << 14
 """Rows of one record batch."""
 

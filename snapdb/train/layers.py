@@ -14,8 +14,6 @@ from torch import Tensor, nn
 from snapdb.errors import InputError
 from snapdb.loading.batch import Batch
 
-__all__ = ["Layer", "Layers"]
-
 Layer = Callable[[Batch, Any], Any]
 """Called with a batch and the states of its nodes: a tensor where there is one node type (None where it has no x), else
 a dict by node type. What it returns, a tensor or such a dict, begins with the states of the seeds."""

@@ -26,8 +26,6 @@ from snapdb.storage.temporary import temporary_bytes
 from snapdb.train.layers import Layers
 from snapdb.types import SampleSpec
 
-__all__ = ["Passes"]
-
 Features = Mapping[str, Mapping[str, Feature]]
 Numbers = npt.NDArray[Any]
 

@@ -16,8 +16,6 @@ from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
 from snapdb.train.randomness import seeded
 
-__all__ = ["History", "Predictions", "evaluate", "fit", "predict"]
-
 NO_TARGETS = "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
 
 Transform = Callable[[Tensor], Tensor]

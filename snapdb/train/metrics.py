@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from snapdb.errors import InputError
 
-__all__ = ["accuracy", "average_precision", "hits_at", "mean_reciprocal_rank", "ranks", "roc_auc"]
-
 Floats = npt.NDArray[np.float64]
 
 

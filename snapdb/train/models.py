@@ -18,8 +18,6 @@ from snapdb.loading import Batch
 from snapdb.train.layers import Layer
 from snapdb.train.randomness import seeded
 
-__all__ = ["GCN", "GraphSAGE"]
-
 
 class GraphSAGE(nn.Module):
     """An encoder, `layers` rounds of "my state and the mean of my neighbours'", and a read-out for the seeds.

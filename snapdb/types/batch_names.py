@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-__all__ = ["BATCH_NAMES"]
-
 _NODES = ("batch", "batch_size", "hop", "id", "input_id", "n_id", "num_nodes", "num_sampled_nodes", "seed_time", "y")
 _EDGES = ("e_id", "edge_index", "edge_time", "edge_weight", "neighbour", "num_sampled_edges", "seed_side")
-_PAIRS = ("destination", "dst_neg_index", "dst_pos_index", "edge_label", "edge_label_index", "edge_label_time",
-          "source", "src_index")  # fmt: skip
+_PAIRS = (
+    "destination",
+    "dst_neg_index",
+    "dst_pos_index",
+    "edge_label",
+    "edge_label_index",
+    "edge_label_time",
+    "source",
+    "src_index",
+)
 
 BATCH_NAMES = frozenset((*_NODES, *_EDGES, *_PAIRS))

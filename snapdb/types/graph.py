@@ -8,18 +8,6 @@ from typing import Literal, NamedTuple
 
 from snapdb.types.properties import Properties
 
-__all__ = [
-    "Direction",
-    "EdgeElement",
-    "EdgeType",
-    "FeatureSpec",
-    "History",
-    "PropertyGraph",
-    "VertexElement",
-    "type_hash",
-    "type_text",
-]
-
 Direction = Literal["IN", "OUT", "BOTH"]
 
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-__all__ = ["Head", "block", "html_table"]
-
 _LEFT, _RIGHT = "text-align:left", "text-align:right"
 _FAINT = "opacity:0.6"
 

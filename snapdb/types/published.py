@@ -7,8 +7,6 @@ from datetime import datetime
 
 from snapdb.types.snapshot import Window
 
-__all__ = ["Published"]
-
 
 @dataclass(frozen=True, slots=True)
 class Published:

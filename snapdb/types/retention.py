@@ -7,8 +7,6 @@ from typing import Literal
 
 from snapdb.types.task import Period
 
-__all__ = ["Keeps", "Retention", "Rule"]
-
 Keeps = Literal["all", "daily", "weekly", "monthly", "yearly"]
 
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from snapdb.types.sampling import Method
 
-__all__ = ["Sampler"]
-
 
 @dataclass(frozen=True, slots=True)
 class Sampler:

@@ -9,23 +9,6 @@ from typing import Literal, NamedTuple
 
 from snapdb.types.graph import Direction, EdgeType, type_hash, type_text
 
-__all__ = [
-    "FULL",
-    "RNG_SCHEME",
-    "Backend",
-    "Drawing",
-    "Fanout",
-    "Link",
-    "Method",
-    "Negatives",
-    "Refresh",
-    "Relation",
-    "SampleSpec",
-    "SeedOrder",
-    "Temporal",
-    "ZeroWeight",
-]
-
 FULL = -1
 """A fanout that delivers every neighbour."""
 

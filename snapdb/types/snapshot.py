@@ -7,8 +7,6 @@ from typing import Literal
 
 from snapdb.types.graph import PropertyGraph
 
-__all__ = ["ALL_TIME", "FORMS", "PINNED", "Filter", "Form", "Pin", "Snapshot", "TimeUnit", "Window"]
-
 TimeUnit = Literal["timestamp", "integer"]
 
 Form = Literal["full", "ends", "bitmap", "materialized"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["did_you_mean", "nearest"]
-
 _SHORT = 5
 """Letters from which a name is long."""
 _LONGEST = 200

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["CatchUp", "Cause", "Overlap", "Period", "Run", "RunExport", "RunState", "Schedule", "Task"]
-
 Overlap = Literal["skip", "queue"]
 CatchUp = Literal["none", "last", "all"]
 Cause = Literal["schedule", "manual"]

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 
 from snapdb.types.sampling import Backend, Drawing, Relation, SampleSpec
 
-__all__ = ["PLAIN", "Way"]
-
 
 @dataclass(frozen=True, slots=True)
 class Way:
