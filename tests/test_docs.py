@@ -1,7 +1,8 @@
 """Every ```sql and ```python block of the documentation runs as it stands, unless it says `no-run`.
 
 The blocks of a page run in the page's order, with an empty folder as the working directory. SQL runs in one database
-of that page, Python in one namespace of that page. The pages of docs/language/ begin with the database of language.md.
+of that page, Python in one namespace of that page. Each section of the pages of docs/language/ begins with the database
+of language.md in an empty folder of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import snapdb
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted(page for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if page.is_file())
 LANGUAGE = ROOT / "docs" / "language.md"
+SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 FENCE = re.compile(r"^( *)```(\w+)([^\n`]*)\n(.*?)^\1```[ \t]*$", re.DOTALL | re.MULTILINE)
 
 
@@ -38,11 +40,38 @@ def blocks(text: str) -> Iterator[Block]:
             yield Block(text.count("\n", 0, fence.start(4)) + 1, language, plain)
 
 
-def run_page(page: Path) -> None:
-    """Runs the blocks of a page in the working directory; an error gets a note that names the block."""
+def parts_of(page: Path) -> dict[str, list[Block]]:
+    """What runs in one database: the blocks of a page, or of a section of a page of the language, by its title."""
+    found = list(blocks(text := page.read_text("utf-8")))
+    if page.parent.name != "language":
+        return {"": found}
+    starts = [(text.count("\n", 0, section.start()) + 1, section.group(1)) for section in SECTION.finditer(text)]
+    stops = [line for line, _ in starts[1:]] + [text.count("\n") + 1]
+    parts = {
+        title: [b for b in found if start < b.line < stop] for (start, title), stop in zip(starts, stops, strict=True)
+    }
+    assert sum(map(len, parts.values())) == len(found), "a block before the first section"
+    return parts
+
+
+PARTS = [
+    pytest.param(page, code, id=f"{page.name} {title}".strip())
+    for page in PAGES
+    for title, code in parts_of(page).items()
+    if code
+]
+
+
+@pytest.mark.parametrize(("page", "code"), PARTS)
+def test_the_blocks_of_a_page_run(
+    page: Path, code: list[Block], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with snapdb.connect("shop.snapdb") as db:
-        for block in blocks(page.read_text()):
+        if page.parent.name == "language":
+            db.script(next(block.code for block in blocks(LANGUAGE.read_text("utf-8")) if block.language == "sql"))
+        for block in code:
             try:
                 if block.language == "sql":
                     db.script(block.code)
@@ -52,15 +81,6 @@ def run_page(page: Path) -> None:
             except Exception as error:
                 error.add_note(f"in the {block.language} block at {page.relative_to(ROOT)}:{block.line}")
                 raise
-
-
-@pytest.mark.parametrize("page", [p for p in PAGES if any(blocks(p.read_text()))], ids=lambda p: p.name)
-def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    if page.parent.name == "language":
-        with snapdb.connect("shop.snapdb") as db:
-            db.script(next(block.code for block in blocks(LANGUAGE.read_text()) if block.language == "sql"))
-    run_page(page)
 
 
 def test_blocks_are_found_with_their_lines_and_marks() -> None:

@@ -38,6 +38,7 @@ class Row(NamedTuple):
 
     words: str
     page: str
+    """Its family's page, and the section there."""
     example: str
     python: str = ""
     """What there is in Python beside `db.execute`."""
@@ -47,60 +48,78 @@ class Row(NamedTuple):
 
 SEEDS = "SEEDS (SELECT cid FROM customer WHERE cid < 3) AS customer FANOUT (bought OUT => [2])"
 ROWS: dict[type[ast.Statement], Row] = {
-    ast.Query: Row("SELECT …", "select", "SELECT count(*) FROM june.bought"),
-    ast.CreateTable: Row("CREATE TABLE", "create-table", "CREATE TABLE made AS SELECT 1 AS a"),
-    ast.Insert: Row("INSERT", "insert", "INSERT INTO made VALUES (2)"),
-    ast.Update: Row("UPDATE", "update", "UPDATE made SET a = 3 WHERE a = 2"),
-    ast.Delete: Row("DELETE", "delete", "DELETE FROM made WHERE a = 3"),
-    ast.AlterTable: Row("ALTER TABLE", "alter-table", "ALTER TABLE made ADD COLUMN b INTEGER"),
-    ast.CopyTo: Row("COPY … TO", "copy", "COPY made TO 'made.parquet'", command="`--format`, `-o`"),
-    ast.CopyFrom: Row("COPY … FROM", "copy", "COPY made FROM 'made.parquet' (FORMAT parquet)"),
+    ast.Query: Row("SELECT …", "tables#select", "SELECT count(*) FROM june.bought"),
+    ast.CreateTable: Row("CREATE TABLE", "tables#create-table", "CREATE TABLE made AS SELECT 1 AS a"),
+    ast.Insert: Row("INSERT", "tables#insert", "INSERT INTO made VALUES (2)"),
+    ast.Update: Row("UPDATE", "tables#update", "UPDATE made SET a = 3 WHERE a = 2"),
+    ast.Delete: Row("DELETE", "tables#delete", "DELETE FROM made WHERE a = 3"),
+    ast.AlterTable: Row("ALTER TABLE", "tables#alter-table", "ALTER TABLE made ADD COLUMN b INTEGER"),
+    ast.CopyTo: Row("COPY … TO", "exports#copy", "COPY made TO 'made.parquet'", command="`--format`, `-o`"),
+    ast.CopyFrom: Row("COPY … FROM", "exports#copy", "COPY made FROM 'made.parquet' (FORMAT parquet)"),
     ast.CopySnapshotTo: Row(
-        "COPY SNAPSHOT", "copy", "COPY SNAPSHOT june TO 'out' (FORMAT npz)", command="`snapdb export`"
+        "COPY SNAPSHOT", "exports#copy", "COPY SNAPSHOT june TO 'out' (FORMAT npz)", command="`snapdb export`"
     ),
     ast.CopySampleTo: Row(
         "COPY (SAMPLE …)",
-        "copy",
+        "exports#copy",
         f"COPY (SAMPLE FROM june {SEEDS}) TO 'batches'",
         python="`snapdb.read_batches(path)`",
         command="`snapdb export`",
     ),
     ast.CreateGraph: Row(
-        "CREATE PROPERTY GRAPH", "create-property-graph", "CREATE PROPERTY GRAPH g VERTEX TABLES (customer KEY (cid))"
+        "CREATE PROPERTY GRAPH",
+        "graphs#create-property-graph",
+        "CREATE PROPERTY GRAPH g VERTEX TABLES (customer KEY (cid))",
     ),
     ast.SetRetention: Row(
-        "ALTER PROPERTY GRAPH … SET", "alter-property-graph", "ALTER GRAPH shop SET RETENTION (all '3 days')"
+        "ALTER PROPERTY GRAPH … SET",
+        "maintenance#alter-property-graph",
+        "ALTER GRAPH shop SET RETENTION (all '3 days')",
     ),
-    ast.DropRetention: Row("ALTER PROPERTY GRAPH … DROP", "alter-property-graph", "ALTER GRAPH shop DROP RETENTION"),
-    ast.CreateSnapshot: Row("CREATE SNAPSHOT", "create-snapshot", "CREATE SNAPSHOT late OF shop"),
-    ast.RefreshSnapshot: Row("REFRESH SNAPSHOT", "refresh-snapshot", "REFRESH SNAPSHOT late"),
-    ast.ExpireSnapshots: Row("EXPIRE SNAPSHOTS", "expire-snapshots", "EXPIRE SNAPSHOTS RETAIN LAST 9 DRY RUN"),
-    ast.Sample: Row("SAMPLE FROM", "sample", f"SAMPLE FROM june {SEEDS}", python="`db.stream(sql)`"),
-    ast.CreateSampler: Row("CREATE SAMPLER", "create-sampler", f"CREATE SAMPLER train AS SAMPLE FROM june {SEEDS}"),
-    ast.SampleUsing: Row("SAMPLE USING", "sample", "SAMPLE USING train BATCH 2", python="`db.stream(name)`"),
-    ast.CreateCache: Row("CREATE CACHE", "cache", "CREATE CACHE hot ON SAMPLER train"),
-    ast.RefreshCache: Row("REFRESH CACHE", "cache", "REFRESH CACHE hot CONCURRENTLY"),
-    ast.Audit: Row("AUDIT SAMPLE", "audit", "AUDIT SAMPLE USING train", python="`batch.audit()`"),
-    ast.Explain: Row("EXPLAIN", "explain", "EXPLAIN SAMPLE USING train"),
-    ast.Show: Row("SHOW", "show", "SHOW SAMPLERS", python="`db.names()`", command="`\\dt`, `\\ds`, … at the prompt"),
-    ast.Describe: Row("DESCRIBE", "describe", "DESCRIBE june", command="`\\d` at the prompt"),
-    ast.Summarize: Row("SUMMARIZE SNAPSHOT", "summarize", "SUMMARIZE SNAPSHOT june"),
-    ast.CreateTag: Row("CREATE TAG", "create-tag", "CREATE TAG now"),
-    ast.DiffTable: Row("DIFF TABLE", "diff", "DIFF TABLE bought FROM VERSION 3"),
-    ast.DiffGraph: Row("DIFF GRAPH", "diff", "DIFF GRAPH shop FROM VERSION 3"),
-    ast.DiffSnapshot: Row("DIFF SNAPSHOT", "diff", "DIFF SNAPSHOT late WITH june"),
-    ast.Begin: Row("BEGIN", "transactions", "BEGIN", python="`db.transaction()`"),
-    ast.Commit: Row("COMMIT", "transactions", "COMMIT", python="`db.transaction()`"),
-    ast.Rollback: Row("ROLLBACK", "transactions", "ROLLBACK", python="`db.transaction()`"),
+    ast.DropRetention: Row(
+        "ALTER PROPERTY GRAPH … DROP", "maintenance#alter-property-graph", "ALTER GRAPH shop DROP RETENTION"
+    ),
+    ast.CreateSnapshot: Row("CREATE SNAPSHOT", "snapshots#create-snapshot", "CREATE SNAPSHOT late OF shop"),
+    ast.RefreshSnapshot: Row("REFRESH SNAPSHOT", "snapshots#refresh-snapshot", "REFRESH SNAPSHOT late"),
+    ast.ExpireSnapshots: Row(
+        "EXPIRE SNAPSHOTS", "maintenance#expire-snapshots", "EXPIRE SNAPSHOTS RETAIN LAST 9 DRY RUN"
+    ),
+    ast.Sample: Row("SAMPLE FROM", "samples#sample", f"SAMPLE FROM june {SEEDS}", python="`db.stream(sql)`"),
+    ast.CreateSampler: Row(
+        "CREATE SAMPLER", "samples#create-sampler", f"CREATE SAMPLER train AS SAMPLE FROM june {SEEDS}"
+    ),
+    ast.SampleUsing: Row("SAMPLE USING", "samples#sample", "SAMPLE USING train BATCH 2", python="`db.stream(name)`"),
+    ast.CreateCache: Row("CREATE CACHE", "caches#create-cache", "CREATE CACHE hot ON SAMPLER train"),
+    ast.RefreshCache: Row("REFRESH CACHE", "caches#create-cache", "REFRESH CACHE hot CONCURRENTLY"),
+    ast.Audit: Row("AUDIT SAMPLE", "samples#audit", "AUDIT SAMPLE USING train", python="`batch.audit()`"),
+    ast.Explain: Row("EXPLAIN", "explain#explain", "EXPLAIN SAMPLE USING train"),
+    ast.Show: Row(
+        "SHOW", "show#show", "SHOW SAMPLERS", python="`db.names()`", command="`\\dt`, `\\ds`, … at the prompt"
+    ),
+    ast.Describe: Row("DESCRIBE", "show#describe", "DESCRIBE june", command="`\\d` at the prompt"),
+    ast.Summarize: Row("SUMMARIZE SNAPSHOT", "show#summarize-snapshot", "SUMMARIZE SNAPSHOT june"),
+    ast.CreateTag: Row("CREATE TAG", "versions#create-tag", "CREATE TAG now"),
+    ast.DiffTable: Row("DIFF TABLE", "versions#diff", "DIFF TABLE bought FROM VERSION 3"),
+    ast.DiffGraph: Row("DIFF GRAPH", "versions#diff", "DIFF GRAPH shop FROM VERSION 3"),
+    ast.DiffSnapshot: Row("DIFF SNAPSHOT", "versions#diff", "DIFF SNAPSHOT late WITH june"),
+    ast.Begin: Row("BEGIN", "versions#begin-commit-rollback", "BEGIN", python="`db.transaction()`"),
+    ast.Commit: Row("COMMIT", "versions#begin-commit-rollback", "COMMIT", python="`db.transaction()`"),
+    ast.Rollback: Row("ROLLBACK", "versions#begin-commit-rollback", "ROLLBACK", python="`db.transaction()`"),
     ast.CheckDatabase: Row(
-        "CHECK DATABASE", "check", "CHECK DATABASE", python="`connect(verify=True)`", command="`snapdb check`"
+        "CHECK DATABASE",
+        "maintenance#check-database",
+        "CHECK DATABASE",
+        python="`connect(verify=True)`",
+        command="`snapdb check`",
     ),
-    ast.BackupDatabase: Row("BACKUP DATABASE", "backup", "BACKUP DATABASE TO 'copy.snapdb'", command="`snapdb backup`"),
-    ast.Vacuum: Row("VACUUM", "vacuum", "VACUUM DRY RUN"),
-    ast.Drop: Row("DROP", "drop", "DROP SAMPLER train CASCADE"),
-    ast.CreateTask: Row("CREATE TASK", "task", "CREATE TASK t SCHEDULE EVERY INTERVAL '1 day' AS VACUUM"),
-    ast.AlterTask: Row("ALTER TASK", "task", "ALTER TASK t SUSPEND"),
-    ast.ExecuteTask: Row("EXECUTE TASK", "task", "EXECUTE TASK t", command="`snapdb schedule run-now`"),
+    ast.BackupDatabase: Row(
+        "BACKUP DATABASE", "maintenance#backup-database", "BACKUP DATABASE TO 'copy.snapdb'", command="`snapdb backup`"
+    ),
+    ast.Vacuum: Row("VACUUM", "maintenance#vacuum", "VACUUM DRY RUN"),
+    ast.Drop: Row("DROP", "show#drop", "DROP SAMPLER train CASCADE"),
+    ast.CreateTask: Row("CREATE TASK", "tasks#create-task", "CREATE TASK t SCHEDULE EVERY INTERVAL '1 day' AS VACUUM"),
+    ast.AlterTask: Row("ALTER TASK", "tasks#create-task", "ALTER TASK t SUSPEND"),
+    ast.ExecuteTask: Row("EXECUTE TASK", "tasks#create-task", "EXECUTE TASK t", command="`snapdb schedule run-now`"),
 }
 """By the class that a statement is parsed to, in an order in which the examples can run."""
 
@@ -151,12 +170,17 @@ def test_errors_are_shown_as_the_program_says_them(folder: Path) -> None:
             with pytest.raises(SnapdbError) as caught:
                 db.execute(statement)
             assert str(caught.value) == error
-    assert len(shown) == sum("Error: " in page.read_text("utf-8") for page in PAGES)
+    assert len(shown) == sum(len(re.findall(r"^\w+Error: ", page.read_text("utf-8"), re.MULTILINE)) for page in PAGES)
 
 
 def test_every_statement_is_in_the_table() -> None:
     assert set(ROWS) == set(classes(ast.Statement))
-    assert {row.page for row in ROWS.values()} == {page.stem for page in PAGES}
+    sections = {
+        f"{page.stem}#{re.sub(r'[^a-z]+', '-', title.lower())}"
+        for page in PAGES
+        for title in re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    }
+    assert {row.page for row in ROWS.values()} == sections
 
 
 def files() -> dict[type[ast.Statement], str]:
@@ -180,9 +204,9 @@ def test_the_table_of_statements_has_no_hole() -> None:
     for kind, row in ROWS.items():
         python = ", ".join(filter(None, ("`execute`", row.python)))
         command = ", ".join(filter(None, ("`-c`", row.command)))
-        lines.append(
-            f"| `{row.words}` | {python} | {command} | [{row.page}](language/{row.page}.md) | `{tested[kind]}` |"
-        )
+        family, section = row.page.split("#")
+        link = f"[{family}](language/{family}.md#{section})"
+        lines.append(f"| `{row.words}` | {python} | {command} | {link} | `{tested[kind]}` |")
     text = LANGUAGE.read_text("utf-8")
     wanted = TABLE.sub(lambda place: f"{place[1]}\n{chr(10).join(lines)}\n\n{place[2]}", text)
     if RECORD:
