@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from snapdb.loading import Batch, BatchFolder, BatchStream, read_batches
     from snapdb.sql.print import format_sql
     from snapdb.storage.upgrade import upgrade
-    from snapdb.types.published import Published
+    from snapdb.types.snapshot import Published
 
 __all__ = [
     "Batch",
@@ -75,7 +75,7 @@ _LAZY = {
     "BatchFolder": ".loading",
     "BatchStream": ".loading",
     "Database": ".database",
-    "Published": ".types.published",
+    "Published": ".types.snapshot",
     "Result": ".execute.result",
     "connect": ".database",
     "format_sql": ".sql.print",

@@ -7,8 +7,7 @@ import time
 from pathlib import Path
 
 from snapdb.daemon import serve
-from snapdb.daemon.clock import Clock
-from snapdb.daemon.pace import Pace
+from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.worker import work
 
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from snapdb.daemon.clock import Clock
-from snapdb.daemon.ends import Died, Finished
+from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.log import Log
 from snapdb.daemon.loop import Loop
-from snapdb.daemon.pace import Pace
+from snapdb.daemon.messages import Died, Finished
 from snapdb.execute.run_ends import Ended, EndState
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import open_home

@@ -22,11 +22,10 @@ from typing import Any
 import pytest
 
 import snapdb
-from snapdb.daemon.clock import Clock
-from snapdb.daemon.crew import Crew
-from snapdb.daemon.ends import Finished
+from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.log import Log
-from snapdb.daemon.pace import Pace
+from snapdb.daemon.messages import Finished
+from snapdb.daemon.worker_pool import Crew
 from snapdb.schedule import firings
 from snapdb.storage.home import open_home
 from snapdb.storage.leader import leader_of

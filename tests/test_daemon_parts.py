@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from snapdb.daemon.clock import Clock
-from snapdb.daemon.crew import Crew
-from snapdb.daemon.ends import Died, Finished
+from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.leading import Candidate
 from snapdb.daemon.log import Field, Log
-from snapdb.daemon.pace import Pace
-from snapdb.daemon.readiness import notify
+from snapdb.daemon.messages import Died, Finished
+from snapdb.daemon.serve import notify
+from snapdb.daemon.worker_pool import Crew
 from snapdb.storage.home import open_home
 from snapdb.storage.leader import beat, leader_of
 from snapdb.storage.ledger import Ledger

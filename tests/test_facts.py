@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import snapdb
-from snapdb.catalog.facts import FACTS
+from snapdb.catalog.system_tables import FACTS
 from tests.waiting import PATIENCE
 
 SHOWN = {

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from datetime import datetime
 from pathlib import Path
 
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 from .commands_core import Command, two_columns, unquoted
 from .diagnostics import ExitCode

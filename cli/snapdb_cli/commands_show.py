@@ -6,7 +6,7 @@ from collections.abc import Callable
 from difflib import get_close_matches
 
 from snapdb.relational.quote import quote, text_literal
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 from .commands_core import Command, unquoted
 from .repl_session import Session

@@ -16,7 +16,7 @@ from snapdb.relational.quote import quote_odd, text_literal
 from snapdb.sql import parse
 from snapdb.storage.disk import Disk
 from snapdb.storage.folder import FolderWriter, file_name
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 from .diagnostics import Diagnostics, ExitCode
 from .output import Output

@@ -17,7 +17,7 @@ from rich.cells import cell_len
 from snapdb.errors import InputError
 from snapdb.execute.render import printable, render
 from snapdb.execute.spell import spell
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 from .binary import BINARY
 from .formats import TEXTUAL, Look

@@ -9,7 +9,7 @@ from snapdb.database import Database
 from snapdb.errors import SnapdbError
 from snapdb.plan.logical import DropPlan
 from snapdb.sql import ast
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _NAMED = 8
 """So many things are named, the rest counted."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from snapdb.errors import BindError
 from snapdb.storage.ledger import Ledger
 from snapdb.types import Tag, Version
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

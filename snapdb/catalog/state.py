@@ -16,7 +16,7 @@ from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.task_rows import read_tasks
 from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot, Table, Task
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 T = TypeVar("T")
 S = TypeVar("S", Snapshot, Sampler, Cache)

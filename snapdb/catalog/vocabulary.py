@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from snapdb.catalog.elements import shown_columns
-from snapdb.catalog.facts import FACTS, SCHEMA
 from snapdb.catalog.history import tags
 from snapdb.catalog.state import Catalog
+from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.shapes import decode_columns
 from snapdb.types import Snapshot

@@ -9,9 +9,8 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 
-from snapdb.daemon.clock import Clock
+from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.log import Log
-from snapdb.daemon.pace import Pace
 from snapdb.errors import SnapdbError
 from snapdb.storage.home import Home
 from snapdb.storage.leader import Leader, beat, campaign, leader_of, resign

@@ -1,24 +1,98 @@
-"""The leader's loop: what came due is settled and handed to lanes, what ended is recorded."""
+"""The leader's loop: it loads what is due, starts runs or records why not, and records how runs ended."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
-from snapdb.daemon.board import Board, look
-from snapdb.daemon.claims import again, claim, resume
-from snapdb.daemon.clock import Clock
-from snapdb.daemon.ends import Died, Finished, tell_end
+from snapdb.daemon.claims import Claim, again, claim, resume
+from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.log import Log, iso
-from snapdb.daemon.pace import Pace
-from snapdb.daemon.placing import placed
+from snapdb.daemon.messages import Died, Finished, tell_end
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.run_ends import Ended, record, settle_abandoned
-from snapdb.schedule import after_a_jump, next_firing
+from snapdb.schedule import Decision, after_a_jump, decide, next_firing
+from snapdb.storage.damage import damaged
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
+from snapdb.storage.run_rows import runs, waiting
+from snapdb.storage.task_rows import considered, read_tasks
 from snapdb.types import Run, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Tasks, and what of them is under way."""
+
+    changes: int
+    """How often the catalog was written; tasks are read again only where that moved."""
+    tasks: Mapping[int, Task]
+    considered: Mapping[int, int]
+    """Up to which moment the firings of each task are settled."""
+    running: tuple[Run, ...]
+    waiting: tuple[Run, ...]
+    """Attempts that failed and are to be made again, those that are due first in front."""
+
+
+def look(ledger: Ledger, known: Board | None) -> Board:
+    """The board now; `known` is one that was seen before.
+
+    Raises:
+        SnapdbError: the catalog cannot be read at the moment, or is damaged.
+    """
+    with ledger.reading() as connection, damaged(ledger.home):
+        changes = int(connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()["value"])
+        return Board(
+            changes=changes,
+            tasks=_tasks(connection) if known is None or known.changes != changes else known.tasks,
+            considered=considered(connection),
+            running=tuple(runs(connection, state="running")),
+            waiting=tuple(waiting(connection)),
+        )
+
+
+def _tasks(connection: sqlite3.Connection) -> dict[int, Task]:
+    return {task.id: task for task in read_tasks(connection).values()}
+
+
+def placed(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> Claim | None:
+    """What to settle of the firings after `was` and not after `now`; None: nothing yet.
+
+    A firing that came due while somebody led is missed under overlap = skip where the run before it is not over, and
+    waits for its end under overlap = queue. One that is made up for, having come due before, waits under both. All
+    wait for a lane.
+
+    Args:
+        awake_since: Since then somebody has led without a gap.
+        busy: Why no run of the task can begin now, as in "still went"; None: one can.
+        free: Whether there is a lane for one more run.
+    """
+    decision = decide(task.schedule, task.catch_up, was, awake_since, now)
+    missed = _missed(decision)
+    run, considered = None, decision.considered
+    for moment in decision.run:
+        if busy is not None and task.overlap == "skip" and moment >= awake_since:
+            missed.append((moment, f"the run before it {busy}, and overlap = skip"))
+        elif busy is None and free:
+            run, busy = moment, "had yet to begin"
+        else:
+            considered = moment - 1
+            break
+    return Claim(task, was, considered, tuple(missed), run) if missed or run is not None else None
+
+
+def _missed(decision: Decision) -> list[tuple[int, str]]:
+    told = [(one.moment, one.why) for one in decision.missed]
+    older = decision.older
+    if older is None:
+        return told
+    if older.count == 1:
+        return [(older.last, older.why), *told]
+    several = f"{older.count:,} firings from {iso(older.first)} to {iso(older.last)}"
+    return [(older.last, f"{several}: {older.why}"), *told]
+
 
 _SECOND = 1_000_000
 _RETRY_AT_MOST = 61 * _SECOND

@@ -1,29 +1,38 @@
-"""The daemon in the foreground: it waits for its turn to lead, fires tasks while it leads, and ends when asked to."""
+"""The daemon in the foreground: it waits for its turn to lead, fires tasks while it leads, and notifies systemd."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import sqlite3
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from snapdb.daemon.clock import Clock
-from snapdb.daemon.crew import Crew
+from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.leading import Candidate, Heart
 from snapdb.daemon.log import Log, LogFormat
 from snapdb.daemon.loop import Loop
-from snapdb.daemon.pace import Pace
-from snapdb.daemon.readiness import notify
+from snapdb.daemon.worker_pool import Crew
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.release import __version__
 from snapdb.storage.home import Home, open_home
 from snapdb.storage.ledger import Ledger
+
+
+def notify(state: str) -> None:
+    """Send a state such as READY=1 to the socket that $NOTIFY_SOCKET names; nothing where it names none."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address.startswith(("/", "@")):
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+        channel.sendto(state.encode(), address.replace("@", "\0", 1) if address.startswith("@") else address)
+
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _STOPPED = "terminated"

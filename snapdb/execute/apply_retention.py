@@ -13,7 +13,7 @@ from snapdb.storage.litter import remove_idle
 from snapdb.storage.orphans import HOUR
 from snapdb.storage.released import collect
 from snapdb.types import Snapshot
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _NAMED = 8
 """So many snapshots are named, the rest counted."""

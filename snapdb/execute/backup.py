@@ -11,7 +11,7 @@ from snapdb.execute.export_folder import size_words
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import BackupPlan
 from snapdb.storage.backup import back_up
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

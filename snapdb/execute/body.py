@@ -19,7 +19,7 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.metered_disk import MeteredDisk
 from snapdb.storage.run_rows import RunMark, exports_of, find_run, note_export, note_run
 from snapdb.types import Run, RunExport
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _EXCERPT = 60
 """Characters of a statement that stand in the log."""

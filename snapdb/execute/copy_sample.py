@@ -11,7 +11,7 @@ from snapdb.execute.export_folder import export_folder, size_words
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import CopySamplePlan
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 if TYPE_CHECKING:
     from snapdb.loading import BatchWriter

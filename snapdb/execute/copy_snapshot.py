@@ -13,7 +13,7 @@ from snapdb.execute.snapshot_writers import WRITERS, Export, Written
 from snapdb.graph import open_snapshot
 from snapdb.plan.logical import CopySnapshotPlan
 from snapdb.types import RNG_SCHEME, EdgeElement
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

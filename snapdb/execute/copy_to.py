@@ -19,7 +19,7 @@ from snapdb.plan.logical import CopyToPlan, FileFormat
 from snapdb.relational import Session, parquet_form, quote, quote_all, quote_odd, text_literal
 from snapdb.relational.values import plain
 from snapdb.storage.disk import hidden_beside
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _LINKS = 40
 """How many links one after another are followed; the kernel follows no more."""

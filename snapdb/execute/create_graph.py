@@ -12,7 +12,7 @@ from snapdb.storage.apply import check_free, require_table
 from snapdb.storage.codec import encode
 from snapdb.storage.commit import now
 from snapdb.storage.feature_checks import check_features
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from snapdb.plan.logical import CreateSamplerPlan
 from snapdb.plan.reached import unreached_fanouts
 from snapdb.storage.names import put_name
 from snapdb.types import Sampler, SampleSpec
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _SHOWN = 3
 """Fanouts that a notice names."""

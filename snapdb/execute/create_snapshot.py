@@ -14,7 +14,7 @@ from snapdb.storage.codec import encode
 from snapdb.storage.commit import now
 from snapdb.storage.released import forget_gone, release, remove_released
 from snapdb.types import FORMS, Snapshot
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from snapdb.plan.logical import CreateTablePlan
 from snapdb.relational import quote
 from snapdb.storage.changes import AddTable, File
 from snapdb.storage.segments import write_segment
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

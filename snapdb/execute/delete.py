@@ -8,7 +8,7 @@ from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.publish import publish
 from snapdb.plan.logical import DeletePlan
 from snapdb.storage.segments import write_query
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

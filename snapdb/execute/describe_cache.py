@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from snapdb.catalog.facts_caches import told
 from snapdb.catalog.listing import listing
+from snapdb.catalog.system_tables import told
 from snapdb.catalog.windows import moment
 from snapdb.execute.export_folder import size_words
 from snapdb.execute.operator import Engine
 from snapdb.plan.using import statement_of
 from snapdb.sql.print_samples import print_refresh_clause
 from snapdb.types import Cache, CacheStats, Sampler
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _FIELDS = (("property", pa.string()), ("value", pa.string()))
 

@@ -8,8 +8,8 @@ from itertools import islice
 
 import pyarrow as pa
 
-from snapdb.catalog.facts_tasks import Look, look
 from snapdb.catalog.listing import listing
+from snapdb.catalog.task_tables import Look, look
 from snapdb.catalog.windows import moment
 from snapdb.execute.leading import leads
 from snapdb.execute.operator import Engine

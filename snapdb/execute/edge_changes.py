@@ -18,7 +18,7 @@ from snapdb.kernels.lookup import ending_in, find_edges, find_ids
 from snapdb.relational import ROW_ID, Session, quote, quote_all
 from snapdb.storage.patches import Patch
 from snapdb.storage.topology import EdgeArrays, Rows, check_rows
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 Int64s = npt.NDArray[np.int64]
 _ID = quote(ROW_ID)

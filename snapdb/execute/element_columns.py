@@ -22,7 +22,7 @@ from snapdb.storage.histories import FOREVER
 from snapdb.storage.ids import IdMap
 from snapdb.storage.segments import check_files, check_table
 from snapdb.types import Link, Relation, Snapshot, Table
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 Floats = npt.NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from snapdb.storage.leader import LAPSE, leader_of
 from snapdb.storage.run_rows import RunLock, begin_run, runs
 from snapdb.storage.task_rows import read_tasks
 from snapdb.types import Run, Task
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _PULSE = 0.1
 

@@ -16,7 +16,7 @@ from snapdb.execute.retained import retained
 from snapdb.plan.logical import ExpirePlan, RetainPlan
 from snapdb.storage.released import forget_gone, release, remove_released
 from snapdb.types import Snapshot
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 Told = Sequence[tuple[Snapshot, str | None]]
 """Snapshots, each with why it stays; None: it goes."""

@@ -26,7 +26,7 @@ from snapdb.plan.bind_window import event_unit
 from snapdb.plan.logical import SamplePlan
 from snapdb.plan.reached import unreached_fanouts
 from snapdb.types import EdgeType
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 if TYPE_CHECKING:
     from snapdb.loading.metered import MeteredStream

@@ -10,7 +10,7 @@ from pathlib import Path
 from snapdb.errors import InputError, Span
 from snapdb.execute.operator import Engine
 from snapdb.storage.folder import FolderWriter
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @contextmanager

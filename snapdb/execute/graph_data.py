@@ -20,7 +20,7 @@ from snapdb.storage.histories import FOREVER
 from snapdb.storage.ids import IdMap, ensure_map
 from snapdb.storage.segments import check_files, check_table
 from snapdb.types import Column, EdgeElement, FeatureSpec, PropertyGraph, Table, VertexElement
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _TRIES = 20
 

@@ -12,7 +12,7 @@ from snapdb.execute.row_warnings import warn_of_rows
 from snapdb.plan.logical import InsertPlan
 from snapdb.storage.changes import Append, Change, File, Loaded
 from snapdb.storage.segments import write_segment
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

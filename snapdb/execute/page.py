@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from snapdb.execute.render import footer, is_right, printable
 from snapdb.execute.spell import spell, type_name
-from snapdb.types.markup import Head, block, html_table
+from snapdb.types.text import Head, block, html_table
 
 _LONGEST = 300
 """A cell shows so many characters."""

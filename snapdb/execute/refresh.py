@@ -19,7 +19,7 @@ from snapdb.execute.sketch import sketched
 from snapdb.execute.topologies import check_new
 from snapdb.plan.logical import RefreshPlan
 from snapdb.relational import Session
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _TEXT = pa.string()
 _DRY = [

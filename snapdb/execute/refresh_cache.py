@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.logical import RefreshCachePlan
 from snapdb.storage.names import put_name
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rich.color import ColorSystem
 from rich.style import Style
 
 from snapdb.execute.spell import spell, type_name
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _NARROWEST = 12
 """A column is cut to this many cells at most before other columns are dropped."""

@@ -14,7 +14,7 @@ from snapdb.execute.operator import Outcome, Rows
 from snapdb.execute.page import page
 from snapdb.execute.render import render
 from snapdb.relational.values import empty, plain, plain_schema, python_rows
-from snapdb.types.markup import block
+from snapdb.types.text import block
 
 _AHEAD = 1000
 """Rows that `fetchone` turns into Python values at once: one at a time would take a query each."""

@@ -24,7 +24,7 @@ from snapdb.relational import ROW_ID, Session, parquet_files, quote, table_rows
 from snapdb.storage.changes import File
 from snapdb.storage.ids import IdMap, find_map
 from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexElement
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _FEW = 2_000
 """Rows up to which the map is searched for each of their keys."""

@@ -12,7 +12,7 @@ from snapdb.plan.logical import RetainPlan, SetRetentionPlan
 from snapdb.relational import quote_odd
 from snapdb.storage.codec import encode
 from snapdb.types import Retention
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

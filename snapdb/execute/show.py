@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog.facts import facts
-from snapdb.catalog.facts_tasks import SHOWN_RUNS, SHOWN_TASKS
+from snapdb.catalog.system_tables import facts
+from snapdb.catalog.task_tables import SHOWN_RUNS, SHOWN_TASKS
 from snapdb.execute.operator import Engine, Rows
 from snapdb.plan.logical import ShowPlan
 

@@ -13,7 +13,7 @@ from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
 from snapdb.storage.changes import Append, Change, File
 from snapdb.storage.segments import write_query, write_segment
 from snapdb.types import Segment, Table
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _ID = quote(ROW_ID)
 

@@ -14,7 +14,7 @@ from snapdb.loading.batch import Batch
 from snapdb.loading.containers import CONTAINERS, read, write
 from snapdb.loading.flat import flatten, restored
 from snapdb.storage.folder import Folder, FolderWriter, read_folder
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 class BatchWriter:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from torch import Tensor
 
 from snapdb.loading.lazy import Lazy
-from snapdb.types.markup import Head, html_table
+from snapdb.types.text import Head, html_table
 
 if TYPE_CHECKING:
     from snapdb.loading.batch import Batch

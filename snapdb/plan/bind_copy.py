@@ -17,7 +17,7 @@ from snapdb.plan.own_files import check_foreign_path
 from snapdb.plan.scope import Context
 from snapdb.relational import Session, file_literal, files_behind, files_literal, text_literal
 from snapdb.sql.ast import CopyFrom
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 _CSV = (
     "header",

@@ -13,7 +13,7 @@ from snapdb.plan.names import find_snapshot
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CopySnapshotTo
 from snapdb.types import Column, Snapshot
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 _STATEMENT = "COPY SNAPSHOT … TO"
 _FORMATS: dict[str, SnapshotFormat] = {"parquet": "parquet", "npz": "npz", "pyg": "pyg"}

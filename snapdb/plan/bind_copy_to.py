@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from snapdb.catalog.facts import FACTS, SCHEMA
+from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.errors import BindError, ParseError, SnapdbError
 from snapdb.plan.asked import Asked
 from snapdb.plan.logical import CopyToPlan, FileFormat
@@ -14,7 +14,7 @@ from snapdb.plan.scope import Context
 from snapdb.relational import Names, quote, quote_all, quote_odd, text_literal
 from snapdb.sql.ast import ColumnList, CopyTo, Name
 from snapdb.types import Table
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 _FORMATS: dict[str, FileFormat] = {
     "parquet": "parquet",

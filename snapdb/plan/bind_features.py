@@ -13,8 +13,8 @@ from snapdb.plan.scope import Context
 from snapdb.sql.ast import FeatureClause, HistoryClause, Name
 from snapdb.storage.feature_types import is_feature_type
 from snapdb.types import Column, FeatureSpec, History, Table
-from snapdb.types.batch_names import BATCH_NAMES
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.sampling import BATCH_NAMES
+from snapdb.types.text import did_you_mean
 
 _LONGEST = 100
 """Letters of a feature's name, which names a file."""

@@ -11,7 +11,7 @@ from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
 from snapdb.sql.ast import ColumnList, CreateGraph, EdgeClause, Name, VertexClause
 from snapdb.types import Column, PropertyGraph, Table
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 
 def vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:

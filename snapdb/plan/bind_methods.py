@@ -11,7 +11,7 @@ from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
 from snapdb.sql.ast import MethodClause, Name, Sample, WeightColumn
 from snapdb.types import Column, Drawing, EdgeElement, Fanout, Method, Snapshot, Table
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 _BY_WEIGHT: tuple[Method, ...] = ("TOPK", "PRIORITY")
 _WEIGHTLESS: tuple[Method, ...] = ("LATEST", "FULL", "BOTTOMK", "LABOR")

@@ -9,7 +9,7 @@ from snapdb.plan.bind_window import event_unit
 from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_family, time_unit
 from snapdb.plan.logical import SeedColumns
 from snapdb.types import Column, SampleSpec, Snapshot, Table
-from snapdb.types.batch_names import BATCH_NAMES
+from snapdb.types.sampling import BATCH_NAMES
 
 _NAMED = ("seed_time", "y")
 _TAKEN = BATCH_NAMES | {"x", "edge_attr"}

@@ -19,7 +19,7 @@ from snapdb.sql.ast import CreateSnapshot, Island, Name, WindowBound
 from snapdb.sql.tokens import scan, string_value
 from snapdb.sql.travel import bare_ats
 from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Pin, PropertyGraph, Table, VertexElement
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 
 def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:

@@ -18,7 +18,7 @@ from snapdb.sql.literals import first_row
 from snapdb.sql.tokens import scan
 from snapdb.sql.travel import bare_ats
 from snapdb.types import Column
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 def bind_create_table(statement: CreateTable, context: Context) -> Plan:

@@ -10,7 +10,7 @@ from snapdb.plan.names import check_name, find_table
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import BackupDatabase, CreateTag, Name, Vacuum
 from snapdb.types import Tag
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 _HOUR = 3_600_000_000
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from snapdb.errors import BindError, ParseError, Span
 from snapdb.sql.ast import CopySampleTo, CopySnapshotTo
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 _NEEDS = {bool: "true or false", int: "a whole number", str: "one name"}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from snapdb.errors import BindError
 from snapdb.relational import Session, quote, text_literal
 from snapdb.types import Table
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
 from snapdb.sql.ast import CreateCache, CreateSampler, CreateTask, Name
 from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, Task, VertexElement
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 T = TypeVar("T")
 

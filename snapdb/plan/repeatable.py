@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapdb.catalog.facts import FACTS, SCHEMA
+from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.errors import BindError, Span
 from snapdb.relational import Relational
 from snapdb.sql.ast import Island

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from snapdb.catalog import Catalog, element_columns, shown_rows, tables_at
 from snapdb.catalog.elements import snapshot_rows
-from snapdb.catalog.facts import FACTS, SCHEMA, facts
-from snapdb.catalog.facts_tasks import Due
+from snapdb.catalog.system_tables import FACTS, SCHEMA, facts
+from snapdb.catalog.task_tables import Due
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.asked import Asked, Parameters, written
 from snapdb.plan.moments import resolve_version
@@ -30,7 +30,7 @@ from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import check_table
 from snapdb.types import Column, Snapshot, Table
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 _PAST = 16
 """Versions whose tables are kept for the next statement, as long as nothing is written."""

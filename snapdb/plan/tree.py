@@ -11,7 +11,7 @@ from snapdb.plan.asked import Asked
 from snapdb.plan.moments import spelled
 from snapdb.plan.reached import unreached_fanouts
 from snapdb.types import FULL, Fanout, Relation, TimeUnit
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from snapdb.catalog import Catalog
-from snapdb.catalog.facts import FACTS, SCHEMA
+from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.errors import CorruptError, SnapdbError, Span
 from snapdb.plan.asked import Asked
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 _QUALIFIED = re.compile(r'^(\S+) has no column "([^"]*)"$')
 _NAMING = ("duplicate-", "folder-", "no-file", "unknown-")

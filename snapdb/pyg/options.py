@@ -11,7 +11,7 @@ from torch import Tensor
 from snapdb.errors import InputError
 from snapdb.loading.options import cores
 from snapdb.pyg.words import Words
-from snapdb.types.suggest import did_you_mean
+from snapdb.types.text import did_you_mean
 
 DRAWING = frozenset(field.name for field in fields(Words))
 RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})

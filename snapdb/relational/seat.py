@@ -20,13 +20,32 @@ import pyarrow as pa
 
 from snapdb.errors import QueryError
 from snapdb.relational.apart import run_apart
-from snapdb.relational.clock import clock_macros
-from snapdb.relational.failures import Place, translated
+from snapdb.relational.duckdb_errors import Place, translated
 from snapdb.relational.folders import Folders
 from snapdb.relational.live_rows import create_bitmap_function
 from snapdb.relational.names import Names
 from snapdb.relational.values import EXACT, empty, marked
 from snapdb.types import Column
+
+
+def clock_macros(moment: datetime) -> tuple[str, ...]:
+    """What gives every function of the clock a moment's value, in the name space where it is run.
+
+    A session has a DuckDB transaction of its own, whose clock begins with it; macros come before DuckDB's functions.
+
+    Args:
+        moment: In UTC.
+    """
+    day, time = f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S.%f}"
+    values = {
+        f"TIMESTAMPTZ '{day} {time}+00'": ("now", "get_current_timestamp", "transaction_timestamp"),
+        f"TIMESTAMP '{day} {time}'": ("current_localtimestamp",),
+        f"DATE '{day}'": ("current_date", "today"),
+        f"TIMETZ '{time}+00'": ("get_current_time",),
+        f"TIME '{time}'": ("current_localtime",),
+    }
+    return tuple(f'CREATE MACRO "{name}"() AS {value}' for value, names in values.items() for name in names)
+
 
 _IDLE = 8
 """Name spaces kept for the next session that wants the same names: making one takes milliseconds."""

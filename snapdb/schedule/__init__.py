@@ -4,9 +4,7 @@ Moments are microseconds since 1970 UTC, as integers.
 """
 
 from snapdb.schedule.catch_up import Decision, Missed, Older, decide
-from snapdb.schedule.firings import count, firings, newest, next_firing, stamp
-from snapdb.schedule.jumps import Resumed, after_a_jump
-from snapdb.schedule.periods import add
+from snapdb.schedule.firings import Resumed, add, after_a_jump, count, firings, newest, next_firing, stamp
 from snapdb.schedule.retention import kept
 
 __all__ = [

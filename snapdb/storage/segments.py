@@ -11,7 +11,7 @@ from snapdb.storage.changes import File
 from snapdb.storage.disk import fresh_name, hash_file, unwritten
 from snapdb.storage.home import Home
 from snapdb.types import Column, Segment, Table
-from snapdb.types.words import counted
+from snapdb.types.text import counted
 
 _OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"
 

@@ -1,22 +1,21 @@
 """The vocabulary: frozen values that the rooms hand to each other. No I/O, no engine."""
 
-from snapdb.types.cache import Cache, CacheStats
 from snapdb.types.graph import (
     Direction,
     EdgeElement,
     EdgeType,
     FeatureSpec,
     History,
+    Properties,
+    Property,
     PropertyGraph,
     VertexElement,
     type_hash,
 )
-from snapdb.types.properties import Properties, Property
-from snapdb.types.published import Published
-from snapdb.types.retention import Retention, Rule
-from snapdb.types.sampler import Sampler
+from snapdb.types.sampler import Cache, CacheStats, Sampler
 from snapdb.types.sampling import (
     FULL,
+    PLAIN,
     RNG_SCHEME,
     Backend,
     Drawing,
@@ -29,12 +28,25 @@ from snapdb.types.sampling import (
     SampleSpec,
     SeedOrder,
     Temporal,
+    Way,
 )
-from snapdb.types.snapshot import ALL_TIME, FORMS, PINNED, Filter, Form, Pin, Snapshot, TimeUnit, Window
-from snapdb.types.suggest import did_you_mean, nearest
+from snapdb.types.snapshot import (
+    ALL_TIME,
+    FORMS,
+    PINNED,
+    Filter,
+    Form,
+    Pin,
+    Published,
+    Retention,
+    Rule,
+    Snapshot,
+    TimeUnit,
+    Window,
+)
 from snapdb.types.table import Column, Segment, Table, Tag, Version
 from snapdb.types.task import CatchUp, Cause, Overlap, Period, Run, RunExport, RunState, Schedule, Task
-from snapdb.types.way import PLAIN, Way
+from snapdb.types.text import did_you_mean, nearest
 
 __all__ = [
     "ALL_TIME",

@@ -1,11 +1,13 @@
-"""Snapshots: a graph pinned at a version and a window of event time."""
+"""Snapshots: a graph pinned at a version and a window of event time; their publications and their retention."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from snapdb.types.graph import PropertyGraph
+from snapdb.types.task import Period
 
 TimeUnit = Literal["timestamp", "integer"]
 
@@ -101,3 +103,70 @@ class Snapshot:
     def made(self) -> int:
         """When it was brought up to date last: microseconds since 1970, UTC."""
         return self.created if self.refreshed is None else self.refreshed
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A snapshot as CREATE SNAPSHOT, or a REFRESH that moved something, left it."""
+
+    name: str
+    graph: str
+    version: int
+    window: Window
+    time: datetime
+    """When it was created or refreshed, in UTC."""
+    id: int
+    """Grows with every snapshot that is created or refreshed in its database."""
+    content: str
+    """A digest of what is pinned: the same where nothing moved."""
+
+    def newer_than(self, other: Published | int | datetime | None) -> bool:
+        """Whether it was published later than another one, is of a later version, or came after a moment.
+
+        Of the same snapshot with the same content none is newer: nothing moved. Every one is newer than None.
+        """
+        match other:
+            case None:
+                return True
+            case Published():
+                same = (self.name.lower(), self.content) == (other.name.lower(), other.content)
+                return self.id > other.id and not same
+            case int():
+                return self.version > other
+            case _:
+                return self.time > other
+
+
+Keeps = Literal["all", "daily", "weekly", "monthly", "yearly"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Keeps all snapshots younger than a length, or of those the last one of each day, week, month or year."""
+
+    keeps: Keeps
+    length: Period
+    text: str
+    """The length as it was written, such as 7 days."""
+
+    def __str__(self) -> str:
+        """As SET RETENTION says it."""
+        quoted = self.text.replace("'", "''")
+        return f"{self.keeps} '{quoted}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What keeps snapshots of a graph: one stays when any rule keeps it."""
+
+    rules: tuple[Rule, ...]
+    keep_tagged: bool
+    """Snapshots of tagged versions stay."""
+
+    def __str__(self) -> str:
+        """As SET RETENTION says it.
+
+        >>> str(Retention((Rule("all", Period(0, 3, 0), "3 days"),), keep_tagged=True))
+        "all '3 days', keep_tagged"
+        """
+        return ", ".join([*map(str, self.rules), *(["keep_tagged"] if self.keep_tagged else [])])

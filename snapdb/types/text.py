@@ -1,0 +1,101 @@
+"""Text for people: counted nouns, escaped HTML, and the nearest of several names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from html import escape
+from typing import NamedTuple
+
+
+def counted(number: int, noun: str, nouns: str | None = None) -> str:
+    """The number and its noun.
+
+    >>> counted(1, "row"), counted(12000, "row"), counted(2, "vertex", "vertices")
+    ('1 row', '12,000 rows', '2 vertices')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number:,} {nouns or noun + 's'}"
+
+
+_LEFT, _RIGHT = "text-align:left", "text-align:right"
+_FAINT = "opacity:0.6"
+
+
+class Head(NamedTuple):
+    """What stands above a column."""
+
+    name: str
+    type: str = ""
+    right: bool = False
+    """Whether its values stand to the right, as numbers do."""
+
+
+def html_table(heads: Sequence[Head], rows: Iterable[Sequence[str | None]], footer: str = "") -> str:
+    """A table with its footer under it; None is shown as NULL.
+
+    >>> html_table([Head("n")], [["<b>"]])[-40:]
+    'lt;b&gt;</td></tr></tbody></table></div>'
+    """
+    head = "".join(_head(h) for h in heads)
+    body = "".join(f"<tr>{''.join(map(_cell, row, heads))}</tr>" for row in rows)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if heads else ""
+    note = f'<p style="{_FAINT}">{escape(footer)}</p>' if footer else ""
+    return f"<div>{table}{note}</div>"
+
+
+def block(text: str) -> str:
+    """Text as it stands, in one width."""
+    return f"<pre>{escape(text)}</pre>"
+
+
+def _head(head: Head) -> str:
+    type_ = f'<br><small style="{_FAINT};font-weight:normal">{escape(head.type)}</small>' if head.type else ""
+    return f'<th style="{_RIGHT if head.right else _LEFT}">{escape(head.name)}{type_}</th>'
+
+
+def _cell(text: str | None, head: Head) -> str:
+    style = f"{_RIGHT if head.right else _LEFT};white-space:pre-wrap"
+    if text is None:
+        return f'<td style="{style};{_FAINT}"><i>NULL</i></td>'
+    return f'<td style="{style}">{escape(text)}</td>'
+
+
+_SHORT = 5
+"""Letters from which a name is long."""
+_LONGEST = 200
+"""Letters of the longest name that there may be; comparing longer ones takes seconds."""
+
+
+def did_you_mean(name: str, candidates: Iterable[str]) -> str:
+    """The end of an error message that names the nearest candidate, whatever its case; '' when none is near.
+
+    >>> did_you_mean("Bougt", ["bought", "viewed"])
+    '; did you mean "bought"?'
+    >>> did_you_mean("zebra", ["bought", "viewed"])
+    ''
+    >>> did_you_mean("foo", ["floor"]), did_you_mean("nmae", ["name"])
+    ('', '; did you mean "name"?')
+    """
+    near = nearest(name, candidates)
+    return "" if near is None else f'; did you mean "{near}"?'
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that is spelt nearest to a name, whatever its case; None when none is near.
+
+    >>> nearest("Bougt", ["bought", "viewed"])
+    'bought'
+    """
+    by_folded = {candidate.lower(): candidate for candidate in candidates}
+    folded = name.lower()
+    if folded in by_folded:
+        near = [folded]
+    elif len(folded) > _LONGEST:
+        near = []
+    elif len(folded) < _SHORT:  # half of a short name is soon like another
+        alike = [known for known in by_folded if abs(len(known) - len(folded)) <= 1]
+        swapped = [known for known in alike if sorted(known) == sorted(folded)]
+        near = get_close_matches(folded, by_folded, 1, 0.8) or swapped or get_close_matches(folded, alike, 1, 0.75)
+    else:
+        near = get_close_matches(folded, by_folded, n=1)
+    return by_folded[near[0]] if near else None
