@@ -10,15 +10,10 @@ from snapdb.plan.export_options import Chosen, chosen_format, export_options, ov
 from snapdb.plan.logical import BatchFormat, CopySamplePlan
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CopySampleTo
+from snapdb.types import by_word
 
 _STATEMENT = "COPY (SAMPLE …) TO"
-_FORMATS: dict[str, BatchFormat] = {
-    "arrow": "arrow",
-    "parquet": "parquet",
-    "npz": "npz",
-    "safetensors": "safetensors",
-    "pt": "pt",
-}
+_FORMATS: dict[str, BatchFormat] = by_word(BatchFormat)
 _OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
 
 

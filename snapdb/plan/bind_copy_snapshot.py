@@ -12,11 +12,11 @@ from snapdb.plan.logical import CopySnapshotPlan, SnapshotFormat
 from snapdb.plan.names import find_snapshot
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CopySnapshotTo
-from snapdb.types import Column, Snapshot
+from snapdb.types import Column, Snapshot, by_word
 from snapdb.types.text import did_you_mean
 
 _STATEMENT = "COPY SNAPSHOT … TO"
-_FORMATS: dict[str, SnapshotFormat] = {"parquet": "parquet", "npz": "npz", "pyg": "pyg"}
+_FORMATS: dict[str, SnapshotFormat] = by_word(SnapshotFormat)
 _OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
 _SPLIT = "split"
 """The column that tells splits where nothing else was said."""

@@ -7,6 +7,7 @@ from typing import Literal
 
 from snapdb.errors import Span
 from snapdb.sql.ast_parts import ColumnList, Name, Statement
+from snapdb.types.graph import OnDuplicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class VertexClause:
     event_time: EventTime | None
     """Of one column."""
     target: Name | None
-    on_duplicate: Literal["ERROR", "FIRST", "LAST"]
+    on_duplicate: OnDuplicate
     labels: tuple[LabelClause, ...]
     properties: PropertiesClause | None
     """Those said before the first label."""

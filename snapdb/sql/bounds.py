@@ -7,12 +7,10 @@ from typing import Literal
 from snapdb.errors import ParseError, Span
 from snapdb.sql.ast import Island, VersionBound
 from snapdb.sql.tokens import scan
+from snapdb.types import by_word
 
-BOUNDS: dict[str, Literal["VERSION", "TIMESTAMP", "TAG"]] = {
-    "VERSION": "VERSION",
-    "TIMESTAMP": "TIMESTAMP",
-    "TAG": "TAG",
-}
+_Kind = Literal["VERSION", "TIMESTAMP", "TAG"]
+BOUNDS: dict[str, _Kind] = by_word(_Kind)
 
 
 def version_bound(kind: str, value: Island, span: Span) -> VersionBound:

@@ -22,23 +22,18 @@ from snapdb.sql.ast import (
 )
 from snapdb.sql.build import Tree, first_tree, integer, island, leaves, name, once, span_of, string, trees
 from snapdb.sql.sizes import UNITS, size
-from snapdb.types import FULL, Backend, Method, SeedOrder, did_you_mean
+from snapdb.types import FULL, Backend, Direction, Method, SeedOrder, by_word, did_you_mean
 
-_METHODS: dict[str, Method] = {
-    "UNIFORM": "UNIFORM",
-    "LATEST": "LATEST",
-    "TOPK": "TOPK",
-    "FULL": "FULL",
-    "PRIORITY": "PRIORITY",
-    "BOTTOMK": "BOTTOMK",
-    "LABOR": "LABOR",
-}
-_KNOWN: dict[str, Literal["EVER", "BEFORE", "AT"]] = {"EVER": "EVER", "BEFORE": "BEFORE", "AT": "AT"}
+_Known = Literal["EVER", "BEFORE", "AT"]
+_Strategy = Literal["FBL", "FCR", "OTF"]
+
+_METHODS: dict[str, Method] = by_word(Method)
+_KNOWN: dict[str, _Known] = by_word(_Known)
 _EXCLUDED: dict[str, Literal["NONE", "BOTH"]] = {"KEEP": "NONE", "BOTH": "BOTH"}
 _ORDERS: dict[str, SeedOrder] = {"SHUFFLE": "SHUFFLE", "IN": "IN ORDER", "FIXED": "FIXED"}
-_DIRECTIONS: dict[str, Literal["IN", "OUT", "BOTH"]] = {"IN": "IN", "OUT": "OUT", "BOTH": "BOTH"}
-_STRATEGIES: dict[str, Literal["FBL", "FCR", "OTF"]] = {"FBL": "FBL", "FCR": "FCR", "OTF": "OTF"}
-_BACKENDS: dict[str, Backend] = {"NUMBA": "numba", "TORCH": "torch"}
+_DIRECTIONS: dict[str, Direction] = by_word(Direction)
+_STRATEGIES: dict[str, _Strategy] = by_word(_Strategy)
+_BACKENDS: dict[str, Backend] = by_word(Backend)
 
 
 def build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
@@ -181,7 +176,7 @@ def _device(tree: Tree) -> Said[str]:
 
 def _backend(tree: Tree) -> Said[Backend]:
     """WITH numba or WITH torch."""
-    return Said(_BACKENDS[leaves(tree)[-1].type], span_of(tree))
+    return Said(_BACKENDS[leaves(tree)[-1].type.lower()], span_of(tree))
 
 
 def _memory(tree: Tree) -> Said[int] | None:

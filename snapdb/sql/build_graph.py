@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from snapdb.errors import ParseError
 from snapdb.sql.ast import (
@@ -35,6 +35,10 @@ from snapdb.sql.build import (
 )
 from snapdb.sql.build_labels import build_labels
 from snapdb.sql.build_retention import build_retention
+from snapdb.types import by_word
+from snapdb.types.graph import OnDuplicate
+
+_DUPLICATES: dict[str, OnDuplicate] = by_word(OnDuplicate)
 
 
 def build_graph(tree: Tree, place: Place) -> Statement:
@@ -59,7 +63,6 @@ def _vertex(tree: Tree) -> VertexClause:
     clauses = _clauses(tree)
     labels = build_labels(trees(tree))
     duplicate = clauses.get("on_duplicate")
-    policies: dict[str, Literal["ERROR", "FIRST", "LAST"]] = {"ERROR": "ERROR", "FIRST": "FIRST", "LAST": "LAST"}
     return VertexClause(
         table=name(leaves(tree)[0]),
         alias=_alias(tree),
@@ -68,7 +71,7 @@ def _vertex(tree: Tree) -> VertexClause:
         event_time=_event_time(clauses.get("event_time"), 1, "a vertex is born once"),
         target=_target(clauses.get("target")),
         classes=_classes(clauses.get("target")),
-        on_duplicate="ERROR" if duplicate is None else policies[leaves(duplicate)[0].type],
+        on_duplicate="ERROR" if duplicate is None else _DUPLICATES[leaves(duplicate)[0].type],
         labels=labels.labels,
         properties=labels.properties,
     )

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from snapdb.errors import ParseError
 from snapdb.sql.ast import DropRetention, Name, RetentionRule, SetRetention
 from snapdb.sql.build import Leaf, Place, Tree, has, leaves, name, span_of, string, trees
-from snapdb.types import did_you_mean
+from snapdb.types import by_word, did_you_mean
+from snapdb.types.snapshot import Keeps
 
-_Keeps = Literal["all", "daily", "weekly", "monthly", "yearly"]
-_KEEPS: dict[str, _Keeps] = {
-    "all": "all",
-    "daily": "daily",
-    "weekly": "weekly",
-    "monthly": "monthly",
-    "yearly": "yearly",
-}
+_KEEPS: dict[str, Keeps] = by_word(Keeps)
 _TAGGED = "keep_tagged"
 
 

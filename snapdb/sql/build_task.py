@@ -27,15 +27,10 @@ from snapdb.sql.build import (
 )
 from snapdb.sql.schedules import cron
 from snapdb.sql.task_body import check_body
-from snapdb.types import did_you_mean
+from snapdb.types import by_word, did_you_mean
 
 _Option = Literal["timeout", "retries", "overlap", "catch_up"]
-_OPTIONS: dict[str, _Option] = {
-    "timeout": "timeout",
-    "retries": "retries",
-    "overlap": "overlap",
-    "catch_up": "catch_up",
-}
+_OPTIONS: dict[str, _Option] = by_word(_Option)
 _TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")}
 """What an option of one word may be."""
 

@@ -10,22 +10,10 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from snapdb.errors import ParseError, Span
+from snapdb.types import by_word
 
-TokenKind = Literal[
-    "word",
-    "quoted",
-    "string",
-    "number",
-    "parameter",
-    "mark",
-    "QUERY",
-    "CONDITION",
-    "EXPRESSION",
-    "SOURCES",
-    "COLUMNS",
-    "STATEMENT",
-    "AMONG",
-]
+_Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
+TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "STATEMENT", "AMONG"]
 """The kinds in capitals are islands: a run of tokens folded into one (snapdb.sql.islands); AMONG is one word."""
 
 
@@ -66,14 +54,7 @@ _PATTERN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
-_KINDS: dict[str | None, TokenKind] = {
-    "string": "string",
-    "quoted": "quoted",
-    "parameter": "parameter",
-    "number": "number",
-    "word": "word",
-    "mark": "mark",
-}
+_KINDS: dict[str | None, TokenKind] = by_word(_Scanned)
 """The end of the other groups, a comment or a quote, is not found by the pattern alone."""
 _token = tuple.__new__  # a NamedTuple's own constructor takes twice as long, and scripts are long
 

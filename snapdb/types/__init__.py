@@ -46,7 +46,7 @@ from snapdb.types.snapshot import (
 )
 from snapdb.types.table import Column, Segment, Table, Tag, Version
 from snapdb.types.task import CatchUp, Cause, Overlap, Period, Run, RunExport, RunState, Schedule, Task
-from snapdb.types.text import did_you_mean, nearest
+from snapdb.types.text import by_word, did_you_mean, nearest
 
 __all__ = [
     "ALL_TIME",
@@ -102,6 +102,7 @@ __all__ = [
     "VertexElement",
     "Way",
     "Window",
+    "by_word",
     "did_you_mean",
     "nearest",
     "type_hash",

@@ -56,6 +56,7 @@ class Properties:
 
 
 Direction = Literal["IN", "OUT", "BOTH"]
+OnDuplicate = Literal["ERROR", "FIRST", "LAST"]
 
 
 class EdgeType(NamedTuple):
@@ -129,7 +130,7 @@ class VertexElement:
     features: tuple[FeatureSpec, ...] = ()
     target: str | None = None
     """The column that a batch delivers as `y` for its seeds."""
-    on_duplicate: Literal["ERROR", "FIRST", "LAST"] = "ERROR"
+    on_duplicate: OnDuplicate = "ERROR"
     event_time: str | None = None
     """Since when a vertex is there; None: always."""
     nulls_static: bool = False

@@ -1,11 +1,23 @@
-"""Text for people: counted nouns, escaped HTML, and the nearest of several names."""
+"""Text for people: counted nouns, escaped HTML, the nearest of several names, and the words that a Literal permits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from html import escape
-from typing import NamedTuple
+from typing import Any, NamedTuple, get_args
+
+
+def by_word(kind: Any) -> dict[Any, Any]:
+    """Each string of a Literal type, under itself: `words: dict[str, Overlap] = by_word(Overlap)` turns a str into one.
+
+    A type checker cannot relate the Literal passed to the values returned, so the annotation at the call names it.
+
+    >>> from typing import Literal
+    >>> by_word(Literal["skip", "queue"])
+    {'skip': 'skip', 'queue': 'queue'}
+    """
+    return {word: word for word in get_args(kind)}
 
 
 def counted(number: int, noun: str, nouns: str | None = None) -> str:
