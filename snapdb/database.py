@@ -37,9 +37,9 @@ from snapdb.execute.work import Work
 from snapdb.graph import OpenSnapshot
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import RULES, Context, Plan, bind, optimize
-from snapdb.plan.allowed import check_allowed
-from snapdb.plan.logical import SamplePlan
+from snapdb.plan.plan import check_allowed
 from snapdb.plan.rules import Rule
+from snapdb.plan.samples import SamplePlan
 from snapdb.relational import Relational, absolute_paths
 from snapdb.relational.sources import as_source
 from snapdb.schedule import next_firing

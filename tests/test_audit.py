@@ -21,7 +21,7 @@ from snapdb.execute.opening import Opened, open_sample
 from snapdb.graph.view import Adjacency, Column
 from snapdb.loading import Batch, BatchStream
 from snapdb.plan import bind
-from snapdb.plan.logical import SamplePlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.sql import parse
 from snapdb.storage.locks import TablesLock
 from snapdb.types import Negatives, Relation, Temporal

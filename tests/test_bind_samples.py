@@ -14,7 +14,8 @@ from snapdb.catalog import load
 from snapdb.errors import BindError, QueryError, SnapdbError
 from snapdb.plan import Context, Plan, bind
 from snapdb.plan.bind_sample import with_seeds
-from snapdb.plan.logical import AuditPlan, ExplainPlan, SamplePlan, SeedColumns, changes_nothing
+from snapdb.plan.explain import ExplainPlan
+from snapdb.plan.samples import AuditPlan, SamplePlan, SeedColumns
 from snapdb.relational import Relational
 from snapdb.schedule import next_firing
 from snapdb.sql import parse
@@ -401,7 +402,7 @@ def test_explain_and_audit_keep_the_text_of_the_sample(world: World) -> None:
     assert isinstance(audited, AuditPlan)
     assert explained.plan.spec == audited.sample.spec == plan.spec
     assert audited.text == "AUDIT " + text
-    assert all(changes_nothing(each) for each in (plan, explained, audited))
+    assert all(each.is_read() for each in (plan, explained, audited))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.errors import BindError, CorruptError, SnapdbError
-from snapdb.plan.logical import CreateSnapshotPlan, CreateTablePlan
+from snapdb.plan.snapshots import CreateSnapshotPlan
+from snapdb.plan.tables import CreateTablePlan
 from snapdb.sql import parse
 from snapdb.sql.families import family_of
 from snapdb.sql.grammars import parser

@@ -13,18 +13,13 @@ import snapdb
 from snapdb.catalog import load
 from snapdb.errors import BindError, QueryError, SnapdbError
 from snapdb.plan import Context, Plan, bind
-from snapdb.plan.logical import (
-    CreateGraphPlan,
-    CreateSnapshotPlan,
-    DiffGraphPlan,
-    DiffSnapshotPlan,
-    DropPlan,
-    ExpirePlan,
-    ExplainPlan,
-    NothingPlan,
-    RefreshPlan,
-    ShowPlan,
-)
+from snapdb.plan.explain import ExplainPlan
+from snapdb.plan.graphs import CreateGraphPlan
+from snapdb.plan.maintenance import ExpirePlan
+from snapdb.plan.plan import NothingPlan
+from snapdb.plan.show import DropPlan, ShowPlan
+from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
+from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan
 from snapdb.relational import Relational
 from snapdb.schedule import next_firing
 from snapdb.sql import parse

@@ -13,7 +13,8 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.plan.logical import CreateCachePlan, DropPlan, RefreshCachePlan
+from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
+from snapdb.plan.show import DropPlan
 from snapdb.storage.cache_reports import CacheReport, this_process, write_report
 from snapdb.types import CacheStats
 from tests.format_one import UNSCHEDULED

@@ -23,7 +23,6 @@ from snapdb.database import Database, connect
 from snapdb.error_codes.code import SAMPLE, WORLD
 from snapdb.errors import CommitConflict, DatabaseError, LockedError
 from snapdb.interrupts import interruptible
-from snapdb.plan.logical import changes_nothing
 from snapdb.sql import parse
 from snapdb_cli.creation import only_reads
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
@@ -358,7 +357,7 @@ def test_a_directory_that_is_not_there_is_never_made(tmp_path: Path) -> None:
 )
 def test_what_only_reads_is_told_alike_from_a_text_and_from_its_plan(text: str, graph: Database) -> None:
     (statement,) = parse(text)
-    assert only_reads(statement) == changes_nothing(graph.plan(statement))
+    assert only_reads(statement) == graph.plan(statement).is_read()
 
 
 def test_read_only_refuses_to_write_and_to_create(shop: Path, tmp_path: Path) -> None:

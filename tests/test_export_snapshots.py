@@ -22,7 +22,7 @@ from snapdb import Database
 from snapdb.execute import snapshot_arrays
 from snapdb.execute.snapshot_writers import WRITERS
 from snapdb.loading.containers import CONTAINERS
-from snapdb.plan.logical import BatchFormat, SnapshotFormat
+from snapdb.plan.exports import BatchFormat, SnapshotFormat
 from snapdb.storage.folder import read_folder
 from snapdb_cli.given import EXPORTS
 from snapdb_cli.main import main

@@ -27,7 +27,7 @@ LAZY = {"snapdb/__init__.py", "cli/snapdb_cli/main.py"}
 """The only modules that may import in functions: they keep `import snapdb` and `snapdb --help` light."""
 
 
-FACADES = {"snapdb.plan.logical", "snapdb.sql.ast"}
+FACADES = {"snapdb.sql.ast"}
 """Modules that stand for several others, and name what those export."""
 
 

@@ -13,7 +13,8 @@ import snapdb
 from snapdb import Database
 from snapdb.execute.build import build
 from snapdb.execute.operator import Engine
-from snapdb.plan.logical import DropPlan, ExpirePlan
+from snapdb.plan.maintenance import ExpirePlan
+from snapdb.plan.show import DropPlan
 from snapdb.storage.locks import TablesLock
 from tests.test_crash import crash_everywhere, script
 

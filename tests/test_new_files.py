@@ -17,7 +17,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.plan.logical import InsertPlan
+from snapdb.plan.tables import InsertPlan
 from snapdb.sql import parse
 from snapdb.storage.disk import Disk
 from tests.waiting import PATIENCE

@@ -19,7 +19,9 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.errors import Span
-from snapdb.plan.logical import CreateSamplerPlan, DropPlan, ExpirePlan, SamplePlan
+from snapdb.plan.maintenance import ExpirePlan
+from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
+from snapdb.plan.show import DropPlan
 from snapdb.plan.using import resolve
 from snapdb.sql import parse
 from snapdb.sql.ast import Clauses, RefreshClause, Sample, SampleUsing

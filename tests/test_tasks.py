@@ -20,7 +20,8 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.errors import SnapdbError
-from snapdb.plan.logical import AlterTaskPlan, CreateTaskPlan, DropPlan
+from snapdb.plan.show import DropPlan
+from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan
 from snapdb.sql import parse
 from snapdb.storage.leader import Leader, campaign
 from snapdb.storage.run_rows import RunLock, begin_run, end_run, miss_run, retry_run, waiting

@@ -54,7 +54,7 @@ def open_for(path: Path | None, steps: Iterable[Step], diagnostics: Diagnostics,
 def only_reads(statement: ast.Statement) -> bool:
     """Whether a statement leaves every database as it is, by its text alone, before a database is open.
 
-    `snapdb.plan.logical.changes_nothing` decides the same by its plan.
+    `Plan.is_read` decides the same by its plan.
     """
     match statement:
         case ast.Explain():

@@ -7,7 +7,7 @@ from typing import Any
 
 from snapdb.database import Database
 from snapdb.errors import SnapdbError
-from snapdb.plan.logical import DropPlan
+from snapdb.plan.show import DropPlan
 from snapdb.sql import ast
 from snapdb.types.text import counted
 

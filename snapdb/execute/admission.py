@@ -13,7 +13,7 @@ from snapdb.execute.graph_data import EdgeData
 from snapdb.graph.view import Adjacency
 from snapdb.kernels.admit import STATIC, Admission, admitted
 from snapdb.kernels.prefix import prefix_degrees
-from snapdb.plan.logical import CreateSnapshotPlan
+from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.relational import Session
 from snapdb.types import EdgeElement, Filter, Window
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.publish import publish
-from snapdb.plan.logical import AlterPlan
+from snapdb.plan.tables import AlterPlan
 from snapdb.storage.changes import AlterTable as Alter
 
 

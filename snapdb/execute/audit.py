@@ -20,7 +20,7 @@ from snapdb.execute.audit_values import wrong_values
 from snapdb.execute.evidence import Evidence
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine, Rows
-from snapdb.plan.logical import AuditPlan
+from snapdb.plan.samples import AuditPlan
 from snapdb.types import Relation
 
 if TYPE_CHECKING:

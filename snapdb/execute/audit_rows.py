@@ -14,7 +14,7 @@ from snapdb.execute.evidence import Evidence
 from snapdb.execute.graph_data import end_expression
 from snapdb.execute.operator import Engine
 from snapdb.graph.open import read_layout
-from snapdb.plan.logical import SamplePlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.relational import Names, quote
 from snapdb.storage.ids import read_map
 from snapdb.types import SampleSpec

@@ -9,7 +9,7 @@ from pathlib import Path
 from snapdb.errors import InputError
 from snapdb.execute.export_folder import size_words
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import BackupPlan
+from snapdb.plan.maintenance import BackupPlan
 from snapdb.storage.backup import back_up
 from snapdb.types.text import counted
 

@@ -41,52 +41,71 @@ from snapdb.execute.summarize import Summarize
 from snapdb.execute.transaction import Transaction
 from snapdb.execute.update import Update
 from snapdb.execute.vacuum import Vacuum
-from snapdb.plan import logical
+from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
+from snapdb.plan.explain import ExplainPlan
+from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan
+from snapdb.plan.graphs import CreateGraphPlan
+from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPlan, SetRetentionPlan, VacuumPlan
+from snapdb.plan.plan import NothingPlan, Plan, QueryPlan
+from snapdb.plan.samples import AuditPlan, CreateSamplerPlan, SamplePlan
+from snapdb.plan.show import DescribePlan, DropPlan, ShowPlan, SummarizePlan
+from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
+from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
+from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
+from snapdb.plan.versions import (
+    BeginPlan,
+    CommitPlan,
+    CreateTagPlan,
+    DiffGraphPlan,
+    DiffSnapshotPlan,
+    DiffTablePlan,
+    RollbackPlan,
+)
 
 _OPERATORS: dict[type, Callable[[Any], Operator]] = {
-    logical.QueryPlan: Query,
-    logical.CreateTablePlan: CreateTable,
-    logical.InsertPlan: Insert,
-    logical.DeletePlan: Delete,
-    logical.UpdatePlan: Update,
-    logical.AlterPlan: AlterTable,
-    logical.CopyToPlan: CopyTo,
-    logical.CopySnapshotPlan: CopySnapshot,
-    logical.CopySamplePlan: CopySample,
-    logical.CreateGraphPlan: CreateGraph,
-    logical.CreateSnapshotPlan: CreateSnapshot,
-    logical.CreateSamplerPlan: CreateSampler,
-    logical.CreateCachePlan: CreateCache,
-    logical.RefreshCachePlan: RefreshCache,
-    logical.SamplePlan: Sample,
-    logical.AuditPlan: Audit,
-    logical.ShowPlan: Show,
-    logical.DescribePlan: Describe,
-    logical.SummarizePlan: Summarize,
-    logical.DropPlan: Drop,
-    logical.CreateTagPlan: CreateTag,
-    logical.CreateTaskPlan: CreateTask,
-    logical.AlterTaskPlan: AlterTask,
-    logical.ExecuteTaskPlan: ExecuteTask,
-    logical.DiffTablePlan: DiffTable,
-    logical.DiffSnapshotPlan: DiffSnapshot,
-    logical.DiffGraphPlan: DiffGraph,
-    logical.RefreshPlan: Refresh,
-    logical.ExpirePlan: Expire,
-    logical.RetainPlan: Expire,
-    logical.SetRetentionPlan: SetRetention,
-    logical.ExplainPlan: lambda plan: Explain(plan, build),
-    logical.BeginPlan: Transaction,
-    logical.CommitPlan: Transaction,
-    logical.RollbackPlan: Transaction,
-    logical.CheckPlan: Check,
-    logical.BackupPlan: Backup,
-    logical.VacuumPlan: Vacuum,
-    logical.NothingPlan: Nothing,
+    QueryPlan: Query,
+    CreateTablePlan: CreateTable,
+    InsertPlan: Insert,
+    DeletePlan: Delete,
+    UpdatePlan: Update,
+    AlterPlan: AlterTable,
+    CopyToPlan: CopyTo,
+    CopySnapshotPlan: CopySnapshot,
+    CopySamplePlan: CopySample,
+    CreateGraphPlan: CreateGraph,
+    CreateSnapshotPlan: CreateSnapshot,
+    CreateSamplerPlan: CreateSampler,
+    CreateCachePlan: CreateCache,
+    RefreshCachePlan: RefreshCache,
+    SamplePlan: Sample,
+    AuditPlan: Audit,
+    ShowPlan: Show,
+    DescribePlan: Describe,
+    SummarizePlan: Summarize,
+    DropPlan: Drop,
+    CreateTagPlan: CreateTag,
+    CreateTaskPlan: CreateTask,
+    AlterTaskPlan: AlterTask,
+    ExecuteTaskPlan: ExecuteTask,
+    DiffTablePlan: DiffTable,
+    DiffSnapshotPlan: DiffSnapshot,
+    DiffGraphPlan: DiffGraph,
+    RefreshPlan: Refresh,
+    ExpirePlan: Expire,
+    RetainPlan: Expire,
+    SetRetentionPlan: SetRetention,
+    ExplainPlan: lambda plan: Explain(plan, build),
+    BeginPlan: Transaction,
+    CommitPlan: Transaction,
+    RollbackPlan: Transaction,
+    CheckPlan: Check,
+    BackupPlan: Backup,
+    VacuumPlan: Vacuum,
+    NothingPlan: Nothing,
 }
 """Which operator runs which plan; one file each, beside this one."""
 
 
-def build(plan: logical.Plan) -> Operator:
+def build(plan: Plan) -> Operator:
     """The operator for a plan."""
     return _OPERATORS[type(plan)](plan)

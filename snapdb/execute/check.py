@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from snapdb.catalog.listing import listing
 from snapdb.execute.operator import Engine, Rows
-from snapdb.plan.logical import CheckPlan
+from snapdb.plan.maintenance import CheckPlan
 from snapdb.storage.check import check_database
 
 PROBLEMS = [("kind", pa.string()), ("path", pa.string()), ("problem", pa.string()), ("remedy", pa.string())]

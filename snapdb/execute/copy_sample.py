@@ -10,7 +10,7 @@ from snapdb import loading
 from snapdb.execute.export_folder import export_folder, size_words
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import CopySamplePlan
+from snapdb.plan.exports import CopySamplePlan
 from snapdb.types.text import counted
 
 if TYPE_CHECKING:

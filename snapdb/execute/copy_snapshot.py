@@ -11,7 +11,7 @@ from snapdb.execute.export_folder import export_folder, size_words
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.snapshot_writers import WRITERS, Export, Written
 from snapdb.graph import open_snapshot
-from snapdb.plan.logical import CopySnapshotPlan
+from snapdb.plan.exports import CopySnapshotPlan
 from snapdb.types import RNG_SCHEME, EdgeElement
 from snapdb.types.text import counted
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from snapdb.errors import BindError, CorruptError, InputError
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.asked import Asked
-from snapdb.plan.logical import CopyToPlan, FileFormat
+from snapdb.plan.exports import CopyToPlan, FileFormat
 from snapdb.relational import Session, parquet_form, quote, quote_all, quote_odd, text_literal
 from snapdb.relational.values import plain
 from snapdb.storage.disk import hidden_beside

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from snapdb.execute.export_folder import size_words
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import CreateCachePlan
+from snapdb.plan.caches import CreateCachePlan
 from snapdb.storage.names import put_name
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from snapdb.execute.dense_edges import DenseEdges, edge_rows
 from snapdb.execute.graph_data import check_vertices, graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import CreateGraphPlan
+from snapdb.plan.graphs import CreateGraphPlan
 from snapdb.storage.apply import check_free, require_table
 from snapdb.storage.codec import encode
 from snapdb.storage.commit import now

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.snapshot_files import Made, make_files
-from snapdb.plan.logical import CreateSnapshotPlan
+from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.storage.apply import check_free
 from snapdb.storage.codec import encode
 from snapdb.storage.commit import now

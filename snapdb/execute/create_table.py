@@ -9,7 +9,7 @@ from snapdb.execute.copied import copied
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.publish import publish
 from snapdb.plan.asked import Asked
-from snapdb.plan.logical import CreateTablePlan
+from snapdb.plan.tables import CreateTablePlan
 from snapdb.relational import quote
 from snapdb.storage.changes import AddTable, File
 from snapdb.storage.segments import write_segment

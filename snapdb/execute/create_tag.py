@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import CreateTagPlan
+from snapdb.plan.versions import CreateTagPlan
 
 
 @dataclass(frozen=True, slots=True)

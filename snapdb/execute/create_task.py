@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from snapdb.execute.leading import nobody
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import AlterTaskPlan, CreateTaskPlan
 from snapdb.plan.moments import spelled
+from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan
 from snapdb.schedule import next_firing
 from snapdb.storage.leader import leader_of
 from snapdb.storage.task_rows import alter_task, put_task

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from snapdb.catalog.windows import moment
-from snapdb.plan.logical import CreateSnapshotPlan
 from snapdb.plan.moments import LAST
+from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.relational import quote_odd
 from snapdb.types import TimeUnit, Window
 

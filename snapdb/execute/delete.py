@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.publish import publish
-from snapdb.plan.logical import DeletePlan
+from snapdb.plan.tables import DeletePlan
 from snapdb.storage.segments import write_query
 from snapdb.types.text import counted
 

@@ -15,7 +15,7 @@ from snapdb.execute.describe_sampler import describe_sampler
 from snapdb.execute.describe_task import describe_task
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.graph.open import unless_moved
-from snapdb.plan.logical import DescribePlan
+from snapdb.plan.show import DescribePlan
 from snapdb.relational import text_literal
 from snapdb.storage.disk import read_manifest
 from snapdb.types import (

@@ -20,7 +20,7 @@ from snapdb.execute.diff_shifts import degree_bins
 from snapdb.execute.diff_side import Degrees, Side, keyed
 from snapdb.execute.operator import Engine, Rows
 from snapdb.graph.open_features import open_features
-from snapdb.plan.logical import DiffGraphPlan
+from snapdb.plan.versions import DiffGraphPlan
 from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
 from snapdb.storage.disk import Disk, publishing
 from snapdb.storage.feature_checks import check_features

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from snapdb.execute.diff_report import report
 from snapdb.execute.diff_side import snapshot_side
 from snapdb.execute.operator import Engine, Rows
-from snapdb.plan.logical import DiffSnapshotPlan
+from snapdb.plan.versions import DiffSnapshotPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from snapdb.catalog.differences import rows_beyond
 from snapdb.catalog.listing import listing
 from snapdb.execute.diff_rows import column_value
 from snapdb.execute.operator import Engine, Rows
-from snapdb.plan.logical import DiffTablePlan
+from snapdb.plan.versions import DiffTablePlan
 from snapdb.relational import ROW_ID, Session, quote
 from snapdb.types import Column, Table
 

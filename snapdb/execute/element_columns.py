@@ -15,7 +15,7 @@ from snapdb.errors import CorruptError, DataError
 from snapdb.execute.graph_data import VertexData
 from snapdb.execute.operator import Engine
 from snapdb.graph import GraphView
-from snapdb.plan.logical import SamplePlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.relational import ROW_ID, quote, table_rows
 from snapdb.storage.arrays import STATIC
 from snapdb.storage.histories import FOREVER

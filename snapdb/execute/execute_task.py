@@ -11,7 +11,7 @@ from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.perform import perform
 from snapdb.execute.run_ends import Ended, settle
 from snapdb.execute.stopping import Stop
-from snapdb.plan.logical import ExecuteTaskPlan
+from snapdb.plan.tasks import ExecuteTaskPlan
 from snapdb.relational import quote_odd, text_literal
 from snapdb.storage.commit import now
 from snapdb.storage.disk import fresh_name

@@ -13,7 +13,7 @@ from snapdb.catalog.listing import MOMENT, listing
 from snapdb.catalog.windows import moment
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.retained import retained
-from snapdb.plan.logical import ExpirePlan, RetainPlan
+from snapdb.plan.maintenance import ExpirePlan, RetainPlan
 from snapdb.storage.released import forget_gone, release, remove_released
 from snapdb.types import Snapshot
 from snapdb.types.text import counted

@@ -18,19 +18,11 @@ from snapdb.execute.explain_snapshot import explain_snapshot
 from snapdb.execute.explain_tree import Step, wrapped
 from snapdb.execute.operator import Engine, Operator, Outcome, Rows
 from snapdb.plan.asked import Asked
-from snapdb.plan.logical import (
-    AuditPlan,
-    CopySamplePlan,
-    CopySnapshotPlan,
-    CopyToPlan,
-    CreateSnapshotPlan,
-    ExplainPlan,
-    Plan,
-    QueryPlan,
-    RefreshPlan,
-    SamplePlan,
-)
-from snapdb.plan.tree import Words, in_words
+from snapdb.plan.explain import ExplainPlan
+from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan
+from snapdb.plan.plan import Plan, PlanNode, QueryPlan
+from snapdb.plan.samples import AuditPlan, SamplePlan
+from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.storage.orphans import size_of
 
 
@@ -44,7 +36,7 @@ class Explain:
 
     def run(self, engine: Engine) -> Rows:
         explained = self.plan
-        bound = _step(in_words(explained.plan if explained.bound is None else explained.bound))
+        bound = _step((explained.plan if explained.bound is None else explained.bound).describe())
         root = self._explained(engine, explained.plan)
         if explained.json:
             said = {"statement": explained.text, "bound": bound.tree(numbers=False), "rules": list(explained.rules)}
@@ -83,7 +75,7 @@ class Explain:
 
     def _other(self, engine: Engine, plan: Plan) -> Step:
         """What takes rows from queries, with their plans; ANALYZE really does it."""
-        root = _step(in_words(plan))
+        root = _step(plan.describe())
         if isinstance(plan, AuditPlan):
             root.children = [explain_sample(engine, plan.sample, analyze=False)]
         elif isinstance(plan, CopySnapshotPlan):
@@ -92,7 +84,7 @@ class Explain:
             below = explain_sample(engine, plan.sample, analyze=False)
             root.children = [below]
             root.estimates = {name: number * plan.sample.epochs for name, number in below.estimates.items()}
-        elif (asked := _rows_of(plan)) is not None:
+        elif (asked := plan.source()) is not None:
             root.children = explain_query(engine, asked, analyze=False)
             root.estimates = dict(root.children[0].estimates) if root.children else {}
         if self.plan.analyze:
@@ -100,12 +92,6 @@ class Explain:
             if isinstance(plan, CopyToPlan | CopySamplePlan | CopySnapshotPlan):
                 root.measured({**root.actual, "bytes": size_of(Path(os.path.realpath(os.path.expanduser(plan.path))))})
         return root
-
-
-def _rows_of(plan: Plan) -> Asked | None:
-    """The query that a plan takes its rows from; None: none, or files that are copied as they are."""
-    asked = getattr(plan, "query", None) or getattr(plan, "find", None)
-    return asked if isinstance(asked, Asked) and not getattr(plan, "copies", ()) else None
 
 
 def _measure(engine: Engine, root: Step, operator: Operator) -> None:
@@ -126,5 +112,5 @@ def _measure(engine: Engine, root: Step, operator: Operator) -> None:
     root.measured({"rows": rows, "bytes": size + engine.work.brought - before, "seconds": seconds})
 
 
-def _step(words: Words) -> Step:
+def _step(words: PlanNode) -> Step:
     return Step(words.operator, words.detail, {}, [_step(child) for child in words.children])

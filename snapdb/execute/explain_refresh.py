@@ -17,7 +17,7 @@ from snapdb.execute.explain_refresh_rows import row_costs
 from snapdb.execute.explain_tree import Step
 from snapdb.execute.opening import Opened
 from snapdb.execute.operator import Engine
-from snapdb.plan.logical import SamplePlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.sampling import Sampler
 from snapdb.sampling.cache_plan import Choice, choose_rows
 from snapdb.sampling.expected_visits import expected_visits

@@ -23,8 +23,8 @@ from snapdb.execute.operator import Engine
 from snapdb.execute.sample_tally import Tally
 from snapdb.graph.open import read_layout
 from snapdb.plan.bind_window import event_unit
-from snapdb.plan.logical import SamplePlan
 from snapdb.plan.reached import unreached_fanouts
+from snapdb.plan.samples import SamplePlan
 from snapdb.types import EdgeType
 from snapdb.types.text import counted
 

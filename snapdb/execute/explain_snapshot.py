@@ -12,7 +12,7 @@ from snapdb.execute.graph_data import graph_data
 from snapdb.execute.operator import Engine
 from snapdb.execute.sketch import Sketch, sketched
 from snapdb.execute.snapshot_files import Made
-from snapdb.plan.logical import CreateSnapshotPlan
+from snapdb.plan.snapshots import CreateSnapshotPlan
 
 
 def explain_snapshot(engine: Engine, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool) -> Step:

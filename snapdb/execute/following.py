@@ -15,7 +15,7 @@ from snapdb.execute.opening import Opened
 from snapdb.execute.standing import once_it_stands
 from snapdb.graph.lineage import published
 from snapdb.loading.source import Source
-from snapdb.plan.logical import SamplePlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.plan.streamed import streamed
 from snapdb.sql.ast import Sample, SampleUsing
 from snapdb.types import Published

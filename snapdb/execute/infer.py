@@ -15,9 +15,9 @@ from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine
 from snapdb.plan import bind
-from snapdb.plan.logical import SamplePlan
 from snapdb.plan.names import find_vertex_type
 from snapdb.plan.rules import Rule
+from snapdb.plan.samples import SamplePlan
 from snapdb.relational import quote, quote_odd
 from snapdb.sql import ast, parse
 from snapdb.types import FULL, Snapshot, VertexElement

@@ -9,7 +9,7 @@ from snapdb.execute.copied import copied
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.publish import publish
 from snapdb.execute.row_warnings import warn_of_rows
-from snapdb.plan.logical import InsertPlan
+from snapdb.plan.tables import InsertPlan
 from snapdb.storage.changes import Append, Change, File, Loaded
 from snapdb.storage.segments import write_segment
 from snapdb.types.text import counted

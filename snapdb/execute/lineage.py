@@ -8,7 +8,7 @@ from typing import Any
 from snapdb.execute.operator import Engine
 from snapdb.execute.plain_parameters import plain
 from snapdb.plan.asked import Parameters
-from snapdb.plan.logical import SamplePlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.sql.tokens import scan
 
 

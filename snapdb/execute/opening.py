@@ -22,8 +22,8 @@ from snapdb.loading.shelf import CacheSource
 from snapdb.plan import bind, optimize
 from snapdb.plan.bind_refresh_clause import with_every
 from snapdb.plan.bind_sample import with_seeds
-from snapdb.plan.logical import SamplePlan
 from snapdb.plan.rules import Rule
+from snapdb.plan.samples import SamplePlan
 from snapdb.sampling import Seeds, batches_in
 from snapdb.sampling.periods import auto_every
 from snapdb.sql.ast import Sample, SampleUsing

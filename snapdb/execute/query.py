@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapdb.execute.operator import Engine, Rows
-from snapdb.plan.logical import QueryPlan
+from snapdb.plan.plan import QueryPlan
 
 
 @dataclass(frozen=True, slots=True)

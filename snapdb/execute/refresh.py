@@ -17,7 +17,7 @@ from snapdb.execute.graph_data import check_vertices, graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.sketch import sketched
 from snapdb.execute.topologies import check_new
-from snapdb.plan.logical import RefreshPlan
+from snapdb.plan.snapshots import RefreshPlan
 from snapdb.relational import Session
 from snapdb.types.text import counted
 

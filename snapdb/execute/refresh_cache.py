@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import RefreshCachePlan
+from snapdb.plan.caches import RefreshCachePlan
 from snapdb.storage.names import put_name
 from snapdb.types.text import counted
 

@@ -27,8 +27,9 @@ from snapdb.loading.lineage import seeds_digest
 from snapdb.plan import Context, optimize
 from snapdb.plan.asked import Parameters
 from snapdb.plan.fits import misfits
-from snapdb.plan.logical import CreateSnapshotPlan, SamplePlan
 from snapdb.plan.rules import Rule
+from snapdb.plan.samples import SamplePlan
+from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.sampling import batches_in
 from snapdb.types import Snapshot, VertexElement
 

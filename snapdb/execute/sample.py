@@ -12,7 +12,7 @@ from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.sample_rows import RowMaker, Task
 from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
-from snapdb.plan.logical import SamplePlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.sampling import Seeds, batches_before, epoch_order
 from snapdb.types import SampleSpec
 

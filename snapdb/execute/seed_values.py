@@ -14,7 +14,7 @@ from snapdb.catalog.elements import time_expression
 from snapdb.errors import DataError
 from snapdb.execute.operator import Engine
 from snapdb.plan.fits import key_family
-from snapdb.plan.logical import SamplePlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.relational import Names
 from snapdb.storage.arrays import STATIC
 from snapdb.types import Column

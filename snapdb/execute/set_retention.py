@@ -8,7 +8,7 @@ from snapdb.errors import CommitConflict
 from snapdb.execute.expire import preview
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.retained import retained
-from snapdb.plan.logical import RetainPlan, SetRetentionPlan
+from snapdb.plan.maintenance import RetainPlan, SetRetentionPlan
 from snapdb.relational import quote_odd
 from snapdb.storage.codec import encode
 from snapdb.types import Retention

@@ -12,7 +12,7 @@ import pyarrow as pa
 from snapdb.catalog.system_tables import facts
 from snapdb.catalog.task_tables import SHOWN_RUNS, SHOWN_TASKS
 from snapdb.execute.operator import Engine, Rows
-from snapdb.plan.logical import ShowPlan
+from snapdb.plan.show import ShowPlan
 
 
 class _List(NamedTuple):

@@ -12,7 +12,7 @@ from snapdb.execute.graph_data import EdgeData, GraphData
 from snapdb.execute.operator import Engine
 from snapdb.execute.topologies import REBUILD_SHARE, rows_apart, wanted_topology
 from snapdb.plan.forms import Shape, choose_form
-from snapdb.plan.logical import CreateSnapshotPlan
+from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.relational import Session
 from snapdb.storage.artefacts import find, nearest
 from snapdb.types import Filter

@@ -25,7 +25,7 @@ from snapdb.kernels.admit import Admission, full_bitmap
 from snapdb.kernels.forms import live_arrays, plain_array
 from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
 from snapdb.plan.forms import Choice, Shape, choose_form
-from snapdb.plan.logical import CreateSnapshotPlan
+from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.relational import Session
 from snapdb.storage.arrays import ArrayFile
 from snapdb.storage.disk import directory_bytes, fresh_name, publishing

@@ -19,7 +19,7 @@ from snapdb.execute.operator import Engine
 from snapdb.execute.snapshot_arrays import Array, Numbering, edge_arrays, numbering_of
 from snapdb.execute.vertex_arrays import masks, vertex_arrays
 from snapdb.plan.asked import Asked
-from snapdb.plan.logical import CopySnapshotPlan, SnapshotFormat
+from snapdb.plan.exports import CopySnapshotPlan, SnapshotFormat
 from snapdb.storage.folder import FolderWriter, file_name
 from snapdb.storage.npz import ArrayArchive
 from snapdb.types import EdgeElement, VertexElement

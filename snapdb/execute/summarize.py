@@ -24,7 +24,7 @@ from snapdb.graph import Feature, GraphView, open_snapshot
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.open import read_layout, unless_moved
 from snapdb.plan.fits import time_unit
-from snapdb.plan.logical import SummarizePlan
+from snapdb.plan.show import SummarizePlan
 from snapdb.relational import Session
 from snapdb.storage.disk import read_manifest
 from snapdb.types import EdgeElement, Relation, Snapshot, VertexElement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.logical import BeginPlan, CommitPlan, RollbackPlan
+from snapdb.plan.versions import BeginPlan, CommitPlan, RollbackPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from snapdb.errors import DataError
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.publish import publish
 from snapdb.execute.row_warnings import warn_of_rows
-from snapdb.plan.logical import UpdatePlan
+from snapdb.plan.tables import UpdatePlan
 from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
 from snapdb.storage.changes import Append, Change, File
 from snapdb.storage.segments import write_query, write_segment

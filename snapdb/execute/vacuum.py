@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from snapdb.catalog.listing import listing
 from snapdb.execute.operator import Engine, Rows
-from snapdb.plan.logical import VacuumPlan
+from snapdb.plan.maintenance import VacuumPlan
 from snapdb.storage.vacuum import Vacuuming
 
 _DONE = [("action", pa.string()), ("path", pa.string()), ("bytes", pa.int64()), ("reason", pa.string())]

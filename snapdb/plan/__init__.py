@@ -1,7 +1,7 @@
 """From a statement to a plan: names bound, types checked, the way of doing it chosen."""
 
 from snapdb.plan.bind import bind
-from snapdb.plan.logical import Plan
+from snapdb.plan.plan import Plan
 from snapdb.plan.rules import RULES, optimize
 from snapdb.plan.scope import Context
 

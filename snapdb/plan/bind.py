@@ -27,8 +27,12 @@ from snapdb.plan.bind_snapshot import bind_create_snapshot
 from snapdb.plan.bind_table import bind_create_table, bind_insert
 from snapdb.plan.bind_task import bind_alter_task, bind_create_task
 from snapdb.plan.bind_version import bind_backup, bind_create_tag, bind_vacuum
-from snapdb.plan.logical import BeginPlan, CheckPlan, CommitPlan, ExplainPlan, Plan, QueryPlan, RollbackPlan, SamplePlan
+from snapdb.plan.explain import ExplainPlan
+from snapdb.plan.maintenance import CheckPlan
+from snapdb.plan.plan import Plan, QueryPlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.plan.scope import Context
+from snapdb.plan.versions import BeginPlan, CommitPlan, RollbackPlan
 from snapdb.sql import ast
 
 

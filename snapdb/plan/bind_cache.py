@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from snapdb.plan.logical import CreateCachePlan, NothingPlan, Plan, RefreshCachePlan
+from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
 from snapdb.plan.names import check_own, find_cache, find_sampler
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CreateCache, RefreshCache
 from snapdb.storage.commit import author, now

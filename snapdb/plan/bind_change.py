@@ -7,9 +7,10 @@ from dataclasses import replace
 from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.asked import Asked, compose
 from snapdb.plan.bind_table import defined_columns
-from snapdb.plan.logical import AlterPlan, DeletePlan, NothingPlan, Plan, UpdatePlan
 from snapdb.plan.names import find_column, find_table, tables_of
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.scope import Context
+from snapdb.plan.tables import AlterPlan, DeletePlan, UpdatePlan
 from snapdb.relational import ROW_ID, check_storable, default_value, no_rows, parquet_form, quote
 from snapdb.sql.ast import AddColumn, AlterTable, Delete, DropColumn, Name, RenameColumn, Update
 from snapdb.types import Column, PropertyGraph, Table

@@ -9,12 +9,13 @@ from pathlib import Path
 from snapdb.errors import BindError, ParseError, SnapdbError
 from snapdb.plan.asked import Asked
 from snapdb.plan.copyable import copyable
-from snapdb.plan.logical import InsertPlan, NothingPlan, Plan
 from snapdb.plan.match_columns import File, Matched, match_columns
 from snapdb.plan.names import find_table, named_columns
 from snapdb.plan.new_files import find_new_files
 from snapdb.plan.own_files import check_foreign_path
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.scope import Context
+from snapdb.plan.tables import InsertPlan
 from snapdb.relational import Session, file_literal, files_behind, files_literal, text_literal
 from snapdb.sql.ast import CopyFrom
 from snapdb.types.text import did_you_mean

@@ -7,7 +7,7 @@ from dataclasses import replace
 from snapdb.errors import BindError, ParseError
 from snapdb.plan.bind_sample import bind_sample
 from snapdb.plan.export_options import Chosen, chosen_format, export_options, overwrites
-from snapdb.plan.logical import BatchFormat, CopySamplePlan
+from snapdb.plan.exports import BatchFormat, CopySamplePlan
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CopySampleTo
 from snapdb.types import by_word

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from snapdb.catalog.elements import shown_columns
 from snapdb.errors import BindError
 from snapdb.plan.export_options import Chosen, chosen_format, export_options, overwrites
+from snapdb.plan.exports import CopySnapshotPlan, SnapshotFormat
 from snapdb.plan.fits import key_family
-from snapdb.plan.logical import CopySnapshotPlan, SnapshotFormat
 from snapdb.plan.names import find_snapshot
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CopySnapshotTo

@@ -7,7 +7,7 @@ import re
 from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.errors import BindError, ParseError, SnapdbError
 from snapdb.plan.asked import Asked
-from snapdb.plan.logical import CopyToPlan, FileFormat
+from snapdb.plan.exports import CopyToPlan, FileFormat
 from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import find_snapshot, find_table
 from snapdb.plan.scope import Context

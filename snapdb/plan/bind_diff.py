@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from snapdb.errors import BindError, Span
 from snapdb.plan.fits import misfits
-from snapdb.plan.logical import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
 from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import find_graph, find_snapshot, find_table
 from snapdb.plan.scope import Context
+from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
 from snapdb.sql.ast import DiffGraph, DiffSnapshot, DiffTable
 from snapdb.types import PropertyGraph, Table
 

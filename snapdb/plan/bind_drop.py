@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from snapdb.errors import BindError
 from snapdb.plan.bind_version import find_tag
-from snapdb.plan.logical import DropPlan, NothingPlan, Plan
 from snapdb.plan.names import find_cache, find_graph, find_sampler, find_snapshot, find_table, find_task, tables_of
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.scope import Context
+from snapdb.plan.show import DropPlan
 from snapdb.sql import ast
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from snapdb.plan.logical_tasks import ExecuteTaskPlan
 from snapdb.plan.names import find_task
 from snapdb.plan.scope import Context
+from snapdb.plan.tasks import ExecuteTaskPlan
 from snapdb.sql.ast import ExecuteTask
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from snapdb.catalog import tags
 from snapdb.errors import BindError
 from snapdb.plan.bind_retention import find_retention
-from snapdb.plan.logical import ExpirePlan, RetainPlan
+from snapdb.plan.maintenance import ExpirePlan, RetainPlan
 from snapdb.plan.moments import number, spelled, time_value, type_of
 from snapdb.plan.names import find_graph
 from snapdb.plan.scope import Context

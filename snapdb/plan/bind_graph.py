@@ -9,8 +9,9 @@ from snapdb.plan.bind_features import bind_features
 from snapdb.plan.bind_keys import bind_end, check_ends, key_column, vertex_key
 from snapdb.plan.bind_labels import bind_labels, bind_properties, check_shown
 from snapdb.plan.fits import graph_times, is_target, is_text, is_weight, time_unit
-from snapdb.plan.logical import CreateGraphPlan, NothingPlan, Plan
+from snapdb.plan.graphs import CreateGraphPlan
 from snapdb.plan.names import check_new, find_column, find_event_time, find_table
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import ClassesClause, CreateGraph, EdgeClause, EventTime, Name, VertexClause
 from snapdb.types import EdgeElement, PropertyGraph, Table, VertexElement

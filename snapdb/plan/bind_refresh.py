@@ -10,9 +10,10 @@ from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.bind_snapshot import check_filters, element_shapes
 from snapdb.plan.bind_window import event_unit, trailing_window
 from snapdb.plan.fits import misfits
-from snapdb.plan.logical import CreateSnapshotPlan, NothingPlan, Plan, RefreshPlan
 from snapdb.plan.names import find_snapshot
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.scope import Context
+from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.sql.ast import Island, Name, RefreshSnapshot
 from snapdb.types import ALL_TIME, FORMS, Snapshot, Table
 

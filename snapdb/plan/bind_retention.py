@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from snapdb.errors import BindError
 from snapdb.plan.lengths import period_of_text
-from snapdb.plan.logical import SetRetentionPlan
+from snapdb.plan.maintenance import SetRetentionPlan
 from snapdb.plan.names import find_graph
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd

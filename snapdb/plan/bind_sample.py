@@ -18,10 +18,10 @@ from snapdb.plan.bind_order import bind_order
 from snapdb.plan.bind_refresh_clause import LEAST_PLACE, bind_refresh_clause
 from snapdb.plan.bind_seeds import seed_columns
 from snapdb.plan.bind_temporal import bind_temporal
-from snapdb.plan.logical import AuditPlan, SamplePlan, SeedColumns
 from snapdb.plan.names import find_sampler, find_snapshot, find_vertex_type
 from snapdb.plan.places import Places, about_seeds
 from snapdb.plan.repeatable import check_repeatable
+from snapdb.plan.samples import AuditPlan, SamplePlan, SeedColumns
 from snapdb.plan.scope import Context
 from snapdb.plan.using import resolve
 from snapdb.relational import Names, quote

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from snapdb.plan.bind_sample import bind_sample
-from snapdb.plan.logical import CreateSamplerPlan, NothingPlan, Plan
 from snapdb.plan.names import check_own
+from snapdb.plan.plan import NothingPlan, Plan
+from snapdb.plan.samples import CreateSamplerPlan
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CreateSampler
 from snapdb.storage.commit import author, now

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from snapdb.errors import BindError, Span
 from snapdb.plan.bind_window import event_unit
 from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_family, time_unit
-from snapdb.plan.logical import SeedColumns
+from snapdb.plan.samples import SeedColumns
 from snapdb.types import Column, SampleSpec, Snapshot, Table
 from snapdb.types.sampling import BATCH_NAMES
 

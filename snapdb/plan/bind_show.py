@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from snapdb.errors import SnapdbError
-from snapdb.plan.logical import DescribePlan, Plan, QueryPlan, ShowPlan, SummarizePlan
 from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import find_cache, find_graph, find_sampler, find_snapshot, find_table, find_task
+from snapdb.plan.plan import Plan, QueryPlan
 from snapdb.plan.scope import Context
+from snapdb.plan.show import DescribePlan, ShowPlan, SummarizePlan
 from snapdb.sql import ast
 from snapdb.types import Table
 

@@ -9,11 +9,12 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.asked import written
 from snapdb.plan.bind_window import bind_window, event_unit
 from snapdb.plan.fits import misfits
-from snapdb.plan.logical import CreateSnapshotPlan, NothingPlan, Plan
 from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import check_new, find_graph
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
+from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.relational import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
 from snapdb.sql.ast import CreateSnapshot, Island, Name, WindowBound
 from snapdb.sql.tokens import scan, string_value

@@ -8,10 +8,11 @@ from dataclasses import replace
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.asked import written
 from snapdb.plan.copyable import copyable, whole_files
-from snapdb.plan.logical import CreateTablePlan, InsertPlan, NothingPlan, Plan
 from snapdb.plan.names import check_new, find_table, named_columns
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
+from snapdb.plan.tables import CreateTablePlan, InsertPlan
 from snapdb.relational import Session, check_storable, files_behind, parquet_form, text_literal
 from snapdb.sql.ast import CreateTable, Insert, Island
 from snapdb.sql.literals import first_row

@@ -10,10 +10,10 @@ from typing import Any
 from snapdb.errors import BindError, DatabaseError, QueryError
 from snapdb.plan.bind_condition import check_condition
 from snapdb.plan.lengths import microseconds, period, period_of_text
-from snapdb.plan.logical import NothingPlan, Plan
-from snapdb.plan.logical_tasks import AlterTaskPlan, CreateTaskPlan
 from snapdb.plan.names import check_own, find_task
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.scope import Context
+from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan
 from snapdb.sql import ast
 from snapdb.storage.commit import author, now
 from snapdb.types import Schedule, Task

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from snapdb.catalog import tags
 from snapdb.errors import BindError
-from snapdb.plan.logical import BackupPlan, CreateTagPlan, NothingPlan, Plan, VacuumPlan
+from snapdb.plan.maintenance import BackupPlan, VacuumPlan
 from snapdb.plan.moments import duration, resolve_version
 from snapdb.plan.names import check_name, find_table
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.scope import Context
+from snapdb.plan.versions import CreateTagPlan
 from snapdb.sql.ast import BackupDatabase, CreateTag, Name, Vacuum
 from snapdb.types import Tag
 from snapdb.types.text import did_you_mean

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdb.plan.logical import Plan
 from snapdb.plan.parts import on_sample
+from snapdb.plan.plan import Plan
 
 
 def choose_threads(plan: Plan) -> Plan:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdb.plan.logical import CreateSnapshotPlan, Plan
 from snapdb.plan.parts import on_snapshot
+from snapdb.plan.plan import Plan
+from snapdb.plan.snapshots import CreateSnapshotPlan
 
 
 def distinct_filters(plan: Plan) -> Plan:

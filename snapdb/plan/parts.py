@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from snapdb.plan.logical import (
-    AuditPlan,
-    CopySamplePlan,
-    CreateSamplerPlan,
-    CreateSnapshotPlan,
-    Plan,
-    RefreshPlan,
-    SamplePlan,
-)
+from snapdb.plan.exports import CopySamplePlan
+from snapdb.plan.plan import Plan
+from snapdb.plan.samples import AuditPlan, CreateSamplerPlan, SamplePlan
+from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 
 
 def on_sample(plan: Plan, change: Callable[[SamplePlan], SamplePlan]) -> Plan:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdb.plan.logical import Plan, SamplePlan
 from snapdb.plan.parts import on_sample
+from snapdb.plan.plan import Plan
+from snapdb.plan.samples import SamplePlan
 from snapdb.types import SampleSpec
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdb.plan.logical import Plan, SamplePlan
 from snapdb.plan.parts import on_sample
+from snapdb.plan.plan import Plan
 from snapdb.plan.reached import reached_relations, seed_types
+from snapdb.plan.samples import SamplePlan
 from snapdb.types import Relation, SampleSpec
 
 

@@ -12,8 +12,9 @@ from snapdb.plan.choose_form import choose_form
 from snapdb.plan.choose_method import choose_method
 from snapdb.plan.choose_threads import choose_threads
 from snapdb.plan.distinct_filters import distinct_filters
+from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.fuse_gather import fuse_gather
-from snapdb.plan.logical import ExplainPlan, Plan
+from snapdb.plan.plan import Plan
 from snapdb.plan.prune_columns import prune_columns
 from snapdb.plan.prune_types import prune_types
 from snapdb.plan.push_filters import push_filters

@@ -1,14 +1,15 @@
-"""Plans of the statements about tasks."""
+"""Scheduled tasks: CREATE, ALTER and EXECUTE TASK."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from snapdb.plan.plan import Plan, PlanNode
 from snapdb.types import Task
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTaskPlan:
+class CreateTaskPlan(Plan):
     """Statements get a schedule; names in them are bound when they run."""
 
     task: Task
@@ -16,9 +17,12 @@ class CreateTaskPlan:
     replaces: Task | None
     """Its id goes over to the new one, and its runs with it."""
 
+    def describe(self) -> PlanNode:
+        return PlanNode("CreateTask", f"{self.task.name}: {self.task.schedule.text}")
+
 
 @dataclass(frozen=True, slots=True)
-class AlterTaskPlan:
+class AlterTaskPlan(Plan):
     """A task is suspended, goes on, or has other options."""
 
     before: Task
@@ -29,9 +33,15 @@ class AlterTaskPlan:
     did: str
     """What is done, for a person."""
 
+    def describe(self) -> PlanNode:
+        return PlanNode("AlterTask", f"{self.before.name}: {self.did}")
+
 
 @dataclass(frozen=True, slots=True)
-class ExecuteTaskPlan:
+class ExecuteTaskPlan(Plan):
     """A task runs now, in this process."""
 
     task: Task
+
+    def describe(self) -> PlanNode:
+        return PlanNode("ExecuteTask", self.task.name)

@@ -1,0 +1,125 @@
+"""What every plan is: a frozen value that says what it changes, what it takes its rows from, and how it is shown."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from snapdb.errors import BindError, DatabaseError
+from snapdb.plan.asked import Asked
+
+if TYPE_CHECKING:
+    from snapdb.plan.scope import Context
+    from snapdb.sql.ast import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNode:
+    """One operator of a plan as EXPLAIN shows it."""
+
+    operator: str
+    detail: str = ""
+    children: tuple[PlanNode, ...] = ()
+    """The operators that it takes its rows from."""
+
+
+class Plan(ABC):
+    """What a statement means once its names are bound. Each kind is a frozen dataclass in the module of its family."""
+
+    __slots__ = ()
+
+    reads: ClassVar[bool] = False
+    """Plans of this kind never change the database."""
+    transactional: ClassVar[bool] = False
+    """Plans of this kind may stand between BEGIN and COMMIT."""
+
+    @abstractmethod
+    def describe(self) -> PlanNode:
+        """The plan as a tree of operators, without numbers of what it takes."""
+
+    def children(self) -> tuple[Plan, ...]:
+        """The plans that are part of this one."""
+        return ()
+
+    def source(self) -> Asked | None:
+        """The query that its rows come from; None: there is none, or files are copied as they are."""
+        return None
+
+    def is_read(self) -> bool:
+        """Whether this plan leaves the database as it is: kinds that do, and dry runs."""
+        return self.reads
+
+    def fits_transaction(self) -> bool:
+        """Whether this plan may stand between BEGIN and COMMIT."""
+        return self.transactional
+
+
+Binder = Callable[[Any, "Context"], Plan]
+"""Gives the plan of a statement of one kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFamily:
+    """What the layers beside this one need to know of a family of statements."""
+
+    binders: Mapping[type[Statement], Binder] = field(default_factory=dict)
+    """By the kind of statement that each reads."""
+
+
+def check_allowed(plan: Plan, statement: Statement, *, read_only: bool, in_transaction: bool) -> None:
+    """Nothing when the plan may run.
+
+    Raises:
+        BindError: it cannot be part of a transaction, and one is open.
+        DatabaseError: it writes, and the database is opened for reading only.
+    """
+    if read_only and not plan.is_read():
+        raise DatabaseError(
+            "the database is opened for reading only; open it without read_only (--read-only)",
+            span=statement.span,
+            text=statement.source,
+            code="read-only",
+        )
+    if in_transaction and not plan.fits_transaction():
+        raise BindError(
+            "a transaction holds statements about tables, and queries; COMMIT it first, then run this",
+            code="not-in-transaction",
+            span=statement.span,
+            text=statement.source,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlan(Plan):
+    """A read that DuckDB runs as it stands."""
+
+    reads: ClassVar[bool] = True
+    transactional: ClassVar[bool] = True
+
+    query: Asked
+
+    def source(self) -> Asked | None:
+        return self.query
+
+    def describe(self) -> PlanNode:
+        return describe_query(self.query)
+
+
+@dataclass(frozen=True, slots=True)
+class NothingPlan(Plan):
+    """IF EXISTS or IF NOT EXISTS found nothing to do."""
+
+    reads: ClassVar[bool] = True
+    transactional: ClassVar[bool] = True
+
+    why: str
+
+    def describe(self) -> PlanNode:
+        return PlanNode("Nothing", self.why)
+
+
+def describe_query(query: Asked) -> PlanNode:
+    """A query, on one line."""
+    return PlanNode("Query", " ".join(query.text.split()))
