@@ -13,9 +13,9 @@ import snapdb
 from snapdb.catalog import load
 from snapdb.errors import BindError, QueryError, SnapdbError
 from snapdb.plan import Context, Plan, bind
-from snapdb.plan.bind_sample import with_seeds
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.samples import AuditPlan, SamplePlan, SeedColumns
+from snapdb.plan.samples.bind import with_seeds
 from snapdb.relational import Relational
 from snapdb.schedule import next_firing
 from snapdb.sql import parse

@@ -17,8 +17,7 @@ import snapdb
 from snapdb import Database
 from snapdb.plan import RULES
 from snapdb.plan.plan import Plan
-from snapdb.plan.rules import Rule
-from snapdb.plan.time_bounds import time_bounds
+from snapdb.plan.rules import Rule, time_bounds
 from tests.graphs import EdgeList
 from tests.waiting import interrupting
 from tests.worlds import KNOWS, LIKES, NEAR, NODES, STATIC, world

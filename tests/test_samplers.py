@@ -21,8 +21,8 @@ from snapdb import Database
 from snapdb.errors import Span
 from snapdb.plan.maintenance import ExpirePlan
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
+from snapdb.plan.samples.statements import resolve
 from snapdb.plan.show import DropPlan
-from snapdb.plan.using import resolve
 from snapdb.sql import parse
 from snapdb.sql.ast import Clauses, RefreshClause, Sample, SampleUsing
 from snapdb.storage.locks import TablesLock

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from snapdb.database import Database
 from snapdb.errors import ParseError, Span
-from snapdb.plan.bind_condition import check_condition
+from snapdb.plan.tasks import check_condition
 from snapdb.relational import Relational
 from snapdb.sql import ast, parse, to_sql
 from snapdb.sql.body_paths import _READERS, named_paths

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from snapdb.execute.opening import open_sample
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.reached import unreached_fanouts
 from snapdb.plan.samples import CreateSamplerPlan
+from snapdb.plan.samples.plans import unreached_fanouts
 from snapdb.storage.names import put_name
 from snapdb.types import Sampler, SampleSpec
 from snapdb.types.text import counted

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from snapdb.catalog.listing import listing
-from snapdb.plan.bind_sample import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE
-from snapdb.plan.using import statement_of
+from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE
+from snapdb.plan.samples.statements import statement_of
 from snapdb.sql.tokens import scan
 from snapdb.types import Sampler
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.publish import publish
-from snapdb.plan.bind_drop import KINDS
-from snapdb.plan.show import DropPlan
+from snapdb.plan.show import KINDS, DropPlan
 from snapdb.storage.changes import Change, DropNames, DropTable
 from snapdb.storage.names import drop_names
 from snapdb.storage.released import remove_released

@@ -22,9 +22,9 @@ from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine
 from snapdb.execute.sample_tally import Tally
 from snapdb.graph.open import read_layout
-from snapdb.plan.bind_window import event_unit
-from snapdb.plan.reached import unreached_fanouts
 from snapdb.plan.samples import SamplePlan
+from snapdb.plan.samples.plans import unreached_fanouts
+from snapdb.plan.snapshots import event_unit
 from snapdb.types import EdgeType
 from snapdb.types.text import counted
 

@@ -16,7 +16,7 @@ from snapdb.execute.standing import once_it_stands
 from snapdb.graph.lineage import published
 from snapdb.loading.source import Source
 from snapdb.plan.samples import SamplePlan
-from snapdb.plan.streamed import streamed
+from snapdb.plan.samples.statements import streamed
 from snapdb.sql.ast import Sample, SampleUsing
 from snapdb.types import Published
 

@@ -20,10 +20,10 @@ from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outg
 from snapdb.kernels.warm import warming
 from snapdb.loading.shelf import CacheSource
 from snapdb.plan import bind, optimize
-from snapdb.plan.bind_refresh_clause import with_every
-from snapdb.plan.bind_sample import with_seeds
 from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
+from snapdb.plan.samples.bind import with_seeds
+from snapdb.plan.samples.clauses import with_every
 from snapdb.sampling import Seeds, batches_in
 from snapdb.sampling.periods import auto_every
 from snapdb.sql.ast import Sample, SampleUsing

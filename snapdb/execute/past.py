@@ -12,7 +12,7 @@ from snapdb.errors import FormatError, InputError, SnapdbError
 from snapdb.execute.plain_parameters import valued
 from snapdb.graph.lineage import Pinned, definition_digest, pinned
 from snapdb.plan.asked import Parameters
-from snapdb.plan.bind_sample import REPEATABLE
+from snapdb.plan.samples.bind import REPEATABLE
 from snapdb.release import __version__
 from snapdb.sql import parse
 from snapdb.sql.ast import Sample

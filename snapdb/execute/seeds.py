@@ -17,8 +17,8 @@ from snapdb.execute.operator import Engine
 from snapdb.execute.seed_values import edge_ids, seed_column, seed_targets, seed_times, shown_keys
 from snapdb.graph import GraphView
 from snapdb.plan.fits import key_family
-from snapdb.plan.places import about_seeds
 from snapdb.plan.samples import SamplePlan
+from snapdb.plan.samples.plans import about_seeds
 from snapdb.relational import Names, quote_odd
 from snapdb.sampling import Seeds
 from snapdb.storage.ids import IdMap

@@ -7,32 +7,28 @@ from dataclasses import replace
 from typing import Any
 
 from snapdb.errors import BindError, SnapdbError
-from snapdb.plan.bind_cache import bind_create_cache, bind_refresh_cache
-from snapdb.plan.bind_change import bind_alter, bind_delete, bind_update
-from snapdb.plan.bind_copy import bind_copy
-from snapdb.plan.bind_copy_sample import bind_copy_sample
-from snapdb.plan.bind_copy_snapshot import bind_copy_snapshot
-from snapdb.plan.bind_copy_to import bind_copy_to
-from snapdb.plan.bind_diff import bind_diff_graph, bind_diff_snapshot, bind_diff_table
-from snapdb.plan.bind_drop import bind_drop
-from snapdb.plan.bind_execute_task import bind_execute_task
-from snapdb.plan.bind_expire import bind_expire
-from snapdb.plan.bind_graph import bind_create_graph
-from snapdb.plan.bind_refresh import bind_refresh
-from snapdb.plan.bind_retention import bind_retention
-from snapdb.plan.bind_sample import bind_audit, bind_sample
-from snapdb.plan.bind_sampler import bind_create_sampler
-from snapdb.plan.bind_show import bind_describe, bind_show, bind_summarize
-from snapdb.plan.bind_snapshot import bind_create_snapshot
-from snapdb.plan.bind_table import bind_create_table, bind_insert
-from snapdb.plan.bind_task import bind_alter_task, bind_create_task
-from snapdb.plan.bind_version import bind_backup, bind_create_tag, bind_vacuum
+from snapdb.plan.caches import bind_create_cache, bind_refresh_cache
 from snapdb.plan.explain import ExplainPlan
-from snapdb.plan.maintenance import CheckPlan
+from snapdb.plan.exports import bind_copy_sample, bind_copy_snapshot, bind_copy_to
+from snapdb.plan.graphs import bind_create_graph
+from snapdb.plan.maintenance import CheckPlan, bind_backup, bind_expire, bind_retention, bind_vacuum
 from snapdb.plan.plan import Plan, QueryPlan
 from snapdb.plan.samples import SamplePlan
+from snapdb.plan.samples.bind import bind_audit, bind_create_sampler, bind_sample
 from snapdb.plan.scope import Context
-from snapdb.plan.versions import BeginPlan, CommitPlan, RollbackPlan
+from snapdb.plan.show import bind_describe, bind_drop, bind_show, bind_summarize
+from snapdb.plan.snapshots import bind_create_snapshot, bind_refresh
+from snapdb.plan.tables import bind_alter, bind_copy, bind_create_table, bind_delete, bind_insert, bind_update
+from snapdb.plan.tasks import bind_alter_task, bind_create_task, bind_execute_task
+from snapdb.plan.versions import (
+    BeginPlan,
+    CommitPlan,
+    RollbackPlan,
+    bind_create_tag,
+    bind_diff_graph,
+    bind_diff_snapshot,
+    bind_diff_table,
+)
 from snapdb.sql import ast
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.plan.plan import Plan, PlanNode
+from snapdb.plan.names import check_own, find_cache, find_sampler
+from snapdb.plan.plan import NothingPlan, Plan, PlanNode
+from snapdb.plan.scope import Context
+from snapdb.sql.ast import CreateCache, RefreshCache
+from snapdb.storage.commit import author, now
 from snapdb.types import Cache, Sampler
 
 
@@ -33,3 +37,27 @@ class RefreshCachePlan(Plan):
     def describe(self) -> PlanNode:
         generation = f"generation {self.sampler.generation + 1} of {self.sampler.name}"
         return PlanNode("RefreshCache", f"{self.cache.name}: {generation}")
+
+
+def bind_create_cache(statement: CreateCache, context: Context) -> Plan:
+    """The cache of a sampler; in memory, and as large as all rows, where nothing else is said."""
+    name, room = statement.name, statement.room
+    found = context.catalog.caches.get(name.text.lower())
+    if (there := check_own(statement, "cache", found)) is not None:
+        return NothingPlan(there)
+    cache = Cache(
+        id=0,
+        name=name.text,
+        sampler=find_sampler(context, statement.sampler).name,
+        place="MEMORY" if room is None else room.where,
+        room=None if room is None else room.bytes,
+        created=now(),
+        author=author(),
+    )
+    return CreateCachePlan(cache, found)
+
+
+def bind_refresh_cache(statement: RefreshCache, context: Context) -> RefreshCachePlan:
+    """The cache, and its sampler with the next generation of rows."""
+    cache = find_cache(context, statement.name)
+    return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)

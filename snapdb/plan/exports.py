@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from snapdb.errors import Span
+from snapdb.catalog.elements import shown_columns
+from snapdb.catalog.system_tables import FACTS, SCHEMA
+from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.asked import Asked
+from snapdb.plan.fits import key_family
+from snapdb.plan.moments import resolve_version
+from snapdb.plan.names import find_snapshot, find_table
 from snapdb.plan.plan import Plan, PlanNode, describe_query
+from snapdb.plan.samples.bind import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
-from snapdb.types import Snapshot
-from snapdb.types.text import counted
+from snapdb.plan.scope import Context
+from snapdb.relational import Names, quote, quote_all, quote_odd, text_literal
+from snapdb.sql.ast import ColumnList, CopySampleTo, CopySnapshotTo, CopyTo, Name
+from snapdb.types import Column, Snapshot, Table, by_word
+from snapdb.types.text import counted, did_you_mean
 
 FileFormat = Literal["parquet", "csv", "tsv", "json", "jsonl", "arrow"]
 
@@ -95,3 +105,344 @@ class CopySamplePlan(Plan):
 
 def _masked(column: str | None) -> str:
     return "" if column is None else f", a mask for each {column}"
+
+
+_FILE_FORMATS: dict[str, FileFormat] = {
+    "parquet": "parquet",
+    "csv": "csv",
+    "tsv": "tsv",
+    "json": "json",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "arrow": "arrow",
+}
+_ENDINGS: dict[str, FileFormat] = {
+    **_FILE_FORMATS,
+    "pq": "parquet",
+    "txt": "csv",
+    "feather": "arrow",
+    "arrows": "arrow",
+    "ipc": "arrow",
+}
+"""What a file's name ends in, and its format."""
+_CSV = (
+    "compression",
+    "dateformat",
+    "delim",
+    "delimiter",
+    "encoding",
+    "escape",
+    "force_quote",
+    "header",
+    "null",
+    "nullstr",
+    "quote",
+    "sep",
+    "timestampformat",
+)
+_JSON = ("compression", "dateformat", "timestampformat")
+_FILE_OPTIONS: dict[FileFormat, tuple[str, ...]] = {
+    "parquet": ("compression", "compression_level", "row_group_size", "row_group_size_bytes"),
+    "csv": _CSV,
+    "tsv": tuple(option for option in _CSV if option not in ("delim", "delimiter", "sep")),
+    "json": _JSON,
+    "jsonl": _JSON,
+    "arrow": (),
+}
+"""What may be said for each format; DuckDB's writers take them under these names or those of `_THEIRS`."""
+_THEIRS = {"nullstr": "null", "delimiter": "delim", "sep": "delim"}
+_WRITERS: dict[FileFormat, str] = {
+    "parquet": "FORMAT parquet",
+    "csv": "FORMAT csv",
+    "tsv": "FORMAT csv, DELIM '\t'",
+    "json": "FORMAT json, ARRAY true",
+    "jsonl": "FORMAT json, ARRAY false",
+    "arrow": "",
+}
+_MANY = frozenset(
+    {
+        "append",
+        "file_size_bytes",
+        "filename_pattern",
+        "hive_file_pattern",
+        "overwrite",
+        "overwrite_or_ignore",
+        "partition_by",
+        "per_thread_output",
+        "write_partition_columns",
+    }
+)
+"""Options of DuckDB's that make a folder of files."""
+
+
+def bind_copy_to(statement: CopyTo, context: Context) -> CopyToPlan:
+    """The query whose rows are written, and how."""
+    if not statement.path.strip():
+        raise BindError("COPY TO needs a path", span=statement.path_span, code="bad-path")
+    format_ = _format(statement)
+    writer = [_WRITERS[format_], *_options(statement, format_)]
+    asked = _asked(statement, context)
+    return CopyToPlan(asked, statement.path, statement.path_span, format_, ", ".join(filter(None, writer)))
+
+
+def _asked(statement: CopyTo, context: Context) -> Asked:
+    """The rows of a query, of a table at some version, or of a snapshot's element."""
+    if statement.query is not None:
+        return context.asked(statement.query)
+    assert statement.table is not None, "the parser wants one of them"
+    if statement.snapshot is not None:
+        source, names = _element(context, statement.snapshot, statement.table)
+    else:
+        table = _table(statement, statement.table, context)
+        source, names = quote_odd(table.name), Names({table.name: context.rows(table)})
+    columns = _columns(statement, context, source, names) if statement.columns else "*"
+    return Asked(f"SELECT {columns} FROM {source}", statement.table.span, names)
+
+
+def _table(statement: CopyTo, name: Name, context: Context) -> Table:
+    """The table at the version that was asked for."""
+    if statement.at is None:
+        return find_table(context, name)
+    version = resolve_version(context, statement.at)
+    try:
+        return context.table_at(name.text, version)
+    except SnapdbError as error:
+        error.span = error.span or name.span
+        raise
+
+
+def _element(context: Context, name: Name, said: Name) -> tuple[str, Names]:
+    """What a snapshot shows of an element, or a table of facts, as SQL names it."""
+    if name.text.lower() == SCHEMA:
+        return _fact(context, said)
+    snapshot = find_snapshot(context, name)
+    known = {e.name.lower(): e.name for e in snapshot.graph.elements}
+    if (element := known.get(said.text.lower())) is None:
+        hint = did_you_mean(said.text, known.values()) or f"; it has {', '.join(known.values())}"
+        raise BindError(
+            f'snapshot {snapshot.name} has no element "{said}"{hint}', span=said.span, code="unknown-element"
+        )
+    views = context.views(snapshot, {element})
+    return f"{quote_odd(snapshot.name)}.{quote_odd(element)}", Names(schemas={snapshot.name: views})
+
+
+def _fact(context: Context, said: Name) -> tuple[str, Names]:
+    """A table of facts, as SQL names it."""
+    table = said.text.lower()
+    if table not in FACTS:
+        hint = did_you_mean(table, FACTS) or f"; there are {', '.join(f'{SCHEMA}.{fact}' for fact in FACTS)}"
+        raise BindError(f"no table {SCHEMA}.{said}{hint}", span=said.span, code="unknown-table")
+    views, sources = context.facts({table})
+    return f"{SCHEMA}.{table}", Names(schemas={SCHEMA: views}, sources=sources)
+
+
+def _columns(statement: CopyTo, context: Context, source: str, names: Names) -> str:
+    with context.relational.session(names) as session:
+        known = {column.name.lower(): column.name for column in session.describe(f"SELECT * FROM {source}")}
+    for name in statement.columns:
+        if name.text.lower() not in known:
+            hint = did_you_mean(name.text, known.values()) or f"; it has {', '.join(known.values())}"
+            raise BindError(f'no column "{name}" in {statement.table}{hint}', span=name.span, code="unknown-column")
+    return quote_all(known[name.text.lower()] for name in statement.columns)
+
+
+def _format(statement: CopyTo) -> FileFormat:
+    """The format, said or told by the file's ending; Parquet where it has none."""
+    said = next((value for name, value in statement.options if name.text.lower() == "format"), None)
+    place = next((name.span for name, _ in statement.options if name.text.lower() == "format"), statement.path_span)
+    if said is None:
+        ending = re.search(r"\.(\w+)(\.gz|\.zst)?$", statement.path.lower())
+        if ending is None:
+            return "parquet"
+        if (told := _ENDINGS.get(ending[1])) is None:
+            hint = did_you_mean(ending[1], _ENDINGS) or f"; say which, e.g. (FORMAT {next(iter(_FILE_FORMATS))})"
+            raise BindError(f"the ending .{ending[1][:40]} tells no format{hint}", span=place, code="unknown-format")
+        return told
+    if (found := _FILE_FORMATS.get(str(said).lower())) is None:
+        hint = did_you_mean(str(said), _FILE_FORMATS) or f"; it writes {', '.join(_FILE_FORMATS)}"
+        raise BindError(f"cannot COPY TO format {str(said)[:40]!r}{hint}", span=place, code="unknown-format")
+    return found
+
+
+def _options(statement: CopyTo, format_: FileFormat) -> list[str]:
+    """The other options as DuckDB's writer takes them, each once."""
+    found: dict[str, str] = {}
+    for name, value in statement.options:
+        option = name.text.lower()
+        if option != "format" and option not in _FILE_OPTIONS[format_]:
+            raise _unknown(name, format_)
+        if (same := _THEIRS.get(option, option)) in found:
+            raise ParseError(f"{name} is given twice; keep one", span=name.span, code="duplicate-clause")
+        found[same] = f"{same.upper()} {_literal(value)}"
+    return [said for option, said in found.items() if option != "format"]
+
+
+def _unknown(name: Name, format_: FileFormat) -> ParseError:
+    if name.text.lower() in _MANY:
+        return ParseError(
+            f"COPY TO writes one file, and {name} would make a folder of them; leave it out, or write one COPY a part",
+            span=name.span,
+            code="unknown-option",
+        )
+    known = ("format", *_FILE_OPTIONS[format_])
+    hint = did_you_mean(name.text, known) or f"; it takes {', '.join(known)}"
+    return ParseError(f"COPY TO has no option {name} for {format_}{hint}", span=name.span, code="unknown-option")
+
+
+def _literal(value: str | bool | int | float | ColumnList) -> str:
+    match value:
+        case str():
+            return text_literal(value)
+        case tuple():
+            return f"({', '.join(quote(name.text) for name in value)})"
+        case _:
+            return str(value).lower()
+
+
+_COPY_SNAPSHOT = "COPY SNAPSHOT … TO"
+_SNAPSHOT_FORMATS: dict[str, SnapshotFormat] = by_word(SnapshotFormat)
+_SNAPSHOT_OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
+_SPLIT = "split"
+"""The column that tells splits where nothing else was said."""
+
+
+def bind_copy_snapshot(statement: CopySnapshotTo, context: Context) -> CopySnapshotPlan:
+    """The snapshot, its folder, and the columns that split its vertices."""
+    snapshot = find_snapshot(context, statement.snapshot)
+    options = export_options(_COPY_SNAPSHOT, statement, _SNAPSHOT_OPTIONS)
+    format_ = _SNAPSHOT_FORMATS[chosen_format(_COPY_SNAPSHOT, options, _SNAPSHOT_FORMATS)]
+    return CopySnapshotPlan(
+        snapshot,
+        statement.path,
+        statement.path_span,
+        format_,
+        _splits(snapshot, context, options.get("split")),
+        split_said="split" in options,
+        overwrite=overwrites(options),
+    )
+
+
+def _splits(snapshot: Snapshot, context: Context, said: Chosen | None) -> Mapping[str, str]:
+    """Vertex type → the column of its table that splits its vertices, of those that have one."""
+    wanted = _SPLIT if said is None else said.value.lower()
+    columns = list(_shown(snapshot, context))
+    found = [(element, column) for element, name, column in columns if name.lower() == wanted]
+    text = {element: column.name for element, column in found if key_family(column.type) == "VARCHAR"}
+    if said is None:
+        return text
+    if not found:
+        known = {name for _, name, column in columns if key_family(column.type) == "VARCHAR"}
+        hint = did_you_mean(said.value, known) or "; SPLIT names a column of text of a vertex type"
+        raise BindError(
+            f'no vertex type of {snapshot.name} shows a column "{said.value}"{hint}',
+            span=said.span,
+            code="unknown-column",
+        )
+    if not text:
+        element, column = found[0]
+        raise BindError(
+            f'column "{column.name}" of {element} is {column.type}; a split is text, such as train and test',
+            span=said.span,
+            code="column-type",
+        )
+    return text
+
+
+def _shown(snapshot: Snapshot, context: Context) -> Iterator[tuple[str, str, Column]]:
+    """Every column of a vertex type that the snapshot shows: the type, its name there, and the table's column."""
+    tables = context.tables_under(snapshot)
+    for vertex in snapshot.graph.vertices:
+        columns = {column.name: column for column in tables[vertex.table.lower()].columns}
+        for name, new in shown_columns(vertex, list(columns)):
+            yield vertex.name, new, columns[name]
+
+
+_COPY_SAMPLE = "COPY (SAMPLE …) TO"
+_BATCH_FORMATS: dict[str, BatchFormat] = by_word(BatchFormat)
+_BATCH_OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
+
+
+def bind_copy_sample(statement: CopySampleTo, context: Context) -> CopySamplePlan:
+    """The sampler whose batches are written, and how."""
+    options = export_options(_COPY_SAMPLE, statement, _BATCH_OPTIONS)
+    sample = bind_sample(statement.sample, context)
+    if (said := options.get("epochs")) is not None:
+        _check_epochs(statement, said)
+        sample = replace(sample, epochs=said.value)
+    return CopySamplePlan(
+        replace(sample, delivers="batches"),
+        statement.path,
+        statement.path_span,
+        _BATCH_FORMATS[chosen_format(_COPY_SAMPLE, options, _BATCH_FORMATS)],
+        overwrite=overwrites(options),
+    )
+
+
+def _check_epochs(statement: CopySampleTo, said: Chosen) -> None:
+    """Refuse what is no number of epochs, and a second one beside that of the SAMPLE itself."""
+    if said.value < 1:
+        raise BindError(f"EPOCHS needs at least 1, found {said.value}", span=said.span, code="out-of-range")
+    if statement.sample.clauses.epochs is not None:
+        raise ParseError(
+            "EPOCHS is given in SAMPLE and as an option; keep one", span=said.span, code="duplicate-clause"
+        )
+
+
+_NEEDS = {bool: "true or false", int: "a whole number", str: "one name"}
+
+
+class Chosen(NamedTuple):
+    """What an option says, and where."""
+
+    value: Any
+    span: Span
+
+
+def export_options(
+    statement: str, asked: CopySnapshotTo | CopySampleTo, kinds: Mapping[str, type]
+) -> dict[str, Chosen]:
+    """The options that are said, by their names in lower case.
+
+    Args:
+        statement: What it is called in messages.
+        asked: The statement.
+        kinds: The Python type of each option that there is.
+
+    Raises:
+        BindError: no folder is named.
+        ParseError: there is no such option, it is given twice, or its value is of another type.
+    """
+    if not asked.path.strip():
+        raise BindError(f"{statement} needs a path", span=asked.path_span, code="bad-path")
+    found: dict[str, Chosen] = {}
+    for name, value in asked.options:
+        option = name.text.lower()
+        if option not in kinds:
+            hint = did_you_mean(name.text, kinds) or f"; it takes {', '.join(kinds)}"
+            raise ParseError(f"{statement} has no option {name}{hint}", span=name.span, code="unknown-option")
+        if option in found:
+            raise ParseError(f"{name} is given twice; keep one", span=name.span, code="duplicate-clause")
+        if type(value) is not kinds[option]:  # True is an int too
+            raise ParseError(f"{name} takes {_NEEDS[kinds[option]]}", span=name.span, code="bad-option")
+        found[option] = Chosen(value, name.span)
+    return found
+
+
+def chosen_format(statement: str, options: Mapping[str, Chosen], formats: Collection[str]) -> str:
+    """The format that FORMAT says, or the first of those that there are.
+
+    Raises:
+        BindError: there is no such format.
+    """
+    if "format" not in options:
+        return next(iter(formats))
+    said, span = options["format"]
+    if (found := said.lower()) not in formats:
+        hint = did_you_mean(said, formats) or f"; it writes {', '.join(formats)}"
+        raise BindError(f"{statement} has no format {said[:40]!r}{hint}", span=span, code="unknown-format")
+    return str(found)
+
+
+def overwrites(options: Mapping[str, Chosen]) -> bool:
+    """Whether OVERWRITE is said, and not said to be false."""
+    return "overwrite" in options and bool(options["overwrite"].value)

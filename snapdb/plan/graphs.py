@@ -2,10 +2,53 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from snapdb.plan.plan import Plan, PlanNode
-from snapdb.types import PropertyGraph
+from snapdb.errors import BindError
+from snapdb.plan.fits import (
+    graph_times,
+    is_indices,
+    is_key,
+    is_target,
+    is_text,
+    is_values,
+    is_weight,
+    key_family,
+    time_unit,
+)
+from snapdb.plan.names import check_new, find_column, find_event_time, find_table
+from snapdb.plan.plan import NothingPlan, Plan, PlanNode
+from snapdb.plan.scope import Context
+from snapdb.relational import quote_odd
+from snapdb.sql.ast import (
+    ClassesClause,
+    ColumnList,
+    CreateGraph,
+    EdgeClause,
+    EventTime,
+    FeatureClause,
+    HistoryClause,
+    LabelClause,
+    Name,
+    PropertiesClause,
+    VertexClause,
+)
+from snapdb.storage.feature_types import is_feature_type
+from snapdb.types import (
+    Column,
+    EdgeElement,
+    FeatureSpec,
+    History,
+    Properties,
+    Property,
+    PropertyGraph,
+    Table,
+    VertexElement,
+)
+from snapdb.types.sampling import BATCH_NAMES
+from snapdb.types.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +60,566 @@ class CreateGraphPlan(Plan):
 
     def describe(self) -> PlanNode:
         return PlanNode("CreateGraph", self.graph.name)
+
+
+def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
+    """A definition in which every name is there and every type fits."""
+    replacing = ("graph",) if statement.or_replace or statement.if_not_exists else ()
+    exists = check_new(context.catalog, statement.name, replacing) is not None
+    if exists and statement.if_not_exists:
+        return NothingPlan(f'there is a graph "{statement.name}" already')
+    vertices = tuple(_vertex(context, clause, vertex_key(statement, clause)) for clause in statement.vertices)
+    graph = PropertyGraph(statement.name.text, vertices, ())
+    edges = tuple(_edge(context, graph, clause) for clause in statement.edges)
+    aliases = [v.alias or v.table for v in statement.vertices] + [e.alias or e.table for e in statement.edges]
+    _check_unique(aliases, "the graph has two elements called {}; give one another name with AS")
+    graph = PropertyGraph(statement.name.text, vertices, edges)
+    _check_histories(context, statement, graph)
+    return CreateGraphPlan(graph, replaces=exists)
+
+
+def _vertex(context: Context, clause: VertexClause, key_names: Sequence[Name]) -> VertexElement:
+    table = find_table(context, clause.table)
+    key = [key_column(table, name) for name in key_names]
+    _check_unique(key_names, "column {} is named twice")
+    target = _target(table, clause.target)
+    element = VertexElement(
+        name=str(clause.alias or table.name),
+        table=table.name,
+        key=tuple(c.name for c in key),
+        features=bind_features(context, table, clause.features, "x", key),
+        target=target,
+        on_duplicate=clause.on_duplicate,
+        event_time=time[0] if (time := _event_time(table, clause.event_time)) else None,
+        nulls_static=clause.event_time is not None and clause.event_time.nulls_static,
+        labels=bind_labels(clause),
+        properties=bind_properties(table, clause),
+        classes=_classes(table, target, clause.classes),
+    )
+    check_shown(element, table, clause)
+    return element
+
+
+def _edge(context: Context, graph: PropertyGraph, clause: EdgeClause) -> EdgeElement:
+    table = find_table(context, clause.table)
+    if taken := table.column("e_id"):
+        raise BindError(
+            f'edge table {table.name} has a column "{taken.name}", a name that snapshots need; rename it',
+            span=clause.table.span,
+            code="reserved-name",
+        )
+    for name in clause.key:
+        find_column(table, name)
+    check_ends(clause)
+    source, source_key = bind_end(context, graph, table, clause.source_key, clause.source, clause.source_columns)
+    destination, destination_key = bind_end(
+        context, graph, table, clause.destination_key, clause.destination, clause.destination_columns
+    )
+    start, end = (*_event_time(table, clause.event_time), None, None)[:2]
+    element = EdgeElement(
+        name=str(clause.alias or table.name),
+        table=table.name,
+        source_key=source_key,
+        source=source,
+        destination_key=destination_key,
+        destination=destination,
+        event_time=start,
+        weight=_weight(table, clause.weight),
+        features=bind_features(context, table, clause.features, "edge_attr", None),
+        on_dangling=clause.on_dangling,
+        event_end=end,
+        nulls_static=clause.event_time is not None and clause.event_time.nulls_static,
+        labels=bind_labels(clause),
+        properties=bind_properties(table, clause),
+    )
+    check_shown(element, table, clause)
+    return element
+
+
+def _target(table: Table, name: Name | None) -> str | None:
+    if name is None:
+        return None
+    column = find_column(table, name)
+    if not is_target(column.type):
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be TARGET, which is a number or a string',
+            span=name.span,
+            code="column-type",
+        )
+    return column.name
+
+
+def _classes(table: Table, target: str | None, clause: ClassesClause | None) -> tuple[str, ...] | None:
+    """The classes that are declared of a target that is text, each once."""
+    if clause is None or target is None:
+        return None
+    column = table.column(target)
+    if column is not None and not is_text(column.type):
+        raise BindError(
+            f'CLASSES declares the codes of a text, and column "{column.name}" is {column.type}: a number '
+            "is its own code; leave CLASSES out",
+            span=clause.span,
+            code="column-type",
+        )
+    if twice := next((value for i, value in enumerate(clause.values) if value in clause.values[:i]), None):
+        raise BindError(f"CLASSES names {twice!r} twice; keep one", span=clause.span, code="duplicate-name")
+    return clause.values
+
+
+def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
+    """The column of event times, and of ends; of one kind, so that they can be compared."""
+    if clause is None:
+        return ()
+    columns = [find_event_time(table, name) for name in clause.columns]
+    if len(columns) == 2:
+        start, end = columns
+        place = clause.columns[1].span
+        if start == end:
+            raise BindError(
+                f'column "{end.name}" is named twice: an edge would end when it begins',
+                span=place,
+                code="duplicate-name",
+            )
+        if time_unit(start.type) != time_unit(end.type):
+            raise BindError(
+                f'"{start.name}" is {start.type}, but "{end.name}" is {end.type}: an edge begins and ends '
+                "in times of one kind; cast one of them when loading",
+                span=place,
+                code="mixed-times",
+            )
+    return tuple(column.name for column in columns)
+
+
+def _check_histories(context: Context, statement: CreateGraph, graph: PropertyGraph) -> None:
+    """Nothing when the times of histories can be compared with the graph's, and with each other's."""
+    known = {unit: name for name, _, unit in graph_times(graph, context.catalog.tables, histories=False)}
+    for vertex in statement.vertices:
+        for history in (clause.history for clause in vertex.features if clause.history is not None):
+            unit = time_unit(find_event_time(find_table(context, history.table), history.event_time).type)
+            if known and unit not in known:
+                other, owner = next(iter(known.items()))
+                raise BindError(
+                    f"event times differ in kind: {owner} has {other}s, the history {history.table} has "
+                    f"{unit}s; load one in the other's kind",
+                    span=history.event_time.span,
+                    code="mixed-times",
+                )
+            known.setdefault(unit, history.table.text)
+
+
+def _weight(table: Table, name: Name | None) -> str | None:
+    if name is None:
+        return None
+    column = find_column(table, name)
+    if not is_weight(column.type):
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be WEIGHT, which is a number',
+            span=name.span,
+            code="column-type",
+        )
+    return column.name
+
+
+def _check_unique(names: Sequence[Name], complaint: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name.text.lower() in seen:
+            raise BindError(complaint.format(f'"{name}"'), span=name.span, code="duplicate-name")
+        seen.add(name.text.lower())
+
+
+_LONGEST = 100
+"""Letters of a feature's name, which names a file."""
+
+_DTYPES = {
+    "float16": "float16",
+    "half": "float16",
+    "fp16": "float16",
+    "float32": "float32",
+    "float": "float32",
+    "float64": "float64",
+    "double": "float64",
+    "int8": "int8",
+    "int16": "int16",
+    "int32": "int32",
+    "int64": "int64",
+    "uint8": "uint8",
+    "bool": "bool",
+}
+"""What TYPE takes, and numpy's name of it."""
+
+_RANGES: dict[str, tuple[float, float]] = {
+    "bool": (0, 1),
+    "uint8": (0, 255),
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    "float16": (-65504.0, 65504.0),
+    "float32": (-3.4028234663852886e38, 3.4028234663852886e38),
+}
+"""The least and the greatest value of each type."""
+
+
+def bind_features(
+    context: Context, table: Table, clauses: Sequence[FeatureClause], standard: str, key: Sequence[Column] | None
+) -> tuple[FeatureSpec, ...]:
+    """The features in order; columns of one name, `standard` where none is said, are laid side by side.
+
+    Args:
+        key: The vertex type's key, which histories refer to; None for an edge type, which has none.
+    """
+    found: dict[str, FeatureSpec] = {}
+    for clause in clauses:
+        spec = _spec(context, table, clause, standard, key)
+        before = found.get(spec.name.lower())
+        found[spec.name.lower()] = spec if before is None else _joined(before, spec, clause)
+    return tuple(found.values())
+
+
+def _spec(
+    context: Context, table: Table, clause: FeatureClause, standard: str, key: Sequence[Column] | None
+) -> FeatureSpec:
+    """One item of FEATURES by itself."""
+    name = standard if clause.name is None else _name(clause.name)
+    dtype = "float32" if clause.dtype is None else _dtype(clause.dtype)
+    history = None
+    if clause.history is not None:
+        table, history = _history(context, table, clause.history, key)
+    if clause.sparse is not None:
+        columns = _sparse_columns(table, clause, name, dense=key is None or history is not None)
+    else:
+        columns = tuple(_column(table, column) for column in clause.columns)
+    _check_default(clause, name, dtype)
+    width = None if clause.sparse is None else clause.sparse.width
+    return FeatureSpec(name, columns, clause.default, dtype, clause.sparse is not None, width, history)
+
+
+def _joined(before: FeatureSpec, spec: FeatureSpec, clause: FeatureClause) -> FeatureSpec:
+    """Two items of one name as one feature."""
+    place = clause.columns[0].span
+    if before.name != spec.name:
+        raise BindError(
+            f'features "{before.name}" and "{spec.name}" differ only in case; write them alike, or name one otherwise',
+            span=place,
+            code="duplicate-name",
+        )
+    if before.sparse or spec.sparse:
+        raise BindError(
+            f'feature "{spec.name}" is sparse and given twice; name one of them otherwise',
+            span=place,
+            code="duplicate-name",
+        )
+    for said, here, there in (
+        ("DEFAULTs", before.default, spec.default),
+        ("TYPEs", before.dtype, spec.dtype),
+        ("histories", before.history, spec.history),
+    ):
+        if here != there:
+            raise BindError(
+                f'feature "{spec.name}" is built from columns with different {said}; give them one',
+                span=place,
+                code="feature-mix",
+            )
+    return replace(before, columns=before.columns + spec.columns)
+
+
+def _name(name: Name) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w*", name.text, re.ASCII):
+        raise BindError(f'a feature is named with letters, digits and _, not "{name}"', span=name.span, code="bad-name")
+    if len(name.text) > _LONGEST:
+        raise BindError(
+            f"a feature's name has at most {_LONGEST} letters, this one has {len(name.text)}",
+            span=name.span,
+            code="bad-name",
+        )
+    if name.text in BATCH_NAMES:
+        raise BindError(
+            f'a batch gives "{name}" to something else; name the feature otherwise',
+            span=name.span,
+            code="reserved-name",
+        )
+    return name.text
+
+
+def _dtype(name: Name) -> str:
+    if (dtype := _DTYPES.get(name.text.lower())) is None:
+        hint = did_you_mean(name.text, _DTYPES) or f"; TYPE takes {', '.join(_DTYPES)}"
+        raise BindError(f'no feature type "{name}"{hint}', span=name.span, code="unknown-feature-type")
+    return dtype
+
+
+def _column(table: Table, name: Name) -> str:
+    column = find_column(table, name)
+    if not is_feature_type(column.type):
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be a feature, which is a number or a '
+            "list of numbers; encode it when loading",
+            span=name.span,
+            code="column-type",
+        )
+    return column.name
+
+
+def _sparse_columns(table: Table, clause: FeatureClause, name: str, *, dense: bool) -> tuple[str, ...]:
+    """The columns of indices and, where they are not all 1, of values."""
+    assert clause.sparse is not None
+    if dense:
+        raise BindError(
+            "in this version sparse features are those of vertices, without a history; leave SPARSE out, "
+            "or keep them in the vertex table",
+            span=clause.sparse.span,
+            code="not-supported",
+        )
+    if clause.default is not None:
+        raise BindError(
+            f'feature "{name}" is sparse: what is not said in it is 0; leave DEFAULT out',
+            span=clause.default_span,
+            code="feature-default",
+        )
+    if len(clause.columns) > 2:
+        raise BindError(
+            "SPARSE takes a list of indices and, where values are not all 1, a list of these: (idx, val) "
+            f"AS {name} SPARSE",
+            span=clause.sparse.span,
+            code="sparse-columns",
+        )
+    for column_name, fits, wanted in zip(
+        clause.columns,
+        (is_indices, is_values),
+        ("indices, a list of integers", "values, a list of numbers"),
+        strict=False,
+    ):
+        column = find_column(table, column_name)
+        if not fits(column.type):
+            raise BindError(
+                f'column "{column.name}" of type {column.type} cannot be {wanted}',
+                span=column_name.span,
+                code="column-type",
+            )
+    return tuple(find_column(table, n).name for n in clause.columns)
+
+
+def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
+    """Nothing when the DEFAULT is a value of the type."""
+    value = clause.default
+    if value is None or dtype == "float64":
+        return
+    low, high = _RANGES[dtype]
+    if not dtype.startswith("float") and value != int(value):
+        raise BindError(
+            f'feature "{name}" is {dtype}: its DEFAULT is a whole number, not {value:g}',
+            span=clause.default_span,
+            code="feature-default",
+        )
+    if not low <= value <= high:
+        raise BindError(
+            f'feature "{name}" is {dtype}: its DEFAULT is from {low:g} to {high:g}, not {value:g}',
+            span=clause.default_span,
+            code="feature-default",
+        )
+
+
+def _history(
+    context: Context, own: Table, clause: HistoryClause, key: Sequence[Column] | None
+) -> tuple[Table, History]:
+    """The table of a feature's changes, and how its rows refer to the vertices."""
+    if key is None:
+        raise BindError(
+            "in this version only features of vertices have a history; keep what changes on an edge in the "
+            "edge's own row, which is one event",
+            span=clause.span,
+            code="not-supported",
+        )
+    table = find_table(context, clause.table)
+    columns = [find_column(table, name) for name in clause.key]
+    if len(columns) != len(key):
+        keys = ", ".join(column.name for column in key)
+        raise BindError(
+            f"{own.name} has KEY ({keys}); its history must name as many columns, in that order",
+            span=clause.key[0].span,
+            code="key-mismatch",
+        )
+    for name, column, referred in zip(clause.key, columns, key, strict=True):
+        if columns.count(column) > 1:
+            raise BindError(f'column "{column.name}" is named twice', span=name.span, code="duplicate-name")
+        if key_family(column.type) != key_family(referred.type):
+            differ = f"{table.name}.{column.name} is {column.type}, but {own.name}.{referred.name} is {referred.type}"
+            raise BindError(f"{differ}; cast one of them when loading", span=name.span, code="key-mismatch")
+    time = find_event_time(table, clause.event_time)
+    return table, History(table.name, tuple(column.name for column in columns), time.name)
+
+
+def vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
+    """The columns of a vertex's KEY; where it has none those that the edges refer to, all alike."""
+    if clause.key:
+        return clause.key
+    name = clause.alias or clause.table
+    said = [columns for columns in _referred(statement, name.text) if columns]
+    written = quote_odd(name.text)
+    if not said:
+        raise BindError(
+            f"{name} has no KEY, and no edge says REFERENCES {written} (columns); write {written} KEY (columns)",
+            span=name.span,
+            code="missing-key",
+        )
+    for other in said[1:]:
+        if _folded(other) != _folded(said[0]):
+            ways = f"({_listed(said[0])}) and by ({_listed(other)})"
+            raise BindError(
+                f"the edges refer to {name} by {ways}; write which is its KEY, and refer to that",
+                span=other[0].span,
+                code="key-mismatch",
+            )
+    return said[0]
+
+
+def _referred(statement: CreateGraph, vertex: str) -> Iterator[ColumnList]:
+    """The columns after REFERENCES of every end of an edge at a vertex."""
+    for edge in statement.edges:
+        for name, columns in ((edge.source, edge.source_columns), (edge.destination, edge.destination_columns)):
+            if name.text.lower() == vertex.lower():
+                yield columns
+
+
+def _folded(names: Sequence[Name]) -> list[str]:
+    return sorted(name.text.lower() for name in names)
+
+
+def _listed(names: Sequence[Name]) -> str:
+    return ", ".join(map(str, names))
+
+
+def check_ends(clause: EdgeClause) -> None:
+    """Nothing when the two ends of an edge are told apart."""
+    said = clause.source_key or clause.destination_key
+    if not said and clause.source.text.lower() == clause.destination.text.lower():
+        vertex = quote_odd(clause.source.text)
+        raise BindError(
+            f"{clause.table} would go from each {clause.source} to itself; say which columns are which "
+            f"end: SOURCE KEY (columns) REFERENCES {vertex} DESTINATION KEY (columns) REFERENCES {vertex}",
+            span=clause.source.span,
+            code="missing-key",
+        )
+
+
+def bind_end(
+    context: Context, graph: PropertyGraph, table: Table, key: Sequence[Name], name: Name, named: Sequence[Name]
+) -> tuple[str, tuple[str, ...]]:
+    """One end of an edge: the vertex type's name, and the edge table's columns in the order of its key."""
+    vertex = graph.vertex(name.text)
+    if vertex is None:
+        known = [v.name for v in graph.vertices]
+        hint = did_you_mean(name.text, known) or f"; the graph has {', '.join(known)}"
+        raise BindError(
+            f'no vertex type "{name}" in graph {graph.name}{hint}', span=name.span, code="unknown-vertex-type"
+        )
+    key = key or [_same_name(table, column, name) for column in vertex.key]
+    vertices = context.catalog.table(vertex.table)
+    columns = [key_column(table, column) for column in key]
+    wanted = [find_column(vertices, n).name for n in named] or list(vertex.key)
+    if sorted(wanted) != sorted(vertex.key) or len(columns) != len(wanted):
+        keys = ", ".join(vertex.key)
+        raise BindError(
+            f"{vertex.name} has KEY ({keys}); {table.name} must refer to just these columns",
+            span=(named or key)[0].span,
+            code="key-mismatch",
+        )
+    pairs = dict(zip(wanted, columns, strict=True))
+    for (referred, column), place in zip(pairs.items(), key, strict=True):
+        there = vertices.column(referred)
+        assert there is not None
+        if key_family(there.type) != key_family(column.type):
+            differ = f"{table.name}.{column.name} is {column.type}, but {vertices.name}.{referred} is {there.type}"
+            raise BindError(f"{differ}; cast one of them when loading", span=place.span, code="key-mismatch")
+    return vertex.name, tuple(pairs[k].name for k in vertex.key)
+
+
+def _same_name(table: Table, column: str, vertex: Name) -> Name:
+    """The edge table's column that is called as one of the vertex's key, at the vertex's place."""
+    if table.column(column) is None:
+        raise BindError(
+            f'table {table.name} has no column "{column}", the key of {vertex}; write KEY (columns) '
+            f"REFERENCES {quote_odd(vertex.text)}",
+            span=vertex.span,
+            code="unknown-column",
+        )
+    return Name(column, vertex.span)
+
+
+def key_column(table: Table, name: Name) -> Column:
+    """The column of that name when it can be a key, or BindError at its place."""
+    column = find_column(table, name)
+    if not is_key(column.type):
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be a key; '
+            "keys are integers, strings, UUIDs, dates, timestamps or decimals",
+            span=name.span,
+            code="column-type",
+        )
+    return column
+
+
+def bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
+    """The names of an element's labels; empty where none is said, and its own name stands for one."""
+    own = clause.alias or clause.table
+    found: list[str] = []
+    for label in clause.labels:
+        name = (label.name or own).text
+        if name.lower() in {before.lower() for before in found}:
+            raise BindError(f'{own} has the label "{name}" twice; keep one', span=label.span, code="duplicate-name")
+        found.append(name)
+    return tuple(found)
+
+
+def bind_properties(table: Table, clause: VertexClause | EdgeClause) -> Properties | None:
+    """What an element and its labels say that it shows, together; None: all columns."""
+    said = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
+    if not said:
+        return None
+    named = _named(table, said, edge=isinstance(clause, EdgeClause))
+    excepted = [{find_column(table, name).name for name in p.excepted} for p in said if p.all]
+    if clause.properties is None and _silent(clause.labels):
+        excepted.append(set())  # a label that says nothing has all columns
+    if not excepted:
+        return Properties(named)
+    hidden = set.intersection(*excepted)
+    if not hidden and not named:
+        return None
+    return Properties(named, tuple(c.name for c in table.columns if c.name in hidden))
+
+
+def _silent(labels: Sequence[LabelClause]) -> bool:
+    return any(label.properties is None for label in labels)
+
+
+def _named(table: Table, said: Sequence[PropertiesClause], *, edge: bool) -> tuple[Property, ...]:
+    """The columns that are listed, each once; BindError where two of them get one name."""
+    found: dict[str, Property] = {}
+    for item in (item for properties in said for item in properties.columns):
+        column, name = find_column(table, item.column).name, item.name or item.column
+        if edge and name.text.lower() == "e_id":
+            raise BindError(
+                "a property cannot be called e_id, a name that snapshots need; give it another with AS",
+                span=name.span,
+                code="reserved-name",
+            )
+        before = found.setdefault(name.text.lower(), Property(column, column if item.name is None else name.text))
+        if before.column != column:
+            raise _taken(name, before.column, column)
+    return tuple(found.values())
+
+
+def check_shown(element: VertexElement | EdgeElement, table: Table, clause: VertexClause | EdgeClause) -> None:
+    """Nothing when no property has the name of another column that is shown."""
+    if element.properties is None:
+        return
+    columns, plain = [c.name for c in table.columns], replace(element.properties, named=())
+    owners = {name.lower(): column for column, name in plain.shown(columns, element.needed)}
+    said = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
+    for item in (item for properties in said for item in properties.columns):
+        column, name = find_column(table, item.column).name, item.name or item.column
+        if owners.get(name.text.lower(), column) != column:
+            raise _taken(name, owners[name.text.lower()], column)
+
+
+def _taken(name: Name, before: str, column: str) -> BindError:
+    message = f'two properties are called "{name}": {before} and {column}; give one another name with AS'
+    return BindError(message, span=name.span, code="duplicate-name")

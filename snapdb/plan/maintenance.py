@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from snapdb.errors import Span
+from snapdb.catalog import tags
+from snapdb.errors import BindError, Span
+from snapdb.plan.moments import duration, number, period_of_text, spelled, time_value, type_of
+from snapdb.plan.names import find_graph, find_table
 from snapdb.plan.plan import Plan, PlanNode
-from snapdb.types import PropertyGraph, Retention, Snapshot, Table
+from snapdb.plan.scope import Context
+from snapdb.relational import quote_odd
+from snapdb.sql.ast import (
+    BackupDatabase,
+    DropRetention,
+    ExpireSnapshots,
+    Island,
+    Name,
+    RetentionRule,
+    SetRetention,
+    Vacuum,
+)
+from snapdb.types import PropertyGraph, Retention, Rule, Snapshot, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,3 +116,128 @@ class SetRetentionPlan(Plan):
 
     def describe(self) -> PlanNode:
         return PlanNode("SetRetention", f"of {self.graph.name}: {self.retention or 'none'}")
+
+
+def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | RetainPlan:
+    """Every snapshot that was asked about, oldest first, each with why it stays if it does; or whose graphs tell."""
+    if statement.by_retention:
+        return _by_retention(statement, context)
+    asked = list(context.catalog.snapshots.values())
+    if statement.graph is not None:
+        graph = find_graph(context, statement.graph)
+        asked = [s for s in asked if s.graph.name.lower() == graph.name.lower()]
+    before = None if statement.older is None else _moment(context, statement.older)
+    if statement.last is not None and statement.last < 1:
+        raise BindError(
+            "RETAIN LAST takes a number greater than zero; DROP SNAPSHOT drops one by its name",
+            span=statement.last_span,
+            code="out-of-range",
+        )
+    asked.sort(key=lambda s: (s.made, s.id))
+    names: dict[int, str] = {}
+    for tag in tags(context.ledger):
+        names.setdefault(tag.version, tag.name)
+    samplers = {sampler.snapshot.lower(): sampler.name for sampler in context.catalog.samplers.values()}
+    newest = _newest(asked, statement.last or 0)
+    found = []
+    for snapshot in asked:
+        reason = None
+        if before is not None and snapshot.made >= before:
+            reason = f"not older than {spelled(before)}"
+        elif snapshot.id in newest:
+            reason = f"among the last {statement.last} of graph {snapshot.graph.name}"
+        elif snapshot.version in names:
+            reason = f"version {snapshot.version} is tagged {names[snapshot.version]}"
+        elif (sampler := samplers.get(snapshot.name.lower())) is not None:
+            reason = f"sampler {sampler} is of it"
+        found.append((snapshot, reason))
+    return ExpirePlan(tuple(found), statement.dry_run)
+
+
+def _by_retention(statement: ExpireSnapshots, context: Context) -> RetainPlan:
+    """Of one graph, which must have a retention, or of all that have one."""
+    if statement.graph is None:
+        return RetainPlan(context.catalog.retentions, statement.dry_run)
+    graph, retention = find_retention(context, statement.graph)
+    return RetainPlan({graph.name.lower(): retention}, statement.dry_run)
+
+
+def _newest(snapshots: Sequence[Snapshot], last: int) -> set[int]:
+    """The ids of the last so many of each graph, of snapshots with the oldest first."""
+    seen: Counter[str] = Counter()
+    kept = set()
+    for snapshot in reversed(snapshots):
+        graph = snapshot.graph.name.lower()
+        seen[graph] += 1
+        if seen[graph] <= last:
+            kept.add(snapshot.id)
+    return kept
+
+
+def _moment(context: Context, older: Island) -> int:
+    """The moment before which a snapshot is old; an interval counts back from now."""
+    asked = context.asked(older)
+    if type_of(context, asked) != "INTERVAL":
+        return time_value(context, older, "timestamp", "OLDER THAN takes INTERVAL '30 days' or a moment")
+    now = number(context, context.asked(Island("now()", older.span)), "SELECT epoch_us(", ")")
+    before = number(context, asked, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
+    if before > now:
+        raise BindError("OLDER THAN takes an interval that is not negative", span=older.span, code="out-of-range")
+    return before
+
+
+def bind_retention(statement: SetRetention | DropRetention, context: Context) -> SetRetentionPlan:
+    """The plan of setting a retention, or of dropping the one that is there."""
+    if isinstance(statement, DropRetention):
+        graph, _ = find_retention(context, statement.graph)
+        return SetRetentionPlan(graph, None, dry_run=False)
+    graph = find_graph(context, statement.graph)
+    rules = tuple(_rule(context, rule) for rule in statement.rules)
+    return SetRetentionPlan(graph, Retention(rules, statement.keep_tagged), statement.dry_run)
+
+
+def find_retention(context: Context, name: Name) -> tuple[PropertyGraph, Retention]:
+    """The graph of that name and its retention, or BindError at its place."""
+    graph = find_graph(context, name)
+    if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
+        way = f"ALTER PROPERTY GRAPH {quote_odd(graph.name)} SET RETENTION (all '3 days', daily '30 days') sets one"
+        raise BindError(
+            f"graph {graph.name} has no retention: its snapshots stay until they are dropped; {way}",
+            span=name.span,
+            code="no-retention",
+        )
+    return graph, retention
+
+
+def _rule(context: Context, rule: RetentionRule) -> Rule:
+    length = period_of_text(context, rule.length, rule.span)
+    if length is None:
+        raise BindError(
+            f"{rule.keeps} takes a length of time greater than zero, with no part below it, found "
+            f"'{rule.length[:40]}'; write one such as '7 days'",
+            span=rule.span,
+            code="bad-length",
+        )
+    return Rule(rule.keeps, length, rule.length)
+
+
+_HOUR = 3_600_000_000
+
+
+def bind_backup(statement: BackupDatabase, context: Context) -> BackupPlan:
+    """The target of the copy."""
+    if not statement.path.strip():
+        raise BindError("BACKUP DATABASE needs a path", span=statement.path_span, code="bad-path")
+    return BackupPlan(statement.path, statement.path_span, statement.copies)
+
+
+def bind_vacuum(statement: Vacuum, context: Context) -> VacuumPlan:
+    """Which tables, and how long what is not needed stays."""
+    table = None if statement.table is None else find_table(context, statement.table)
+    grace = _HOUR if statement.retain is None else duration(context, statement.retain)
+    if grace < 0:
+        assert statement.retain is not None
+        raise BindError(
+            "RETAIN takes an interval that is not negative", span=statement.retain.span, code="out-of-range"
+        )
+    return VacuumPlan(table, grace, statement.dry_run)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 from unicodedata import category
 
-from snapdb.catalog import Catalog
+from snapdb.catalog import Catalog, tags
 from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.fits import is_event_time
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
 from snapdb.sql.ast import CreateCache, CreateSampler, CreateTask, Name
-from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, Task, VertexElement
+from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, Tag, Task, VertexElement
 from snapdb.types.text import did_you_mean
 
 T = TypeVar("T")
@@ -179,3 +179,13 @@ def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
         if columns.count(column) > 1:
             raise BindError(f'column "{column}" is named twice', span=name.span, code="duplicate-name")
     return tuple(columns)
+
+
+def find_tag(context: Context, name: Name) -> Tag:
+    """The tag of that name, or BindError at its place."""
+    known = tags(context.ledger)
+    found = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
+    if found is None:
+        near = did_you_mean(name.text, [tag.name for tag in known])
+        raise BindError(f'no tag "{name}"{near}', span=name.span, code="unknown-tag")
+    return found

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from snapdb.plan.plan import Plan, PlanNode
+from snapdb.errors import BindError, SnapdbError
+from snapdb.plan.moments import resolve_version
+from snapdb.plan.names import (
+    find_cache,
+    find_graph,
+    find_sampler,
+    find_snapshot,
+    find_table,
+    find_tag,
+    find_task,
+    tables_of,
+)
+from snapdb.plan.plan import NothingPlan, Plan, PlanNode, QueryPlan
+from snapdb.plan.scope import Context
+from snapdb.sql import ast
 from snapdb.sql.ast_versions import Shown
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
@@ -72,3 +87,157 @@ class DropPlan(Plan):
 
     def describe(self) -> PlanNode:
         return PlanNode("Drop", self.target.name, tuple(PlanNode("Drop", each.name) for each in self.dependants))
+
+
+def bind_show(statement: ast.Show, context: Context) -> ShowPlan:
+    """What is listed; tables are those of the version that was asked for."""
+    tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
+    if statement.at is not None:
+        tables = tuple(context.tables_at(resolve_version(context, statement.at)).values())
+    return ShowPlan(statement.what, statement.like, tables, _of(statement, context))
+
+
+def _of(statement: ast.Show, context: Context) -> str | None:
+    """The one whose versions, columns, snapshots or runs are asked for; versions and runs outlive what they are of."""
+    if statement.of is None:
+        return None
+    if statement.what == "SNAPSHOTS":
+        return find_graph(context, statement.of).name
+    if statement.what == "TASK RUNS":
+        return statement.of.text if context.had_runs(statement.of.text) else find_task(context, statement.of).name
+    if statement.what == "VERSIONS" and context.was_table(statement.of.text):
+        return statement.of.text
+    return find_table(context, statement.of).name
+
+
+def bind_describe(statement: ast.Describe, context: Context) -> Plan:
+    """The thing, a table as it was at the version that was asked for; without a kind, whatever has the name."""
+    name = statement.name
+    if statement.at is not None:
+        version = resolve_version(context, statement.at)
+        try:
+            return DescribePlan(context.table_at(name.text, version))
+        except SnapdbError as error:
+            error.span = name.span
+            raise
+    match statement.kind or _kind(context, name.text):
+        case "GRAPH":
+            return DescribePlan(find_graph(context, name))
+        case "SNAPSHOT":
+            return DescribePlan(find_snapshot(context, name))
+        case "SAMPLER":
+            return DescribePlan(find_sampler(context, name))
+        case "CACHE":
+            return DescribePlan(find_cache(context, name))
+        case "TASK":
+            return DescribePlan(find_task(context, name))
+        case "TABLE" if statement.kind is None:  # as DuckDB does it, which also knows data that was registered
+            return QueryPlan(context.asked(ast.Island(statement.text, statement.span)))
+        case _:
+            return DescribePlan(find_table(context, name))
+
+
+def _kind(context: Context, name: str) -> str:
+    """The kind of what has the name; samplers, caches and tasks, whose names are their own, come last."""
+    if (kind := context.catalog.kind_of(name)) is not None:
+        return kind.upper()
+    registered = name.lower() in {source.lower() for source in context.sources}
+    catalog = context.catalog
+    own = {"SAMPLER": catalog.samplers, "CACHE": catalog.caches, "TASK": catalog.tasks}
+    found = (kind for kind, known in own.items() if name.lower() in known and not registered)
+    return next(found, "TABLE")
+
+
+def bind_summarize(statement: ast.Summarize, context: Context) -> SummarizePlan:
+    """The snapshot."""
+    return SummarizePlan(find_snapshot(context, statement.name))
+
+
+_NAMED = 8
+"""How many dependants a refusal names."""
+KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
+"""What each dependant is called, in the order in which they are named."""
+
+
+def bind_drop(statement: ast.Drop, context: Context) -> Plan:
+    """The thing that goes, and with CASCADE what depends on it."""
+    kind, name = statement.kind.lower(), statement.name
+    try:
+        target = _find(context, statement.kind, name)
+    except BindError as error:
+        if statement.if_exists and error.code == f"unknown-{kind}":
+            return NothingPlan(f'there is no {kind} "{name}"')
+        raise
+    dependants = _dependants(context, target)
+    if dependants and not statement.cascade:
+        way = "drop them first" if len(dependants) > 1 else "drop it first"
+        raise BindError(
+            f"{kind} {target.name} is used by {_listed(dependants)}; {way}, or write DROP {statement.kind} "
+            f"{target.name} CASCADE",
+            span=name.span,
+            code="in-use",
+        )
+    return DropPlan(target, context.catalog.version, dependants)
+
+
+def _dependants(
+    context: Context, target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
+) -> tuple[PropertyGraph | Snapshot | Sampler | Cache, ...]:
+    """What depends on a thing: caches, then the samplers, snapshots and graphs, each of the next, that they are of."""
+    match target:
+        case Table():
+            graphs = [g for g in context.catalog.graphs.values() if target.name.lower() in tables_of(g)]
+            return (*_snapshots_of(context, graphs), *graphs)
+        case PropertyGraph():
+            return _snapshots_of(context, [target])
+        case Snapshot():
+            return _samplers_of(context, [target])
+        case Sampler():
+            return _caches_of(context, [target])
+        case Cache() | Task() | Tag():
+            return ()
+
+
+def _snapshots_of(context: Context, graphs: Sequence[PropertyGraph]) -> tuple[Snapshot | Sampler | Cache, ...]:
+    names = {graph.name.lower() for graph in graphs}
+    snapshots = [s for s in context.catalog.snapshots.values() if s.graph.name.lower() in names]
+    return (*_samplers_of(context, snapshots), *snapshots)
+
+
+def _samplers_of(context: Context, snapshots: Sequence[Snapshot]) -> tuple[Sampler | Cache, ...]:
+    names = {snapshot.name.lower() for snapshot in snapshots}
+    samplers = [s for s in context.catalog.samplers.values() if s.snapshot.lower() in names]
+    return (*_caches_of(context, samplers), *samplers)
+
+
+def _caches_of(context: Context, samplers: Sequence[Sampler]) -> tuple[Cache, ...]:
+    names = {sampler.name.lower() for sampler in samplers}
+    return tuple(c for c in context.catalog.caches.values() if c.sampler.lower() in names)
+
+
+def _listed(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> str:
+    """The first of them by kind and name, graphs first and caches last, and how many more there are."""
+    order = list(KINDS)
+    named = [f"{KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
+    more = [f"{len(named) - _NAMED} more"] if len(named) > _NAMED else []
+    return ", ".join([*named[:_NAMED], *more])
+
+
+def _find(
+    context: Context, kind: ast.Kind, name: ast.Name
+) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag:
+    match kind:
+        case "TABLE":
+            return find_table(context, name)
+        case "GRAPH":
+            return find_graph(context, name)
+        case "SNAPSHOT":
+            return find_snapshot(context, name)
+        case "SAMPLER":
+            return find_sampler(context, name)
+        case "TAG":
+            return find_tag(context, name)
+        case "CACHE":
+            return find_cache(context, name)
+        case "TASK":
+            return find_task(context, name)

@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from snapdb.plan.moments import spelled
-from snapdb.plan.plan import Plan, PlanNode
-from snapdb.types import PINNED, Filter, Form, Pin, PropertyGraph, Snapshot, Table, TimeUnit, Window
+from snapdb.catalog import version_of_tag
+from snapdb.catalog.elements import time_expression
+from snapdb.errors import BindError, SnapdbError, Span
+from snapdb.plan.asked import Asked, written
+from snapdb.plan.fits import graph_times, misfits
+from snapdb.plan.moments import INTEGERS, LAST, number, resolve_version, spelled, time_value, type_of, whole
+from snapdb.plan.names import check_new, find_graph, find_snapshot
+from snapdb.plan.plan import NothingPlan, Plan, PlanNode
+from snapdb.plan.repeatable import check_repeatable
+from snapdb.plan.scope import Context
+from snapdb.relational import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
+from snapdb.sql.ast import CreateSnapshot, Island, Name, RefreshSnapshot, TimeBound, WindowBound
+from snapdb.sql.tokens import scan, string_value
+from snapdb.sql.travel import bare_ats
+from snapdb.types import (
+    ALL_TIME,
+    FORMS,
+    PINNED,
+    Column,
+    EdgeElement,
+    Filter,
+    Form,
+    Pin,
+    PropertyGraph,
+    Snapshot,
+    Table,
+    TimeUnit,
+    VertexElement,
+    Window,
+)
+from snapdb.types.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,3 +133,324 @@ def _between(start: int | None, stop: int | None, unit: TimeUnit | None) -> str:
 
 def _where(conditions: list[str]) -> str:
     return f", where {' and '.join(conditions)}" if conditions else ""
+
+
+def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
+    """A pinned snapshot: nothing in it is relative to now any more, but its pin tells what was."""
+    replacing = ("snapshot",) if statement.or_replace or statement.if_not_exists else ()
+    exists = check_new(context.catalog, statement.name, replacing) is not None
+    if exists and statement.if_not_exists:
+        return NothingPlan(f'there is a snapshot "{statement.name}" already')
+    graph = _reduced(find_graph(context, statement.graph), statement.elements)
+    version = context.catalog.version if statement.at is None else resolve_version(context, statement.at)
+    tables = _check_tables(context, graph, version, statement)
+    bound = statement.event_time
+    unit = event_unit(graph, tables, None if bound is None else bound.span)
+    window = ALL_TIME if bound is None else bind_window(context, bound, unit, graph, tables)
+    filters = _filters(context, graph, tables, statement.where) if statement.where else ()
+    return CreateSnapshotPlan(
+        name=statement.name.text,
+        graph=graph,
+        version=version,
+        tables=tables,
+        window=window,
+        unit=unit,
+        filters=filters,
+        replaces=context.catalog.snapshots.get(statement.name.text.lower()),
+        pin=_pin(statement),
+        layout=None if statement.layout is None else statement.layout.form,
+    )
+
+
+def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
+    """The graph with only these elements, and the vertex types that its edges end in."""
+    if not elements:
+        return graph
+    wanted: set[str] = set()
+    for name in elements:
+        meant = graph.labelled(name.text)
+        if not meant:
+            known = [said for e in graph.elements for said in (e.name, *e.labels)]
+            hint = did_you_mean(name.text, known) or f"; it has {', '.join(known)}"
+            raise BindError(f'no element "{name}" in graph {graph.name}{hint}', span=name.span, code="unknown-element")
+        for element in meant:
+            ends = {element.source, element.destination} if isinstance(element, EdgeElement) else set()
+            wanted |= {element.name, *ends}
+    return replace(
+        graph,
+        vertices=tuple(v for v in graph.vertices if v.name in wanted),
+        edges=tuple(e for e in graph.edges if e.name in wanted),
+    )
+
+
+def _check_tables(
+    context: Context, graph: PropertyGraph, version: int, statement: CreateSnapshot
+) -> Mapping[str, Table]:
+    """The tables at the version, when they fit the graph."""
+    tables = context.tables_at(version)
+    if problem := next(misfits(graph, tables), None):
+        raise BindError(
+            f"version {version} does not fit graph {graph.name}: {problem}; take a version that fits, or "
+            "create the graph anew",
+            span=statement.at.span if statement.at else statement.graph.span,
+            code="does-not-fit",
+        )
+    return tables
+
+
+def _pin(statement: CreateSnapshot) -> Pin:
+    """What REFRESH resolves again: the version without AT or by a tag, a window that ends at the latest event."""
+    at, bound = statement.at, statement.event_time
+    tag = string_value(scan(at.value.text)[0]) if at is not None and at.kind == "TAG" else None
+    trails = isinstance(bound, WindowBound) and bound.ending is None
+    length = bound.length.text if isinstance(bound, WindowBound) and trails else None
+    return Pin(at is None, tag, length)
+
+
+def element_shapes(graph: PropertyGraph, tables: Mapping[str, Table]) -> Names:
+    """Every element of a graph with its columns, and no rows."""
+    views = {e.name: no_rows(_columns(e, tables[e.table.lower()])) for e in graph.elements}
+    return Names(views, lasting=True)
+
+
+def _columns(element: VertexElement | EdgeElement, table: Table) -> tuple[Column, ...]:
+    """What a condition can name: a graph's PROPERTIES only choose what is shown."""
+    return (*table.columns, Column("e_id", "BIGINT")) if isinstance(element, EdgeElement) else table.columns
+
+
+def check_filters(session: Session, filters: Sequence[Filter]) -> None:
+    """Nothing when the conditions can be read in the form in which they are kept, from `element_shapes`."""
+    selects = (f"SELECT 1 FROM {quote(f.element)} WHERE {f.condition}" for f in filters)
+    session.describe("\nUNION ALL ".join(selects))
+
+
+def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: Island) -> tuple[Filter, ...]:
+    """The parts of a condition, each given to the one element whose columns it names."""
+    shapes = element_shapes(graph, tables)
+    asked = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
+    with context.session(asked) as session:
+        check_repeatable(context.relational, where, "what a snapshot holds must not change")
+        session.describe(asked.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
+        columns = {e.name: {c.name.lower() for c in _columns(e, tables[e.table.lower()])} for e in graph.elements}
+        found = tuple(_filter(part, columns, where.span) for part in conjuncts(session, asked.text))
+        check_filters(session, found)  # in the form in which they will be read ever after
+        return found
+
+
+def _owner(parts: tuple[str, ...], columns: Mapping[str, set[str]]) -> str | None:
+    """The element whose column, or whole row, a reference names; None for what is no column: a lambda's parameter."""
+    names = [name.lower() for name in parts]
+    for name in names[:-1] or names:
+        if owner := next((element for element in columns if element.lower() == name), None):
+            return owner
+    return next((element for element, known in columns.items() if names[0] in known), None)
+
+
+def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filter:
+    condition = part.sql
+    try:
+        named = part.references
+    except BindError as error:
+        error.span = span
+        raise
+    owners = {owner for parts in named if (owner := _owner(parts, columns)) is not None}
+    if len(owners) != 1:
+        found = f"{condition} speaks of {' and '.join(sorted(owners))}" if owners else f"{condition} names no column"
+        raise BindError(
+            f"each part of WHERE that AND joins is about one element; {found}", span=span, code="mixed-condition"
+        )
+    return Filter(owners.pop(), condition)
+
+
+_FIRST = 1 - 2**63
+"""The earliest moment; the number before it stands for what is always there."""
+
+
+def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | None) -> TimeUnit | None:
+    """What the event times of the graph count in.
+
+    Args:
+        bound: Where the statement speaks of event times, which then must be there and of one kind.
+    """
+    units: dict[TimeUnit, str] = {}
+    for name, _, unit in graph_times(graph, tables):
+        units.setdefault(unit, name)
+    if bound is not None and len(units) > 1:
+        raise BindError(
+            f"event times differ in kind: {units['integer']} has integers, {units['timestamp']} has timestamps; choose "
+            "with ELEMENTS, or load one of them in the other's kind",
+            span=bound,
+            code="mixed-times",
+        )
+    if bound is not None and not units:
+        raise BindError(
+            f"no element of graph {graph.name} has an EVENT TIME, so there is none to choose by",
+            span=bound,
+            code="needs-event-time",
+        )
+    return next(iter(units), None)
+
+
+def bind_window(
+    context: Context,
+    bound: TimeBound | WindowBound,
+    unit: TimeUnit | None,
+    graph: PropertyGraph,
+    tables: Mapping[str, Table],
+) -> Window:
+    """The bounds as integers, half-open."""
+    if isinstance(bound, WindowBound):
+        ending = None if bound.ending is None else time_value(context, bound.ending, unit)
+        return trailing_window(context, context.asked(bound.length), unit, graph, tables, ending)
+    start = None if bound.start is None else time_value(context, bound.start, unit)
+    stop = time_value(context, bound.stop, unit)
+    if start is not None and stop < start:
+        raise BindError(
+            "the window ends before it begins; write the earlier time first", span=bound.span, code="empty-window"
+        )
+    closed = bound.kind != "FROM"
+    return _closed(start, stop) if closed else Window(start, stop)
+
+
+def trailing_window(
+    context: Context,
+    length: Asked,
+    unit: TimeUnit | None,
+    graph: PropertyGraph,
+    tables: Mapping[str, Table],
+    ending: int | None = None,
+) -> Window:
+    """The window of that length up to a moment, itself included: the latest event where none is said.
+
+    Raises:
+        BindError: the length is not positive or of the wrong kind, or there is no event.
+    """
+    check_length(context, length, unit, "WINDOW")
+    last = _latest_event(context, graph, tables, length.span) if ending is None else ending
+    if unit == "integer":
+        before = last - whole(context, length)
+    else:
+        # DuckDB's arithmetic, for months differ in length.
+        before = number(context, length, f"SELECT epoch_us(make_timestamp({last}) - (", "))")
+    if before >= last:
+        raise BindError("WINDOW takes a length greater than zero", span=length.span, code="out-of-range")
+    return _closed(max(before + 1, _FIRST), last)
+
+
+def _closed(start: int | None, last: int) -> Window:
+    """The window up to a moment that is in it."""
+    return Window(start, None if last == LAST else last + 1, closed=True)  # nothing is later than LAST
+
+
+def check_length(context: Context, length: Asked, unit: TimeUnit | None, keyword: str) -> None:
+    """Nothing when the length after a keyword is of the kind of the graph's event times."""
+    type_ = type_of(context, length)
+    if unit == "integer" and type_ not in INTEGERS:
+        raise BindError(
+            f"this graph's event times are integers: write {keyword} 100, not {length.text}",
+            span=length.span,
+            code="time-kind",
+        )
+    if unit == "timestamp" and type_ != "INTERVAL":
+        raise BindError(
+            f"this graph's event times are timestamps: write {keyword} INTERVAL '7 days', not {length.text}",
+            span=length.span,
+            code="time-kind",
+        )
+
+
+def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], span: Span) -> int:
+    """The greatest event time of the graph's edges; what has none, or is always there, counts for nothing."""
+    found = []
+    for edge in graph.edges:
+        table = tables[edge.table.lower()]
+        if edge.event_time is None or (column := table.column(edge.event_time)) is None:
+            continue
+        greatest = Asked(f"SELECT max({time_expression(column)}) FROM ({context.rows(table, ordered=False)})", span)
+        with context.session(greatest) as session:
+            found += [value for (value,) in session.rows(greatest.text) if value is not None]
+    if not found:
+        raise BindError(
+            f"graph {graph.name} has no edge with an event time, so there is no event that WINDOW could "
+            "end at; say ENDING and a time",
+            span=span,
+            code="needs-event-time",
+        )
+    return int(max(found))
+
+
+def bind_refresh(statement: RefreshSnapshot, context: Context) -> Plan:
+    """The snapshot pinned anew; a NothingPlan when nothing in it moves, unless it is to be built again in FULL."""
+    name = statement.name
+    snapshot = find_snapshot(context, name)
+    if not snapshot.pin.moves and not statement.full:
+        return NothingPlan(
+            f"nothing moves: {snapshot.name} is pinned at version {snapshot.version} and its window is "
+            "fixed; create it anew to move it"
+        )
+    version = _version(context, snapshot, name)
+    tables = context.tables_at(version)
+    _check_fits(context, snapshot, version, tables, name)
+    window, length = snapshot.window, snapshot.pin.window
+    if length is not None:
+        # Its words are not in this statement, so that a complaint about them is shown at the snapshot's name.
+        asked = replace(context.asked(Island(length, name.span)), pieces=())
+        try:
+            window = trailing_window(context, asked, snapshot.unit, snapshot.graph, tables)
+        except BindError as error:
+            gone = f"snapshot {snapshot.name} has a window that ends at the latest event, and there is none now"
+            error.message = f"{gone}; load edges first, or drop it"
+            raise
+    create = CreateSnapshotPlan(
+        name=snapshot.name,
+        graph=snapshot.graph,
+        version=version,
+        tables=tables,
+        window=window,
+        unit=event_unit(snapshot.graph, tables, None),
+        filters=snapshot.filters,
+        replaces=snapshot,
+        pin=snapshot.pin,
+        layout=next((form for form in FORMS if form == snapshot.layout), None),
+        refreshes=True,
+    )
+    return RefreshPlan(create, snapshot, statement.full, statement.dry_run)
+
+
+def _version(context: Context, snapshot: Snapshot, name: Name) -> int:
+    if snapshot.pin.tag is not None:
+        try:
+            return version_of_tag(context.ledger, snapshot.pin.tag)
+        except SnapdbError as error:
+            error.message = f"snapshot {snapshot.name} follows a tag that is gone: {error.message}"
+            error.span = name.span
+            raise
+    return context.catalog.version if snapshot.pin.head else snapshot.version
+
+
+def _check_fits(context: Context, snapshot: Snapshot, version: int, tables: Mapping[str, Table], name: Name) -> None:
+    """Nothing when the tables at the version can be the snapshot's."""
+    problem = next(misfits(snapshot.graph, tables), None)
+    if problem is None and snapshot.window != ALL_TIME:
+        unit = event_unit(snapshot.graph, tables, None)
+        if unit != snapshot.unit:
+            problem = f"its event times are {unit}s now, and its window is of {snapshot.unit}s"
+    if problem is None and snapshot.filters:
+        problem = _wrong_filter(context, snapshot, tables)
+    if problem is not None:
+        raise BindError(
+            f"version {version} does not fit snapshot {snapshot.name} any more: {problem}; create it anew",
+            span=name.span,
+            code="does-not-fit",
+        )
+
+
+def _wrong_filter(context: Context, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:
+    """What keeps a condition from being read at the version."""
+    with context.relational.session(element_shapes(snapshot.graph, tables)) as session:
+        for condition in snapshot.filters:
+            try:
+                check_filters(session, [condition])
+            except SnapdbError as error:
+                return f"its condition {condition.condition} cannot be read: {error.message}"
+    return None

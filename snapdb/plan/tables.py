@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
-from snapdb.plan.asked import Asked
-from snapdb.plan.new_files import NewFiles
-from snapdb.plan.plan import Plan, PlanNode, describe_query
-from snapdb.types import Column, Table
+from snapdb.errors import BindError, ParseError, SnapdbError, Span
+from snapdb.plan.asked import Asked, compose, written
+from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns, whole_files
+from snapdb.plan.names import check_new, find_column, find_table, named_columns, tables_of
+from snapdb.plan.plan import NothingPlan, Plan, PlanNode, describe_query
+from snapdb.plan.repeatable import check_repeatable
+from snapdb.plan.scope import Context, check_foreign_path
+from snapdb.relational import (
+    ROW_ID,
+    Session,
+    check_storable,
+    default_value,
+    file_literal,
+    files_behind,
+    files_literal,
+    no_rows,
+    parquet_form,
+    quote,
+    text_literal,
+)
+from snapdb.sql.ast import (
+    AddColumn,
+    AlterTable,
+    CopyFrom,
+    CreateTable,
+    Delete,
+    DropColumn,
+    Insert,
+    Island,
+    Name,
+    RenameColumn,
+    Update,
+)
+from snapdb.sql.literals import first_row
+from snapdb.sql.tokens import scan
+from snapdb.sql.travel import bare_ats
+from snapdb.types import Column, PropertyGraph, Table
+from snapdb.types.text import counted, did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,3 +166,421 @@ def _describe_search(find: Asked) -> PlanNode:
     """A query that we composed, by the parts of it that the user wrote."""
     parts = (find.text[piece.start : piece.stop].split() for piece in find.pieces)
     return PlanNode("Find", ", ".join(" ".join(part) for part in parts if part) or "every row")
+
+
+def bind_create_table(statement: CreateTable, context: Context) -> Plan:
+    """The columns of a new table, from its definition or its query."""
+    replacing = ("table",) if statement.or_replace or statement.if_not_exists else ()
+    if check_new(context.catalog, statement.name, replacing) and statement.if_not_exists:
+        return NothingPlan(f'there is a table "{statement.name}" already')
+    replaces = context.catalog.tables.get(statement.name.text.lower())
+    query, copies = None, tuple[str, ...]()
+    if statement.query is not None:
+        query = context.asked(statement.query)
+        with context.describing(query) as session:
+            columns = session.describe(query.text, query.parameters)
+            if (path := whole_files(query.text)) is not None:
+                copies = copyable(session, files_behind(session, path), columns)
+        place = statement.query.span
+    else:
+        assert statement.definition is not None
+        columns = defined_columns(context, statement.definition)
+        place = statement.definition.span
+    try:
+        check_storable(columns)
+    except SnapdbError as error:
+        error.span = place
+        raise
+    base = context.catalog.version
+    return CreateTablePlan(statement.name.text, _numbered(columns), query, replaces, base, statement.message, copies)
+
+
+def bind_insert(statement: Insert, context: Context) -> Plan:
+    """A query whose columns match the table's, or those that were named."""
+    table = find_table(context, statement.table)
+    supplied = named_columns(table, statement.columns)
+    query = context.asked(statement.query)
+    with context.describing(query) as session:
+        text = first_row(query.text) or query.text  # DuckDB reads all rows to describe them, and again to write them
+        found = session.describe(text, query.parameters, around=("SELECT * FROM (", ") AS q"))
+        path = whole_files(query.text)
+        in_order = [c.name.lower() for c in found] == [c.name.lower() for c in table.columns]
+        whole = path is not None and in_order and not statement.columns
+        copies = copyable(session, files_behind(session, str(path)), table.columns) if whole else ()
+    if len(found) != len(supplied):
+        raise BindError(
+            f"{table.name} takes {counted(len(supplied), 'column')} here ({', '.join(supplied)}), the query gives "
+            f"{len(found)}",
+            span=statement.query.span,
+            code="column-count",
+        )
+    return InsertPlan(table, supplied, query, statement.message, copies)
+
+
+def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Columns with the fields by which files know them."""
+    return tuple(replace(column, field=field) for field, column in enumerate(columns, 1))
+
+
+def defined_columns(context: Context, definition: Island) -> list[Column]:
+    """The columns of `name type [NOT NULL], …`, as DuckDB reads them."""
+    for token in scan(definition.text):
+        if token.word == "COLLATE":
+            at = definition.span.start
+            raise BindError(
+                "COLLATE is not kept; write it in the query: WHERE name COLLATE NOCASE = 'x'",
+                span=Span(at + token.span.start, at + token.span.stop),
+                code="not-supported",
+            )
+    asked = written(definition, replacements=[(span, '"at"') for span in bare_ats(definition.text)])
+    with context.session(asked) as session:
+        session.wrap("CREATE TABLE defined (", asked.text, "\n)")
+        found = session.rows(
+            "SELECT column_name, data_type, is_nullable, column_default FROM duckdb_columns() "
+            f"WHERE table_name = 'defined' AND database_name = {text_literal(session.space)} ORDER BY column_index"
+        )
+        kinds = session.rows(
+            "SELECT DISTINCT constraint_type FROM duckdb_constraints() "
+            f"WHERE table_name = 'defined' AND database_name = {text_literal(session.space)}"
+        )
+        session.rows("DROP TABLE defined")
+        for (kind,) in kinds:
+            if kind != "NOT NULL":
+                raise BindError(
+                    f"{kind} constraints are not kept; only NOT NULL is (a graph checks that its keys are unique)",
+                    span=definition.span,
+                    code="constraint",
+                )
+        try:
+            return [
+                Column(name, type_, nullable, 0, _default(context, session, default, type_))
+                for name, type_, nullable, default in found
+            ]
+        except SnapdbError as error:
+            error.span = definition.span
+            raise
+
+
+def _default(context: Context, session: Session, expression: str | None, type_: str) -> str | None:
+    """The value of a DEFAULT as text, which the type's cast reads again; None for NULL or where there is none."""
+    if expression is None:
+        return None
+    check_repeatable(context.relational, Island(expression, Span(0, 0)), "a DEFAULT is a constant")
+    form = parquet_form(type_)
+    try:
+        value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]
+    except BindError as error:
+        raise BindError(
+            f"the DEFAULT {expression} is not a constant, and computed columns are not kept; give the "
+            "value when inserting",
+            code="bad-default",
+        ) from error
+    return None if value is None else str(value)
+
+
+_ID = quote(ROW_ID)
+
+
+def bind_delete(statement: Delete, context: Context) -> DeletePlan:
+    """A query for the ids of the rows that go."""
+    table = find_table(context, statement.table)
+    name = quote(str(statement.alias or table.name))
+    distinct = "DISTINCT " if statement.others else ""  # one row may meet several
+    # An alias would be a name that the user's condition could see; the ids' own name is one that no column may have.
+    before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
+    find, shape = (
+        compose(statement.span, before, *_found(context, rows, name, statement), ")") for rows in _rows(context, table)
+    )
+    _check(context, shape)
+    return DeletePlan(table, find, context.catalog.version, statement.message)
+
+
+def bind_update(statement: Update, context: Context) -> UpdatePlan:
+    """A query for the rows that change: their ids, and all columns with the new values."""
+    table = find_table(context, statement.table)
+    name = quote(str(statement.alias or table.name))
+    places = {}
+    for place, assignment in enumerate(statement.assignments):
+        column = find_column(table, assignment.column)
+        if column.name in places:
+            raise BindError(f'column "{column.name}" is set twice', span=assignment.column.span, code="duplicate-name")
+        places[column.name] = place
+    values: list[str | Asked] = []
+    for place, assignment in enumerate(statement.assignments):
+        # In the order in which they were written, so that ? keep theirs.
+        column = find_column(table, assignment.column)
+        said = default_value(column) if assignment.value.text.upper() == "DEFAULT" else context.asked(assignment.value)
+        values += ["(", said, f'\n) AS "snapdb set {place}", ']
+    kept = ", ".join(f'{name}.{quote(c.name)} AS "snapdb was {i}"' for i, c in enumerate(table.columns))
+    new = [
+        f'"snapdb set {places[c.name]}"' if c.name in places else f'"snapdb was {i}"'
+        for i, c in enumerate(table.columns)
+    ]
+    chosen = ", ".join(
+        f"CAST(CAST({value} AS {c.type}) AS {parquet_form(c.type)}) AS {quote(c.name)}"  # in a file meanwhile
+        for value, c in zip(new, table.columns, strict=True)
+    )
+    find, shape = (
+        compose(
+            statement.span,
+            f"SELECT {_ID}, {chosen} FROM (SELECT ",
+            *values,
+            f"{name}.{_ID}, {kept} FROM ",
+            *_found(context, rows, name, statement),
+            ")",
+        )
+        for rows in _rows(context, table)
+    )
+    _check(context, shape)
+    return UpdatePlan(table, find, context.catalog.version, statement.message, frozenset(places))
+
+
+def _rows(context: Context, table: Table) -> tuple[str, str]:
+    """The SELECT of a table with the ids of its rows, and one of the same columns that reads nothing."""
+    shape = no_rows((*table.columns, Column(ROW_ID, "BIGINT")))
+    return context.rows(table, row_ids=True, ordered=False), shape
+
+
+def _check(context: Context, shape: Asked) -> None:
+    """Nothing when a query can be read."""
+    with context.describing(shape) as session:
+        session.describe(shape.text, shape.parameters)
+
+
+def _found(context: Context, rows: str, name: str, statement: Delete | Update) -> list[str | Asked]:
+    """FROM and WHERE of the rows that a statement is about."""
+    parts: list[str | Asked] = [f"({rows}) AS {name}"]
+    if statement.others is not None:
+        parts += [", ", context.asked(statement.others)]
+    if statement.where is not None:
+        parts += [" WHERE (", context.asked(statement.where), "\n)"]
+    return parts
+
+
+def bind_alter(statement: AlterTable, context: Context) -> Plan:
+    """The table's columns afterwards; those that a graph reads stay."""
+    if statement.if_exists and statement.table.text.lower() not in context.catalog.tables:
+        return NothingPlan(f'there is no table "{statement.table}"')
+    table = find_table(context, statement.table)
+    match statement.action:
+        case AddColumn() as action:
+            made = _added(context, table, action)
+        case DropColumn() as action:
+            made = _dropped(context, table, action)
+        case RenameColumn() as action:
+            made = _renamed(context, table, action)
+    if isinstance(made, NothingPlan):
+        return made
+    columns, did = made
+    return AlterPlan(table, columns, did, context.catalog.version, statement.message)
+
+
+def _added(context: Context, table: Table, action: AddColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
+    definition = action.definition
+    (column, *more) = defined_columns(context, definition)
+    if more:
+        raise BindError(
+            "ADD COLUMN adds one column; write one ALTER TABLE for each", span=definition.span, code="one-column"
+        )
+    if (found := table.column(column.name)) is not None:
+        if action.if_not_exists:
+            return NothingPlan(f'table {table.name} has a column "{found.name}" already')
+        raise BindError(f'table {table.name} has a column "{found.name}" already', span=definition.span, code="exists")
+    if not column.nullable and column.default is None and table.next_row:
+        raise BindError(
+            f'column "{column.name}" is NOT NULL, but the rows that are there would have no value in it; '
+            "give it a DEFAULT",
+            span=definition.span,
+            code="not-null",
+        )
+    for graph in context.catalog.graphs.values():
+        for edge in graph.edges:
+            if edge.table.lower() == table.name.lower() and column.name.lower() == "e_id":
+                raise BindError(
+                    f"graph {graph.name} gives e_id to the edges of {table.name}; choose another name",
+                    span=definition.span,
+                    code="reserved-name",
+                )
+    # Fields of columns that were dropped are in older files, and must not come back to life.
+    column = replace(column, field=table.fields + 1)
+    columns = (*table.columns, column)
+    try:
+        check_storable(columns)
+    except SnapdbError as error:
+        error.span = definition.span
+        raise
+    return columns, f'column "{column.name}" {column.type} added to {table.name}'
+
+
+def _dropped(context: Context, table: Table, action: DropColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
+    if action.if_exists and table.column(action.column.text) is None:
+        return NothingPlan(f'table {table.name} has no column "{action.column}"')
+    column = find_column(table, action.column)
+    _check_unused(context, table, column, action.column, "drop")
+    if len(table.columns) == 1:
+        raise BindError(
+            f"{column.name} is the only column of {table.name}; write DROP TABLE {table.name}",
+            span=action.column.span,
+            code="last-column",
+        )
+    columns = tuple(c for c in table.columns if c.field != column.field)
+    return columns, f'column "{column.name}" dropped from {table.name}'
+
+
+def _renamed(context: Context, table: Table, action: RenameColumn) -> tuple[tuple[Column, ...], str]:
+    column = find_column(table, action.column)
+    other = table.column(action.new.text)
+    if other is not None and other.field != column.field:
+        raise BindError(f'table {table.name} has a column "{other.name}" already', span=action.new.span, code="exists")
+    _check_unused(context, table, column, action.column, "rename")
+    columns = tuple(replace(c, name=action.new.text) if c.field == column.field else c for c in table.columns)
+    try:
+        check_storable(columns)
+    except SnapdbError as error:
+        error.span = action.new.span
+        raise
+    return columns, f'column "{column.name}" of {table.name} renamed to "{action.new}"'
+
+
+def _check_unused(context: Context, table: Table, column: Column, name: Name, verb: str) -> None:
+    """Nothing when no graph names the column; a graph serves every version whose tables fit it."""
+    users = [g.name for g in context.catalog.graphs.values() if _uses(g, table, column)]
+    if users:
+        raise BindError(
+            f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop it with its '
+            f"snapshots, {verb} the column and create them again",
+            span=name.span,
+            code="in-use",
+        )
+
+
+def _uses(graph: PropertyGraph, table: Table, column: Column) -> bool:
+    return column.name.lower() in tables_of(graph).get(table.name.lower(), ())
+
+
+_CSV = (
+    "header",
+    "delimiter",
+    "delim",
+    "sep",
+    "quote",
+    "escape",
+    "nullstr",
+    "null",
+    "skip",
+    "dateformat",
+    "timestampformat",
+    "decimal_separator",
+    "ignore_errors",
+    "encoding",
+    "comment",
+    "union_by_name",
+    "hive_partitioning",
+    "compression",
+    "sample_size",
+    "strict_mode",
+    "null_padding",
+    "max_line_size",
+)
+_JSON = (
+    "ignore_errors",
+    "records",
+    "dateformat",
+    "timestampformat",
+    "maximum_object_size",
+    "compression",
+    "union_by_name",
+    "hive_partitioning",
+    "sample_size",
+)
+_OPTIONS = {"parquet": ("union_by_name", "hive_partitioning", "filename"), "csv": _CSV, "json": _JSON}
+"""What may be said for each format; DuckDB's readers take them under these names or those of `_THEIRS`."""
+_THEIRS = {"delimiter": "delim", "null": "nullstr"}
+_ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
+
+
+def bind_copy(statement: CopyFrom, context: Context) -> Plan:
+    """A file's columns matched with the table's: by name where the file has names, else by position."""
+    table = find_table(context, statement.table)
+    wanted = named_columns(table, statement.columns)
+    if not statement.path.strip():
+        raise BindError(
+            "COPY FROM needs a path, found ''; write that of a file", span=statement.path_span, code="bad-path"
+        )
+    if statement.new_only and Path(statement.path).expanduser().is_dir():
+        within = text_literal(statement.path.rstrip("/") + "/*.parquet")
+        raise BindError(
+            f"{text_literal(statement.path)} is a folder; name the files in it, as {within}",
+            span=statement.path_span,
+            code="bad-path",
+        )
+    if not statement.new_only:  # which passes over the database's own files
+        check_foreign_path(context.home.path, statement.path, statement.path_span)
+    format_, options = _options(statement)
+    said = "".join(f", {_THEIRS.get(k, k)} = {_literal(v)}" for k, v in options.items())
+    file = File(format_, "header" in options, said, table, wanted)
+    new, copies = None, tuple[str, ...]()
+    with context.relational.session() as session:
+        try:
+            if statement.new_only:
+                new = find_new_files(session, context, table, statement.path, format_)
+                if not new.names:
+                    return NothingPlan(f"no new files behind {text_literal(statement.path)}{new.notes()}")
+                sql, supplied = _each(session, file, new.names, together="union_by_name" in options)
+            else:
+                path = text_literal(statement.path)
+                matched = match_columns(session, file, path, path)
+                sql, supplied = matched.sql(path), matched.supplied
+            if format_ == "parquet" and not options and set(supplied) == {c.name for c in table.columns}:
+                files = files_behind(session, statement.path) if new is None else new.names
+                copies = copyable(session, files, table.columns)
+        except SnapdbError as error:
+            error.span = statement.path_span
+            raise
+    return InsertPlan(table, supplied, Asked(sql, statement.path_span), statement.message, copies, new)
+
+
+def _each(session: Session, file: File, names: Sequence[str], *, together: bool) -> tuple[str, tuple[str, ...]]:
+    """A query over some files, each matched by itself as if it were alone, and the columns that it gives.
+
+    Args:
+        together: Their columns count together, as was asked for.
+    """
+    if together:
+        literal = files_literal(names)
+        matched = match_columns(session, file, literal, f"{len(names)} files, {names[0]} the first,")
+        return matched.sql(literal), matched.supplied
+    alike: list[tuple[Matched, list[str]]] = []
+    for name in names:
+        session.check_stopped()
+        matched = match_columns(session, file, file_literal(name), text_literal(name))
+        if not alike or alike[-1][0] != matched:
+            alike.append((matched, []))
+        alike[-1][1].append(name)
+    return " UNION ALL ".join(matched.sql(files_literal(group)) for matched, group in alike), alike[0][0].supplied
+
+
+def _options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int | float]]:
+    """The format, said or told by the file's ending, and the other options."""
+    given = {name.text.lower(): value for name, value in statement.options}
+    format_ = str(given.pop("format", _guess_format(statement.path))).lower()
+    if format_ not in _OPTIONS:
+        hint = f"it reads {', '.join(_OPTIONS)}{did_you_mean(format_, _OPTIONS)}"
+        said = next((name.span for name, _ in statement.options if name.text.lower() == "format"), None)
+        raise BindError(
+            f"cannot COPY FROM format {format_!r}; {hint}", span=said or statement.path_span, code="unknown-format"
+        )
+    for name, _ in statement.options:
+        if name.text.lower() not in ("format", *_OPTIONS[format_]):
+            hint = did_you_mean(name.text.replace("_", " "), ("format", *_OPTIONS[format_], "NEW FILES ONLY"))
+            raise ParseError(f"COPY has no option {name} for {format_}{hint}", span=name.span, code="unknown-option")
+    return format_, given
+
+
+def _guess_format(path: str) -> str:
+    found = re.search(r"\.(parquet|csv|tsv|txt|jsonl|ndjson|json)[*?]*(\.gz|\.zst)?$", path.lower())
+    return "parquet" if found is None else _ENDINGS.get(found[1], "parquet")
+
+
+def _literal(value: str | bool | int | float) -> str:
+    return text_literal(value) if isinstance(value, str) else str(value).lower()

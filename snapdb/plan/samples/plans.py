@@ -2,15 +2,154 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
+from snapdb.errors import BindError, DataError, SnapdbError, Span
 from snapdb.plan.asked import Asked
-from snapdb.plan.places import Places
 from snapdb.plan.plan import Plan, PlanNode, describe_query
-from snapdb.plan.reached import unreached_fanouts
 from snapdb.types import FULL, PLAIN, Fanout, Relation, Sampler, SampleSpec, Snapshot, Way
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A sampler's statement, and clauses of another one in it."""
+
+    sampler: str
+    """The sampler's name."""
+    text: str
+    """The sampler's own statement."""
+    edits: tuple[tuple[Span, Span, Span], ...]
+    """Of each clause that was put in: its place in the composed text, what it took in the sampler's text, and where it
+    stands in the user's; in order. Clauses that took the place of none took the empty end."""
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Errors of the block whose places count in the composed text are shown where that was written."""
+        try:
+            yield
+        except SnapdbError as error:
+            if error.text is None and error.span is not None:
+                self._show(error, error.span)
+            raise
+
+    def _show(self, error: SnapdbError, span: Span) -> None:
+        shift = 0
+        for composed, replaced, written in self.edits:
+            if composed.start <= span.start < composed.stop:
+                by = written.start - composed.start
+                error.span = Span(span.start + by, min(span.stop, composed.stop) + by)
+                return
+            if composed.start <= span.start:
+                shift = replaced.stop - composed.stop
+        error.message = f"in sampler {self.sampler}: {error.message}"
+        error.located(self.text)
+        error.span = Span(*(min(max(place + shift, 0), len(self.text)) for place in span))
+
+
+_ABOUT = {
+    "bad-negatives": "negatives",
+    "bad-weight": "weights",
+    "device": "device",
+    "memory": "memory",
+    "needs-weight": "weights",
+}
+"""The clause that an error is about, by its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Spans of clauses; None: the statement does not say it."""
+
+    weights: Span | None = None
+    """WEIGHT BY, or METHOD where that goes by weights."""
+    negatives: Span | None = None
+    device: Span | None = None
+    """ON, or WITH numba | torch."""
+    memory: Span | None = None
+    origin: Origin | None = None
+    """Of a statement that was composed; None: the statement is as it was written."""
+
+    @contextmanager
+    def under(self) -> Iterator[None]:
+        """Errors of the block point to the clause that they are about, where that was written."""
+        with nullcontext() if self.origin is None else self.origin.shown(), self._pointing():
+            yield
+
+    @contextmanager
+    def _pointing(self) -> Iterator[None]:
+        try:
+            yield
+        except SnapdbError as error:
+            if error.text is None and error.span is None and error.code in _ABOUT:
+                error.span = getattr(self, _ABOUT[error.code])
+            raise
+
+
+@contextmanager
+def about_seeds(place: Span, outside: str | None) -> Iterator[None]:
+    """Errors of the block point to the seed query, unless they know better.
+
+    Args:
+        place: Of the query.
+        outside: The query that was given as seeds=, which the errors are then about; empty: ids were given.
+    """
+    try:
+        yield
+    except SnapdbError as error:
+        if error.text is not None:
+            raise
+        if outside is None:
+            error.span = error.span or place
+            raise
+        if isinstance(error, BindError | DataError):
+            error.message = _of_argument(error.message)
+        if outside:
+            error.located(outside, place)
+        error.span = error.span if outside else None
+        raise
+
+
+def _of_argument(message: str) -> str:
+    """The message of a clause as one of the argument.
+
+    >>> _of_argument("SEEDS gives y twice; keep one"), _of_argument("1 of 3 seeds is missing")
+    ('seeds= gives y twice; keep one', 'seeds=: 1 of 3 seeds is missing')
+    """
+    said, many = re.subn(r"\bSEEDS( EDGES)?\b", "seeds=", message)
+    return said if many else f"seeds=: {message}"
+
+
+def seed_types(spec: SampleSpec) -> set[str]:
+    """The vertex types that enter a batch."""
+    return {spec.seed_type} if spec.link is None else {spec.link.edge.source, spec.link.edge.destination}
+
+
+def reached_relations(spec: SampleSpec) -> set[Relation]:
+    """The relations that may draw an edge: hop after hop, those that expand types which were reached before."""
+    walked: set[Relation] = set()
+    new = seed_types(spec)
+    for hop in range(spec.hops):
+        found = {
+            relation
+            for fanout in spec.fanouts
+            if hop < len(fanout.counts) and fanout.counts[hop]
+            for relation in fanout.relations
+            if relation.expands in new
+        }
+        walked |= found
+        reached = {relation.reaches for relation in found}
+        new = new | reached if spec.layout == "BLOCKS" else reached
+    return walked
+
+
+def unreached_fanouts(spec: SampleSpec) -> list[Fanout]:
+    """The fanouts that draw nothing in any batch; those that only say 0 mean to, and are left out."""
+    walked = reached_relations(spec)
+    return [f for f in spec.fanouts if any(f.counts) and not walked.intersection(f.relations)]
 
 
 class SeedColumns(NamedTuple):
@@ -39,7 +178,7 @@ class SamplePlan(Plan):
     seeds: Asked
     epochs: int
     columns: SeedColumns
-    places: Places = Places()  # noqa: RUF009  # frozen, and empty
+    places: Places = Places()  # frozen, and empty
     outside: str | None = None
     """The SELECT that was given as seeds=, empty where ids were; None: the seeds are the statement's."""
     delivers: Literal["rows", "batches"] = "rows"

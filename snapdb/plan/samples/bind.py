@@ -11,24 +11,28 @@ from typing import Any, Literal, TypeVar
 
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.asked import Asked
-from snapdb.plan.bind_fanouts import bind_fanouts
-from snapdb.plan.bind_link import bind_link
-from snapdb.plan.bind_methods import bind_drawing
-from snapdb.plan.bind_order import bind_order
-from snapdb.plan.bind_refresh_clause import LEAST_PLACE, bind_refresh_clause
-from snapdb.plan.bind_seeds import seed_columns
-from snapdb.plan.bind_temporal import bind_temporal
-from snapdb.plan.names import find_sampler, find_snapshot, find_vertex_type
-from snapdb.plan.places import Places, about_seeds
+from snapdb.plan.names import check_own, find_sampler, find_snapshot, find_vertex_type
+from snapdb.plan.plan import NothingPlan, Plan
 from snapdb.plan.repeatable import check_repeatable
-from snapdb.plan.samples import AuditPlan, SamplePlan, SeedColumns
+from snapdb.plan.samples import AuditPlan, CreateSamplerPlan, SamplePlan, SeedColumns
+from snapdb.plan.samples.clauses import (
+    LEAST_PLACE,
+    bind_drawing,
+    bind_fanouts,
+    bind_link,
+    bind_refresh_clause,
+    bind_temporal,
+)
+from snapdb.plan.samples.plans import Places, about_seeds
+from snapdb.plan.samples.seeds import bind_order, seed_columns
+from snapdb.plan.samples.statements import resolve
 from snapdb.plan.scope import Context
-from snapdb.plan.using import resolve
 from snapdb.relational import Names, quote
 from snapdb.relational.sources import as_arrow
 from snapdb.sql import parse
-from snapdb.sql.ast import Audit, Clauses, Query, Said, Sample, SampleUsing
-from snapdb.types import Column, Drawing, Fanout, Refresh, SampleSpec, SeedOrder, Snapshot
+from snapdb.sql.ast import Audit, Clauses, CreateSampler, Query, Said, Sample, SampleUsing
+from snapdb.storage.commit import author, now
+from snapdb.types import Column, Drawing, Fanout, Refresh, Sampler, SampleSpec, SeedOrder, Snapshot
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -263,3 +267,27 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
             span=statement.fanouts.span,
             code="out-of-range",
         )
+
+
+def bind_create_sampler(statement: CreateSampler, context: Context) -> Plan:
+    """The sampler with its statement whole: of SAMPLE USING, what that came to."""
+    name = statement.name
+    found = context.catalog.samplers.get(name.text.lower())
+    if (there := check_own(statement, "sampler", found)) is not None:
+        return NothingPlan(there)
+    sample = bind_sample(statement.sample, context)
+    spec = sample.spec
+    sampler = Sampler(
+        id=0,
+        name=name.text,
+        text=spec.text,
+        snapshot=spec.snapshot,
+        seeds=spec.seed_type if spec.link is None else spec.link.edge.edge,
+        edges=spec.link is not None,
+        batch=spec.batch_size,
+        hops=spec.hops,
+        method=spec.drawing.method,
+        created=now(),
+        author=author(),
+    )
+    return CreateSamplerPlan(sampler, found, sample)

@@ -1,0 +1,273 @@
+"""How a file's columns become those of a table: by name where the file has names, else by position."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from snapdb.errors import BindError, CommitConflict, SnapdbError
+from snapdb.plan.scope import Context
+from snapdb.relational import Session, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
+from snapdb.sql.tokens import string_value, tokens
+from snapdb.storage.changes import LoadedFile
+from snapdb.storage.loaded import Memory, has_footer, loaded_files, look_at
+from snapdb.types import Column, Table
+from snapdb.types.text import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """What is known of a file before anybody looks into it."""
+
+    format: str
+    headed: bool
+    """The option HEADER says whether its first line is one."""
+    said: str
+    """Its other options, for DuckDB's reader."""
+    table: Table
+    wanted: Sequence[str]
+    """The table's columns that it is to fill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """How a file is read so that its columns are those that are wanted; equal for files that can be read together."""
+
+    select: str
+    reader: str
+    said: str
+    supplied: tuple[str, ...]
+    types: tuple[str, ...] = ()
+    """Of all columns in the file, where the reader is not told them."""
+
+    def sql(self, path: str) -> str:
+        """The query over a path, a glob or a list of them."""
+        return f"SELECT {self.select} FROM {self.reader}({path}{self.said})"
+
+
+def match_columns(session: Session, file: File, path: str, label: str) -> Matched:
+    """How to read what `path`, SQL, stands for; errors call it `label`.
+
+    Raises:
+        BindError: the table has other columns.
+    """
+    match file.format:
+        case "csv":
+            return _from_csv(session, file, path, label)
+        case "json":
+            return _from_json(session, file, path, label)
+        case _:
+            return _from_parquet(session, file, path, label)
+
+
+def _from_parquet(session: Session, file: File, path: str, label: str) -> Matched:
+    found = session.describe(f"SELECT * FROM read_parquet({path}{file.said})")
+    return _by_name(file, label, [c.name for c in found], "read_parquet", file.said, tuple(c.type for c in found))
+
+
+def _from_json(session: Session, file: File, path: str, label: str) -> Matched:
+    """JSON objects, one a line or in an array; a key that some lack is NULL there."""
+    table = file.table
+    found = {c.name.lower(): c.name for c in session.describe(f"SELECT * FROM read_json({path}{file.said})")}
+    if "json" in found and len(found) == 1 and table.column("json") is None:
+        raise BindError(
+            f"{label} holds no JSON objects, whose keys would be the columns of {table.name}", code="file-columns"
+        )
+    extra = [name for folded, name in found.items() if table.column(folded) is None]
+    types = {found.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
+    # Bytes are written as in SQL, '\\xFF', which DuckDB reads in a text but not in JSON.
+    read = {name: "VARCHAR" if type_ == "BLOB" else type_ for name, type_ in types.items()}
+    said = f", columns = {_struct(read)}{file.said}"
+    return _by_name(file, label, [*types, *extra], "read_json", said)
+
+
+def _by_name(
+    file: File, label: str, found: Sequence[str], reader: str, said: str, types: tuple[str, ...] = ()
+) -> Matched:
+    """Columns matched by name, whatever their case and order; all that are wanted, and no others, must be there."""
+    table, wanted = file.table, file.wanted
+    named = {name.lower(): name for name in found}
+    if missing := [w for w in wanted if w.lower() not in named]:
+        hint = did_you_mean(missing[0], found) or f"; it has {', '.join(found)}"
+        raise BindError(f'{label} has no column "{missing[0]}" for table {table.name}{hint}', code="unknown-column")
+    extra = [name for name in found if table.column(name) is None]
+    if extra:
+        hint = f"name the columns to load: COPY {table.name} ({', '.join(wanted)}) FROM {label}"
+        raise BindError(
+            f'{label} has a column "{extra[0]}" that table {table.name} has not; {hint}', code="file-columns"
+        )
+    chosen = ", ".join(quote(named[w.lower()]) for w in wanted)
+    return Matched(chosen, reader, said, tuple(wanted), types)
+
+
+def _from_csv(session: Session, file: File, path: str, label: str) -> Matched:
+    """A CSV with a header that names the columns is read by name, any other by position."""
+    table, wanted = file.table, file.wanted
+    found = session.describe(f"SELECT * FROM read_csv({path}{file.said})")
+    types = {w: column.type for w in wanted if (column := table.column(w)) is not None}
+    known = {c.name.lower(): c.name for c in found}
+    if any(w.lower() in known for w in wanted):
+        cast = {known[w.lower()]: type_ for w, type_ in types.items() if w.lower() in known}
+        said = f", types = {_struct(cast)}{file.said}"
+        return _by_name(file, label, [c.name for c in found], "read_csv", said)
+    if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in found):
+        names = ", ".join(c.name for c in found)
+        raise BindError(
+            f"{label} seems to begin with names ({names}) of which table {table.name} has none; say HEADER "
+            "false if they are data, HEADER true to load by position",
+            code="file-columns",
+        )
+    if len(found) != len(wanted):
+        raise BindError(
+            f"{label} has {len(found)} columns without the names of table {table.name}, which takes "
+            f"{len(wanted)} here ({', '.join(wanted)})",
+            code="file-columns",
+        )
+    header = "" if file.headed else ", header = false"
+    said = f", columns = {_struct(types)}, auto_detect = true{file.said}{header}"
+    return Matched("*", "read_csv", said, tuple(wanted))
+
+
+def _struct(types: Mapping[str, str]) -> str:
+    """Columns and their types, as DuckDB's readers take them."""
+    return f"{{{', '.join(f'{text_literal(name)}: {text_literal(type_)}' for name, type_ in types.items())}}}"
+
+
+_NAMED = 5
+"""Files of a kind that are named; of the rest it is told how many they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewFiles:
+    """The files behind a path or glob, as they were found."""
+
+    names: tuple[str, ...]
+    """Of those to be loaded, in order."""
+    files: tuple[LoadedFile, ...]
+    """The same, as they were then."""
+    unfinished: tuple[str, ...] = ()
+    """Those that are left for the next time, each with the reason."""
+    changed: tuple[str, ...] = ()
+    """Those that are no longer what was loaded, each with the version that loaded it."""
+
+    def notes(self) -> str:
+        """What a person should know of the others, as the end of a line.
+
+        >>> NewFiles((), (), ("day3.parquet (half written)",)).notes()
+        '; left for the next time: day3.parquet (half written)'
+        """
+        left = f"; left for the next time: {_some(self.unfinished)}" if self.unfinished else ""
+        old = f"; not loaded again, though changed: {_some(self.changed)}" if self.changed else ""
+        return left + old
+
+    def check_unmoved(self) -> None:
+        """Nothing when every file to be loaded is still as it was found; else CommitConflict names the first."""
+        for name, file in zip(self.names, self.files, strict=True):
+            if (found := look_at(name)) != file:
+                how = "is gone" if found is None else "changed while it was read"
+                raise CommitConflict(f"{name} {how}; nothing was loaded, run the statement again", code="file-moved")
+
+
+def find_new_files(session: Session, context: Context, table: Table, path: str, format_: str) -> NewFiles:
+    """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
+    found = list(_deliveries(session, context, path))
+    known = loaded_files(context.ledger, table.id, (file.path for _, file in found))
+    known |= {file.path: Memory(file, 0) for owner, file in context.catalog.loading if owner == table.id}
+    names, files, unfinished, changed = [], [], [], []
+    for name, file in found:
+        session.check_stopped()
+        if (memory := known.get(file.path)) is not None:
+            if memory.file != file:
+                by = f"version {memory.version}" if memory.version else "this transaction"
+                changed.append(f"{name} (since {by} loaded it)")
+        elif why := _unfinished(session, name, file, format_):
+            unfinished.append(f"{name} ({why})")
+        else:
+            known[file.path] = Memory(file, 0)  # another name may lead to it
+            names.append(name)
+            files.append(file)
+    return NewFiles(tuple(names), tuple(files), tuple(unfinished), tuple(changed))
+
+
+def _deliveries(session: Session, context: Context, path: str) -> Iterator[tuple[str, LoadedFile]]:
+    """Each file behind a path or glob, and how it is now.
+
+    What is hidden is passed over: it may be a file that is being written and gets its name when it is whole. So is
+    what the database wrote for itself: to open the catalog would drop the locks that SQLite holds on it.
+    """
+    own = os.path.join(os.path.realpath(context.home.path), "")
+    for name in files_behind(session, path):
+        session.check_stopped()
+        if is_hidden(name, path) or os.path.realpath(name).startswith(own):
+            continue
+        context.relational.check_folder(name)
+        if (file := look_at(name)) is not None:  # else it went away since
+            yield name, file
+
+
+def _unfinished(session: Session, name: str, file: LoadedFile, format_: str) -> str | None:
+    """Why a file cannot be whole yet; None where it may be. Text does not tell where it ends."""
+    if not file.bytes:
+        return "empty"
+    if format_ == "parquet" and not (has_footer(name) and _is_readable(session, name)):
+        return "half written"
+    return None
+
+
+def _is_readable(session: Session, name: str) -> bool:
+    """Whether what the footer says of a Parquet file can be read."""
+    try:
+        session.describe(f"FROM read_parquet({file_literal(name)})")
+    except SnapdbError as error:
+        if error.code in {"interrupted", "folder-not-allowed"}:  # neither is about what the file holds
+            raise
+        return False
+    return True
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names in a row, the first few of them.
+
+    >>> _some(["a", "b"]), _some("abcdefg")
+    ('a, b', 'a, b, c, d, e and 2 more')
+    """
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
+_WORTH = 8 << 20
+"""Bytes from which copying is worth a segment of its own; small files are better rewritten into one."""
+
+
+def whole_files(query: str) -> str | None:
+    """The path or glob of a query that gives just the rows of Parquet files; None for any other.
+
+    >>> whole_files("SELECT * FROM 'day/*.parquet'"), whole_files("SELECT a FROM 'a.parquet'")
+    ('day/*.parquet', None)
+    """
+    first = tuple(islice(tokens(query), 5))  # of a query that may be megabytes of VALUES
+    words = [token.word for token in first[:-1]]
+    if words not in (["SELECT", "*", "FROM"], ["FROM"]) or first[-1].kind != "string":
+        return None
+    path = string_value(first[-1])
+    return path if path.lower().endswith(".parquet") else None
+
+
+def copyable(session: Session, files: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:
+    """The files when each has just these columns in these types, else none of them."""
+    if not all(c.nullable and is_plain(c.type) for c in columns):
+        return ()
+    wanted = {c.name.lower(): c.type for c in columns}
+    return tuple(files) if files and all(_fits(session, file, wanted) for file in files) else ()
+
+
+def _fits(session: Session, file: str, wanted: dict[str, str]) -> bool:
+    local = Path(file)
+    if not local.is_file() or local.stat().st_size < _WORTH:
+        return False
+    source = f"read_parquet({file_literal(file)}, hive_partitioning = false)"
+    return {c.name.lower(): c.type for c in session.describe(f"FROM {source}")} == wanted

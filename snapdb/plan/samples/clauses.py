@@ -1,0 +1,503 @@
+"""FANOUT: every edge type that is walked, with its direction and how many to draw at each hop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+
+from snapdb.errors import BindError, Span
+from snapdb.plan.fits import graph_times, is_weight
+from snapdb.plan.moments import duration, whole
+from snapdb.plan.names import find_column, find_edge_type
+from snapdb.plan.repeatable import check_repeatable
+from snapdb.plan.scope import Context
+from snapdb.plan.snapshots import check_length, event_unit
+from snapdb.relational import quote_odd
+from snapdb.sql import parse
+from snapdb.sql.ast import Clauses, FanoutClause, Island, MethodClause, Name, RefreshClause, Sample, WeightColumn
+from snapdb.sql.print_samples import print_refresh_clause
+from snapdb.sql.rewrite import rewrite
+from snapdb.types import (
+    FULL,
+    Column,
+    Drawing,
+    EdgeElement,
+    EdgeType,
+    Fanout,
+    Link,
+    Method,
+    Negatives,
+    Refresh,
+    SampleSpec,
+    Snapshot,
+    Table,
+    Temporal,
+    TimeUnit,
+)
+from snapdb.types.text import did_you_mean
+
+
+def bind_fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tuple[Fanout, ...]:
+    """One fanout for each edge type and direction, DEFAULT spread over the types that are not named.
+
+    METHOD FULL leaves a 0 and makes every other number FULL.
+    """
+    said, method = statement.fanouts, statement.clauses.method
+    lengths = {len(clause.counts) for clause in said.value}
+    found: dict[tuple[str, str], Fanout] = {}
+    defaults: dict[str, FanoutClause] = {}
+    for clause in said.value:
+        _check_counts(clause, lengths, said.span)
+        if clause.edge is None:
+            _check_direction("DEFAULT", set(defaults), clause)
+            defaults[clause.direction] = clause
+            continue
+        for edge in _meant(snapshot, clause.edge) or [find_edge_type(context, snapshot, clause.edge)]:
+            _check_direction(edge.name, {d for name, d in found if name == edge.name}, clause)
+            found[edge.name, clause.direction] = Fanout(edge.type, clause.direction, clause.counts)
+    named = {name for name, _ in found}
+    rest = [edge for edge in snapshot.graph.edges if edge.name not in named]
+    spread = (Fanout(e.type, default.direction, default.counts) for e in rest for default in defaults.values())
+    fanouts = (*found.values(), *spread)
+    if method is not None and method.method == "FULL":
+        return tuple(replace(f, counts=tuple(FULL if count > 0 else count for count in f.counts)) for f in fanouts)
+    return fanouts
+
+
+def _meant(snapshot: Snapshot, name: Name) -> list[EdgeElement]:
+    """The edge type of that name, or all that have the label."""
+    return [element for element in snapshot.graph.labelled(name.text) if isinstance(element, EdgeElement)]
+
+
+def _check_direction(name: str, taken: set[str], clause: FanoutClause) -> None:
+    """Nothing when the clause's direction is not among those that are taken already."""
+    if clause.direction in taken or (taken and "BOTH" in (*taken, clause.direction)):
+        raise BindError(
+            f"{name} has this direction already (BOTH is IN and OUT); keep one",
+            span=clause.span,
+            code="duplicate-fanout",
+        )
+
+
+def _check_counts(clause: FanoutClause, lengths: set[int], place: Span) -> None:
+    if len(lengths) > 1:
+        raise BindError(
+            f"every fanout needs one number for each hop; found lists of {_and(lengths)}",
+            span=place,
+            code="fanout-lengths",
+        )
+    for count in clause.counts:
+        if count < 0 and count != FULL:
+            raise BindError(
+                f"a fanout is 0 or more, or FULL (-1); found {count}", span=clause.span, code="out-of-range"
+            )
+        if count >= 2**31:
+            raise BindError(
+                f"a fanout of {count} is too large; say FULL for every neighbour", span=clause.span, code="out-of-range"
+            )
+
+
+def _and(numbers: set[int]) -> str:
+    return " and ".join(map(str, sorted(numbers)))
+
+
+_BY_WEIGHT: tuple[Method, ...] = ("TOPK", "PRIORITY")
+_WEIGHTLESS: tuple[Method, ...] = ("LATEST", "FULL", "BOTTOMK", "LABOR")
+_MOST_BATCHES = 2**31
+
+
+def bind_drawing(
+    statement: Sample, snapshot: Snapshot, fanouts: Sequence[Fanout], context: Context, tables: Mapping[str, Table]
+) -> Drawing:
+    """How edges are drawn.
+
+    Raises:
+        BindError: clauses that do not go together, columns that are not there or are no numbers.
+    """
+    clauses = statement.clauses
+    method: Method = "UNIFORM" if clauses.method is None else clauses.method.method
+    walked = walked_edges(snapshot, fanouts)
+    with_replacement = clauses.replace is not None and clauses.replace.value
+    if clauses.replace is not None and with_replacement and method != "UNIFORM":
+        raise BindError(
+            f"METHOD {method} draws no edge twice; leave WITH REPLACEMENT out, or METHOD",
+            span=clauses.replace.span,
+            code="clauses-clash",
+        )
+    if clauses.weights is not None and method in _WEIGHTLESS:
+        raise BindError(
+            f"METHOD {method} does not look at weights; leave WEIGHT BY out, or take METHOD UNIFORM, PRIORITY or TOPK",
+            span=clauses.weights.span,
+            code="clauses-clash",
+        )
+    if method == "LATEST" and not any(edge.event_time for edge in walked):
+        raise BindError(
+            f"METHOD LATEST takes the newest edges, and no edge type in FANOUT ({_names(walked)}) has an EVENT TIME",
+            span=_place(statement),
+            code="needs-event-time",
+        )
+    weights = _weights(statement, method, snapshot, walked, context, tables)
+    return Drawing(
+        method=method,
+        replace=with_replacement,
+        weights=tuple(weights.items()),
+        weighted=clauses.weights is not None or method in _BY_WEIGHT,
+        dependent=_dependent(clauses.method),
+    )
+
+
+def walked_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeElement]:
+    """The edge types that FANOUT names, once each, in the graph's order."""
+    names = {fanout.edge.edge for fanout in fanouts}
+    return [edge for edge in snapshot.graph.edges if edge.name in names]
+
+
+def find_weight(table: Table, name: Name) -> Column:
+    """The column of that name when it holds numbers, or BindError at its place."""
+    column = find_column(table, name)
+    if not is_weight(column.type):
+        raise BindError(
+            f'column "{column.name}" of type {column.type} cannot be a weight, which is a number; '
+            "encode it when loading",
+            span=name.span,
+            code="column-type",
+        )
+    return column
+
+
+def _dependent(clause: MethodClause | None) -> int:
+    if clause is None:
+        return 1
+    if not 1 <= clause.dependent <= _MOST_BATCHES:
+        raise BindError(
+            f"DEPENDENT BATCHES takes a number from 1 to 2^31, found {clause.dependent}",
+            span=clause.span,
+            code="out-of-range",
+        )
+    return clause.dependent
+
+
+def _weights(
+    statement: Sample,
+    method: Method,
+    snapshot: Snapshot,
+    walked: Sequence[EdgeElement],
+    context: Context,
+    tables: Mapping[str, Table],
+) -> dict[str, str]:
+    """The weight column of each edge type that has one, in the graph's order."""
+    clause = statement.clauses.weights
+    said = {} if clause is None else _said(clause.value, snapshot, walked, context, tables)
+    if method not in _BY_WEIGHT:
+        return {edge.name: said[edge.name] for edge in walked if edge.name in said}
+    found = {edge.name: said.get(edge.name) or edge.weight for edge in walked}
+    if missing := [name for name, column in found.items() if column is None]:
+        raise BindError(
+            f"METHOD {method} needs a weight of every edge type in FANOUT, and {missing[0]} has none; say "
+            f"WEIGHT BY {quote_odd(missing[0])}.column, or give it a WEIGHT in the graph",
+            span=_place(statement),
+            code="needs-weight",
+        )
+    return {name: column for name, column in found.items() if column is not None}
+
+
+def _said(
+    columns: Sequence[WeightColumn],
+    snapshot: Snapshot,
+    walked: Sequence[EdgeElement],
+    context: Context,
+    tables: Mapping[str, Table],
+) -> dict[str, str]:
+    """What WEIGHT BY names, by edge type."""
+    found: dict[str, str] = {}
+    for item in columns:
+        if item.edge is None:
+            if len(columns) > 1:
+                raise BindError(
+                    f"of several columns each names its edge type, as in "
+                    f"{quote_odd(walked[0].name)}.{quote_odd(item.column.text)}",
+                    span=item.column.span,
+                    code="ambiguous-weight",
+                )
+            return {edge.name: _weight_of(edge, item.column, tables, alone=len(walked) == 1) for edge in walked}
+        edge = find_edge_type(context, snapshot, item.edge)
+        if edge not in walked:
+            hint = did_you_mean(item.edge.text, [e.name for e in walked]) or f"; it has {_names(walked)}"
+            raise BindError(
+                f'WEIGHT BY names edge type "{edge.name}", which FANOUT has not{hint}',
+                span=item.edge.span,
+                code="weight-not-walked",
+            )
+        if edge.name in found:
+            raise BindError(f"WEIGHT BY names {edge.name} twice; keep one", span=item.edge.span, code="duplicate-name")
+        found[edge.name] = _weight_of(edge, item.column, tables, alone=True)
+    return found
+
+
+def _weight_of(edge: EdgeElement, name: Name, tables: Mapping[str, Table], *, alone: bool) -> str:
+    try:
+        return find_weight(tables[edge.table.lower()], name).name
+    except BindError as error:
+        if not alone:
+            error.message += (
+                f" (a column by itself is one of every edge type in FANOUT; say type.{quote_odd(name.text)} for some)"
+            )
+        raise
+
+
+def _names(edges: Sequence[EdgeElement]) -> str:
+    return ", ".join(edge.name for edge in edges)
+
+
+def _place(statement: Sample) -> Span:
+    return (statement.clauses.method or statement.fanouts).span
+
+
+_MOST = 1_000_000
+"""Negatives of a positive: a batch has a table of all of them."""
+
+
+def bind_link(statement: Sample, snapshot: Snapshot, context: Context, tables: Mapping[str, Table]) -> Link | None:
+    """What seed edges bring with them; None: the seeds are vertices.
+
+    Raises:
+        BindError: an edge type or column that is not there, or a clause of seed edges without them.
+    """
+    clauses = statement.clauses
+    negatives, known, exclude = clauses.negatives, clauses.known, clauses.exclude
+    if not statement.seeds.edges:
+        excluding = "KEEP SEEDS" if exclude is not None and exclude.value == "NONE" else "EXCLUDE SEEDS"
+        for clause, keyword in ((negatives, "NEGATIVES"), (known, "EXCLUDE KNOWN"), (exclude, excluding)):
+            if clause is not None:
+                raise BindError(
+                    f"{keyword} goes with seeds that are edges; write SEEDS EDGES edge_type (SELECT e_id "
+                    "FROM …), or leave it out",
+                    span=clause.span,
+                    code="needs-seed-edges",
+                )
+        return None
+    if known is not None and negatives is None:
+        raise BindError(
+            "EXCLUDE KNOWN chooses among negatives; add NEGATIVES n PER POSITIVE, or leave it out",
+            span=known.span,
+            code="needs-negatives",
+        )
+    edge = find_edge_type(context, snapshot, statement.seeds.type)
+    return Link(
+        edge.type,
+        _negatives(clauses, edge, snapshot, tables, _among(clauses, edge, snapshot, context)),
+        "PAIR" if exclude is None else exclude.value,
+    )
+
+
+def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: Context) -> tuple[EdgeType, ...]:
+    """The edge types of EXCLUDE KNOWN … IN, which have the ends of the seeds' own."""
+    found: list[EdgeType] = []
+    for name in () if clauses.known is None else clauses.known.types:
+        edge = find_edge_type(context, snapshot, name)
+        if (edge.source, edge.destination) != (seeds.source, seeds.destination):
+            raise BindError(
+                f"{edge.name} goes from {edge.source} to {edge.destination}, and the seeds' {seeds.name} "
+                f"from {seeds.source} to {seeds.destination}; name edge types with the seeds' ends",
+                span=name.span,
+                code="other-ends",
+            )
+        if edge.type in found:
+            raise BindError(f'edge type "{edge.name}" is named twice; keep one', span=name.span, code="duplicate-name")
+        found.append(edge.type)
+    return tuple(found)
+
+
+def _negatives(
+    clauses: Clauses,
+    edge: EdgeElement,
+    snapshot: Snapshot,
+    tables: Mapping[str, Table],
+    among: tuple[EdgeType, ...],
+) -> Negatives | None:
+    clause = clauses.negatives
+    if clause is None:
+        return None
+    if not 1 <= clause.count <= _MOST:
+        raise BindError(
+            f"NEGATIVES takes a number from 1 to {_MOST:,}, found {clause.count}", span=clause.span, code="out-of-range"
+        )
+    weight: str | None = None
+    if clause.weight == "DEGREE":
+        weight = "DEGREE"
+    elif clause.weight is not None:
+        vertex = snapshot.graph.vertex(edge.destination)
+        assert vertex is not None, "a snapshot's edges have their ends"
+        weight = find_weight(tables[vertex.table.lower()], clause.weight).name
+        _check_not_degree(weight, clause.weight.span)
+    return Negatives(clause.count, weight, None if clauses.known is None else clauses.known.value, among)
+
+
+def _check_not_degree(column: str, place: Span) -> None:
+    if column == "DEGREE":
+        raise BindError(
+            'WEIGHTED BY DEGREE means how many edges a vertex has; give the column "DEGREE" another name',
+            span=place,
+            code="ambiguous-degree",
+        )
+
+
+def bind_temporal(
+    statement: Sample, snapshot: Snapshot, context: Context, tables: Mapping[str, Table]
+) -> Temporal | None:
+    """How far a seed sees; None: whatever the snapshot holds.
+
+    Raises:
+        BindError: the graph has no event time, or WITHIN's length is not of its kind or negative.
+    """
+    clause, length = statement.clauses.temporal, statement.clauses.within
+    if clause is None:
+        if length is not None:
+            raise BindError(
+                "WITHIN is counted back from each seed's time; add TEMPORAL < SEED_TIME",
+                span=length.value.span,
+                code="needs-temporal",
+            )
+        return None
+    if not graph_times(snapshot.graph, tables):
+        raise BindError(
+            f"TEMPORAL keeps from a seed what is later than it, and nothing of graph {snapshot.graph.name} "
+            "has an EVENT TIME; leave it out, or name the time in the graph",
+            span=clause.span,
+            code="needs-event-time",
+        )
+    unit = event_unit(snapshot.graph, tables, clause.span)
+    within = None if length is None else _length(context, length.value, unit)
+    return Temporal(clause.value, within)
+
+
+def _length(context: Context, length: Island, unit: TimeUnit | None) -> int:
+    asked = context.asked(length)
+    check_repeatable(context.relational, length, "what a seed sees must be repeatable", "write the length itself")
+    check_length(context, asked, unit, "WITHIN")
+    found = whole(context, asked) if unit == "integer" else duration(context, length)
+    if found < 0:
+        raise BindError(
+            f"WITHIN takes a length of 0 or more, found {length.text}", span=length.span, code="out-of-range"
+        )
+    return found
+
+
+LEAST_PLACE = -40
+"""Decimal places of a number in a clause; more would make fractions of any length."""
+
+_AMPLIFY = Decimal(2)
+_MOST_EDGES = 2**31 - 1
+_MOST_DEGREE = 2**63 - 1
+
+_ROWLESS: dict[Method, str] = {
+    "LATEST": "takes the newest edges, the same in every batch",
+    "TOPK": "takes the heaviest edges, the same in every batch",
+    "FULL": "takes every edge",
+    "BOTTOMK": "draws by a key of each edge and batch",
+    "LABOR": "draws by a key of each neighbour and batch, and DEPENDENT BATCHES keeps its draws for several",
+}
+"""Why some methods draw from no row."""
+
+
+def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing) -> Refresh | None:
+    """Which rows serve several batches; None where every batch draws afresh: REFRESH FBL, or no REFRESH.
+
+    Raises:
+        BindError: a number is out of its bounds, or another clause does not go with rows that serve several batches.
+    """
+    clause = statement.clauses.refresh
+    if clause is None or clause.strategy == "FBL":
+        return None
+    _check_drawing(statement, clause, drawing)
+    every = None if clause.every == "AUTO" else clause.every
+    refresh = Refresh(
+        strategy=clause.strategy,
+        every=None if every is None else _whole(clause, "EVERY", every, 1, _MOST_BATCHES),
+        share=Fraction(1) if clause.percent is None else _share(clause, "OTF", clause.percent),
+        amplify=_amplify(clause),
+        fetch=None if clause.fetch is None else _share(clause, "FETCH", clause.fetch),
+        visited=clause.scope == "VISITED",
+        shared=clause.shared,
+        above=_whole(clause, "DEGREE ABOVE", clause.above or 0, 0, _MOST_DEGREE),
+    )
+    most = max((count for fanout in fanouts for count in fanout.counts if count != FULL), default=0)
+    if refresh.size(most) > _MOST_EDGES:
+        raise _outside(
+            clause,
+            f"a row of {refresh.size(most)} edges, which is AMPLIFY times a fanout of {most}, is "
+            f"above {_MOST_EDGES}, the most that one holds; say FULL for every neighbour",
+        )
+    return refresh
+
+
+def with_every(spec: SampleSpec, every: int) -> SampleSpec:
+    """The same sampler, whose REFRESH and text say EVERY n BATCHES, where they said EVERY AUTO or nothing."""
+    assert spec.refresh is not None, "rows have a period"
+    (statement,) = parse(spec.text)
+    assert isinstance(statement, Sample), "a sampler's text is a SAMPLE statement"
+    clause = statement.clauses.refresh
+    assert clause is not None, "the text says what the spec does"
+    said = print_refresh_clause(replace(clause, every=every))
+    text = rewrite(spec.text, [(clause.span, said)]).text
+    return replace(spec, refresh=replace(spec.refresh, every=every), text=text)
+
+
+def _check_drawing(statement: Sample, clause: RefreshClause, drawing: Drawing) -> None:
+    """Nothing when rows can serve what is drawn: edges that are alike and none of them twice, or METHOD PRIORITY."""
+    clauses, what = statement.clauses, f"REFRESH {clause.strategy}"
+    if drawing.method in _ROWLESS and clauses.method is not None:
+        raise _clash(
+            f"METHOD {drawing.method} {_ROWLESS[drawing.method]}; leave {what} out, or take METHOD UNIFORM or PRIORITY",
+            clauses.method.span,
+        )
+    if clauses.replace is not None and drawing.replace:
+        raise _clash(
+            f"{what} draws from rows that hold an edge once; leave WITH REPLACEMENT out, or {what}",
+            clauses.replace.span,
+        )
+    if clauses.weights is not None and drawing.method != "PRIORITY":
+        raise _clash(
+            f"{what} draws by weight under METHOD PRIORITY only, which tells how likely each edge was; "
+            "add it, or leave WEIGHT BY out",
+            clauses.weights.span,
+        )
+
+
+def _clash(message: str, span: Span) -> BindError:
+    return BindError(message, span=span, code="clauses-clash")
+
+
+def _amplify(clause: RefreshClause) -> Fraction:
+    """How many times its fanout a row holds."""
+    said = _AMPLIFY if clause.amplify is None else clause.amplify
+    if said < 1:
+        raise _outside(clause, f"AMPLIFY takes 1 or more, found {said}")
+    return _exact(clause, "AMPLIFY", said)
+
+
+def _share(clause: RefreshClause, name: str, percent: Decimal) -> Fraction:
+    """A percentage as a share; that of FETCH may be 0."""
+    least = "0 to" if name == "FETCH" else "more than 0 and at most"
+    if not 0 <= percent <= 100 or (percent == 0 and name != "FETCH"):
+        raise _outside(clause, f"{name} takes {least} 100 PERCENT, found {percent}")
+    return _exact(clause, name, percent) / 100
+
+
+def _exact(clause: RefreshClause, name: str, said: Decimal) -> Fraction:
+    exponent = said.as_tuple().exponent
+    if not isinstance(exponent, int) or not LEAST_PLACE <= exponent <= -LEAST_PLACE:
+        raise _outside(clause, f"{name} takes a number of at most {-LEAST_PLACE} decimals, found {said}")
+    return Fraction(said)
+
+
+def _whole(clause: RefreshClause, name: str, said: int, least: int, most: int) -> int:
+    if not least <= said <= most:
+        raise _outside(clause, f"{name} takes {least} to {most}, found {said}")
+    return said
+
+
+def _outside(clause: RefreshClause, message: str) -> BindError:
+    return BindError(message, span=clause.span, code="out-of-range")
