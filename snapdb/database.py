@@ -22,19 +22,12 @@ from snapdb import loading, train
 from snapdb.catalog import Catalog, load
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
 from snapdb.errors import BindError, SnapdbError
-from snapdb.execute.build import build
-from snapdb.execute.following import Following
-from snapdb.execute.infer import INFERRED, Inference, Ready
-from snapdb.execute.opening import Opened, open_asked
+from snapdb.execute import samples
+from snapdb.execute.build import run
 from snapdb.execute.operator import Engine, Rows
-from snapdb.execute.past import read_lineage
-from snapdb.execute.replay import Replay
 from snapdb.execute.result import Result
 from snapdb.execute.standing import damage_explained, once_it_stands
-from snapdb.execute.waiting import Awaited
-from snapdb.execute.whole import open_whole
 from snapdb.execute.work import Work
-from snapdb.graph import OpenSnapshot
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import RULES, Context, Plan, bind, optimize
 from snapdb.plan.plan import check_allowed
@@ -53,6 +46,7 @@ from snapdb.storage.verify import verify_files
 from snapdb.types import Published
 
 if TYPE_CHECKING:
+    from snapdb.graph import OpenSnapshot
     from snapdb.loading.stream import Given
 
 
@@ -173,7 +167,7 @@ class Database:
             self._work.fail()
             lock.release()
             raise
-        return Result(build(plan).run(engine), lambda rows: self._guarded(rows, statement, lock))
+        return Result(run(plan, engine), lambda rows: self._guarded(rows, statement, lock))
 
     def plan(self, statement: ast.Statement, params: Parameters = None) -> Plan:
         """What running a statement would do; nothing is done, and an open transaction stays as it is."""
@@ -248,7 +242,9 @@ class Database:
         if str(device).partition(":")[0] == "meta":
             raise ValueError(f"device {str(device)!r} keeps no values; say 'cpu', 'cuda' or 'cuda:1'")
         limit = bytes_of("memory", memory)
-        opens = Following(query, memory is not None, lambda said: self._open(said, seeds, params), self._committed)
+        opens = samples.Following(
+            query, memory is not None, lambda said: self._open(said, seeds, params), self._committed
+        )
         source = opens.opened()
         try:
             with source.about():
@@ -280,10 +276,10 @@ class Database:
 
     def _open(
         self, statement: ast.Sample | ast.SampleUsing, seeds: Any, params: Parameters
-    ) -> tuple[SamplePlan, Opened]:
+    ) -> tuple[SamplePlan, samples.Opened]:
         self._stopped.clear()  # what stopped the statement before is over
         with self.reading(params, committed=True) as engine:
-            return open_asked(engine, statement, seeds, self._rules, "batches")
+            return samples.open_asked(engine, statement, seeds, self._rules, "batches")
 
     def wait_for(
         self, snapshot: str, newer_than: Published | int | datetime | None = None, timeout: float | None = None
@@ -300,7 +296,7 @@ class Database:
             WaitTimeout: None came in time. It is a TimeoutError too.
             BindError: The name is that of a table, a graph or a sampler.
         """
-        awaited = Awaited.of(snapshot, newer_than, timeout)
+        awaited = samples.Awaited.of(snapshot, newer_than, timeout)
         self._stopped.clear()
         return awaited.wait(self._ledger, self._committed, self._stopped)
 
@@ -314,12 +310,12 @@ class Database:
         params: Parameters = None,
     ) -> loading.Batch:
         """A batch of an earlier stream again, bit for bit; arguments and errors are those of `snapdb.replay`."""
-        wanted = Replay.of(read_lineage(lineage), batch, epoch, seeds, params)
+        wanted = samples.Replay.of(samples.read_lineage(lineage), batch, epoch, seeds, params)
         return once_it_stands(lambda: self._within(wanted.batch))
 
     def replay_rows(self, lineage: Mapping[str, Any], batch: int, *, epoch: int | None = None) -> pa.Table:
         """The rows that SAMPLE gives of a batch of an earlier stream: one for each sampled edge."""
-        wanted = Replay.of(read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
+        wanted = samples.Replay.of(samples.read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
         return once_it_stands(lambda: self._within(wanted.rows))
 
     def infer(
@@ -359,19 +355,21 @@ class Database:
             InputError: The model does not tell its layers, or they do not give a row of numbers for each seed.
         """
         found = train.Layers.of(model, layers)
-        asked = Inference(snapshot, node_type, found, fanout, batch, into, replace, column, transform, threads, device)
+        asked = samples.Inference(
+            snapshot, node_type, found, fanout, batch, into, replace, column, transform, threads, device
+        )
         if into is not None:  # what would fail in the end is told before the work
             self._work.check()
             trial = asked.trial(self._catalog())
             self._check_allowed(self.plan(trial), trial)
-        ready: Ready = once_it_stands(lambda: self._within(asked.opened))
+        ready: samples.Ready = once_it_stands(lambda: self._within(asked.opened))
         inferred = ready.inferred()
         if into is not None:
-            self._sources[INFERRED] = as_source(inferred.reader())
+            self._sources[samples.INFERRED] = as_source(inferred.reader())
             try:
                 self.run(ready.statement)
             finally:
-                del self._sources[INFERRED]
+                del self._sources[samples.INFERRED]
         return inferred
 
     def _within(self, make: Callable[[Engine, Sequence[Rule]], T]) -> T:
@@ -389,7 +387,7 @@ class Database:
 
         def opened() -> OpenSnapshot:
             with self.reading(None, committed=True) as engine:
-                return open_whole(engine, engine.context.catalog.snapshot(name))
+                return samples.open_whole(engine, engine.context.catalog.snapshot(name))
 
         return once_it_stands(opened)
 

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from snapdb import errors
+from snapdb.execute.build import OPERATORS, operator_of
+from snapdb.plan import Plan
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +27,18 @@ SOURCES = sorted(path for package, root in PACKAGES.items() for path in (root / 
 HEAVY = ("torch", "numba", "duckdb", "pyarrow")
 LAZY = {"snapdb/__init__.py", "cli/snapdb_cli/main.py"}
 """The only modules that may import in functions: they keep `import snapdb` and `snapdb --help` light."""
+IMPORTERS = {
+    "snapdb/on_first_use.py",
+    "snapdb/execute/build.py",
+    "snapdb/execute/result.py",
+    "snapdb/lightning.py",
+    "snapdb/loading/pyg_data.py",
+    "snapdb/sampling/backends.py",
+    "cli/snapdb_cli/command_parts.py",
+    "cli/snapdb_cli/repl.py",
+    "cli/snapdb_cli/schedule_commands.py",
+}
+"""The only modules that import by name: for names of a package, operators, optional libraries, subcommands."""
 
 
 FACADES = {"snapdb.sql.ast"}
@@ -97,6 +111,22 @@ def test_imports_stand_at_the_top() -> None:
     assert hidden == set()
 
 
+def imports_by_name(tree: ast.Module) -> bool:
+    """Whether a module calls `import_module`."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(ast.unparse(function).rpartition(".")[2] in {"import_module", "__import__"} for function in calls)
+
+
+def test_few_modules_import_by_name() -> None:
+    """Operators and the names of a package have one place each that does it; the others are optional packages."""
+    assert {relative(path) for path in SOURCES if imports_by_name(tree_of(path))} == IMPORTERS
+
+
+def test_every_plan_has_an_operator() -> None:
+    plans = {plan.__name__ for plan in Plan.__subclasses__()}  # dataclasses with slots are there twice
+    assert {plan.__name__ for plan in OPERATORS if operator_of(plan)} == plans
+
+
 def drawn_tree(docstring: str) -> set[tuple[str, str]]:
     """(class, its parent) of each line of a tree drawn with box characters."""
     found: set[tuple[str, str]] = set()
@@ -141,6 +171,16 @@ try:
     main()
 except SystemExit as stop:
     assert stop.code == 1, stop.code
+""",
+    "a statement of the command line that reads no snapshot": """
+from snapdb_cli.main import main
+sys.argv = ["snapdb", "-c", "SELECT 1"]
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+for name in ("duckdb", "pyarrow"):
+    sys.modules.pop(name)  # a query needs these
 """,
     "the daemon, which has workers for what is heavy": "import snapdb.daemon",
     "statement refused by the grammar": """

@@ -11,7 +11,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute.build import build
+from snapdb.execute import build
 from snapdb.execute.operator import Engine
 from snapdb.plan.maintenance import ExpirePlan
 from snapdb.plan.show import DropPlan
@@ -51,10 +51,10 @@ def folders(shop: Path) -> int:
 def planned(db: Database, plan_of: Callable[[Engine], Any]) -> Callable[[], list[tuple[Any, ...]]]:
     """A statement that was bound now and will run later."""
     engine = db._engine(None, TablesLock(db._home))
-    operator = build(plan_of(engine))
+    plan = plan_of(engine)
 
     def run() -> list[tuple[Any, ...]]:
-        return [tuple(row.values()) for batch in operator.run(engine) for row in batch.to_pylist()]
+        return [tuple(row.values()) for batch in build.run(plan, engine) for row in batch.to_pylist()]
 
     return run
 

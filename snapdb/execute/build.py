@@ -2,45 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from snapdb.execute.alter_table import AlterTable
-from snapdb.execute.audit import Audit
-from snapdb.execute.backup import Backup
-from snapdb.execute.check import Check
-from snapdb.execute.copy_sample import CopySample
-from snapdb.execute.copy_snapshot import CopySnapshot
-from snapdb.execute.copy_to import CopyTo
-from snapdb.execute.create_cache import CreateCache
-from snapdb.execute.create_graph import CreateGraph
-from snapdb.execute.create_sampler import CreateSampler
-from snapdb.execute.create_snapshot import CreateSnapshot
-from snapdb.execute.create_table import CreateTable
-from snapdb.execute.create_tag import CreateTag
-from snapdb.execute.create_task import AlterTask, CreateTask
-from snapdb.execute.delete import Delete
-from snapdb.execute.describe import Describe
-from snapdb.execute.diff_graph import DiffGraph
-from snapdb.execute.diff_snapshot import DiffSnapshot
-from snapdb.execute.diff_table import DiffTable
-from snapdb.execute.drop import Drop
-from snapdb.execute.execute_task import ExecuteTask
-from snapdb.execute.expire import Expire
-from snapdb.execute.explain import Explain
-from snapdb.execute.insert import Insert
-from snapdb.execute.nothing import Nothing
-from snapdb.execute.operator import Operator
-from snapdb.execute.query import Query
-from snapdb.execute.refresh import Refresh
-from snapdb.execute.refresh_cache import RefreshCache
-from snapdb.execute.sample import Sample
-from snapdb.execute.set_retention import SetRetention
-from snapdb.execute.show import Show
-from snapdb.execute.summarize import Summarize
-from snapdb.execute.transaction import Transaction
-from snapdb.execute.update import Update
-from snapdb.execute.vacuum import Vacuum
 from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan
@@ -62,50 +26,64 @@ from snapdb.plan.versions import (
     RollbackPlan,
 )
 
-_OPERATORS: dict[type, Callable[[Any], Operator]] = {
-    QueryPlan: Query,
-    CreateTablePlan: CreateTable,
-    InsertPlan: Insert,
-    DeletePlan: Delete,
-    UpdatePlan: Update,
-    AlterPlan: AlterTable,
-    CopyToPlan: CopyTo,
-    CopySnapshotPlan: CopySnapshot,
-    CopySamplePlan: CopySample,
-    CreateGraphPlan: CreateGraph,
-    CreateSnapshotPlan: CreateSnapshot,
-    CreateSamplerPlan: CreateSampler,
-    CreateCachePlan: CreateCache,
-    RefreshCachePlan: RefreshCache,
-    SamplePlan: Sample,
-    AuditPlan: Audit,
-    ShowPlan: Show,
-    DescribePlan: Describe,
-    SummarizePlan: Summarize,
-    DropPlan: Drop,
-    CreateTagPlan: CreateTag,
-    CreateTaskPlan: CreateTask,
-    AlterTaskPlan: AlterTask,
-    ExecuteTaskPlan: ExecuteTask,
-    DiffTablePlan: DiffTable,
-    DiffSnapshotPlan: DiffSnapshot,
-    DiffGraphPlan: DiffGraph,
-    RefreshPlan: Refresh,
-    ExpirePlan: Expire,
-    RetainPlan: Expire,
-    SetRetentionPlan: SetRetention,
-    ExplainPlan: lambda plan: Explain(plan, build),
-    BeginPlan: Transaction,
-    CommitPlan: Transaction,
-    RollbackPlan: Transaction,
-    CheckPlan: Check,
-    BackupPlan: Backup,
-    VacuumPlan: Vacuum,
-    NothingPlan: Nothing,
+if TYPE_CHECKING:
+    from snapdb.execute.operator import Engine, Rows
+
+OPERATORS: dict[type, str] = {
+    QueryPlan: "snapdb.execute.query:Query",
+    CreateTablePlan: "snapdb.execute.create_table:CreateTable",
+    InsertPlan: "snapdb.execute.insert:Insert",
+    DeletePlan: "snapdb.execute.delete:Delete",
+    UpdatePlan: "snapdb.execute.update:Update",
+    AlterPlan: "snapdb.execute.alter_table:AlterTable",
+    CopyToPlan: "snapdb.execute.copy_to:CopyTo",
+    CopySnapshotPlan: "snapdb.execute.copy_snapshot:CopySnapshot",
+    CopySamplePlan: "snapdb.execute.copy_sample:CopySample",
+    CreateGraphPlan: "snapdb.execute.create_graph:CreateGraph",
+    CreateSnapshotPlan: "snapdb.execute.create_snapshot:CreateSnapshot",
+    CreateSamplerPlan: "snapdb.execute.create_sampler:CreateSampler",
+    CreateCachePlan: "snapdb.execute.create_cache:CreateCache",
+    RefreshCachePlan: "snapdb.execute.refresh_cache:RefreshCache",
+    SamplePlan: "snapdb.execute.sample:Sample",
+    AuditPlan: "snapdb.execute.audit:Audit",
+    ShowPlan: "snapdb.execute.show:Show",
+    DescribePlan: "snapdb.execute.describe:Describe",
+    SummarizePlan: "snapdb.execute.summarize:Summarize",
+    DropPlan: "snapdb.execute.drop:Drop",
+    CreateTagPlan: "snapdb.execute.create_tag:CreateTag",
+    CreateTaskPlan: "snapdb.execute.create_task:CreateTask",
+    AlterTaskPlan: "snapdb.execute.create_task:AlterTask",
+    ExecuteTaskPlan: "snapdb.execute.execute_task:ExecuteTask",
+    DiffTablePlan: "snapdb.execute.diff_table:DiffTable",
+    DiffSnapshotPlan: "snapdb.execute.diff_snapshot:DiffSnapshot",
+    DiffGraphPlan: "snapdb.execute.diff_graph:DiffGraph",
+    RefreshPlan: "snapdb.execute.refresh:Refresh",
+    ExpirePlan: "snapdb.execute.expire:Expire",
+    RetainPlan: "snapdb.execute.expire:Expire",
+    SetRetentionPlan: "snapdb.execute.set_retention:SetRetention",
+    ExplainPlan: "snapdb.execute.explain:Explain",
+    BeginPlan: "snapdb.execute.transaction:Transaction",
+    CommitPlan: "snapdb.execute.transaction:Transaction",
+    RollbackPlan: "snapdb.execute.transaction:Transaction",
+    CheckPlan: "snapdb.execute.check:Check",
+    BackupPlan: "snapdb.execute.backup:Backup",
+    VacuumPlan: "snapdb.execute.vacuum:Vacuum",
+    NothingPlan: "snapdb.execute.nothing:Nothing",
 }
-"""Which operator runs which plan; one file each, beside this one."""
+"""Plan → the operator that runs it, as 'module:name': a function of the plan and the engine.
+
+Its module is imported when the first such plan runs, so that a SELECT loads no numba.
+"""
 
 
-def build(plan: Plan) -> Operator:
-    """The operator for a plan."""
-    return _OPERATORS[type(plan)](plan)
+def run(plan: Plan, engine: Engine) -> Rows:
+    """Run a plan in an engine. Nothing happens before the first item is requested."""
+    operator = operator_of(type(plan))
+    rows: Rows = operator(plan).run(engine) if isinstance(operator, type) else operator(plan, engine)
+    return rows
+
+
+def operator_of(plan: type) -> Any:
+    """The operator that runs plans of a type."""
+    module, _, name = OPERATORS[plan].partition(":")
+    return getattr(import_module(module), name)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
 from snapdb.catalog.listing import listing
+from snapdb.execute.build import run
 from snapdb.execute.explain_query import explain_query
 from snapdb.execute.explain_sample import explain_sample
 from snapdb.execute.explain_snapshot import explain_snapshot
 from snapdb.execute.explain_tree import Step, wrapped
-from snapdb.execute.operator import Engine, Operator, Outcome, Rows
+from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.asked import Asked
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan
@@ -31,8 +31,6 @@ class Explain:
     """Explains any statement."""
 
     plan: ExplainPlan
-    build: Callable[[Plan], Operator]
-    """Gives the operator of a plan that ANALYZE does."""
 
     def run(self, engine: Engine) -> Rows:
         explained = self.plan
@@ -70,7 +68,7 @@ class Explain:
             seconds = round(time.perf_counter() - started, 6)
             root.measured({"rows": below[0].actual["rows"], "bytes": below[0].actual["bytes"], "seconds": seconds})
         elif self.plan.analyze:  # DuckDB tells nothing of what looks at no table
-            _measure(engine, root, self.build(QueryPlan(query)))
+            _measure(engine, root, run(QueryPlan(query), engine))
         return root
 
     def _other(self, engine: Engine, plan: Plan) -> Step:
@@ -88,16 +86,15 @@ class Explain:
             root.children = explain_query(engine, asked, analyze=False)
             root.estimates = dict(root.children[0].estimates) if root.children else {}
         if self.plan.analyze:
-            _measure(engine, root, self.build(plan))
+            _measure(engine, root, run(plan, engine))
             if isinstance(plan, CopyToPlan | CopySamplePlan | CopySnapshotPlan):
                 root.measured({**root.actual, "bytes": size_of(Path(os.path.realpath(os.path.expanduser(plan.path))))})
         return root
 
 
-def _measure(engine: Engine, root: Step, operator: Operator) -> None:
+def _measure(engine: Engine, root: Step, running: Rows) -> None:
     """Do it, and put what happened beside what was expected: rows given or changed, bytes of them or of new files."""
     started, before, rows, size = time.perf_counter(), engine.work.brought, 0, 0
-    running = operator.run(engine)
     outcome: Outcome | None = None
     while True:
         try:

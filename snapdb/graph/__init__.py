@@ -1,6 +1,27 @@
-"""One snapshot as arrays: its topology and features, opened read-only and shared by every thread."""
+"""One snapshot as arrays: its topology and features, opened read-only and shared by every thread.
 
-from snapdb.graph.open import OpenSnapshot, open_snapshot
-from snapdb.graph.view import Adjacency, Feature, GraphView, KeyReader
+Its names come on first use: they need numba, and a SELECT should not wait for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from snapdb.on_first_use import on_first_use
+
+if TYPE_CHECKING:
+    from snapdb.graph.open import OpenSnapshot, open_snapshot
+    from snapdb.graph.view import Adjacency, Feature, GraphView, KeyReader
 
 __all__ = ["Adjacency", "Feature", "GraphView", "KeyReader", "OpenSnapshot", "open_snapshot"]
+
+_MODULES = {
+    "Adjacency": ".view",
+    "Feature": ".view",
+    "GraphView": ".view",
+    "KeyReader": ".view",
+    "OpenSnapshot": ".open",
+    "open_snapshot": ".open",
+}
+
+__getattr__ = on_first_use(__name__, _MODULES)

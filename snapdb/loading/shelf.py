@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from snapdb.sampling.row_cache import RowCache
 from snapdb.storage.home import Home
 from snapdb.types import Cache
+
+if TYPE_CHECKING:  # it needs numba, and every database has a shelf
+    from snapdb.sampling.row_cache import RowCache
 
 _STREAMS = count()
 """A database may be open twice in one process, and streams travel without the shelf."""
