@@ -14,7 +14,7 @@
     └── WaitTimeout           what was waited for did not come in time (retryable)
 
 Every error tells what was asked, what was found and what to do, and has a stable `code` for programs, all of which
-snapdb.error_codes lists. One that came from a statement carries the text and the span of the place, and shows it:
+errors.toml lists. One that came from a statement carries the text and the span of the place, and shows it:
 
     >>> text = "SELECT agee FROM person"
     >>> print(BindError('no column "agee" in person; did you mean "age"?', span=Span(7, 11), text=text))

@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from snapdb.database import Database, connect
-from snapdb.error_codes.code import SAMPLE, WORLD
+from snapdb.error_codes import example_database
 from snapdb.errors import CommitConflict, DatabaseError, LockedError
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
@@ -32,6 +32,8 @@ from snapdb_cli.progress import Progress
 from tests.waiting import PATIENCE, spawned, until
 
 SLOW = "SELECT count(*) FROM range(10000000000) a, range(1000000) b"
+
+SAMPLE = "SAMPLE FROM s SEEDS (SELECT id FROM person) AS person FANOUT (knows => [2])"
 
 
 def snapdb(*words: str | Path, stdin: str | bytes | None = None) -> Result:
@@ -256,7 +258,7 @@ def test_a_path_that_cannot_be_a_database_fails_with_its_reason(tmp_path: Path) 
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A small database with a graph, a snapshot and a tag."""
     with connect(tmp_path_factory.mktemp("graph") / "world.snapdb") as db:
-        db.script(WORLD)
+        db.script(example_database())
         yield db
 
 

@@ -222,10 +222,14 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     return zipfile.ZipFile(built)
 
 
-def test_the_wheel_holds_every_module_grammar_and_marker(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_holds_every_module_grammar_and_data_file(wheel: zipfile.ZipFile) -> None:
     wanted = {
         installed_path(path).as_posix()
-        for path in [*SOURCES, *(ROOT / "grammar").rglob("*.lark"), ROOT / "snapdb" / "py.typed"]
+        for path in [
+            *SOURCES,
+            *(ROOT / "grammar").rglob("*.lark"),
+            *(ROOT / "snapdb" / name for name in ("errors.toml", "py.typed")),
+        ]
     }
     assert wanted - set(wheel.namelist()) == set()
 

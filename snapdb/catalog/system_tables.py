@@ -13,7 +13,7 @@ from snapdb.catalog.listing import MOMENT, Fields, listing
 from snapdb.catalog.state import Catalog
 from snapdb.catalog.task_tables import LEADER, TASK_RUNS, TASKS, Due, leader_rows, run_rows, task_rows
 from snapdb.catalog.windows import age_text, bounds_text, moment, moves_text
-from snapdb.error_codes import CODES
+from snapdb.error_codes import load_codes
 from snapdb.storage.cache_reports import CacheReport, read_reports
 from snapdb.storage.commit import now
 from snapdb.storage.home import Home
@@ -340,7 +340,7 @@ def _samplers(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
 
 
 def _errors(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
-    return [(code.code, code.kind, code.meaning, code.remedy) for code in CODES]
+    return [(code.code, code.kind, code.meaning, code.remedy) for code in load_codes()]
 
 
 def _tags(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
