@@ -1,8 +1,8 @@
 """From a statement to a plan: names bound, types checked, the way of doing it chosen."""
 
-from snapdb.plan.bind import bind
+from snapdb.plan.bind import FAMILIES, bind
 from snapdb.plan.plan import Plan
 from snapdb.plan.rules import RULES, optimize
 from snapdb.plan.scope import Context
 
-__all__ = ["RULES", "Context", "Plan", "bind", "optimize"]
+__all__ = ["FAMILIES", "RULES", "Context", "Plan", "bind", "optimize"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from snapdb.plan.names import check_own, find_cache, find_sampler
-from snapdb.plan.plan import NothingPlan, Plan, PlanNode
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
 from snapdb.sql.ast import CreateCache, RefreshCache
 from snapdb.storage.commit import author, now
@@ -61,3 +61,15 @@ def bind_refresh_cache(statement: RefreshCache, context: Context) -> RefreshCach
     """The cache, and its sampler with the next generation of rows."""
     cache = find_cache(context, statement.name)
     return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)
+
+
+FAMILY = PlanFamily(
+    binders={
+        CreateCache: bind_create_cache,
+        RefreshCache: bind_refresh_cache,
+    },
+    operators={
+        CreateCachePlan: "snapdb.execute.create_cache:CreateCache",
+        RefreshCachePlan: "snapdb.execute.refresh_cache:RefreshCache",
+    },
+)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from snapdb.plan.plan import Plan, PlanNode
+from snapdb.errors import BindError
+from snapdb.plan.plan import Binder, NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
+from snapdb.plan.samples import SamplePlan
+from snapdb.plan.scope import Context
+from snapdb.sql.ast import Explain, Query, RefreshSnapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +37,28 @@ class ExplainPlan(Plan):
 
     def describe(self) -> PlanNode:
         return PlanNode("Explain", "and do it" if self.analyze else "", (self.plan.describe(),))
+
+
+def bind_explain(statement: Explain, context: Context, bind: Binder) -> ExplainPlan:
+    """The plan of the statement that is explained, which `bind` gives, and how it is shown."""
+    inner = statement.statement
+    if isinstance(inner, RefreshSnapshot) and inner.dry_run:
+        raise BindError(
+            "EXPLAIN and DRY RUN both tell without doing; write one of them", span=inner.span, code="explained-twice"
+        )
+    plan = bind(inner, context)
+    if isinstance(plan, SamplePlan):  # what it takes is told of a stream, which gathers features too
+        plan = replace(plan, delivers="batches")
+    return ExplainPlan(plan, inner.text, statement.analyze, statement.json)
+
+
+FAMILY = PlanFamily(
+    binders={
+        Query: lambda statement, context: QueryPlan(context.asked(statement.query)),
+    },
+    operators={
+        QueryPlan: "snapdb.execute.query:Query",
+        ExplainPlan: "snapdb.execute.explain:Explain",
+        NothingPlan: "snapdb.execute.nothing:Nothing",
+    },
+)

@@ -14,8 +14,8 @@ from snapdb.plan.asked import Asked
 from snapdb.plan.fits import key_family
 from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import find_snapshot, find_table
-from snapdb.plan.plan import Plan, PlanNode, describe_query
-from snapdb.plan.samples.bind import bind_sample
+from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
+from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
 from snapdb.plan.scope import Context
 from snapdb.relational import Names, quote, quote_all, quote_odd, text_literal
@@ -446,3 +446,17 @@ def chosen_format(statement: str, options: Mapping[str, Chosen], formats: Collec
 def overwrites(options: Mapping[str, Chosen]) -> bool:
     """Whether OVERWRITE is said, and not said to be false."""
     return "overwrite" in options and bool(options["overwrite"].value)
+
+
+FAMILY = PlanFamily(
+    binders={
+        CopyTo: bind_copy_to,
+        CopySnapshotTo: bind_copy_snapshot,
+        CopySampleTo: bind_copy_sample,
+    },
+    operators={
+        CopyToPlan: "snapdb.execute.copy_to:CopyTo",
+        CopySnapshotPlan: "snapdb.execute.copy_snapshot:CopySnapshot",
+        CopySamplePlan: "snapdb.execute.copy_sample:CopySample",
+    },
+)

@@ -19,7 +19,7 @@ from snapdb.plan.fits import (
     time_unit,
 )
 from snapdb.plan.names import check_new, find_column, find_event_time, find_table
-from snapdb.plan.plan import NothingPlan, Plan, PlanNode
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
 from snapdb.sql.ast import (
@@ -623,3 +623,13 @@ def check_shown(element: VertexElement | EdgeElement, table: Table, clause: Vert
 def _taken(name: Name, before: str, column: str) -> BindError:
     message = f'two properties are called "{name}": {before} and {column}; give one another name with AS'
     return BindError(message, span=name.span, code="duplicate-name")
+
+
+FAMILY = PlanFamily(
+    binders={
+        CreateGraph: bind_create_graph,
+    },
+    operators={
+        CreateGraphPlan: "snapdb.execute.create_graph:CreateGraph",
+    },
+)

@@ -11,11 +11,12 @@ from snapdb.catalog import tags
 from snapdb.errors import BindError, Span
 from snapdb.plan.moments import duration, number, period_of_text, spelled, time_value, type_of
 from snapdb.plan.names import find_graph, find_table
-from snapdb.plan.plan import Plan, PlanNode
+from snapdb.plan.plan import Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
 from snapdb.sql.ast import (
     BackupDatabase,
+    CheckDatabase,
     DropRetention,
     ExpireSnapshots,
     Island,
@@ -241,3 +242,23 @@ def bind_vacuum(statement: Vacuum, context: Context) -> VacuumPlan:
             "RETAIN takes an interval that is not negative", span=statement.retain.span, code="out-of-range"
         )
     return VacuumPlan(table, grace, statement.dry_run)
+
+
+FAMILY = PlanFamily(
+    binders={
+        CheckDatabase: lambda statement, context: CheckPlan(),
+        BackupDatabase: bind_backup,
+        Vacuum: bind_vacuum,
+        ExpireSnapshots: bind_expire,
+        SetRetention: bind_retention,
+        DropRetention: bind_retention,
+    },
+    operators={
+        CheckPlan: "snapdb.execute.check:Check",
+        BackupPlan: "snapdb.execute.backup:Backup",
+        VacuumPlan: "snapdb.execute.vacuum:Vacuum",
+        ExpirePlan: "snapdb.execute.expire:Expire",
+        RetainPlan: "snapdb.execute.expire:Expire",
+        SetRetentionPlan: "snapdb.execute.set_retention:SetRetention",
+    },
+)

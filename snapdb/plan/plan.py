@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from snapdb.errors import BindError, DatabaseError
@@ -62,10 +62,12 @@ Binder = Callable[[Any, "Context"], Plan]
 
 @dataclass(frozen=True, slots=True)
 class PlanFamily:
-    """What the layers beside this one need to know of a family of statements."""
+    """A family of statements: what binds each of them, and what runs each of its plans."""
 
-    binders: Mapping[type[Statement], Binder] = field(default_factory=dict)
-    """By the kind of statement that each reads."""
+    binders: Mapping[type[Statement], Binder]
+    """By the type of the statement's tree."""
+    operators: Mapping[type[Plan], str]
+    """Where the operator of each plan is, as 'module:function'."""
 
 
 def check_allowed(plan: Plan, statement: Statement, *, read_only: bool, in_transaction: bool) -> None:

@@ -18,7 +18,7 @@ from snapdb.plan.names import (
     find_task,
     tables_of,
 )
-from snapdb.plan.plan import NothingPlan, Plan, PlanNode, QueryPlan
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
 from snapdb.plan.scope import Context
 from snapdb.sql import ast
 from snapdb.sql.ast_versions import Shown
@@ -241,3 +241,19 @@ def _find(
             return find_cache(context, name)
         case "TASK":
             return find_task(context, name)
+
+
+FAMILY = PlanFamily(
+    binders={
+        ast.Show: bind_show,
+        ast.Describe: bind_describe,
+        ast.Summarize: bind_summarize,
+        ast.Drop: bind_drop,
+    },
+    operators={
+        ShowPlan: "snapdb.execute.show:Show",
+        DescribePlan: "snapdb.execute.describe:Describe",
+        SummarizePlan: "snapdb.execute.summarize:Summarize",
+        DropPlan: "snapdb.execute.drop:Drop",
+    },
+)

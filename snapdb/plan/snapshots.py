@@ -12,7 +12,7 @@ from snapdb.plan.asked import Asked, written
 from snapdb.plan.fits import graph_times, misfits
 from snapdb.plan.moments import INTEGERS, LAST, number, resolve_version, spelled, time_value, type_of, whole
 from snapdb.plan.names import check_new, find_graph, find_snapshot
-from snapdb.plan.plan import NothingPlan, Plan, PlanNode
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.relational import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
@@ -454,3 +454,15 @@ def _wrong_filter(context: Context, snapshot: Snapshot, tables: Mapping[str, Tab
             except SnapdbError as error:
                 return f"its condition {condition.condition} cannot be read: {error.message}"
     return None
+
+
+FAMILY = PlanFamily(
+    binders={
+        CreateSnapshot: bind_create_snapshot,
+        RefreshSnapshot: bind_refresh,
+    },
+    operators={
+        CreateSnapshotPlan: "snapdb.execute.create_snapshot:CreateSnapshot",
+        RefreshPlan: "snapdb.execute.refresh:Refresh",
+    },
+)

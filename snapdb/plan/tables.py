@@ -12,7 +12,7 @@ from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.asked import Asked, compose, written
 from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns, whole_files
 from snapdb.plan.names import check_new, find_column, find_table, named_columns, tables_of
-from snapdb.plan.plan import NothingPlan, Plan, PlanNode, describe_query
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context, check_foreign_path
 from snapdb.relational import (
@@ -584,3 +584,22 @@ def _guess_format(path: str) -> str:
 
 def _literal(value: str | bool | int | float) -> str:
     return text_literal(value) if isinstance(value, str) else str(value).lower()
+
+
+FAMILY = PlanFamily(
+    binders={
+        CreateTable: bind_create_table,
+        Insert: bind_insert,
+        CopyFrom: bind_copy,
+        Delete: bind_delete,
+        Update: bind_update,
+        AlterTable: bind_alter,
+    },
+    operators={
+        CreateTablePlan: "snapdb.execute.create_table:CreateTable",
+        InsertPlan: "snapdb.execute.insert:Insert",
+        DeletePlan: "snapdb.execute.delete:Delete",
+        UpdatePlan: "snapdb.execute.update:Update",
+        AlterPlan: "snapdb.execute.alter_table:AlterTable",
+    },
+)

@@ -10,7 +10,7 @@ from typing import Any
 from snapdb.errors import BindError, DatabaseError, QueryError, SnapdbError, Span
 from snapdb.plan.moments import microseconds, period, period_of_text
 from snapdb.plan.names import check_own, find_task
-from snapdb.plan.plan import NothingPlan, Plan, PlanNode
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
 from snapdb.relational import Relational
 from snapdb.sql import ast
@@ -231,3 +231,17 @@ def _placed(span: Span, edits: tuple[Rewritten, ...], start: int) -> Span:
 def bind_execute_task(statement: ExecuteTask, context: Context) -> ExecuteTaskPlan:
     """The task of that name; names in its body are looked up when it runs."""
     return ExecuteTaskPlan(find_task(context, statement.name))
+
+
+FAMILY = PlanFamily(
+    binders={
+        ast.CreateTask: bind_create_task,
+        ast.AlterTask: bind_alter_task,
+        ast.ExecuteTask: bind_execute_task,
+    },
+    operators={
+        CreateTaskPlan: "snapdb.execute.create_task:CreateTask",
+        AlterTaskPlan: "snapdb.execute.create_task:AlterTask",
+        ExecuteTaskPlan: "snapdb.execute.execute_task:ExecuteTask",
+    },
+)

@@ -11,9 +11,9 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.fits import misfits
 from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import check_name, find_graph, find_snapshot, find_table
-from snapdb.plan.plan import NothingPlan, Plan, PlanNode
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import CreateTag, DiffGraph, DiffSnapshot, DiffTable
+from snapdb.sql.ast import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
 
@@ -199,3 +199,25 @@ def bind_diff_snapshot(statement: DiffSnapshot, context: Context) -> DiffSnapsho
     for snapshot in (after, before):
         context.views(snapshot)  # their files must be there
     return DiffSnapshotPlan(after, before, statement.detail)
+
+
+FAMILY = PlanFamily(
+    binders={
+        CreateTag: bind_create_tag,
+        Begin: lambda statement, context: BeginPlan(),
+        Commit: lambda statement, context: CommitPlan(statement.message),
+        Rollback: lambda statement, context: RollbackPlan(),
+        DiffTable: bind_diff_table,
+        DiffGraph: bind_diff_graph,
+        DiffSnapshot: bind_diff_snapshot,
+    },
+    operators={
+        CreateTagPlan: "snapdb.execute.create_tag:CreateTag",
+        BeginPlan: "snapdb.execute.transaction:Transaction",
+        CommitPlan: "snapdb.execute.transaction:Transaction",
+        RollbackPlan: "snapdb.execute.transaction:Transaction",
+        DiffTablePlan: "snapdb.execute.diff_table:DiffTable",
+        DiffGraphPlan: "snapdb.execute.diff_graph:DiffGraph",
+        DiffSnapshotPlan: "snapdb.execute.diff_snapshot:DiffSnapshot",
+    },
+)

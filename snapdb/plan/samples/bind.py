@@ -12,9 +12,8 @@ from typing import Any, Literal, TypeVar
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.asked import Asked
 from snapdb.plan.names import check_own, find_sampler, find_snapshot, find_vertex_type
-from snapdb.plan.plan import NothingPlan, Plan
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily
 from snapdb.plan.repeatable import check_repeatable
-from snapdb.plan.samples import AuditPlan, CreateSamplerPlan, SamplePlan, SeedColumns
 from snapdb.plan.samples.clauses import (
     LEAST_PLACE,
     bind_drawing,
@@ -23,7 +22,7 @@ from snapdb.plan.samples.clauses import (
     bind_refresh_clause,
     bind_temporal,
 )
-from snapdb.plan.samples.plans import Places, about_seeds
+from snapdb.plan.samples.plans import AuditPlan, CreateSamplerPlan, Places, SamplePlan, SeedColumns, about_seeds
 from snapdb.plan.samples.seeds import bind_order, seed_columns
 from snapdb.plan.samples.statements import resolve
 from snapdb.plan.scope import Context
@@ -291,3 +290,18 @@ def bind_create_sampler(statement: CreateSampler, context: Context) -> Plan:
         author=author(),
     )
     return CreateSamplerPlan(sampler, found, sample)
+
+
+FAMILY = PlanFamily(
+    binders={
+        Sample: bind_sample,
+        SampleUsing: bind_sample,
+        CreateSampler: bind_create_sampler,
+        Audit: bind_audit,
+    },
+    operators={
+        SamplePlan: "snapdb.execute.sample:Sample",
+        CreateSamplerPlan: "snapdb.execute.create_sampler:CreateSampler",
+        AuditPlan: "snapdb.execute.audit:Audit",
+    },
+)

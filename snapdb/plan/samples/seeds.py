@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from snapdb.errors import BindError, Span
 from snapdb.plan.asked import Asked
 from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_family, time_unit
-from snapdb.plan.samples import SeedColumns
+from snapdb.plan.samples.plans import SeedColumns
 from snapdb.plan.snapshots import event_unit
 from snapdb.relational import Session, order_keys
 from snapdb.types import Column, SampleSpec, SeedOrder, Snapshot, Table
