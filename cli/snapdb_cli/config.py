@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -16,27 +16,6 @@ from typing import Any, NamedTuple
 from snapdb.types import did_you_mean
 
 from .given import FORMATS
-
-
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """How a person wants the prompt; `PREFERENCES` says what each means."""
-
-    format: str = "table"
-    null: str = "NULL"
-    header: bool = True
-    max_rows: int | None = 40
-    expanded: bool | None = False
-    timing: bool = False
-    pager: str = "auto"
-    confirm: bool = True
-    prompt: str = "snapdb"
-    keys: str = "emacs"
-    multiline: bool = True
-    completion: str = "tab"
-    suggestions: bool = True
-    toolbar: bool = True
-    style: str = "default"
 
 
 class Preference(NamedTuple):
@@ -51,6 +30,9 @@ class Preference(NamedTuple):
 
 _SWITCH = ("on", "off")
 _STYLES = ("default", "dark", "light", "none")
+_KEYS = ("emacs", "vi")
+_COMPLETION = ("tab", "typing")
+_FORMATS = FORMATS[:-2]
 
 
 def _switch(given: Any) -> bool:
@@ -97,32 +79,41 @@ def _one_of(*words: str) -> Callable[[Any], str]:
     return read
 
 
-PREFERENCES: Mapping[str, Preference] = MappingProxyType(
-    {
-        "format": Preference("how results are shown", FORMATS[:-2], _one_of(*FORMATS[:-2])),
-        "null": Preference("what stands for NULL", (), _text),
-        "header": Preference("whether csv and tsv name their columns", _SWITCH, _switch),
-        "max_rows": Preference("rows of a table that are shown, or all", ("40", "all"), _rows),
-        "expanded": Preference(
-            "each row as lines of name and value; auto: where it is too wide", (*_SWITCH, "auto"), _switch_or_auto
-        ),
-        "timing": Preference("tell how long each statement took", _SWITCH, _switch),
-        "pager": Preference(
-            "show long results in a pager: auto, on, off or a command", (*_SWITCH, "auto", "less -SR"), _pager
-        ),
-        "confirm": Preference("ask before DROP, EXPIRE and VACUUM", _SWITCH, _switch),
-        "prompt": Preference("what stands before the mark of the prompt; {database} is its name", ("snapdb",), _text),
-        "keys": Preference("keys of emacs or vi", ("emacs", "vi"), _one_of("emacs", "vi")),
-        "multiline": Preference("a statement goes on until ;, off: Enter runs the line", _SWITCH, _switch),
-        "completion": Preference("offered at Tab, or while typing", ("tab", "typing"), _one_of("tab", "typing")),
-        "suggestions": Preference("show the rest of what was typed before in grey", _SWITCH, _switch),
-        "toolbar": Preference("a line at the bottom with the database and the transaction", _SWITCH, _switch),
-        "style": Preference("colours of what is typed", _STYLES, _one_of(*_STYLES)),
-    }
-)
-"""By name, in the order they are listed; the names are the fields of Preferences."""
+def _preference(default: Any, read: Callable[[Any], Any], values: tuple[str, ...], meaning: str) -> Any:
+    return field(default=default, metadata={"preference": Preference(meaning, values, read)})
 
-assert tuple(PREFERENCES) == tuple(field.name for field in fields(Preferences))
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """How the prompt behaves and how results look."""
+
+    format: str = _preference("table", _one_of(*_FORMATS), _FORMATS, "how results are shown")
+    null: str = _preference("NULL", _text, (), "what stands for NULL")
+    header: bool = _preference(True, _switch, _SWITCH, "whether csv and tsv name their columns")
+    max_rows: int | None = _preference(40, _rows, ("40", "all"), "rows of a table that are shown, or all")
+    expanded: bool | None = _preference(
+        False, _switch_or_auto, (*_SWITCH, "auto"), "each row as lines of name and value; auto: where it is too wide"
+    )
+    timing: bool = _preference(False, _switch, _SWITCH, "tell how long each statement took")
+    pager: str = _preference(
+        "auto", _pager, (*_SWITCH, "auto", "less -SR"), "show long results in a pager: auto, on, off or a command"
+    )
+    confirm: bool = _preference(True, _switch, _SWITCH, "ask before DROP, EXPIRE and VACUUM")
+    prompt: str = _preference(
+        "snapdb", _text, ("snapdb",), "what stands before the mark of the prompt; {database} is its name"
+    )
+    keys: str = _preference("emacs", _one_of(*_KEYS), _KEYS, "keys of emacs or vi")
+    multiline: bool = _preference(True, _switch, _SWITCH, "a statement goes on until ;, off: Enter runs the line")
+    completion: str = _preference("tab", _one_of(*_COMPLETION), _COMPLETION, "offered at Tab, or while typing")
+    suggestions: bool = _preference(True, _switch, _SWITCH, "show the rest of what was typed before in grey")
+    toolbar: bool = _preference(True, _switch, _SWITCH, "a line at the bottom with the database and the transaction")
+    style: str = _preference("default", _one_of(*_STYLES), _STYLES, "colours of what is typed")
+
+
+PREFERENCES: Mapping[str, Preference] = MappingProxyType(
+    {f.name: f.metadata["preference"] for f in fields(Preferences)}
+)
+"""By name, in the order that `\\set` lists them."""
 
 
 def changed(preferences: Preferences, name: str, given: Any) -> Preferences:
