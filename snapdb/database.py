@@ -27,7 +27,7 @@ from snapdb.execute.build import run
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.result import Result
 from snapdb.execute.standing import damage_explained, once_it_stands
-from snapdb.execute.work import Work
+from snapdb.execute.transactions import Work
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import RULES, Context, Plan, bind, optimize
 from snapdb.plan.plan import check_allowed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from snapdb.database import Database, connect
 from snapdb.errors import DatabaseError
-from snapdb.execute.past import read_lineage
+from snapdb.execute.samples.lineage import read_lineage
 from snapdb.plan.asked import Parameters
 from snapdb.storage.home import CATALOG
 

@@ -15,7 +15,7 @@ from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.log import Log
 from snapdb.daemon.loop import Loop
 from snapdb.daemon.messages import Died, Finished
-from snapdb.execute.run_ends import Ended, EndState
+from snapdb.execute.tasks.run_ends import Ended, EndState
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import open_home
 from snapdb.storage.leader import Leader, campaign, leader_of

@@ -11,9 +11,9 @@ from typing import Any
 
 from snapdb import Database
 from snapdb.catalog import load
-from snapdb.execute.perform import perform
-from snapdb.execute.run_ends import Ended, settle_abandoned
-from snapdb.execute.stopping import Stop
+from snapdb.execute.tasks.perform import perform
+from snapdb.execute.tasks.progress import Stop
+from snapdb.execute.tasks.run_ends import Ended, settle_abandoned
 from snapdb.storage.commit import now
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import open_home

@@ -15,9 +15,8 @@ import torch
 
 import snapdb
 from snapdb import Database
-from snapdb.execute.audit import CHECKS, audited
-from snapdb.execute.audit_rows import Truth, snapshot_truth
-from snapdb.execute.opening import Opened, open_sample
+from snapdb.execute.samples.audit import CHECKS, Truth, audited, snapshot_truth
+from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.graph.view import Adjacency, Column
 from snapdb.loading import Batch, BatchStream
 from snapdb.plan import bind

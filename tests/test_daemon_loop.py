@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from snapdb.errors import CommitConflict
-from snapdb.execute.run_ends import EndState
+from snapdb.execute.tasks.run_ends import EndState
 from snapdb.schedule import firings
 from snapdb.storage.leader import Leader, campaign, leader_of
 from snapdb.storage.run_rows import RunLock, begin_run, end_run, last_ok, miss_run

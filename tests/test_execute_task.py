@@ -14,7 +14,7 @@ import pytest
 
 import snapdb
 from snapdb import Database, DatabaseError, LockedError, QueryError
-from snapdb.execute import execute_task
+from snapdb.execute.tasks import operators
 from snapdb.storage.home import open_home
 from snapdb.storage.leader import Leader, beat, campaign
 from snapdb.storage.ledger import Ledger
@@ -100,7 +100,7 @@ def test_a_run_that_a_daemon_is_about_to_begin_is_left_to_it(db: Database) -> No
 
 
 def test_a_daemon_that_is_silent_is_taken_for_dead(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(execute_task, "LAPSE", 0.3)
+    monkeypatch.setattr(operators, "LAPSE", 0.3)
     worker = Worker(db.path)
     worker.claim(worker.task())
     with led(db.path, alive=False):

@@ -341,7 +341,7 @@ def test_a_wait_in_vain_tells_what_there_is_and_who_would_publish(town: Database
 
 
 def test_a_daemon_that_does_not_beat_is_told(town: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapdb.execute.waiting.LAPSE", 0.1)
+    monkeypatch.setattr("snapdb.execute.samples.waiting.LAPSE", 0.1)
     assert campaign(town._ledger, Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
     with pytest.raises(WaitTimeout, match="pid 77 on host, does not answer"):
         town.wait_for("later", timeout=0.2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import snapdb
-from snapdb.execute import opening
+from snapdb.execute.samples import opening
 from tests.test_refresh import fingerprint, start
 
 

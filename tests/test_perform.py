@@ -20,9 +20,9 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute import perform, stopping
-from snapdb.execute.run_ends import record
-from snapdb.execute.stopping import Stop
+from snapdb.execute.tasks import perform, progress
+from snapdb.execute.tasks.progress import Stop
+from snapdb.execute.tasks.run_ends import record
 from snapdb.storage.disk import Disk, hash_file
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
@@ -359,7 +359,7 @@ def test_a_run_that_outlives_its_timeout_is_stopped_rolled_back_and_recorded(
     """The second is over as soon as the third statement begins."""
     create(shop, f"BEGIN; INSERT INTO log VALUES ('1'); {LONG['a query']}; COMMIT", "timeout = '1 second', retries = 1")
     begun: list[int] = []
-    monkeypatch.setattr(stopping, "time", SimpleNamespace(monotonic=lambda: 2.0 if len(begun) > 2 else 0.0))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 2.0 if len(begun) > 2 else 0.0))
     worker, task = Worker(shop, before=lambda db, number: begun.append(number)), Worker(shop).task()
     ended = worker.perform(task, worker.claim(task))
     assert ended.error == (

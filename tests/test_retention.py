@@ -18,7 +18,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute.apply_retention import apply_retentions
+from snapdb.execute.maintenance import apply_retentions
 from snapdb.execute.operator import Engine
 from snapdb.sql import parse
 from snapdb.storage.codec import decode, encode

@@ -14,7 +14,7 @@ import torch
 
 import snapdb
 from snapdb import BindError, CorruptError, Database, DataError
-from snapdb.execute.edge_seeds import find_ends
+from snapdb.execute.samples.seeds import find_ends
 from snapdb.graph import GraphView
 from snapdb.sampling import Entrance, Seeds, batches_before, batches_in, epoch_order
 from snapdb.types import EdgeType, Fanout, SampleSpec

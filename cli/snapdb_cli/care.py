@@ -6,7 +6,7 @@ from pathlib import Path
 
 from snapdb.catalog.listing import listing
 from snapdb.database import connect
-from snapdb.execute.check import PROBLEMS
+from snapdb.execute.maintenance import PROBLEMS
 from snapdb.storage.check import check_database
 from snapdb.storage.home import Home, open_home
 from snapdb.storage.ledger import Ledger

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from snapdb.database import Database, connect
-from snapdb.execute.leading import leads
+from snapdb.execute.tasks.leader import leads
 from snapdb.relational.quote import quote_odd, text_literal
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger

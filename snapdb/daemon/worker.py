@@ -22,8 +22,8 @@ from typing import BinaryIO
 
 from snapdb.daemon.messages import decode_run, encode_end
 from snapdb.database import Database
-from snapdb.execute.perform import perform
-from snapdb.execute.stopping import Stop
+from snapdb.execute.tasks.perform import perform
+from snapdb.execute.tasks.progress import Stop
 from snapdb.kernels.warm import load_kernels
 from snapdb.storage.commit import now as clock
 from snapdb.storage.disk import Disk

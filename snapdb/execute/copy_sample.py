@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from snapdb import loading
 from snapdb.execute.export_folder import export_folder, size_words
-from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.plan.exports import CopySamplePlan
 from snapdb.types.text import counted
 

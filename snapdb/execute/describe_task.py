@@ -11,8 +11,8 @@ import pyarrow as pa
 from snapdb.catalog.listing import listing
 from snapdb.catalog.task_tables import Look, look
 from snapdb.catalog.windows import moment
-from snapdb.execute.leading import leads
 from snapdb.execute.operator import Engine
+from snapdb.execute.tasks.leader import leads
 from snapdb.plan.moments import spelled
 from snapdb.schedule import firings
 from snapdb.types import Task

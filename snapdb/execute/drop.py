@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict
-from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.execute.publish import publish
+from snapdb.execute.operator import Engine, Outcome, Rows, publish
 from snapdb.plan.show import KINDS, DropPlan
 from snapdb.storage.changes import Change, DropNames, DropTable
 from snapdb.storage.names import drop_names

@@ -15,8 +15,8 @@ from snapdb.execute import explain_words as words
 from snapdb.execute.explain_refresh_caches import cache_numbers
 from snapdb.execute.explain_refresh_rows import row_costs
 from snapdb.execute.explain_tree import Step
-from snapdb.execute.opening import Opened
 from snapdb.execute.operator import Engine
+from snapdb.execute.samples.opening import Opened
 from snapdb.plan.samples import SamplePlan
 from snapdb.sampling import Sampler
 from snapdb.sampling.cache_plan import Choice, choose_rows

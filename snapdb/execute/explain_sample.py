@@ -18,9 +18,9 @@ from snapdb.execute.element_columns import read_tables
 from snapdb.execute.explain_refresh import row_steps
 from snapdb.execute.explain_refresh_caches import CacheWatch
 from snapdb.execute.explain_tree import Step
-from snapdb.execute.opening import Opened, open_sample
 from snapdb.execute.operator import Engine
 from snapdb.execute.sample_tally import Tally
+from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.graph.open import read_layout
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts

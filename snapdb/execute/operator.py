@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from snapdb.errors import QueryError
-from snapdb.execute.own_database import Opener
-from snapdb.execute.work import Work
+from snapdb.execute.transactions import Review, Work
 from snapdb.loading.shelf import CacheShelf
+from snapdb.plan.plan import NothingPlan
 from snapdb.plan.scope import Context
 from snapdb.relational import Relational, Session
+from snapdb.sql import ast
+from snapdb.storage.changes import Change
+from snapdb.storage.disk import Disk
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import TablesLock
+
+if TYPE_CHECKING:
+    from snapdb.execute.result import Result
+
 
 Progress = Callable[[str, float | None], None]
 
@@ -88,3 +95,60 @@ class Operator(Protocol):
 
     def run(self, engine: Engine) -> Rows:
         """Do it. Nothing happens before the first item is asked for."""
+
+
+# The database as a task's run opens it for itself: all that a run needs of it
+
+
+class OwnDatabase(Protocol):
+    """What `snapdb.Database` is, too."""
+
+    def run(self, statement: ast.Statement) -> Result:
+        """Run a statement that was parsed."""
+
+    def reading(self, params: Any = None) -> AbstractContextManager[Engine]:
+        """An engine at the head, for the block."""
+
+    def interrupt(self) -> None:
+        """Stop the running statement."""
+
+    def close(self) -> None:
+        """Let go of everything; what is open is rolled back."""
+
+
+class Opener(Protocol):
+    """Opens the database anew."""
+
+    def __call__(self, *, folders: Sequence[str], disk: Disk) -> OwnDatabase:
+        """Open it on a disk, so that it may read and write itself and some folders, and nothing else."""
+
+
+# From a statement's changes to a version: now, or when the open transaction commits
+
+
+def publish(
+    engine: Engine, changes: Sequence[Change], message: str | None, did: str, rows: int, review: Review | None = None
+) -> Outcome:
+    """Commit the changes, or add them to the open transaction.
+
+    Args:
+        did: What they do, for a person.
+        rows: How many rows they add or remove.
+        review: Told, before the commit, how many new keys the id maps of the tables get.
+    """
+    version = engine.work.add(changes, message, review)
+    return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
+
+
+# A statement that found nothing to do
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """Says why."""
+
+    plan: NothingPlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        return Outcome(self.plan.why)

@@ -69,7 +69,7 @@ FAMILY = PlanFamily(
         RefreshCache: bind_refresh_cache,
     },
     operators={
-        CreateCachePlan: "snapdb.execute.create_cache:CreateCache",
-        RefreshCachePlan: "snapdb.execute.refresh_cache:RefreshCache",
+        CreateCachePlan: "snapdb.execute.caches:CreateCache",
+        RefreshCachePlan: "snapdb.execute.caches:RefreshCache",
     },
 )

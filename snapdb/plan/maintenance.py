@@ -254,11 +254,11 @@ FAMILY = PlanFamily(
         DropRetention: bind_retention,
     },
     operators={
-        CheckPlan: "snapdb.execute.check:Check",
-        BackupPlan: "snapdb.execute.backup:Backup",
-        VacuumPlan: "snapdb.execute.vacuum:Vacuum",
-        ExpirePlan: "snapdb.execute.expire:Expire",
-        RetainPlan: "snapdb.execute.expire:Expire",
-        SetRetentionPlan: "snapdb.execute.set_retention:SetRetention",
+        CheckPlan: "snapdb.execute.maintenance:Check",
+        BackupPlan: "snapdb.execute.maintenance:Backup",
+        VacuumPlan: "snapdb.execute.maintenance:Vacuum",
+        ExpirePlan: "snapdb.execute.maintenance:Expire",
+        RetainPlan: "snapdb.execute.maintenance:Expire",
+        SetRetentionPlan: "snapdb.execute.maintenance:SetRetention",
     },
 )

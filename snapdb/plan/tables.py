@@ -596,10 +596,10 @@ FAMILY = PlanFamily(
         AlterTable: bind_alter,
     },
     operators={
-        CreateTablePlan: "snapdb.execute.create_table:CreateTable",
-        InsertPlan: "snapdb.execute.insert:Insert",
-        DeletePlan: "snapdb.execute.delete:Delete",
-        UpdatePlan: "snapdb.execute.update:Update",
-        AlterPlan: "snapdb.execute.alter_table:AlterTable",
+        CreateTablePlan: "snapdb.execute.tables.operators:CreateTable",
+        InsertPlan: "snapdb.execute.tables.operators:Insert",
+        DeletePlan: "snapdb.execute.tables.operators:Delete",
+        UpdatePlan: "snapdb.execute.tables.operators:Update",
+        AlterPlan: "snapdb.execute.tables.operators:AlterTable",
     },
 )

@@ -240,8 +240,8 @@ FAMILY = PlanFamily(
         ast.ExecuteTask: bind_execute_task,
     },
     operators={
-        CreateTaskPlan: "snapdb.execute.create_task:CreateTask",
-        AlterTaskPlan: "snapdb.execute.create_task:AlterTask",
-        ExecuteTaskPlan: "snapdb.execute.execute_task:ExecuteTask",
+        CreateTaskPlan: "snapdb.execute.tasks.operators:CreateTask",
+        AlterTaskPlan: "snapdb.execute.tasks.operators:AlterTask",
+        ExecuteTaskPlan: "snapdb.execute.tasks.operators:ExecuteTask",
     },
 )

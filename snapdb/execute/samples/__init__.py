@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING
 from snapdb.on_first_use import on_first_use
 
 if TYPE_CHECKING:
-    from snapdb.execute.following import Following
-    from snapdb.execute.infer import INFERRED, Inference, Ready
-    from snapdb.execute.opening import Opened, open_asked
-    from snapdb.execute.past import read_lineage
-    from snapdb.execute.replay import Replay
-    from snapdb.execute.waiting import Awaited
-    from snapdb.execute.whole import open_whole
+    from snapdb.execute.samples.infer import INFERRED, Inference, Ready
+    from snapdb.execute.samples.lineage import read_lineage
+    from snapdb.execute.samples.opening import Following, Opened, open_asked, open_whole
+    from snapdb.execute.samples.replay import Replay
+    from snapdb.execute.samples.waiting import Awaited
 
 __all__ = [
     "INFERRED",
@@ -32,16 +30,16 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Awaited": "snapdb.execute.waiting",
-    "Following": "snapdb.execute.following",
-    "INFERRED": "snapdb.execute.infer",
-    "Inference": "snapdb.execute.infer",
-    "Opened": "snapdb.execute.opening",
-    "Ready": "snapdb.execute.infer",
-    "Replay": "snapdb.execute.replay",
-    "open_asked": "snapdb.execute.opening",
-    "open_whole": "snapdb.execute.whole",
-    "read_lineage": "snapdb.execute.past",
+    "Awaited": ".waiting",
+    "Following": ".opening",
+    "INFERRED": ".infer",
+    "Inference": ".infer",
+    "Opened": ".opening",
+    "Ready": ".infer",
+    "Replay": ".replay",
+    "open_asked": ".opening",
+    "open_whole": ".opening",
+    "read_lineage": ".lineage",
 }
 
 __getattr__ = on_first_use(__name__, _MODULES)

@@ -300,8 +300,8 @@ FAMILY = PlanFamily(
         Audit: bind_audit,
     },
     operators={
-        SamplePlan: "snapdb.execute.sample:Sample",
-        CreateSamplerPlan: "snapdb.execute.create_sampler:CreateSampler",
-        AuditPlan: "snapdb.execute.audit:Audit",
+        SamplePlan: "snapdb.execute.samples.operators:Sample",
+        CreateSamplerPlan: "snapdb.execute.samples.operators:CreateSampler",
+        AuditPlan: "snapdb.execute.samples.audit:Audit",
     },
 )

@@ -1,0 +1,451 @@
+"""AUDIT SAMPLE: every batch of a sampler held against what SQL sees, rule by rule; a correct engine breaks none.
+
+The batches are those that a trainer gets. Nothing of the sampler is asked: edges are found again by their ids in the
+snapshot's views, times are the tables' own, and values that change are looked for again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapdb import loading
+from snapdb.catalog import EdgeRows, VertexRows, tables_at
+from snapdb.catalog.elements import snapshot_rows, time_expression
+from snapdb.catalog.listing import listing
+from snapdb.execute.graph_data import end_expression
+from snapdb.execute.operator import Engine, Rows
+from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.graph import GraphView
+from snapdb.graph.features import HistoryFeature
+from snapdb.graph.open import read_layout
+from snapdb.plan.samples import AuditPlan, SamplePlan
+from snapdb.relational import Names, quote
+from snapdb.sampling import Seeds
+from snapdb.storage.feature_types import filling
+from snapdb.storage.histories import FOREVER
+from snapdb.storage.ids import read_map
+from snapdb.types import EdgeType, Relation, SampleSpec
+
+if TYPE_CHECKING:
+    from snapdb.loading import Batch, BatchStream
+
+
+CHECKS = ("time", "feature time", "snapshot", "exclusion", "target horizon")
+"""edges and vertices from beyond their seed's time; values that were not known then; edges and vertices that the
+snapshot has not; what seeds must not see; targets of others than seeds, and seeds that were not born."""
+
+_FIELDS = [("batch", pa.int64()), ("check", pa.string()), ("violations", pa.int64())]
+_CHUNK = 1 << 21
+"""Rows of evidence that are held against the tables at once: each time, these are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """Draws the epochs' batches, and gives a row for each batch and check."""
+
+    plan: AuditPlan
+
+    def run(self, engine: Engine) -> Rows:
+        sample = self.plan.sample
+        yield listing(_FIELDS, [])
+        truth = snapshot_truth(engine, sample)
+        opened = open_sample(engine, sample)
+        try:
+            engine.check_stopped()
+            with (
+                sample.places.under(),
+                loading.BatchStream(
+                    opened.view, opened.seeds, opened.spec, most=engine.threads, way=sample.way
+                ) as stream,
+            ):
+                batches = _batches(engine, stream, sample.epochs)
+                yield from audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
+        finally:
+            opened.lease.release()
+        return None
+
+
+def audited(
+    truth: Truth, opened: Opened, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
+) -> Iterator[pa.RecordBatch]:
+    """`batch, check, violations` for each of the batches, which are numbered from 0, some `chunk` rows at a time."""
+    evidence, found, first, number = Evidence(), Counts(), 0, -1
+    for number, batch in enumerate(batches):
+        evidence.add(number, batch, opened.seeds, relations)
+        found += _of_batch(number, batch, opened)
+        if evidence.size >= chunk:
+            yield _listed(first, number + 1, found + truth.violations(evidence))
+            evidence, found, first = Evidence(), Counts(), number + 1
+    if first <= number:
+        yield _listed(first, number + 1, found + truth.violations(evidence))
+
+
+def _batches(engine: Engine, stream: BatchStream, epochs: int) -> Iterator[Batch]:
+    """The epochs' batches, one after another."""
+    for epoch in range(epochs if len(stream) else 0):
+        for index, batch in enumerate(stream):
+            yield batch
+            engine.step(f"auditing {stream.spec.snapshot}", (epoch + (index + 1) / len(stream)) / epochs)
+
+
+def _of_batch(number: int, batch: Batch, opened: Opened) -> Counts:
+    """What takes no SQL to see."""
+    targets = 0 if batch.y is None else max(0, len(batch.y) - batch.batch_size)
+    found = {"feature time": wrong_values(opened.view, opened.seeds, batch), "target horizon": targets}
+    return Counter({(number, check): count for check, count in found.items()})
+
+
+def _listed(start: int, stop: int, found: Counts) -> pa.RecordBatch:
+    return listing(
+        _FIELDS, [(number, check, found[number, check]) for number in range(start, stop) for check in CHECKS]
+    )
+
+
+# The evidence of batches against the rows that SQL sees of the snapshot: how often each batch breaks each rule
+
+
+Counts = Counter[tuple[int, str]]
+"""(batch, check) → violations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The snapshot as SQL sees it, and the statement whose batches are held against it."""
+
+    engine: Engine
+    spec: SampleSpec
+    rows: Mapping[str, VertexRows | EdgeRows]
+    """Element → its rows in the snapshot."""
+    ids: Mapping[str, str]
+    """Vertex type → SELECT k0, k1, …, dense."""
+
+    def violations(self, evidence: Evidence) -> Counts:
+        """What the tables tell against the batches."""
+        found: Counts = Counter()
+        for name, tables in evidence.edges.items():
+            found += self._edges(name, pa.concat_tables(tables), evidence.seeds)
+        for name, tables in evidence.nodes.items():
+            found += self._nodes(name, pa.concat_tables(tables))
+        link = self.spec.link
+        if evidence.negatives and link is not None and link.negatives is not None and link.negatives.known:
+            found += self._known(pa.concat_tables(evidence.negatives))
+        return found
+
+    def _edges(self, name: str, drawn: pa.Table, seeds: Sequence[pa.Table]) -> Counts:
+        """Edges that the snapshot has not, or not between these ends; of other times; between seeds' ends."""
+        link = self.spec.link
+        own = seeds and link is not None and link.edge.edge == name and link.exclude != "NONE"
+        wanted = pa.concat_tables([table.select(["e_id"]) for table in (drawn, *(seeds if own else ()))])
+        truth = self._ask(self._true_edges(name), {"wanted": wanted})
+        same = "(d.source = v.source AND d.destination = v.destination)"
+        turned = "(d.either AND d.source = v.destination AND d.destination = v.source)"
+        untimely = f"v.e_id IS NOT NULL AND ({_untimely(self.spec)})" if self.spec.temporal is not None else "false"
+        query = f"""SELECT d.batch, count(*) FILTER (v.e_id IS NULL OR NOT ({same} OR {turned})) AS snapshot,
+            count(*) FILTER (d.crosses OR ({untimely})) AS time
+            FROM drawn d LEFT JOIN truth v ON d.e_id = v.e_id GROUP BY d.batch"""
+        found = _counted(self._ask(query, {"drawn": drawn, "truth": truth}))
+        if own:
+            sources = {"drawn": drawn, "truth": truth, "seeds": pa.concat_tables(seeds)}
+            found += _counted(self._ask(_seen_pairs(self.spec), sources))
+        return found
+
+    def _true_edges(self, name: str) -> str:
+        """SELECT e_id, source, destination (dense), t, u of the edges that are wanted; t is NULL for what is static."""
+        rows = self.rows[name]
+        assert isinstance(rows, EdgeRows)
+        element = rows.element
+        joined = [
+            f"JOIN ({self.ids[vertex]}) {alias} ON {_same(key, alias)}"
+            for vertex, key, alias in (
+                (element.source, element.source_key, "s"),
+                (element.destination, element.destination_key, "d"),
+            )
+        ]
+        return f"""SELECT v.e_id, s.dense AS source, d.dense AS destination, {_moments(rows)}
+            FROM (SELECT * FROM ({rows.sql}) WHERE e_id IN (SELECT e_id FROM wanted)) v {" ".join(joined)}"""
+
+    def _nodes(self, name: str, nodes: pa.Table) -> Counts:
+        """Vertices that the snapshot has not, or that were not born yet."""
+        rows = self.rows[name]
+        assert isinstance(rows, VertexRows)
+        key = rows.element.key
+        born = "NULL::BIGINT" if rows.time is None else time_expression(rows.time, "v.")
+        truth = f"""SELECT m.dense, {born} AS born FROM ({rows.sql}) v JOIN (
+            SELECT * FROM ({self.ids[name]}) WHERE dense IN (SELECT id FROM nodes)) m ON {_same(key, "m")}"""
+        seen = "<=" if self.spec.temporal is not None and self.spec.temporal.inclusive else "<"
+        query = f"""SELECT n.batch, count(*) FILTER (v.dense IS NULL) AS snapshot,
+            count(*) FILTER ((n.role = 'neighbour' AND NOT v.born {seen} n.s)
+              OR (n.role = 'negative' AND v.born > n.s)) AS time,
+            count(*) FILTER (n.role = 'seed' AND v.born > n.s) AS "target horizon"
+            FROM nodes n LEFT JOIN ({truth}) v ON n.id = v.dense GROUP BY n.batch"""
+        return _counted(self._ask(query, {"nodes": nodes}))
+
+    def _known(self, negatives: pa.Table) -> Counts:
+        """Negatives to which their seed's source has an edge that is to be known."""
+        link = self.spec.link
+        assert link is not None
+        selects = " UNION ALL ".join(self._known_by(edge.edge) for edge in link.known_types)
+        query = f"SELECT batch, count(DISTINCT n) AS exclusion FROM ({selects}) GROUP BY batch"
+        return _counted(self._ask(query, {"negatives": negatives}))
+
+    def _known_by(self, name: str) -> str:
+        """SELECT batch, n: the negatives that an edge of one type makes known."""
+        link, rows = self.spec.link, self.rows[name]
+        assert link is not None
+        assert link.negatives is not None
+        assert isinstance(rows, EdgeRows)
+        element = rows.element
+        known = {
+            "BEFORE": "v.t IS NULL OR v.t < n.s",
+            "AT": "(v.t IS NULL OR v.t <= n.s) AND v.u > n.s" if rows.end else "v.t = n.s",
+        }.get(link.negatives.known or "", "true")
+        ends = [*element.source_key, *element.destination_key]
+        same = [
+            f"{at}.k{i}"
+            for at, key in (("s", element.source_key), ("d", element.destination_key))
+            for i in range(len(key))
+        ]
+        columns = ", ".join(f"v.{quote(column)} AS c{i}" for i, column in enumerate(ends))
+        return f"""SELECT n.batch, n.n
+            FROM negatives n JOIN ({self.ids[element.source]}) s ON s.dense = n.source
+            JOIN ({self.ids[element.destination]}) d ON d.dense = n.destination
+            JOIN (SELECT {columns}, {_moments(rows)} FROM ({rows.sql}) v) v
+              ON {" AND ".join(f"v.c{i} = {key}" for i, key in enumerate(same))}
+            WHERE {known}"""
+
+    def _ask(self, query: str, sources: Mapping[str, pa.Table]) -> pa.Table:
+        with self.engine.relational.session(Names(sources=sources)) as session:
+            return session.table(query)
+
+
+def snapshot_truth(engine: Engine, plan: SamplePlan) -> Truth:
+    """What SQL sees of a sampler's snapshot.
+
+    Raises:
+        CorruptError: a file of its tables is missing.
+    """
+    snapshot = plan.snapshot
+    engine.context.views(snapshot)  # says what is missing of its tables and their files
+    tables = tables_at(engine.home, engine.ledger, snapshot.version)
+    layout = read_layout(engine.home, snapshot)
+    ids = {v.name: read_map(engine.ledger, v.map_id).sql(engine.home) for v in layout.vertices}
+    return Truth(engine, plan.spec, snapshot_rows(snapshot, tables, engine.home.path), ids)
+
+
+def _untimely(spec: SampleSpec) -> str:
+    """Whether an edge that happened at v.t, and held until v.u, must not be seen at d.s."""
+    assert spec.temporal is not None
+    inclusive, within = spec.temporal.inclusive, spec.temporal.within
+    late = "v.t > d.s" if inclusive else "v.t >= d.s"
+    # Hugeints, because a seed's time less an interval may leave 64 bits.
+    least = "d.s::HUGEINT" + (f" - {within}" if within is not None else "" if inclusive else " - 1")
+    old = "false" if within is None else f"v.t < {least}"
+    return f"{late} OR CASE WHEN v.lasting THEN v.t IS NOT NULL AND v.u <= {least} ELSE {old} END"
+
+
+def _seen_pairs(spec: SampleSpec) -> str:
+    """SELECT batch, exclusion: edges between the ends of a seed of the batch, or back; of trees, of its own seed."""
+    link = spec.link
+    assert link is not None
+    pairs = "SELECT p.batch, p.tree, q.source, q.destination FROM seeds p JOIN truth q ON p.e_id = q.e_id"
+    if link.exclude == "BOTH" and link.edge.source == link.edge.destination:
+        pairs += f" UNION ALL SELECT batch, tree, destination, source FROM ({pairs})"
+    own = "true" if spec.temporal is None else "p.tree = d.tree AND (v.t IS NULL OR v.t >= d.s)"
+    return f"""SELECT d.batch, count(*) AS exclusion FROM drawn d JOIN truth v ON d.e_id = v.e_id
+        SEMI JOIN ({pairs}) p
+          ON p.batch = d.batch AND p.source = v.source AND p.destination = v.destination AND {own}
+        GROUP BY d.batch"""
+
+
+def _moments(rows: EdgeRows) -> str:
+    """When an edge happened (t) and until when it held (u): NULL for what is static, and for what has no end."""
+    t = "NULL::BIGINT" if rows.time is None else time_expression(rows.time, "v.")
+    u = "NULL::BIGINT" if rows.end is None else end_expression(rows.end, "v.")
+    return f"{t} AS t, {u} AS u, {str(rows.end is not None).lower()} AS lasting"
+
+
+def _same(key: Sequence[str], alias: str) -> str:
+    return " AND ".join(f"v.{quote(column)} = {alias}.k{i}" for i, column in enumerate(key))
+
+
+def _counted(table: pa.Table) -> Counts:
+    """The columns of counts by batch."""
+    batches = table["batch"].to_pylist()
+    checks = [name for name in table.column_names if name != "batch"]
+    pairs = {(b, name): n for name in checks for b, n in zip(batches, table[name].to_pylist(), strict=True)}
+    return Counter(pairs)
+
+
+# Values that change in time, as a batch has them, against the last ones that were known by each seed's time
+
+
+Int64s = npt.NDArray[np.int64]
+
+
+def wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
+    """How many nodes have a value that is not the last one before their seed's time and the window's end."""
+    found = 0
+    for kind, features in view.node_features.items():
+        for name, feature in features.items():
+            if isinstance(feature, HistoryFeature) and kind in batch.n_id:
+                ids, delivered = _array(batch.n_id[kind]), _array(batch.features[kind][name])
+                expected = _known(feature, ids, _bounds(feature, batch, kind, seeds))
+                found += int((_bytes(delivered) != _bytes(expected)).any(axis=1).sum())
+    return found
+
+
+def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> Int64s:
+    """[nodes] the moment before which each node's value must be."""
+    stop = FOREVER if feature.stop is None else feature.stop
+    times = seed_times(batch, seeds)
+    if times is None or not batch.batch:
+        return np.full(len(batch.n_id[kind]), stop)
+    bounds: Int64s = np.minimum(times[_array(batch.batch[kind])], stop)
+    return bounds
+
+
+def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> npt.NDArray[Any]:
+    """[nodes, width] the values, by counting each node's changes before its moment instead of searching."""
+    start, stop = feature.arrays.indptr[ids], feature.arrays.indptr[ids + 1]
+    lengths = stop - start
+    node = np.repeat(np.arange(ids.size), lengths)
+    places = np.arange(node.size) - np.repeat(np.cumsum(lengths) - lengths, lengths) + start[node]
+    early = feature.arrays.time[places] < before[node]
+    known = np.bincount(node[early], minlength=ids.size)
+    out = np.full((ids.size, feature.shape[1]), filling(feature.dtype.name, feature.default), feature.dtype)
+    some = known > 0
+    out[some] = feature.arrays.rows[(start + known - 1)[some]]
+    return out
+
+
+def _bytes(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """[nodes, bytes] the same, so that NaN is like NaN."""
+    return np.ascontiguousarray(values).view(np.uint8)
+
+
+def _array(tensor: Any) -> npt.NDArray[Any]:
+    found: npt.NDArray[Any] = tensor.cpu().numpy()
+    return found
+
+
+# What batches say of themselves, as tables that SQL can hold against the snapshot: edges, seeds, negatives, nodes
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The tables of some batches. `batch` is a batch's number, `tree` the index of a seed in it, -1 without trees;
+    `s` is the seed's time, NULL where there is none; vertices are dense ids."""
+
+    edges: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    """Edge type → batch, tree, s, e_id, source, destination, either: these two may be swapped; crosses: two trees."""
+    seeds: list[pa.Table] = field(default_factory=list)
+    """Seed edges: batch, tree, s, e_id."""
+    negatives: list[pa.Table] = field(default_factory=list)
+    """batch, n: a number of its own, s, source, destination."""
+    nodes: dict[str, list[pa.Table]] = field(default_factory=lambda: defaultdict(list))
+    """Vertex type → batch, id, s, role: 'seed', 'negative' or 'neighbour'."""
+    size: int = 0
+    """Rows of all tables."""
+
+    def add(self, number: int, batch: Batch, seeds: Seeds, relations: Iterable[Relation]) -> None:
+        """Takes down a batch. What its seeds are is told by the seed set, and not by the batch."""
+        times = seed_times(batch, seeds)
+        for relation in relations:
+            self._keep(self.edges[relation.edge.edge], number, _edges(batch, relation, times))
+        if batch.edge_label_index is not None:
+            self._keep(self.seeds, number, _seed_edges(batch, seeds, times))
+            self._keep(self.negatives, number, _negatives(batch, times))
+        for kind, columns in _nodes(batch, times):
+            self._keep(self.nodes[kind], number, columns)
+
+    def _keep(self, tables: list[pa.Table], number: int, columns: dict[str, Any]) -> None:
+        rows = len(columns["s"])
+        tables.append(pa.table({"batch": pa.array(np.full(rows, number)), **columns}))
+        self.size += rows
+
+
+def seed_times(batch: Batch, seeds: Seeds) -> Int64s | None:
+    """[batch_size] the times of a batch's seeds, as the seed set has them."""
+    return None if seeds.time is None else seeds.time[_array(batch.input_id)]
+
+
+def _edges(batch: Batch, relation: Relation, times: Int64s | None) -> dict[str, Any]:
+    key = relation.key
+    index = _array(batch.edge_index[key])
+    far, near = (_array(batch.n_id[kind])[ids] for kind, ids in zip((key.source, key.destination), index, strict=True))
+    source, destination = (near, far) if relation.direction == "OUT" else (far, near)
+    tree, crosses = np.full(near.size, -1), np.zeros(near.size, np.bool_)
+    if batch.batch:
+        tree = _array(batch.batch[key.destination])[index[1]]
+        crosses = _array(batch.batch[key.source])[index[0]] != tree
+    return {
+        "tree": pa.array(tree),
+        "s": _first_moments(times if batch.batch else None, tree),
+        "e_id": pa.array(_array(batch.e_id[key])),
+        "source": pa.array(source),
+        "destination": pa.array(destination),
+        "either": pa.array(np.full(near.size, relation.direction == "BOTH")),
+        "crosses": pa.array(crosses),
+    }
+
+
+def _seed_edges(batch: Batch, seeds: Seeds, times: Int64s | None) -> dict[str, Any]:
+    trees = np.arange(batch.batch_size)
+    ids = seeds.ids[_array(batch.input_id)]
+    return {"tree": pa.array(trees), "s": _first_moments(times, trees), "e_id": pa.array(ids)}
+
+
+def _negatives(batch: Batch, times: Int64s | None) -> dict[str, Any]:
+    edge = EdgeType(*batch.seed_type)
+    seed, local = _drawn(batch)
+    return {
+        "n": pa.array(np.arange(local.size)),
+        "s": _first_moments(times, seed),
+        "source": pa.array(_array(batch.n_id[edge.source])[_array(batch.src_index)[seed]]),
+        "destination": pa.array(_array(batch.n_id[edge.destination])[local]),
+    }
+
+
+def _nodes(batch: Batch, times: Int64s | None) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Who entered, each with its seed's time, and of trees all others."""
+    for kind, role, seed, local in _entered(batch):
+        yield kind, _roles(role, _array(batch.n_id[kind])[local], times, seed)
+    for kind, trees in batch.batch.items():
+        yield kind, _roles("neighbour", _array(batch.n_id[kind]), times, _array(trees))
+
+
+def _entered(batch: Batch) -> Iterable[tuple[str, str, Int64s, Int64s]]:
+    """The vertex type, role, seeds and local ids of each group."""
+    places = np.arange(batch.batch_size)
+    if batch.edge_label_index is None:
+        yield batch.seed_type, "seed", places, places
+        return
+    edge = EdgeType(*batch.seed_type)
+    source, destination = _array(batch.edge_label_index)[:, : batch.batch_size]
+    yield edge.source, "seed", places, source
+    yield edge.destination, "seed", places, destination
+    yield edge.destination, "negative", *_drawn(batch)
+
+
+def _drawn(batch: Batch) -> tuple[Int64s, Int64s]:
+    """Of each negative its seed, and its local id."""
+    if batch.dst_neg_index is None:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    local = _array(batch.dst_neg_index).reshape(batch.batch_size, -1)
+    found = local >= 0
+    return np.nonzero(found)[0], local[found]
+
+
+def _roles(role: str, ids: Int64s, times: Int64s | None, seed: Int64s) -> dict[str, Any]:
+    return {"id": pa.array(ids), "s": _first_moments(times, seed), "role": pa.array([role]).take(pa.array(seed * 0))}
+
+
+def _first_moments(times: Int64s | None, seed: Int64s) -> pa.Array:
+    return pa.nulls(seed.size, pa.int64()) if times is None else pa.array(times[seed])

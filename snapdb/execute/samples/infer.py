@@ -1,0 +1,190 @@
+"""`db.infer`: a snapshot opened for batches of all its vertices, and the statement that keeps what comes out."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from snapdb import train
+from snapdb.catalog import Catalog
+from snapdb.errors import BindError, SnapdbError, Span
+from snapdb.execute.operator import Engine
+from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.plan import bind
+from snapdb.plan.names import find_vertex_type
+from snapdb.plan.rules import Rule
+from snapdb.plan.samples import SamplePlan
+from snapdb.relational import quote, quote_odd
+from snapdb.sql import ast, parse
+from snapdb.types import FULL, Snapshot, VertexElement
+
+if TYPE_CHECKING:
+    from snapdb.train import Inferred, Layers
+
+
+INFERRED = "snapdb inferred"
+"""The name under which SQL reads what was inferred."""
+_ALL = "DEFAULT => [FULL]"
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """What is to be inferred."""
+
+    snapshot: str
+    node_type: str | None
+    """None: the only one."""
+    layers: Layers
+    fanout: str | None
+    """None: all edges that lead to a vertex."""
+    batch: int
+    into: str | None
+    """The table that is to be made; None: none."""
+    replaces: bool
+    """It may be there already."""
+    column: str
+    transform: Callable[[Any], Any] | None
+    threads: int | None
+    device: str | None
+
+    def __post_init__(self) -> None:
+        named = {"snapshot": self.snapshot, "into": self.into, "node_type": self.node_type, "fanout": self.fanout}
+        for name, value in (named | {"column": self.column}).items():
+            if not isinstance(value, str) and (value is not None or name in ("snapshot", "column")):
+                raise TypeError(f"{name} is a text, found {value!r}")
+        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
+            raise ValueError(f"batch is 1 vertex or more, found {self.batch!r}")
+
+    def trial(self, catalog: Catalog) -> ast.Statement:
+        """A statement that makes such a table, for a look at whether it may be made: before the work, not after it.
+
+        Raises:
+            BindError: the name is not free, or the snapshot stands on the table.
+        """
+        assert self.into is not None
+        if catalog.kind_of(self.into) == "table":
+            snapshot = catalog.snapshot(self.snapshot)
+            if self.into.lower() in {name.lower() for name in snapshot.graph.tables}:
+                raise BindError(
+                    f"into={self.into!r} is a table of graph {snapshot.graph.name} itself; choose another name",
+                    code="exists",
+                )
+            if not self.replaces:
+                raise BindError(
+                    f'there is a table "{self.into}" already; say replace=True, or choose another name', code="exists"
+                )
+        return self.statement(f"SELECT 1 AS {quote(self.column)}")
+
+    def statement(self, query: str) -> ast.Statement:
+        """The statement that makes the table of a SELECT."""
+        assert self.into is not None
+        create = "CREATE OR REPLACE TABLE" if self.replaces else "CREATE TABLE"
+        (statement,) = parse(f"{create} {quote_odd(self.into)} AS {query}")
+        return statement
+
+    def opened(self, engine: Engine, rules: Sequence[Rule]) -> Ready:
+        """The snapshot, opened whole: the rules, which leave out what one hop from the seeds does not reach, rest.
+
+        Raises:
+            BindError: a name leads nowhere, it is not said which vertex type is meant, or a fanout is not FULL.
+            CorruptError: a file of the snapshot is missing or damaged.
+        """
+        snapshot = engine.context.catalog.snapshot(self.snapshot)
+        element = self._element(snapshot)
+        if self.column.lower() in {name.lower() for name in element.key}:
+            raise BindError(
+                f"{element.name} has {self.column!r} as key; call the states something else: column=…",
+                code="duplicate-name",
+            )
+        (statement,) = parse(self._text(snapshot, element))
+        assert isinstance(statement, ast.Sample)
+        try:
+            _check_full(statement)
+            plan = bind(statement, engine.context)
+            assert isinstance(plan, SamplePlan)
+            opened = open_sample(engine, plan)
+        except SnapdbError as error:
+            raise error.located(statement.source) from error.__cause__
+        types = {c.name: c.type for c in engine.context.tables_under(snapshot)[element.table.lower()].columns}
+        return Ready(self, engine, plan, opened, element, {name: types[name] for name in element.key})
+
+    def _element(self, snapshot: Snapshot) -> VertexElement:
+        """The vertex type that is meant."""
+        if self.node_type is not None:
+            return find_vertex_type(snapshot, ast.Name(self.node_type, Span(0, 0)))
+        names = [vertex.name for vertex in snapshot.graph.vertices]
+        if len(names) != 1:
+            raise BindError(
+                f"snapshot {snapshot.name} has {', '.join(names)}: say which is meant, node_type={names[0]!r}",
+                code="several-types",
+            )
+        return snapshot.graph.vertices[0]
+
+    def _text(self, snapshot: Snapshot, element: VertexElement) -> str:
+        """The sampler of a layer's batches; it names no seeds, for all vertices will be."""
+        name, keys = quote_odd(element.name), ", ".join(map(quote_odd, element.key))
+        return (
+            f"SAMPLE FROM {quote_odd(snapshot.name)} SEEDS (SELECT {keys} FROM {name} WHERE false) "
+            f"AS {name} FANOUT ({self.fanout or _ALL}) METHOD FULL BATCH {self.batch}"
+        )
+
+
+def _check_full(statement: ast.Sample) -> None:
+    """Nothing when every edge type that is named sends along all of its edges."""
+    for clause in statement.fanouts.value:
+        if any(count != FULL for count in clause.counts):
+            edge = "DEFAULT" if clause.edge is None else quote_odd(clause.edge.text)
+            raise BindError(
+                f"inference is exact, so that every fanout in it is FULL, found {list(clause.counts)}; write "
+                f"fanout='{edge} => [FULL]', and leave out an edge type along which nothing is to come",
+                span=clause.span,
+                code="out-of-range",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An inference whose snapshot is open."""
+
+    asked: Inference
+    engine: Engine
+    plan: SamplePlan
+    opened: Opened
+    element: VertexElement
+    key: dict[str, str]
+    """The key's columns with their types."""
+
+    def inferred(self) -> Inferred:
+        """The last layer's states of all vertices of the type. The snapshot is let go of, whatever happens.
+
+        Raises:
+            InputError: a layer does not give what is asked of it.
+        """
+        asked, view, path = self.asked, self.opened.view, self.engine.home.path
+        passes = train.Passes(
+            view,
+            replace(self.plan.spec, order="IN ORDER"),
+            asked.layers,
+            folder=path if os.access(path, os.W_OK) else Path(tempfile.gettempdir()),
+            transform=asked.transform,
+            threads=asked.threads,
+            most=self.engine.threads,
+            device=asked.device,
+            step=self.engine.step,
+        )
+        try:
+            states = passes.states(self.element.name)
+            ids = view.keys[self.element.name].read(passes.nodes(self.element.name))
+        finally:
+            self.opened.lease.release()
+        return train.Inferred(self.element.name, self.element.key, ids, states, asked.column)
+
+    @property
+    def statement(self) -> ast.Statement:
+        """The statement that makes the table of what was inferred, with the key as the vertex table has it."""
+        keys = [f"CAST({quote(name)} AS {type_}) AS {quote(name)}" for name, type_ in self.key.items()]
+        return self.asked.statement(f"SELECT {', '.join(keys)}, {quote(self.asked.column)} FROM {quote(INFERRED)}")

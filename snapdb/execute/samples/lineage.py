@@ -1,0 +1,317 @@
+"""What a lineage says of the statement that opened a stream: the tables it read, its parameters, seeds from outside."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from snapdb.errors import FormatError, InputError, SnapdbError
+from snapdb.execute.operator import Engine
+from snapdb.graph.lineage import Pinned, definition_digest, pinned
+from snapdb.plan.asked import Parameters
+from snapdb.plan.samples import SamplePlan
+from snapdb.plan.samples.bind import REPEATABLE
+from snapdb.release import __version__
+from snapdb.sql import parse
+from snapdb.sql.ast import Sample
+from snapdb.sql.tokens import scan
+from snapdb.storage.codec import decode
+from snapdb.types import RNG_SCHEME, SampleSpec, Snapshot, Window
+from snapdb.types.sampling import ZeroWeight
+
+
+def sample_lineage(engine: Engine, plan: SamplePlan) -> dict[str, Any]:
+    """Where a sampler's seeds come from, as plain values for JSON."""
+    version = engine.context.catalog.version
+    said = {"seed_query": plan.outside} if plan.outside else {}
+    return {
+        "tables_version": version,
+        "tables_digest": tables_digest(engine, version),
+        "given_seeds": plan.outside is not None,
+        **said,
+        **_parameters(engine.context.parameters, named_parameters(plan.spec.text, plan.outside)),
+    }
+
+
+def tables_digest(engine: Engine, version: int) -> str | None:
+    """The hash of a version, which stands for those before it too; None when there is no such version."""
+    rows = engine.ledger.rows("SELECT hash FROM versions WHERE version = ?", (version,))
+    return rows[0]["hash"] if rows else None
+
+
+def named_parameters(*texts: str | None) -> set[str]:
+    """The parameters in some texts as they are written there: $name, ?, $1."""
+    return {token.text for text in texts if text for token in scan(text) if token.kind == "parameter"}
+
+
+def _parameters(given: Parameters, named: set[str]) -> dict[str, Any]:
+    """Those of the values given that are named; nothing where one has no plain form."""
+    if given is None or not named:
+        return {}
+    try:
+        if isinstance(given, Mapping):
+            return {"parameters": {name: plain(value) for name, value in given.items() if f"${name}" in named}}
+        return {"parameters": plain([*given])}
+    except TypeError:
+        return {}
+
+
+# A lineage that is read back: which snapshot, tables, sampler and seeds a batch came from
+
+
+_GIVE = "give batch.lineage, what json.load read of one, or a manifest"
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "database": (str,),
+    "snapshot": (str,),
+    "version": (int,),
+    "window": (list, tuple),
+    "definition": (str,),
+    "pinned": (Mapping,),
+    "tables_version": (int,),
+    "tables_digest": (str,),
+    "given_seeds": (bool,),
+    "sampler": (str,),
+    "seeds": (str,),
+    "seed": (int,),
+    "generation": (int,),
+}
+"""What every lineage of a batch says, and as what."""
+_MORE: dict[str, tuple[type, ...]] = {
+    "epoch": (int,),
+    "seed_query": (str,),
+    "parameters": (Mapping, list),
+    "zero_weight": (str,),
+    "classes": (Mapping,),
+    "widths": (Mapping,),
+}
+"""What some say too."""
+_CODINGS = ("classes", "widths")
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A moment of a database, and a sampler at it."""
+
+    database: str
+    """The directory that it was in."""
+    snapshot: str
+    version: int
+    window: Window
+    pinned: Pinned
+    tables_version: int
+    """At which the seeds were read."""
+    tables_digest: str
+    sampler: Sample
+    given_seeds: bool
+    """They came from Python."""
+    seed_query: str | None
+    """The SELECT that they came as."""
+    seeds: str
+    """`seeds_digest` of the seed set."""
+    parameters: Parameters
+    generation: int
+    """Of the rows that serve several batches."""
+    zero_weight: ZeroWeight
+    """When edges of weight 0 are delivered."""
+    epoch: int | None
+    """None: of every epoch."""
+    codings: Mapping[str, Any] | None
+    """The classes behind codes, and the widths of sparse features; None: it is of a snapdb that kept neither."""
+
+    def drawn(self, spec: SampleSpec) -> SampleSpec:
+        """The sampler's statement with what of its draws the lineage alone records."""
+        return replace(spec, generation=self.generation, drawing=replace(spec.drawing, zero_weight=self.zero_weight))
+
+    def fits(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot, whatever its name, holds what this one held."""
+        window = Window(snapshot.window.start, snapshot.window.stop)
+        return (snapshot.version, window, pinned(snapshot)) == (self.version, self.window, self.pinned)
+
+
+def read_lineage(lineage: Any) -> Past:
+    """What a lineage says: a batch's, a stream's, or that of a manifest.
+
+    Raises:
+        InputError: it is no lineage of batches, or is cut short or changed.
+        FormatError: it is of another rng scheme.
+    """
+    if isinstance(lineage, Mapping) and isinstance(lineage.get("lineage"), Mapping):
+        lineage = lineage["lineage"]
+    if not isinstance(lineage, Mapping):
+        raise InputError(f"replay takes a lineage, found {lineage!r:.60}; {_GIVE}", code="lineage")
+    _check_scheme(lineage)
+    _check_fields(lineage)
+    return Past(
+        database=lineage["database"],
+        snapshot=lineage["snapshot"],
+        version=lineage["version"],
+        window=Window(*lineage["window"]),
+        pinned=_pinned(lineage),
+        tables_version=lineage["tables_version"],
+        tables_digest=lineage["tables_digest"],
+        sampler=_sampler(lineage),
+        given_seeds=lineage["given_seeds"],
+        seed_query=lineage.get("seed_query"),
+        seeds=lineage["seeds"],
+        parameters=_parameters_of(lineage.get("parameters")),
+        generation=lineage["generation"],
+        zero_weight="WITH ALL" if lineage.get("zero_weight") is None else "NEVER",
+        epoch=lineage.get("epoch"),
+        codings={name: lineage[name] for name in _CODINGS} if all(name in lineage for name in _CODINGS) else None,
+    )
+
+
+def _check_scheme(lineage: Mapping[Any, Any]) -> None:
+    scheme = lineage.get("rng", RNG_SCHEME)
+    if scheme == RNG_SCHEME:
+        return
+    newer = isinstance(scheme, str) and re.fullmatch(r"snapdb-\d+", scheme, re.ASCII)
+    what = f"install the snapdb that made it ({lineage.get('snapdb')!r:.40})" if newer else _GIVE
+    raise FormatError(
+        f"this lineage is of rng scheme {scheme!r:.40}, and snapdb {__version__} draws by {RNG_SCHEME}; {what}",
+        code="rng-scheme",
+    )
+
+
+def _check_fields(lineage: Mapping[Any, Any]) -> None:
+    """Nothing when all that is needed is there, and is what it should be."""
+    if "definition" in lineage and "sampler" not in lineage:
+        raise InputError(
+            f"this is the lineage of snapshot {lineage.get('snapshot')}, which has no batches; {_GIVE}", code="lineage"
+        )
+    if missing := [name for name in ("rng", *_FIELDS) if name not in lineage]:
+        raise InputError(
+            f"this lineage is cut short, or was made without a database: it has no {', '.join(missing)}; {_GIVE}",
+            code="lineage",
+        )
+    for name, kinds in (_FIELDS | _MORE).items():
+        value = lineage.get(name)
+        odd = isinstance(value, bool) and bool not in kinds
+        if odd or (not isinstance(value, kinds) and (name in _FIELDS or value is not None)):
+            raise _damaged(f"its {name} is {value!r:.60}")
+    if lineage.get("seed_query") is not None and not lineage["given_seeds"]:
+        raise _damaged("it has a seed_query though no seeds were given")
+    if lineage.get("zero_weight") not in (None, "NEVER"):
+        raise _damaged(f"its zero_weight is {lineage['zero_weight']!r:.60}")
+    if not 0 <= lineage["generation"] < 2**31:
+        raise _damaged(f"its generation is {lineage['generation']}")
+    bounds = lineage["window"]
+    if len(bounds) != 2 or not all(one is None or (type(one) is int and -(2**63) <= one < 2**63) for one in bounds):
+        raise _damaged(f"its window is {bounds!r:.60}")
+    if not 0 < lineage["version"] <= lineage["tables_version"]:
+        raise _damaged(
+            f"it is of version {lineage['version']}, and its seeds are of version {lineage['tables_version']}"
+        )
+
+
+def _pinned(lineage: Mapping[Any, Any]) -> Pinned:
+    try:
+        text = json.dumps(lineage["pinned"])
+        found = decode(Pinned, text)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise _damaged("its pinned is no graph") from error
+    if definition_digest(json.loads(text)) != lineage["definition"]:
+        raise _damaged("its definition is not of what it has in pinned")
+    return found
+
+
+def _sampler(lineage: Mapping[Any, Any]) -> Sample:
+    try:
+        (statement,) = parse(lineage["sampler"])
+    except (ValueError, SnapdbError) as error:
+        raise _damaged(f"its sampler is no statement: {lineage['sampler']!r:.60}") from error
+    if not isinstance(statement, Sample) or statement.snapshot.text.lower() != lineage["snapshot"].lower():
+        raise _damaged(f"its sampler is no SAMPLE FROM {lineage['snapshot']}: {lineage['sampler']!r:.60}")
+    repeatable = statement.clauses.repeatable
+    if lineage["seed"] != (REPEATABLE if repeatable is None else repeatable.value):
+        raise _damaged(f"its seed is {lineage['seed']}, which is not what its sampler says")
+    return statement
+
+
+def _parameters_of(said: Any) -> Parameters:
+    try:
+        if isinstance(said, Mapping):
+            return {name: valued(one) for name, one in said.items()}
+        return None if said is None else [valued(one) for one in said]
+    except (TypeError, ValueError, ArithmeticError) as error:
+        raise _damaged(f"its parameters are {said!r:.60}") from error
+
+
+def _damaged(what: str) -> InputError:
+    return InputError(f"this lineage is damaged: {what}; {_GIVE}", code="lineage")
+
+
+# The values of a statement's parameters as plain values for JSON, and back
+
+
+class _Kind(NamedTuple):
+    """Values that JSON has no form for."""
+
+    type: type
+    text: Callable[[Any], str]
+    value: Callable[[str], Any]
+
+
+_MICROSECOND = timedelta(microseconds=1)
+_KINDS = {
+    "TIMESTAMP": _Kind(datetime, datetime.isoformat, datetime.fromisoformat),
+    "DATE": _Kind(date, date.isoformat, date.fromisoformat),
+    "TIME": _Kind(time, time.isoformat, time.fromisoformat),
+    "INTERVAL": _Kind(timedelta, lambda value: str(value // _MICROSECOND), lambda text: int(text) * _MICROSECOND),
+    "DECIMAL": _Kind(Decimal, str, Decimal),
+    "DOUBLE": _Kind(float, repr, float),
+    "UUID": _Kind(UUID, str, UUID),
+    "BLOB": _Kind(bytes, bytes.hex, bytes.fromhex),
+}
+"""By a name of the type in SQL. The first that fits counts, for a datetime is a date too."""
+_STRUCT = "STRUCT"
+
+
+def plain(value: Any) -> Any:
+    """What `valued` makes the value of again: itself where JSON has it, else its type and its text.
+
+    >>> plain([5, "a", date(2026, 7, 1)])
+    [5, 'a', {'DATE': '2026-07-01'}]
+
+    Raises:
+        TypeError: it is of a type that has no such form.
+    """
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, Mapping):
+        return {_STRUCT: {str(name): plain(one) for name, one in value.items()}}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    for name, kind in _KINDS.items():
+        if isinstance(value, kind.type):
+            return {name: kind.text(value)}
+    raise TypeError(f"a {type(value).__name__} has no plain form")
+
+
+def valued(said: Any) -> Any:
+    """The value that `plain` told of.
+
+    >>> valued({"STRUCT": {"day": {"DATE": "2026-07-01"}, "least": 5}})
+    {'day': datetime.date(2026, 7, 1), 'least': 5}
+
+    Raises:
+        ValueError, ArithmeticError: its text is no value of its type.
+    """
+    if isinstance(said, list):
+        return [valued(one) for one in said]
+    if not isinstance(said, Mapping):
+        return said
+    ((name, inner),) = said.items()
+    if name == _STRUCT:
+        return {key: valued(one) for key, one in dict(inner).items()}
+    if name not in _KINDS:
+        raise ValueError(f"there is no type {name}")
+    return _KINDS[name].value(inner)

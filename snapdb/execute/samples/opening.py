@@ -1,0 +1,294 @@
+"""From a sampling plan to what a sampler or a stream needs: the view with its columns, the seeds, the files' lease."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+from snapdb.catalog import Catalog
+from snapdb.errors import SnapdbError
+from snapdb.execute.element_columns import Reading, births, with_columns
+from snapdb.execute.operator import Engine
+from snapdb.execute.samples.lineage import sample_lineage
+from snapdb.execute.samples.seeds import check_born, read_seeds
+from snapdb.execute.standing import once_it_stands
+from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
+from snapdb.graph.idle import WithoutIdle
+from snapdb.graph.lineage import published
+from snapdb.graph.open import read_layout, unless_moved
+from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
+from snapdb.kernels.warm import warming
+from snapdb.loading.shelf import CacheSource
+from snapdb.loading.source import Source
+from snapdb.plan import bind, optimize
+from snapdb.plan.rules import Rule
+from snapdb.plan.samples import SamplePlan
+from snapdb.plan.samples.bind import with_seeds
+from snapdb.plan.samples.clauses import with_every
+from snapdb.plan.samples.statements import streamed
+from snapdb.sampling import Seeds, batches_in
+from snapdb.sampling.periods import auto_every
+from snapdb.sql.ast import Sample, SampleUsing
+from snapdb.storage.artefacts import find_or_build
+from snapdb.storage.locks import Lease
+from snapdb.types import Published, Sampler, SampleSpec, Snapshot
+
+_WORTH = 1_000_000
+"""Edges from which out-neighbours are kept on the disk; fewer are sorted in memory when they are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A snapshot and seeds, ready to be sampled; the files stay until the lease is released."""
+
+    view: GraphView
+    seeds: Seeds
+    spec: SampleSpec
+    """The plan's; EVERY AUTO has become a number of batches, in its text too."""
+    lease: Lease
+    cache: CacheSource | None = None
+    """The caches of the sampler that was named; None: there is none, or the statement stands by itself."""
+
+
+def open_asked(
+    engine: Engine,
+    statement: Sample | SampleUsing,
+    seeds: Any,
+    rules: Sequence[Rule],
+    delivers: Literal["rows", "batches"],
+    as_then: Callable[[SampleSpec], SampleSpec] = lambda spec: spec,
+) -> tuple[SamplePlan, Opened]:
+    """The plan of a sampler, which is opened.
+
+    Args:
+        seeds: Another seed set than the statement's, a SELECT or ids; None: the statement's.
+        as_then: What a lineage changes of the statement's draws.
+
+    Raises:
+        BindError: a name in it leads nowhere.
+        CorruptError: a file of the snapshot is missing or damaged.
+        DataError: the seeds do not fit, or weights.
+    """
+    try:
+        plan = bind(statement, engine.context)
+        assert isinstance(plan, SamplePlan)
+        if seeds is not None:
+            plan = with_seeds(engine.context, plan, seeds)
+        plan = optimize(replace(plan, delivers=delivers), rules)
+        assert isinstance(plan, SamplePlan)
+        plan = replace(plan, spec=as_then(plan.spec))
+        return plan, open_sample(engine, plan)
+    except SnapdbError as error:
+        raise error.located(statement.source) from error.__cause__
+
+
+def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
+    """Open the plan's snapshot and read its seeds.
+
+    Raises:
+        CorruptError: a file of the snapshot is missing or damaged.
+        DataError: the seeds do not fit, or weights.
+    """
+    with plan.places.under():
+        return _open(engine, plan)
+
+
+def _open(engine: Engine, plan: SamplePlan) -> Opened:
+    with unless_moved(engine.ledger, plan.snapshot):
+        _reverse(engine, plan)
+    engine.report(f"opening {plan.snapshot.name}", None)
+    opened = open_snapshot(engine.home, engine.ledger, plan.snapshot, plan.way.opens)
+    try:
+        engine.check_stopped()
+        with warming() if plan.way.applied(plan.spec).backend != "torch" else nullcontext():
+            seeds = read_seeds(engine, plan, opened.view, opened.id_maps[plan.spec.seed_type])
+        engine.check_stopped()
+        view = with_columns(engine, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
+        check_born(plan, view, seeds)
+        lineage = {**view.lineage, **sample_lineage(engine, plan)}
+        reader = WithoutIdle(view.adjacency, plan.way.idle, plan.snapshot.graph, view.node_counts)
+        view = replace(view, adjacency=reader, lineage=lineage)
+        return Opened(view, seeds, _timed(plan.spec, view, seeds), opened.lease, _cached(engine, plan.sampler))
+    except BaseException:
+        opened.lease.release()
+        raise
+
+
+def _cached(engine: Engine, sampler: Sampler | None) -> CacheSource | None:
+    """The caches of a named sampler."""
+    if sampler is None:
+        return None
+    named = sampler.name.lower()
+    caches = tuple(cache for cache in engine.context.catalog.caches.values() if cache.sampler.lower() == named)
+    return CacheSource(caches, engine.home, engine.caches) if caches else None
+
+
+def _timed(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
+    """The same sampler; EVERY AUTO follows from what there is to sample."""
+    if spec.refresh is None or spec.refresh.every is not None:
+        return spec
+    return with_every(spec, auto_every(view, spec, batches_in(seeds.ids.size, spec, 0)))
+
+
+def _reverse(engine: Engine, plan: SamplePlan) -> None:
+    """Sort what the sampler walks against its direction, where that is worth keeping and can be kept."""
+    relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
+    walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.way.idle}
+    link = plan.spec.link
+    walked |= {} if link is None else {edge.edge: edge for edge in link.known_types}
+    if engine.home.read_only or not walked:
+        return
+    layout = read_layout(engine.home, plan.snapshot)
+    counts = {v.name: v.count for v in layout.vertices}
+    for edge in layout.edges:
+        if edge.name in walked and edge.edges >= _WORTH and serves_outgoing(edge):
+            type_, what = walked[edge.name], f"sorting {edge.name} by source"
+            build = partial(
+                write_outgoing,
+                engine.home.path,
+                edge,
+                (counts[type_.source], counts[type_.destination]),
+                report=partial(engine.step, what),
+            )
+            find_or_build(engine.home, engine.ledger, outgoing_artefact(edge), build)
+
+
+# What a stream was asked for, opened when it begins, and again when something newer is published
+
+
+_CALLER = 5
+"""Frames from a warning to whoever renews the stream."""
+
+
+class _Mark(NamedTuple):
+    """What a stream follows: it goes on when that is another one."""
+
+    published: Published
+    sampler: tuple[str, int] | None
+    """The text of a named one, and the generation of its rows."""
+
+    def same(self, other: _Mark) -> bool:
+        return self.sampler == other.sampler and self.published.content == other.published.content
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """A sampler's name or statement, with the ways to open it and to what there is now."""
+
+    query: str
+    limited: bool
+    """Memory was said by the caller: an error about it is not about the statement."""
+    open: Callable[[Sample | SampleUsing], tuple[SamplePlan, Opened]]
+    """Opens the statement in a database, with the caller's seeds and parameters."""
+    catalog: Callable[[], Catalog]
+
+    def opened(self) -> Source:
+        """The newest publication.
+
+        Raises:
+            BindError: a name leads nowhere, or it is no sampler's statement.
+            CorruptError: a file of the snapshot is missing or damaged.
+            DataError: the seeds do not fit.
+        """
+        with streamed(self.query) as statement:
+            plan, opened = once_it_stands(lambda: self.open(statement))
+        now = published(plan.snapshot)
+        sampler = None if plan.sampler is None else (plan.sampler.text, plan.sampler.generation)
+        look = _Look(self, plan, _Mark(now, sampler))
+        about = partial(self._about, plan, statement.source)
+        return Source(
+            opened.view, opened.seeds, opened.spec, plan.way, opened.cache, now, opened.lease.release, look.newer, about
+        )
+
+    @contextmanager
+    def _about(self, plan: SamplePlan, text: str) -> Iterator[None]:
+        places = replace(plan.places, memory=None) if self.limited else plan.places
+        try:
+            with places.under():
+                yield
+        except SnapdbError as error:
+            error.located(text)
+            raise
+
+
+class _Look:
+    """From one publication to the next."""
+
+    def __init__(self, following: Following, plan: SamplePlan, mark: _Mark) -> None:
+        self._following, self._plan, self._mark = following, plan, mark
+        self._seen: Catalog | None = None
+
+    def newer(self) -> Source | None:
+        """What was published since; None: nothing, or the snapshot is gone.
+
+        Raises:
+            SnapdbError: it cannot be opened, or its seeds cannot be read.
+        """
+        catalog = self._following.catalog()
+        if catalog is self._seen:
+            return None
+        now = self._now(catalog)
+        if now is None or now.same(self._mark):
+            self._seen = catalog
+            return None
+        try:
+            return self._following.opened()
+        except SnapdbError as error:
+            if error.code != "interrupted":
+                was, name = self._mark.published, now.published.name
+                error.message = (
+                    f"{name} was published anew (version {now.published.version}), and the stream, at version "
+                    f"{was.version} of {was.name}, cannot go on with it: {error.message}"
+                )
+            raise
+
+    def _now(self, catalog: Catalog) -> _Mark | None:
+        """What there is now; None, with a warning: it was dropped."""
+        sampler, name = self._plan.sampler, self._plan.snapshot.name
+        if sampler is not None:
+            found = catalog.samplers.get(sampler.name.lower())
+            if found is None:
+                self._tell_gone(f"sampler {sampler.name}")
+                return None
+            sampler, name = found, found.snapshot
+        snapshot = catalog.snapshots.get(name.lower())
+        if snapshot is None:
+            self._tell_gone(f"snapshot {name}")
+            return None
+        return _Mark(published(snapshot), None if sampler is None else (sampler.text, sampler.generation))
+
+    def _tell_gone(self, what: str) -> None:
+        was = self._mark.published
+        warnings.warn(
+            f"{what} was dropped: the stream goes on with {was.name} at version {was.version}, whose files stay until "
+            "it is closed; create it again, or open another stream",
+            RuntimeWarning,
+            stacklevel=_CALLER,
+        )
+
+
+# A snapshot opened whole: all its elements, with the births of vertices, for readers that are no statement
+
+
+def open_whole(engine: Engine, snapshot: Snapshot) -> OpenSnapshot:
+    """The snapshot as arrays; its files stay until the lease is released.
+
+    Raises:
+        CorruptError: a file of it is missing or damaged.
+        CommitConflict: it was replaced or dropped at this moment.
+    """
+    opened = open_snapshot(engine.home, engine.ledger, snapshot)
+    bearing = [vertex.name for vertex in snapshot.graph.vertices if vertex.event_time]
+    if not bearing:
+        return opened
+    try:
+        reading = Reading.of(engine, snapshot, opened.view, opened.id_maps)
+        born = {name: births(reading, name) for name in bearing}
+    except BaseException:
+        opened.lease.release()
+        raise
+    return replace(opened, view=replace(opened.view, born=born))

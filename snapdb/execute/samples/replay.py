@@ -1,0 +1,320 @@
+"""A batch again, from its lineage: the snapshot, the tables and the seeds are found as they were then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from snapdb import loading
+from snapdb.catalog.windows import moment
+from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
+from snapdb.execute.create_snapshot import filed
+from snapdb.execute.operator import Engine
+from snapdb.execute.samples.lineage import Past, named_parameters, tables_digest
+from snapdb.execute.samples.opening import Opened, open_asked
+from snapdb.execute.samples.operators import epoch_tasks
+from snapdb.execute.samples.rows import RowMaker
+from snapdb.execute.snapshot_files import make_files
+from snapdb.graph.codings import codings
+from snapdb.graph.open import read_layout
+from snapdb.loading.lineage import seeds_digest
+from snapdb.plan import Context, optimize
+from snapdb.plan.asked import Parameters
+from snapdb.plan.fits import misfits
+from snapdb.plan.moments import LAST
+from snapdb.plan.rules import Rule
+from snapdb.plan.samples import SamplePlan
+from snapdb.plan.snapshots import CreateSnapshotPlan
+from snapdb.relational import quote_odd
+from snapdb.sampling import batches_in
+from snapdb.types import Snapshot, TimeUnit, VertexElement, Window
+
+if TYPE_CHECKING:
+    from snapdb.loading import Batch
+
+
+_CHANGED = "SEEDS gives others now, for it reads what no version keeps (a file, registered data, another snapshot)"
+_OTHERS = "those that are given are others; give the same again, with the same further columns"
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """A batch that is wanted again, and all that it is made of."""
+
+    past: Past
+    epoch: int
+    number: int
+    """Of the batch within the epoch."""
+    seeds: Any
+    """Ids or a SELECT; None: the sampler's own."""
+    parameters: Parameters
+
+    @staticmethod
+    def of(past: Past, batch: Any, epoch: Any, seeds: Any, parameters: Parameters) -> Replay:
+        """What was asked for.
+
+        Raises:
+            InputError: there can be no such batch, or more must be given.
+        """
+        epoch = (past.epoch or 0) if epoch is None else epoch
+        for name, value in (("a batch", batch), ("an epoch", epoch)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31:
+                raise InputError(
+                    f"{name} is a whole number from 0 up to 2^31, found {value!r:.40}", code="no-such-batch"
+                )
+        if past.given_seeds and past.seed_query is None and seeds is None:
+            raise _missing("is of seeds that were given from Python, which a lineage does not hold", "seeds")
+        named = named_parameters(past.sampler.text, past.seed_query)
+        if named and parameters is None and past.parameters is None:
+            raise _missing(f"has a lineage without the values of {', '.join(sorted(named))}", "params")
+        return Replay(
+            past,
+            epoch,
+            batch,
+            past.seed_query if seeds is None else seeds,
+            past.parameters if parameters is None else parameters,
+        )
+
+    def batch(self, engine: Engine, rules: Sequence[Rule]) -> Batch:
+        """The batch, on the CPU; nothing of it is read later."""
+        with (
+            self._opened(engine, rules, "batches") as (plan, opened),
+            loading.BatchStream(
+                opened.view, opened.seeds, opened.spec, threads=0, way=plan.way, report=engine.step
+            ) as stream,
+        ):
+            return _whole(stream.replayed(self.epoch, self.number))
+
+    def rows(self, engine: Engine, rules: Sequence[Rule]) -> pa.Table:
+        """The rows that SAMPLE gives of the batch."""
+        with self._opened(engine, rules, "rows") as (plan, opened):
+            maker = RowMaker(opened, plan.way)
+            tasks = list(epoch_tasks(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
+            if maker.in_order:  # those of earlier epochs too, for the rows that they come by
+                epochs = (epoch_tasks(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
+                tasks = [*chain.from_iterable(epochs), *tasks]
+                for task in tasks[:-1]:
+                    engine.check_stopped()
+                    maker.rows(task)
+            return pa.Table.from_batches(maker.rows(tasks[-1]), maker.schema)
+
+    @contextmanager
+    def _opened(
+        self, engine: Engine, rules: Sequence[Rule], delivers: Literal["rows", "batches"]
+    ) -> Iterator[tuple[SamplePlan, Opened]]:
+        """The sampler and its seeds, as they were."""
+        past = self.past
+        _check_database(engine, past)
+        # A batch depends on none of these, and the machine that it was made on may have had other devices.
+        clauses = replace(past.sampler.clauses, device=None, backend=None, memory=None)
+        statement = replace(past.sampler, clauses=clauses)
+        with _standing(engine, rules, past) as snapshot:
+            then = replace(engine, context=_then(engine.context, past, snapshot, self.parameters))
+            plan, opened = open_asked(then, statement, self.seeds, rules, delivers, past.drawn)
+            try:
+                self._check(plan, opened)
+                if delivers == "batches":
+                    _check_codings(past, opened, stands=snapshot.id > 0)
+                yield plan, opened
+            finally:
+                opened.lease.release()
+
+    def _check(self, plan: SamplePlan, opened: Opened) -> None:
+        """Nothing when the seeds are those of then, and the batch is one of theirs."""
+        if seeds_digest(opened.seeds) != self.past.seeds:
+            why = _CHANGED if plan.outside is None else _OTHERS
+            raise DataError(f"the seeds are not those of this lineage: {why}", code="other-seeds")
+        batches = batches_in(opened.seeds.ids.size, opened.spec, self.epoch)
+        if self.number >= batches:
+            raise InputError(
+                f"batch {self.number} was asked, but epoch {self.epoch} of this lineage has {batches} "
+                "batches (they count from 0)",
+                code="no-such-batch",
+            )
+
+
+def _missing(what: str, argument: str) -> InputError:
+    return InputError(f"this batch {what}; give the same again: {argument}=…", code="not-in-lineage")
+
+
+def _check_database(engine: Engine, past: Past) -> None:
+    """Nothing when all that was committed up to then is what is there."""
+    head, version = engine.context.catalog.version, past.tables_version
+    if version <= head and tables_digest(engine, version) == past.tables_digest:
+        return
+    found = f"its version {version} is another" if version <= head else f"its newest version is {head}"
+    raise DatabaseError(
+        f"{engine.home.path} is not the database of this lineage, which is of version {version} of {past.database}: "
+        f"{found}; say which one it is: database=… (--database)",
+        code="other-database",
+    )
+
+
+@contextmanager
+def _standing(engine: Engine, rules: Sequence[Rule], past: Past) -> Iterator[Snapshot]:
+    """A snapshot that holds what the lineage's held: one that is there, or one for the time of the block."""
+    known = engine.context.catalog.snapshots
+    if found := next((one for one in known.values() if past.fits(one) and _codes_as_then(engine, past, one)), None):
+        yield found
+        return
+    plan = _pinning(engine.context, past)
+    if engine.home.read_only:
+        raise _unwritable(engine.context, past, plan)
+    changed = optimize(plan, rules)
+    assert isinstance(changed, CreateSnapshotPlan)
+    made = make_files(engine, changed)
+    try:
+        yield filed(engine, changed, made)
+    finally:
+        engine.home.disk.remove(made.path)
+
+
+def _codes_as_then(engine: Engine, past: Past, snapshot: Snapshot) -> bool:
+    """Whether a snapshot keeps classes and widths as the lineage says; one of an older snapdb may not."""
+    if past.codings is None:
+        return True
+    try:
+        layout = read_layout(engine.home, snapshot)
+        return codings(engine.home, snapshot.graph, layout) == past.codings
+    except CorruptError:  # dropped at this moment, or damaged: it is pinned again
+        return False
+
+
+def _check_codings(past: Past, opened: Opened, *, stands: bool) -> None:
+    """Nothing when the classes behind codes, and the widths of sparse features, are those of then.
+
+    Args:
+        stands: The snapshot is there, rather than pinned again from tables.
+    """
+    lineage = opened.view.lineage
+    if past.codings is None:
+        growing = [v.name for v in past.pinned.graph.vertices if _grows(v, lineage)]
+        if growing and not stands:
+            raise DataError(
+                f"this lineage is of a snapdb that did not keep the codes of classes and the widths of sparse features "
+                f"({', '.join(growing)}), and the snapshot that had them is gone: they may have been others. Replay it "
+                "with the snapdb that it names, or ask for its rows: snapdb replay",
+                code="other-codes",
+            )
+        return
+    for name, then in past.codings.items():
+        for element in {**then, **lineage[name]}:
+            if then.get(element) != lineage[name].get(element):
+                raise DataError(
+                    f"the {name} of {element} are others now than in this lineage ({_told(then.get(element))} then, "
+                    f"{_told(lineage[name].get(element))} now): the snapshot was made by an older snapdb, which "
+                    "gave other codes; replay it with that one, or sample anew",
+                    code="other-codes",
+                )
+
+
+def _grows(vertex: VertexElement, lineage: Mapping[str, Any]) -> bool:
+    """Whether codes or widths of a vertex type follow from its rows."""
+    text = vertex.name in lineage["classes"] and vertex.classes is None
+    return text or any(spec.sparse and spec.width is None for spec in vertex.features)
+
+
+def _told(coding: Any) -> str:
+    """Classes or widths as they are shown in a message."""
+    if not isinstance(coding, Mapping):
+        return "none"
+    names = coding.get("names")
+    known = f": {', '.join(map(str, names[:3]))}{', …' if len(names) > 3 else ''}" if isinstance(names, list) else ""
+    return f"{coding['count']}{known}" if "count" in coding else str(dict(coding))
+
+
+def _unwritable(context: Context, past: Past, plan: CreateSnapshotPlan) -> DatabaseError:
+    graph = context.catalog.graphs.get(plan.graph.name.lower())
+    stands = graph is not None and set(plan.graph.elements) <= set(graph.elements)
+    hint = f", or run there: {create_text(plan)}" if stands else ""
+    return DatabaseError(
+        f"snapshot {past.snapshot} is not there any more as it was, and the database is opened for "
+        f"reading only; open it for writing{hint}",
+        code="read-only",
+    )
+
+
+def _pinning(context: Context, past: Past) -> CreateSnapshotPlan:
+    """What makes the lineage's snapshot again, under a name that is free."""
+    taken, tables = context.catalog.kind_of(past.snapshot) is not None, context.tables_at(past.version)
+    if problem := next(misfits(past.pinned.graph, tables), None):
+        raise InputError(
+            f"this lineage is damaged: its graph does not fit version {past.version}: {problem}", code="lineage"
+        )
+    return CreateSnapshotPlan(
+        name=f"{past.snapshot}_of_version_{past.version}" if taken else past.snapshot,
+        graph=past.pinned.graph,
+        version=past.version,
+        tables=tables,
+        window=past.window,
+        unit=past.pinned.unit,
+        filters=past.pinned.filters,
+        replaces=None,
+    )
+
+
+def _then(context: Context, past: Past, snapshot: Snapshot, parameters: Parameters) -> Context:
+    """The database as the stream found it: the tables of its version, and its snapshot by its name."""
+    snapshots = {**context.catalog.snapshots, past.snapshot.lower(): replace(snapshot, name=past.snapshot)}
+    catalog = replace(
+        context.catalog,
+        version=past.tables_version,
+        tables=context.tables_at(past.tables_version),
+        snapshots=snapshots,
+    )
+    return replace(context, catalog=catalog, parameters=parameters)
+
+
+def _whole(batch: Batch) -> Batch:
+    """The batch with all that is read at first access, for the files of its snapshot may be gone then."""
+    columns: list[Mapping[Any, Any]] = [batch.e_id, batch.edge_time, batch.edge_weight, *batch.edge_features.values()]
+    for values in columns:
+        dict(values)
+    return batch
+
+
+# A snapshot as the CREATE SNAPSHOT that pins it again
+
+
+def create_text(plan: CreateSnapshotPlan) -> str:
+    """The statement; nothing in it is relative to now."""
+    parts = [f"CREATE SNAPSHOT {quote_odd(plan.name)} OF {quote_odd(plan.graph.name)} AT (VERSION => {plan.version})"]
+    if bounds := _bounds(plan.window, plan.unit):
+        parts.append(f"FOR EVENT_TIME {bounds}")
+    parts.append(f"ELEMENTS ({', '.join(quote_odd(element.name) for element in plan.graph.elements)})")
+    if plan.filters:
+        parts.append(f"WHERE {' AND '.join(f'({one.condition})' for one in plan.filters)}")
+    return " ".join(parts)
+
+
+def _bounds(window: Window, unit: TimeUnit | None) -> str:
+    """What follows FOR EVENT_TIME; nothing for all time."""
+    match window.start, window.stop:
+        case None, None:
+            return ""
+        case None, int(stop):
+            return f"AS OF {_time(stop - 1, unit)}"
+        case int(start), int(stop):
+            return f"FROM {_time(start, unit)} TO {_time(stop, unit)}"
+        case start, _:
+            assert start is not None, "the other cases"
+            return f"BETWEEN {_time(start, unit)} AND {_time(LAST, unit)}"
+
+
+def _time(time: int, unit: TimeUnit | None) -> str:
+    """An event time as the language takes it.
+
+    >>> _time(1_500_000, "timestamp"), _time(-7, "integer")
+    ("TIMESTAMP '1970-01-01 00:00:01.500000'", '-7')
+    """
+    if unit == "integer":
+        return str(time)
+    try:
+        return f"TIMESTAMP '{moment(time).replace(tzinfo=None).isoformat(sep=' ')}'"
+    except OverflowError:  # a year that Python's calendar has not
+        return f"make_timestamp({time})"

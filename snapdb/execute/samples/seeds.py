@@ -1,0 +1,361 @@
+"""The rows of a seed query as seeds: found in the snapshot, each once, in canonical order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapdb.catalog.elements import time_expression
+from snapdb.errors import CorruptError, DataError
+from snapdb.execute.element_columns import read_tables
+from snapdb.execute.key_lookup import NO_KEY, run_lookup
+from snapdb.execute.operator import Engine
+from snapdb.graph import GraphView
+from snapdb.kernels.forms import DAMAGED
+from snapdb.kernels.marks import mark, marked
+from snapdb.kernels.rows import logical_parts, neighbours_of
+from snapdb.plan.fits import key_family
+from snapdb.plan.samples import SamplePlan
+from snapdb.plan.samples.plans import about_seeds
+from snapdb.relational import Names, quote_odd
+from snapdb.sampling import Seeds
+from snapdb.storage.arrays import STATIC
+from snapdb.storage.ids import IdMap
+from snapdb.storage.segments import check_files
+from snapdb.types import Column, EdgeType, Link, Relation
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+def read_seeds(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
+    """The seed set of a sampler, whose births are not looked at yet.
+
+    Args:
+        id_map: Of the seed type.
+
+    Raises:
+        BindError: columns that do not fit.
+        DataError: ids or times that are NULL, seeds that are there twice, or not in the snapshot: counted, three shown.
+    """
+    with about_seeds(plan.seeds.span, plan.outside):
+        return _read(engine, plan, view, id_map)
+
+
+def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
+    """Nothing when every seed was there at its time.
+
+    Raises:
+        DataError: it counts those that were not, and shows three.
+    """
+    if seeds.time is None:
+        return
+    late = np.zeros(seeds.ids.size, np.bool_)
+    ends = [(seeds.type, seeds.ids)]
+    if plan.spec.link is not None and seeds.ends is not None:
+        edge = plan.spec.link.edge
+        ends = list(zip((edge.source, edge.destination), seeds.ends, strict=True))
+    for name, ids in ends:
+        if name in view.born:
+            late |= view.born[name][ids] > seeds.time
+    if not late.any():
+        return
+    rows = np.flatnonzero(late)
+    if plan.spec.link is not None:
+        what, shown = "seed edges have an end that is", [f"e_id {seeds.ids[i]}" for i in rows[:3]]
+    else:
+        what, shown = "seeds are", [str(key) for key in view.keys[seeds.type].read(seeds.ids[rows[:3]]).to_pylist()]
+    with about_seeds(plan.seeds.span, plan.outside):
+        raise DataError(
+            f"{rows.size} of {late.size} {what} not there yet at the seed's time ({', '.join(shown)}); "
+            "give them a seed_time that is not before their event time, or leave them out",
+            code="seed-not-there-yet",
+        )
+
+
+def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
+    asked, spec, columns = plan.seeds, plan.spec, plan.columns
+    with engine.context.session(asked) as session:
+        described = session.describe(asked.text, asked.parameters)
+        table = session.table(asked.text, asked.parameters)
+    _check_total(table, columns.order)
+    ends = None
+    if spec.link is None:
+        check_files(engine.home, f"the ids of {spec.seed_type}", id_map.segments)
+        ids = _lookup(engine, table.select(list(columns.key)), id_map)
+        _check_found(plan, table, ~_alive(view, spec.seed_type, ids))
+    else:
+        ids = edge_ids(table.column(columns.key[0]))
+        ends = _ends(engine, plan, view, spec.link, ids)
+        _check_found(plan, table, ends[0] < 0)
+    time = None if columns.time is None else seed_times(engine, plan, table, described[columns.time])
+    y = None if columns.y is None else seed_targets(table.column(columns.y), described[columns.y].type)
+    others = {described[i].name: seed_column(plan, table, i, described[i]) for i in columns.others}
+    first = [ids] if time is None else [ids, time] if spec.link is None else [time, ids]
+    if spec.allow_duplicates:
+        order = _sorted([*first, *(values for values in (y, *others.values()) if values is not None)])
+    else:
+        order = _sorted(first)
+        _check_unique(plan, table, order, ids, time)
+    return Seeds(
+        spec.seed_type,
+        ids[order],
+        None if y is None else y[order],
+        _inverse(order) if spec.order == "IN ORDER" else None,
+        None if time is None else time[order],
+        None if ends is None else (ends[0][order], ends[1][order]),
+        {name: values[order] for name, values in others.items()},
+    )
+
+
+def _sorted(columns: Sequence[npt.NDArray[Any]]) -> Int64s:
+    """The rows in the order of their columns, the first one first; of arrays each place is a column."""
+    keys = [key for values in columns for key in (values.T if values.ndim == 2 else [values])]
+    return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
+
+
+def _inverse(order: Int64s) -> Int64s:
+    found = np.empty(order.size, np.int64)
+    found[order] = np.arange(order.size)
+    return found
+
+
+def _lookup(engine: Engine, table: pa.Table, id_map: IdMap) -> Int64s:
+    """[rows] dense ids; -1 where a key is NULL or was never in the table."""
+    if pa.types.is_signed_integer(table.column(0).type):
+        with engine.relational.session() as session:
+            lookup = run_lookup(session, id_map, engine.home.path)
+        if lookup is not None:
+            return lookup(table.column(0).cast(pa.int64()).fill_null(NO_KEY).to_numpy())
+    keys = [f"k{i}" for i in range(len(id_map.columns))]
+    numbered = table.rename_columns(keys).append_column("n", pa.array(np.arange(table.num_rows)))
+    types = {k: c.type if key_family(c.type) == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)}
+    given = [f"TRY_CAST(s.{k} AS {t})" if t else f"s.{k}" for k, t in types.items()]
+    same = " AND ".join(f"{g} = m.{k}" for g, k in zip(given, keys, strict=True))
+    query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(engine.home)}) m ON {same}"
+    dense = np.full(table.num_rows, -1, np.int64)
+    with engine.relational.session(Names(sources={"seeds": numbered})) as session:
+        found = session.table(query)
+    dense[found["n"].to_numpy()] = found["dense"].to_numpy()
+    return dense
+
+
+def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
+    """[ids] which are in the snapshot."""
+    alive = view.alive[name]
+    there = (ids >= 0) & (ids < view.node_counts[name])
+    if alive is None:
+        return there
+    return there & alive[np.where(there, ids, 0)] if alive.size else np.zeros_like(there)
+
+
+def _ends(engine: Engine, plan: SamplePlan, view: GraphView, link: Link, ids: Int64s) -> tuple[Int64s, Int64s]:
+    """The ends of seed edges; -1 where one is not in the snapshot."""
+    element = plan.snapshot.graph.edge(link.edge.edge)
+    assert element is not None, "the edge type was looked up"
+    limit = read_tables(engine, plan.snapshot)[element.table.lower()].next_row
+    return find_ends(view, link.edge, ids, limit, lambda share: engine.step(f"finding seeds in {element.name}", share))
+
+
+def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
+    if missing.any():
+        rows = np.flatnonzero(missing)
+        link, name = plan.spec.link, plan.snapshot.name
+        what = "seeds are" if link is None else f"seed edges of {link.edge.edge} are"
+        type_ = plan.spec.seed_type if link is None else link.edge.edge
+        whence = f"{'…' if link is None else 'e_id'} FROM {quote_odd(name)}.{quote_odd(type_)}"
+        raise DataError(
+            f"{rows.size} of {missing.size} {what} not in snapshot {name} "
+            f"({shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}",
+            code="unknown-seed",
+        )
+
+
+def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s, time: Int64s | None) -> None:
+    same = ids[order[1:]] == ids[order[:-1]]
+    if time is not None:
+        same &= time[order[1:]] == time[order[:-1]]
+    same[1:] &= ~same[:-1]  # each of them once
+    twice = order[1:][same]
+    if twice.size:
+        when = "" if time is None else " with the same time"
+        what = "1 seed occurs" if twice.size == 1 else f"{twice.size} seeds occur"
+        raise DataError(
+            f"{what} more than once{when} ({shown_keys(plan, table, twice)}); "
+            "select DISTINCT ones, or say ALLOW DUPLICATES",
+            code="duplicate-seeds",
+        )
+
+
+def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
+    """IN ORDER is repeatable only when no two rows tie."""
+    chosen = table.select(list(order)).rename_columns([str(i) for i in range(len(order))])
+    if order and chosen.group_by(chosen.column_names).aggregate([]).num_rows < table.num_rows:
+        names = ", ".join(table.column_names[i] for i in order)
+        raise DataError(
+            f"IN ORDER needs an order without ties, and ORDER BY {names} has some; add the key to it",
+            code="ties-in-order",
+        )
+
+
+# What a seed query says of its seeds beside their ids: times in the unit of event times, targets, and what else
+
+
+def seed_times(engine: Engine, plan: SamplePlan, table: pa.Table, column: Column) -> Int64s:
+    """[rows] the times of seeds: microseconds since 1970 UTC, or the user's integers.
+
+    Raises:
+        DataError: some are NULL or infinite (they are counted, three seeds are shown), or beyond 64 bits.
+    """
+    assert plan.columns.time is not None
+    values = table.column(plan.columns.time)
+    if pa.types.is_integer(values.type) or column.type in ("HUGEINT", "UHUGEINT"):
+        try:
+            times = values.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f'SEEDS gives a "{column.name}" that is beyond 64 bits; event times are not', code="seed-time"
+            ) from error
+    else:
+        given = pa.table({"at": values})
+        with engine.relational.session(Names(sources={"seeds": given})) as session:
+            times = session.table(f"SELECT {time_expression(Column('at', column.type))} FROM seeds").column(0)
+    if times.null_count:
+        rows = np.flatnonzero(times.is_null().to_numpy())
+        shown = shown_keys(plan, table, rows)
+        raise DataError(
+            f"{rows.size} of {len(times)} seeds have no time: {column.name} is NULL or infinite ({shown}); "
+            "give each one, or leave them out",
+            code="seed-time",
+        )
+    found: Int64s = times.to_numpy()
+    if (static := np.flatnonzero(found == STATIC)).size:
+        shown = shown_keys(plan, table, static)
+        raise DataError(
+            f'SEEDS gives a "{column.name}" of -2^63, which stands for "always" ({shown}); give a later one',
+            code="seed-time",
+        )
+    return found
+
+
+def edge_ids(values: pa.ChunkedArray) -> Int64s:
+    """[rows] the ids of seed edges; -1, which no edge has, for NULL and what is beyond 64 bits."""
+    try:
+        whole = values.cast(pa.int64())
+    except pa.ArrowInvalid:
+        whole = pa.array([v if v is not None and 0 <= v < 2**63 else None for v in values.to_pylist()], pa.int64())
+    found: Int64s = whole.fill_null(-1).to_numpy()
+    return found
+
+
+def seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[Any]:
+    """[rows], or [rows, n] of arrays: the column `y` of a DuckDB type, as int64 (NULL: -1) or float32 (NULL: NaN).
+
+    Raises:
+        DataError: a value is beyond 64 bits or float32.
+    """
+    if _dtype(type_) in (np.bool_, np.int64):
+        return _each_place(values, lambda part: _whole(part, "y").fill_null(-1).to_numpy())
+    return _each_place(values, _single)
+
+
+def seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -> npt.NDArray[Any]:
+    """[rows], or [rows, n] of arrays: a further column, as bool, int64, float32 (of FLOAT) or float64.
+
+    Raises:
+        DataError: some are NULL (they are counted, three seeds are shown), or beyond 64 bits.
+    """
+    values, dtype = table.column(place), _dtype(column.type)
+    missing = _each_place(values, lambda part: part.is_null().to_numpy())
+    if missing.any():
+        rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+        raise DataError(
+            f'{rows.size} of {len(missing)} seeds have NULL as "{column.name}" '
+            f"({shown_keys(plan, table, rows)}); say coalesce({column.name}, …), or leave them out",
+            code="seed-null",
+        )
+    if dtype is np.int64:
+        return _each_place(values, lambda part: _whole(part, column.name).to_numpy())
+    return _each_place(values, lambda part: part.cast(pa.from_numpy_dtype(dtype)).to_numpy())
+
+
+def _dtype(type_: str) -> type[np.generic]:
+    """What the numbers of a DuckDB type, or those of its arrays, are held in."""
+    base = type_.partition("[")[0]
+    if key_family(base) == "integer":
+        return np.int64
+    return {"BOOLEAN": np.bool_, "FLOAT": np.float32}.get(base, np.float64)
+
+
+def _each_place(values: pa.ChunkedArray, read: Callable[[pa.ChunkedArray], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """What `read` makes of the column; of a column of arrays, of each place in them, side by side."""
+    if not pa.types.is_fixed_size_list(values.type):
+        return read(values)
+    return np.stack([read(pc.list_element(values, i)) for i in range(values.type.list_size)], axis=1)
+
+
+def _whole(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """Whole numbers or booleans as int64."""
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f'SEEDS gives a "{name}" that is beyond 64 bits; scale it, or cast it to FLOAT', code="seed-range"
+        ) from error
+
+
+def _single(values: pa.ChunkedArray) -> npt.NDArray[np.float32]:
+    """Real numbers as float32."""
+    real = values.cast(pa.float64()).to_numpy()
+    if (np.abs(real[np.isfinite(real)]) > np.finfo(np.float32).max).any():
+        raise DataError('SEEDS gives a "y" that is beyond float32; scale it', code="seed-range")
+    found: npt.NDArray[np.float32] = real.astype(np.float32)
+    return found
+
+
+def shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
+    """The keys of the first three of some rows, for a message."""
+    first = table.select(list(plan.columns.key)).take(pa.array(rows[:3])).to_pylist()
+    keys = [["NULL" if key is None else str(key) for key in row.values()] for row in first]
+    return ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in keys)
+
+
+# Where seed edges are: one look at every edge of a snapshot finds the ends of any number of them
+
+
+def find_ends(
+    view: GraphView, edge: EdgeType, ids: Int64s, limit: int, step: Callable[[float], None]
+) -> tuple[Int64s, Int64s]:
+    """[ids] the dense ids of the sources and of the destinations of edges; -1 for one that is not in the snapshot.
+
+    Takes a bit for each edge of the table, and time that hardly depends on how many are looked for.
+
+    Args:
+        ids: Any numbers, each as often as it pleases.
+        limit: Edge ids of the table are 0 ≤ id < limit.
+        step: Told the share that is done; it may raise to stop.
+
+    Raises:
+        CorruptError: a row leads out of its arrays, or an edge ends in no vertex.
+    """
+    distinct, places = np.unique(ids, return_inverse=True)
+    possible = distinct[(distinct >= 0) & (distinct < limit)]
+    wanted = mark(possible, limit)
+    sources, destinations = (np.full(distinct.size, -1, np.int64) for _ in range(2))
+    rows = view.adjacency(Relation(edge, "IN"))
+    for part in logical_parts(rows.rows) if possible.size else ():
+        step(part.low / max(rows.nodes, 1))
+        held = rows.edge_id.read(part.positions)
+        found = marked(wanted, limit, held)
+        slots = np.searchsorted(distinct, held[found])
+        sources[slots] = neighbours_of(rows.rows, part.positions[found])
+        starts = part.indptr - part.indptr[0]
+        destinations[slots] = part.low + np.searchsorted(starts, found, side="right") - 1
+    if sources.size and not -1 <= int(sources.min()) <= int(sources.max()) < view.node_counts[edge.source]:
+        raise CorruptError(DAMAGED, code="damaged-snapshot")
+    return sources[places], destinations[places]

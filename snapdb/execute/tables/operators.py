@@ -1,0 +1,209 @@
+"""CREATE TABLE: the first rows of a new table, published as a version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
+from snapdb.execute.operator import Engine, Outcome, Rows, publish
+from snapdb.execute.tables.row_warnings import warn_of_rows
+from snapdb.plan.asked import Asked
+from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
+from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
+from snapdb.storage.changes import AddTable, Append, Change, File, Loaded
+from snapdb.storage.changes import AlterTable as Alter
+from snapdb.storage.copies import copy_segment
+from snapdb.storage.segments import write_query, write_segment
+from snapdb.types import Segment, Table
+from snapdb.types.text import counted
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """Writes the rows, then the version."""
+
+    plan: CreateTablePlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        plan = self.plan
+        files = copied(engine, "tables", plan.name, plan.copies) if plan.copies else (_written_first(engine, plan),)
+        rows = sum(file.rows for file in files)
+        replaces = None if plan.replaces is None else plan.replaces.id
+        change = AddTable(engine.work.next_table(), plan.name, plan.columns, files, replaces, plan.base)
+        return publish(engine, [change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
+
+
+def _written_first(engine: Engine, plan: CreateTablePlan) -> File:
+    query = plan.query or _no_rows(plan)
+    with engine.context.session(query) as session, engine.watching(session, f"writing {plan.name}"):
+        return write_segment(engine.home, session, "tables", plan.columns, query.text, query.parameters)
+
+
+def _no_rows(plan: CreateTablePlan) -> Asked:
+    """An empty table owns one empty segment, because read_parquet of nothing fails."""
+    columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in plan.columns)
+    return Asked(f"SELECT {columns} WHERE false", Span(0, 0))
+
+
+# INSERT and COPY … FROM: more segments, with ids for the keys they bring
+
+
+@dataclass(frozen=True, slots=True)
+class Insert:
+    """Writes the rows, then the version."""
+
+    plan: InsertPlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        plan, table = self.plan, self.plan.table
+        files = _read(engine, plan)
+        review = warn_of_rows(engine, table, files)
+        rows = sum(file.rows for file in files)
+        changes: list[Change] = [Append(table.id, table.columns, files)]
+        did, notes = f"{counted(rows, 'row')} added to {table.name}", ""
+        if (new := plan.new) is not None:
+            changes.append(Loaded(table.id, new.files))
+            did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
+        outcome = publish(engine, changes, plan.message, did, rows, review)
+        return replace(outcome, message=outcome.message + notes)
+
+
+def _read(engine: Engine, plan: InsertPlan) -> tuple[File, ...]:
+    """The rows as files of the database; none of them when what they were read from was written to meanwhile."""
+    table, made = plan.table, tuple[File, ...]()
+    try:
+        made = copied(engine, table.folder, table.name, plan.copies) if plan.copies else (_written(engine, plan),)
+        if plan.new is not None:
+            plan.new.check_unmoved()
+    except SnapdbError as error:
+        for file in made:
+            engine.home.disk.remove(engine.home.path / file.path)
+        if plan.new is not None and isinstance(error, InputError | QueryError) and error.code != "interrupted":
+            plan.new.check_unmoved()  # then this is why they could not be read
+        raise
+    return made
+
+
+def _written(engine: Engine, plan: InsertPlan) -> File:
+    table, query = plan.table, plan.query
+    with engine.context.session(query) as session, engine.watching(session, f"writing {table.name}"):
+        return write_segment(
+            engine.home, session, table.folder, table.columns, query.text, query.parameters, plan.supplied
+        )
+
+
+# Parquet files of the user taken over as segments of a table
+
+
+def copied(engine: Engine, folder: str, name: str, sources: Sequence[str]) -> tuple[File, ...]:
+    """Copies of the files, hashed on the way, or none after an error or Ctrl-C.
+
+    Args:
+        folder: Where, relative to the database directory.
+        name: The table's, to tell what is being done.
+    """
+    made: list[File] = []
+    with engine.relational.session() as session:
+        try:
+            for number, source in enumerate(sources):
+
+                def report(share: float, number: int = number) -> None:
+                    engine.check_stopped()
+                    engine.report(f"copying into {name}", (number + share) / len(sources))
+
+                engine.relational.check_folder(source)
+                made.append(copy_segment(engine.home, session, folder, source, report))
+        except BaseException:
+            for file in made:
+                engine.home.disk.remove(engine.home.path / file.path)
+            raise
+    return tuple(made)
+
+
+# DELETE: a segment of the row ids that are gone
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Finds the rows, then publishes their absence."""
+
+    plan: DeletePlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        plan, table = self.plan, self.plan.table
+        with engine.context.session(plan.find) as session, engine.watching(session, f"searching {table.name}"):
+            find = ("", plan.find.text, "")
+            file = write_query(engine.home, session, table.folder, find, plan.find.parameters)
+        if file.rows == 0:
+            engine.home.disk.remove(engine.home.path / file.path)
+            return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
+        did = f"{counted(file.rows, 'row')} removed from {table.name}"
+        return publish(engine, [engine.work.removal(table, file, plan.base)], plan.message, did, file.rows)
+
+
+# UPDATE: rows go and come back with other values, as one change
+
+
+_ID = quote(ROW_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Finds the rows with their new values once, then writes what goes and what comes from that."""
+
+    plan: UpdatePlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        plan, table, disk = self.plan, self.plan.table, engine.home.disk
+        with engine.context.session(plan.find) as session, engine.watching(session, f"updating {table.name}"):
+            find = ("", plan.find.text, "")
+            found = write_query(engine.home, session, table.folder, find, plan.find.parameters)
+            try:
+                if found.rows == 0:
+                    return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
+                gone, come = _split(engine, session, table, found)
+            finally:
+                disk.remove(engine.home.path / found.path)
+        warn_of_rows(engine, table, (come,), gone, plan.changed)
+        changes: list[Change] = [engine.work.removal(table, gone, plan.base), Append(table.id, table.columns, (come,))]
+        return publish(engine, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
+
+
+def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple[File, File]:
+    """The ids of the rows that go, and the rows that come, in the order of those that they replace."""
+    source = parquet_files([Segment(found.path, found.rows, found.bytes, found.sha256, 0)], engine.home.path)
+    (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
+    if distinct != found.rows:
+        raise DataError(
+            f"{found.rows:,} new values for {counted(distinct, 'row')} of {table.name}: rows of FROM must "
+            "meet a row at most once; make them distinct, or aggregate them",
+            code="ambiguous-update",
+        )
+    columns = quote_all(c.name for c in table.columns)
+    gone = write_query(engine.home, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
+    try:
+        rows = f"SELECT {columns} FROM {source} ORDER BY {_ID}"
+        return gone, write_segment(engine.home, session, table.folder, table.columns, rows)
+    except BaseException:
+        engine.home.disk.remove(engine.home.path / gone.path)
+        raise
+
+
+# ALTER TABLE: other columns from the next version on
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """Publishes the new columns; files that are there are read through them."""
+
+    plan: AlterPlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        plan = self.plan
+        return publish(engine, [Alter(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)

@@ -1,0 +1,487 @@
+"""Warnings about new rows by which the next CREATE SNAPSHOT of a graph would fail: duplicate keys and dangling edges.
+
+Rows are compared with id maps, which hold every key that a vertex table has ever had, and with what the open
+transaction has added. So the comparison costs a fraction of the statement, and CREATE SNAPSHOT reports what it leaves
+out: keys of graphs that have no snapshot yet, edges to vertices that were deleted, and some of the rows of large
+statements whose keys are no consecutive integers.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.errors import DataWarning
+from snapdb.execute.operator import Engine
+from snapdb.execute.transactions import Review
+from snapdb.relational import ROW_ID, Session, key_bounds, key_rows, parquet_files, quote, table_rows
+from snapdb.storage.changes import File
+from snapdb.storage.home import Home
+from snapdb.storage.ids import IdMap, find_map
+from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexElement
+from snapdb.types.text import counted
+
+_FEW = 2_000
+"""Rows up to which the map is searched for each of their keys."""
+_SHARE = 16
+"""Of more rows, whose keys are no consecutive integers, the first sixteenth is compared, and all where one is wrong."""
+
+
+def warn_of_rows(
+    engine: Engine,
+    table: Table,
+    files: Sequence[File],
+    removed: File | None = None,
+    changed: frozenset[str] | None = None,
+) -> Review | None:
+    """Warn of rows that are about to be added to a table, once for each rule of a graph that they break.
+
+    Args:
+        files: The rows, in the table's columns.
+        removed: The rows that go in the same statement.
+        changed: Columns of which the values are new; None: all are. The others broke no rule before.
+
+    Returns:
+        What must be called with the ids that the rows' keys get, where the ids show whether keys are duplicate.
+
+    Raises:
+        DataWarning: the process turns warnings into errors. The files are removed.
+    """
+    later = changed is None and engine.work.state == "idle"
+    new = _New(engine, table, tuple(files), removed)
+    if not new.count:
+        return None
+    try:
+        _warn(_messages(new, changed, unique=later))
+    except BaseException:
+        for file in (*files, *([] if removed is None else [removed])):
+            engine.home.disk.remove(engine.home.path / file.path)
+        raise
+    return _reviewed(new) if later else None
+
+
+def _reviewed(new: _New) -> Review:
+    """Looks for duplicate keys where fewer ids are given than there are rows."""
+    seen = False
+
+    def review(ids: Mapping[int, int]) -> None:
+        nonlocal seen
+        if seen:  # a commit that lost a race is tried again
+            return
+        seen = True
+        if any(number < new.count for number in ids.values()):
+            folded = new.table.name.lower()
+            for graph in new.engine.context.catalog.graphs.values():
+                for vertex in graph.vertices:
+                    if vertex.table.lower() == folded and vertex.on_duplicate == "ERROR":
+                        _warn(_duplicates(new, graph, vertex))
+
+    return review
+
+
+def _warn(messages: Iterable[str]) -> None:
+    for message in messages:
+        warnings.warn(message, DataWarning, stacklevel=_caller())
+
+
+@dataclass(frozen=True, slots=True)
+class _New:
+    """Rows that are about to be added to a table."""
+
+    engine: Engine
+    table: Table
+    """Before them, with what the open transaction has added."""
+    files: tuple[File, ...]
+    removed: File | None
+
+    known: dict[int, KnownKeys] = field(default_factory=dict)
+    """By id map, as far as they were asked for."""
+
+    @property
+    def count(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def rows(self) -> str:
+        """SELECT the table's columns."""
+        return _rows(self.engine, self.table, self.files)
+
+    @property
+    def first_rows(self) -> str:
+        """SELECT those of the rows that are looked at where each costs much."""
+        segments = [Segment(f.path, f.rows, f.bytes, f.sha256, 0) for f in self.files]
+        return f"SELECT * FROM {parquet_files(segments, self.engine.home.path)} LIMIT {self.count // _SHARE}"
+
+    def ranges(self, table: Table, id_map: IdMap) -> bool:
+        """Whether the keys of a map are consecutive integers, for the most part."""
+        with self.engine.relational.session() as session:
+            return bool(self.keys_of(session, table, id_map).ranges)
+
+    def keys_of(self, session: Session, table: Table, id_map: IdMap) -> KnownKeys:
+        """The keys that a vertex table has, or has ever had; the new rows are not looked at."""
+        if (known := self.known.get(id_map.id)) is not None:
+            return known
+        added = self.engine.work.added(table.id)
+        files = [file for change in added for file in change.files]
+        names = [column.name for column in id_map.columns]
+        own = [(_rows(self.engine, table, files), names)] if files else []
+        self.known[id_map.id] = KnownKeys.of(self.engine.home, session, id_map, own)
+        return self.known[id_map.id]
+
+
+def _rows(engine: Engine, table: Table, files: Sequence[File]) -> str:
+    """SELECT a table's columns of these files only."""
+    segments = tuple(Segment(f.path, f.rows, f.bytes, f.sha256, 0, table.columns) for f in files)
+    total = sum(file.rows for file in files)
+    return table_rows(replace(table, segments=segments, deletes=(), rows=total, next_row=total), engine.home.path)
+
+
+def _messages(new: _New, changed: frozenset[str] | None, *, unique: bool) -> Iterator[str]:
+    folded = new.table.name.lower()
+    for graph in new.engine.context.catalog.graphs.values():
+        for vertex in graph.vertices:
+            wanted = vertex.on_duplicate == "ERROR" and not unique and _touches(vertex.key, changed)
+            if wanted and vertex.table.lower() == folded:
+                yield from _duplicates(new, graph, vertex)
+        for edge in graph.edges:
+            if edge.table.lower() == folded and edge.on_dangling == "ERROR":
+                yield from _dangling(new, graph, edge, changed)
+
+
+def _touches(key: Sequence[str], changed: frozenset[str] | None) -> bool:
+    return changed is None or not {name.lower() for name in key}.isdisjoint(name.lower() for name in changed)
+
+
+def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
+    """The table of a vertex type and the map of its key; None: no snapshot was made by it yet."""
+    table = new.engine.context.catalog.tables.get(vertex.table.lower())
+    if table is None or not all(table.column(name) for name in vertex.key):
+        return None
+    id_map = find_map(new.engine.ledger, table, vertex.key)
+    return None if id_map is None else (table, id_map)
+
+
+def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Iterator[str]:
+    """A warning where a key comes twice, or comes though it is there."""
+    if (found := _map(new, vertex)) is None:
+        return
+    table, id_map = found
+    with new.engine.relational.session() as session:
+        known = new.keys_of(session, table, id_map)
+        keys = known.select(new.rows, vertex.key)
+        wrong = f"SELECT * FROM ({keys}) WHERE k0 IS NOT NULL GROUP BY ALL HAVING count(*) > 1"
+        there = known.present(keys)
+        if session.rows(f"SELECT count(*) FROM ({there})")[0][0]:
+            if new.removed is not None or table.deletes or table.rows != id_map.limit:
+                # Rows of some keys were removed: the rows themselves show which.
+                left = known.select(_left(new), vertex.key)
+                there = f"SELECT * FROM ({there}) SEMI JOIN ({left}) USING ({known.names})"
+            wrong = f"{wrong} UNION {there}"
+        if many := session.rows(f"SELECT count(*) FROM ({wrong})")[0][0]:
+            has = "has" if many == 1 else "have"
+            yield (
+                f"graph {graph.name}: {counted(many, 'key')} of {vertex.name} {has} more than one row "
+                f"({_shown(session, known, wrong)}), by which CREATE SNAPSHOT would fail; make them unique, or "
+                "declare ON DUPLICATE KEY FIRST or LAST"
+            )
+
+
+def _left(new: _New) -> str:
+    """SELECT the rows that the table has before the new ones, without those that go."""
+    rows = table_rows(new.table, new.engine.home.path, row_ids=True)
+    if (file := new.removed) is None:
+        return rows
+    gone = parquet_files([Segment(file.path, file.rows, file.bytes, file.sha256, 0)], new.engine.home.path)
+    return f"SELECT * FROM ({rows}) WHERE {quote(ROW_ID)} NOT IN (SELECT row_id FROM {gone})"
+
+
+class _End(NamedTuple):
+    """One end of an edge type."""
+
+    side: str
+    key: Sequence[str]
+    vertex: VertexElement
+    table: Table
+    id_map: IdMap
+
+
+def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[str]:
+    """A warning for each end where edges lead to keys that their vertex type has never had."""
+    with new.engine.relational.session() as session:
+        ends = list(_ends(new, graph, edge, changed))
+        if not _suspicious(new, session, ends):
+            return
+        for end in ends:
+            known = new.keys_of(session, end.table, end.id_map)
+            if end.table.id == new.table.id:  # the rows are vertices too
+                known = known.also(new.rows, end.vertex.key)
+            wrong = known.missing(known.select(new.rows, end.key))
+            if many := session.rows(f"SELECT count(*) FROM ({wrong})")[0][0]:
+                has = "has" if many == 1 else "have"
+                yield (
+                    f"graph {graph.name}: {counted(many, 'edge')} of {edge.name} {has} a {end.side} that is not in "
+                    f"{end.vertex.name} ({_shown(session, known, wrong)}), by which CREATE SNAPSHOT would fail; add "
+                    "the vertices, or declare ON DANGLING SKIP"
+                )
+
+
+def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[_End]:
+    """The ends that can be looked at."""
+    sides = (("source", edge.source_key, edge.source), ("destination", edge.destination_key, edge.destination))
+    for side, key, name in sides:
+        vertex = graph.vertex(name)
+        found = None if vertex is None or not _touches(key, changed) else _map(new, vertex)
+        if vertex is None or found is None:
+            continue
+        if found[1].limit <= LARGEST or new.count <= _FEW or new.ranges(*found):
+            yield _End(side, key, vertex, *found)
+
+
+def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
+    """Whether it is worth looking at each end by itself: not where one scan or filters find every key in its map."""
+    known = [new.keys_of(session, end.table, end.id_map) for end in ends]
+    if not ends or any(new.engine.work.added(end.table.id) or end.table.id == new.table.id for end in ends):
+        return bool(ends)
+    if all(keys.ranges and not keys.others for keys in known):
+        within = (f"({keys.within(quote(end.key[0]))})" for keys, end in zip(known, ends, strict=True))
+        return bool(session.rows(f"SELECT count(*) FROM ({new.rows}) WHERE ({' AND '.join(within)}) IS NOT true")[0][0])
+    if any(keys.ranges for keys in known):
+        return True
+    filters = [
+        (key_filter(session, end.id_map, new.engine.home), end.key) for end in ends if end.id_map.limit <= LARGEST
+    ]
+    return len(filters) < len(ends) or lack(session, new.rows if new.count <= _FEW else new.first_rows, filters)
+
+
+def _shown(session: Session, known: KnownKeys, keys: str) -> str:
+    """Three keys, as text."""
+    texts = ", ".join(f"CAST({name} AS VARCHAR)" for name in known.names.split(", "))
+    found = session.rows(f"SELECT {texts} FROM (SELECT DISTINCT * FROM ({keys}) ORDER BY ALL LIMIT 3)")
+    return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in found)
+
+
+def _caller() -> int:
+    """How many frames above the caller of this one the first is that is not of this package."""
+    frame = sys._getframe(1)
+    for depth in count(1):
+        if frame.f_back is None or not str(frame.f_globals.get("__name__")).startswith("snapdb."):
+            return depth
+        frame = frame.f_back
+    raise AssertionError("unreachable: frames end")
+
+
+# Which keys an id map has, as SQL that reads as little of the map as it can
+
+
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_MOST = 32
+"""Ranges that a condition lists; more are joined."""
+
+_REMEMBERED = 1 << 12
+"""Files of which the bounds are kept."""
+
+Range = tuple[int, int]
+
+_bounds: dict[str, Range | None] = {}
+"""Of files of keys. A file never changes, and no other gets its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownKeys:
+    """Keys as ranges of integers that are there without a gap, and as queries for the others."""
+
+    width: int
+    """Columns of the key, which queries call k0, k1, …"""
+    ranges: tuple[Range, ...]
+    """Of single integers, from the first to the last."""
+    others: tuple[str, ...]
+    """Each SELECT k0, k1, …"""
+
+    @staticmethod
+    def of(home: Home, session: Session, id_map: IdMap, more: Sequence[tuple[str, Sequence[str]]] = ()) -> KnownKeys:
+        """The keys of a map.
+
+        Args:
+            more: Queries of rows with keys beside it, and the columns of the key in each.
+        """
+        width = len(id_map.columns)
+        ranges, joined = _ranges(session, id_map, home)
+        others = []
+        if joined:
+            names = ", ".join(f"k{i}" for i in range(width))
+            others.append(f"SELECT {names} FROM ({key_rows(joined, id_map.columns, home.path)})")
+        known = KnownKeys(width, ranges, tuple(others))
+        for rows, key in more:
+            known = known.also(rows, key)
+        return known
+
+    @property
+    def names(self) -> str:
+        """The columns of a key in a query."""
+        return ", ".join(f"k{i}" for i in range(self.width))
+
+    def select(self, rows: str, key: Sequence[str]) -> str:
+        """SELECT k0, k1, … of rows."""
+        return f"SELECT {', '.join(f'{quote(name)} AS k{i}' for i, name in enumerate(key))} FROM ({rows})"
+
+    def also(self, rows: str, key: Sequence[str]) -> KnownKeys:
+        """These keys and those of more rows."""
+        return replace(self, others=(*self.others, self.select(rows, key)))
+
+    def present(self, keys: str) -> str:
+        """SELECT those of the keys that are known."""
+        parts = [f"SELECT * FROM ({keys}) WHERE {self.within()}"] if self.ranges else []
+        parts += [f"SELECT * FROM ({keys}) SEMI JOIN ({self._others}) USING ({self.names})"] if self.others else []
+        return " UNION ALL ".join(parts) or f"SELECT * FROM ({keys}) WHERE false"
+
+    def missing(self, keys: str) -> str:
+        """SELECT those of the keys that are not known, NULL among them."""
+        found = f"SELECT * FROM ({keys})" + (f" WHERE ({self.within()}) IS NOT true" if self.ranges else "")
+        if not self.others:
+            return found
+        # Few new keys against many known ones: a join that finds the few lets the scan of the many skip.
+        there = f"SELECT fresh.* FROM ({self._others}) AS known JOIN fresh USING ({self.names})"
+        return f"WITH fresh AS MATERIALIZED ({found}) SELECT * FROM fresh ANTI JOIN ({there}) USING ({self.names})"
+
+    def within(self, key: str = "k0") -> str:
+        """Whether a key is in one of the ranges, as SQL."""
+        return " OR ".join(f"{key} BETWEEN {first} AND {last}" for first, last in self.ranges)
+
+    @property
+    def _others(self) -> str:
+        return " UNION ALL ".join(self.others)
+
+
+def _ranges(session: Session, id_map: IdMap, home: Home) -> tuple[tuple[Range, ...], tuple[Segment, ...]]:
+    """The ranges of a map's integers, and its files that hold something else.
+
+    Keys of a map are distinct: a file with as many rows as its bounds are apart holds every integer between them.
+    """
+    if len(id_map.columns) > 1 or not id_map.segments or id_map.columns[0].type not in _INTEGERS:
+        return (), id_map.segments
+    bounds = _bounds_of(session, id_map.segments, home)
+    ranges: list[Range] = []
+    joined = []
+    for segment in id_map.segments:
+        found = bounds[str(home.path / segment.path)]
+        if found is not None and found[1] - found[0] + 1 == segment.rows:
+            ranges.append(found)
+        else:
+            joined.append(segment)
+    merged = _merged(ranges)
+    return (merged, tuple(joined)) if len(merged) <= _MOST else ((), id_map.segments)
+
+
+def _bounds_of(session: Session, segments: Sequence[Segment], home: Home) -> Mapping[str, Range | None]:
+    """The least and the greatest key of each file, by its path; None where its footer does not have them."""
+    paths = {str(home.path / segment.path): segment for segment in segments}
+    if new := [segment for path, segment in paths.items() if path not in _bounds]:
+        if len(_bounds) + len(new) > _REMEMBERED:
+            _bounds.clear()
+        rows = session.rows(key_bounds([*paths.values()], home.path))
+        found = {path: (int(low), int(high)) for path, low, high in rows if low is not None and high is not None}
+        _bounds.update({path: found.get(path) for path in paths})
+    return {path: _bounds[path] for path in paths}
+
+
+def _merged(ranges: Sequence[Range]) -> tuple[Range, ...]:
+    """The same integers in as few ranges as there can be.
+
+    >>> _merged([(5, 9), (1, 4), (11, 12)])
+    ((1, 9), (11, 12))
+    """
+    merged: list[Range] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+# A Bloom filter of an id map: finds in a fraction of a join's time that some of a million keys are not in it
+
+
+LARGEST = 10_000_000
+"""Keys of a map that are worth a filter: 128 MiB of bits, and about a second to read them."""
+_FILTER_BITS = 64
+"""For each key, at least."""
+_LEFT = 4
+"""Filters that a process keeps: those that were asked for last."""
+_BATCH = 500_000
+
+_filters: OrderedDict[tuple[str, int], KeyFilter] = OrderedDict()
+
+
+@dataclass(slots=True)
+class KeyFilter:
+    """The bits of a map's keys."""
+
+    types: tuple[str, ...]
+    bits: npt.NDArray[np.uint8]
+    files: set[str] = field(default_factory=set)
+    """That were read."""
+
+    @staticmethod
+    def empty(id_map: IdMap) -> KeyFilter:
+        """A filter with room for the keys of a map, and none of them."""
+        size = 1 << max(16, (id_map.limit * _FILTER_BITS - 1).bit_length())
+        return KeyFilter(tuple(column.type for column in id_map.columns), np.zeros(size // 8, np.uint8))
+
+    @property
+    def keys(self) -> int:
+        """How many keys it has room for."""
+        return self.bits.size * 8 // _FILTER_BITS
+
+    def take(self, session: Session, id_map: IdMap, home: Home) -> None:
+        """Add the keys of files that it has not."""
+        if new := [segment for segment in id_map.segments if segment.path not in self.files]:
+            names = [f"k{i}" for i in range(len(self.types))]
+            query = f"SELECT {self.place(names)} AS place FROM ({key_rows(new, id_map.columns, home.path)})"
+            for batch in session.reader(query, rows=_BATCH):
+                place = batch.column(0).to_numpy()
+                np.bitwise_or.at(self.bits, place >> 3, np.uint8(1) << (place & 7).astype(np.uint8))
+            self.files |= {segment.path for segment in new}
+
+    def place(self, key: Sequence[str]) -> str:
+        """The bit of a key in SQL; types cannot hold every key, and such a one has some bit."""
+        cast = ", ".join(f"TRY_CAST({quote(name)} AS {kind})" for name, kind in zip(key, self.types, strict=True))
+        return f"(hash({cast}) & {self.bits.size * 8 - 1})::UINTEGER"
+
+    def lacks(self, places: npt.NDArray[np.uint32]) -> bool:
+        """Whether one of these bits is not set."""
+        return not ((self.bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1).all()
+
+
+def lack(session: Session, rows: str, keys: Sequence[tuple[KeyFilter, Sequence[str]]]) -> bool:
+    """Whether a key of these rows is not in its map, or NULL; False may be wrong.
+
+    Args:
+        keys: Filters, each with the columns of the key that is looked for.
+    """
+    places = ", ".join(f"{known.place(key)} AS p{i}" for i, (known, key) in enumerate(keys))
+    for batch in session.reader(f"SELECT {places} FROM ({rows})", rows=_BATCH):
+        if any(known.lacks(column.to_numpy()) for (known, _), column in zip(keys, batch.columns, strict=True)):
+            return True
+    return False
+
+
+def key_filter(session: Session, id_map: IdMap, home: Home) -> KeyFilter:
+    """The filter of all keys of a map."""
+    name = (str(home.path), id_map.id)
+    found = _filters.pop(name, None)
+    if found is None or found.keys < id_map.limit:
+        found = KeyFilter.empty(id_map)
+    found.take(session, id_map, home)
+    _filters[name] = found
+    while len(_filters) > _LEFT:
+        _filters.popitem(last=False)
+    return found

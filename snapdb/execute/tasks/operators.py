@@ -1,0 +1,159 @@
+"""CREATE TASK and ALTER TASK: the row that says what runs when."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from snapdb.catalog.windows import moment
+from snapdb.errors import CommitConflict, LockedError, QueryError
+from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.tasks.leader import nobody
+from snapdb.execute.tasks.perform import perform
+from snapdb.execute.tasks.progress import Stop
+from snapdb.execute.tasks.run_ends import Ended, settle
+from snapdb.plan.moments import spelled
+from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
+from snapdb.relational import quote_odd, text_literal
+from snapdb.schedule import next_firing
+from snapdb.storage.commit import now
+from snapdb.storage.disk import fresh_name
+from snapdb.storage.leader import LAPSE, leader_of
+from snapdb.storage.run_rows import RunLock, begin_run, runs
+from snapdb.storage.task_rows import alter_task, put_task, read_tasks
+from snapdb.types import Run, Task
+from snapdb.types.text import counted
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTask:
+    """Writes the task's row, in the place of the one that the plan replaces."""
+
+    plan: CreateTaskPlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        with engine.ledger.writing(publishes=True) as connection:
+            task = put_task(connection, self.plan.task, self.plan.replaces)
+        return Outcome(f"task {task.name}: {task.schedule.text}; {_next(engine, task, task.created)}")
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTask:
+    """Writes what the task is to be."""
+
+    plan: AlterTaskPlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        before, task, since = self.plan.before, self.plan.after, self.plan.since
+        with engine.ledger.writing(publishes=True) as connection:
+            alter_task(connection, before, task, since)
+        then = "" if since is None else f"; {_next(engine, task, since)}"
+        return Outcome(f"task {task.name}: {self.plan.did}{then}")
+
+
+def _next(engine: Engine, task: Task, after: int) -> str:
+    """When it runs, and what that takes."""
+    fires = next_firing(task.schedule, after)
+    if fires is None:
+        return "it never fires again"
+    first = f"next at {spelled(fires)}"
+    return first if leader_of(engine.ledger) is not None else f"{first}, but {nobody(engine.home)}"
+
+
+# EXECUTE TASK: a run of a task by hand, in this process, whatever its schedule and its condition say
+
+
+_PULSE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteTask:
+    """Performs the task; the statement fails when the run does."""
+
+    plan: ExecuteTaskPlan
+
+    def run(self, engine: Engine) -> Rows:
+        yield from ()
+        task, started = self.plan.task, time.perf_counter()
+        assert engine.opener is not None, "a database gives one to every statement"
+        engine.tables.release()  # the run opens the database for itself, and VACUUM in it waits for readers
+        lock = RunLock(engine.home, task.id)
+        try:
+            if not lock.take():
+                raise _busy(engine, task)
+            run = _begun(engine, task)
+            ended = perform(engine.opener, engine.home, engine.ledger, task, run, Stop(engine.stopped), lock=lock)
+        finally:
+            lock.release()
+        return _outcome(task, ended, time.perf_counter() - started)
+
+
+def _begun(engine: Engine, task: Task) -> Run:
+    """The row of a new run, for who holds the lock of the task's runs."""
+    for abandoned in _going(engine, task):
+        if abandoned.cause == "schedule" and _led(engine, abandoned):
+            raise _busy(engine, task)
+        settle(engine.ledger, task, abandoned, now())
+    begins = now()
+    with engine.ledger.writing(counted=False) as connection:
+        if read_tasks(connection).get(task.name.lower()) != task:
+            raise CommitConflict(
+                f"task {task.name} moved: it was altered, replaced or dropped meanwhile; run the statement again",
+                code="task-moved",
+            )
+        if not any(runs(connection, task=task.id, state="running")):
+            return begin_run(connection, task, "manual", begins, fresh_name(), begins)
+    raise _busy(engine, task)
+
+
+def _led(engine: Engine, run: Run) -> bool:
+    """Whether a daemon lives that has begun a run, and is about to take its lock: until it beats, or is silent."""
+    first = leader_of(engine.ledger)
+    last = time.monotonic() + LAPSE
+    while first is not None and first.holder == run.holder and time.monotonic() < last:
+        engine.check_stopped()
+        found = leader_of(engine.ledger)
+        if found is None or found != first:
+            return found is not None and found.holder == run.holder
+        time.sleep(_PULSE)
+    return False
+
+
+def _going(engine: Engine, task: Task) -> list[Run]:
+    with engine.ledger.reading() as connection:
+        return list(runs(connection, task=task.id, state="running"))
+
+
+def _busy(engine: Engine, task: Task) -> LockedError:
+    going = _going(engine, task)
+    since = ""
+    if going and going[-1].started is not None:
+        began = moment(going[-1].started).isoformat(sep=" ", timespec="seconds")
+        since = f" (run {going[-1].run} since {began})"
+    said = f"task {task.name} is running{since}; wait for its end: SHOW TASK RUNS OF {quote_odd(task.name)}"
+    return LockedError(said, code="task-running")
+
+
+def _outcome(task: Task, ended: Ended, seconds: float) -> Outcome:
+    """What the run did.
+
+    Raises:
+        QueryError: it did not end well.
+        CommitConflict: another process has said how it ended.
+    """
+    number = ended.run.run
+    if ended.state == "lost":
+        raise CommitConflict(ended.error or "", code="run-lost")
+    if ended.state != "ok":
+        if ended.interrupted:
+            raise QueryError("interrupted", code="interrupted")
+        where = f"task = {text_literal(task.name)} AND run = {number}"
+        raise QueryError(
+            f"run {number} of task {task.name} failed: {ended.error}; its log: SELECT log FROM "
+            f"snapdb.task_runs WHERE {where}",
+            code="task-failed",
+        )
+    said = f"run {number} of task {task.name}: ok, {counted(ended.rows, 'row')} in {seconds:.1f} s"
+    return Outcome(said if ended.recorded else f"{said}; {ended.log.splitlines()[-1]}", ended.rows)

@@ -1,0 +1,376 @@
+"""A run of a task, from its row in state 'running' to its end in it: every statement once, whatever happens meanwhile.
+
+Each statement notes in the transaction that publishes it that it is done, and no transaction goes through once the run
+was given up (`storage.run_rows.RunMark`). So a run whose process is gone has done just what its row says, and the next
+attempt goes on after that.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from snapdb.catalog import load
+from snapdb.errors import CommitConflict, LockedError, QueryError, SnapdbError
+from snapdb.execute.maintenance import apply_retentions
+from snapdb.execute.operator import Opener, OwnDatabase
+from snapdb.execute.tasks.progress import Progress, Stop, Watch
+from snapdb.execute.tasks.run_ends import Ended, EndState, record
+from snapdb.relational.folders import resolved
+from snapdb.schedule import stamp
+from snapdb.sql import ast, parse
+from snapdb.sql.conditions import changed_graphs, with_counts
+from snapdb.sql.task_body import rendered
+from snapdb.storage.commit import now as clock
+from snapdb.storage.disk import MANIFEST, hash_file, is_hidden_beside
+from snapdb.storage.home import Home
+from snapdb.storage.ledger import Ledger
+from snapdb.storage.metered_disk import MeteredDisk
+from snapdb.storage.run_rows import RunLock, RunMark, exports_of, find_run, last_ok, note_export, note_run
+from snapdb.types import PropertyGraph, Run, RunExport, Task
+from snapdb.types.text import counted
+
+_PATIENCE = 10.0
+"""Seconds to wait for a process that still holds the lock of the task's runs: one that is being killed."""
+_PULSE = 0.05
+
+
+def perform(
+    opener: Opener,
+    home: Home,
+    ledger: Ledger,
+    task: Task,
+    run: Run,
+    stop: Stop,
+    *,
+    lock: RunLock | None = None,
+    now: Callable[[], int] = clock,
+) -> Ended:
+    """Run the statements of a task that are not done yet, and record how that ended.
+
+    Args:
+        opener: Opens the database for this run.
+        home: The database.
+        ledger: Its rows, to write of the run.
+        run: Its row, in state 'running'.
+        stop: Ends it from another thread.
+        lock: That of the task's runs where the caller holds it; None: it is taken here.
+        now: Microseconds since 1970 UTC.
+
+    Returns:
+        The end. What the body raises is in it; where the disk refuses to have the end recorded, that is in it too.
+    """
+    own: RunLock | None = None
+    caught: BaseException | None = None
+    skipped = False
+    attempt = _Attempt(home, ledger, task, run, Watch(stop, None if task.timeout is None else task.timeout / 1e6))
+    try:
+        try:
+            with attempt.watch:
+                if lock is None:
+                    own = RunLock(home, task.id)
+                    _take(own, attempt.watch)
+                skipped = not attempt.made(opener)
+        except (Exception, KeyboardInterrupt) as error:
+            caught = error
+        ended = _recorded(ledger, task, attempt.ended(caught, now(), skipped=skipped))
+        if isinstance(caught, KeyboardInterrupt):
+            raise caught
+        return ended
+    finally:
+        if own is not None:
+            own.release()
+
+
+def _take(lock: RunLock, watch: Watch) -> None:
+    """Hold the lock; a process that is being killed lets go soon.
+
+    Raises:
+        LockedError: one that lives does not.
+    """
+    last = time.monotonic() + _PATIENCE
+    while not lock.take():
+        watch.check()
+        if time.monotonic() > last:
+            raise LockedError(
+                f"another process has been running this task for {_PATIENCE:.0f} s and goes on; look at SHOW TASK RUNS",
+                code="task-running",
+            )
+        time.sleep(_PULSE)
+
+
+def _recorded(ledger: Ledger, task: Task, ended: Ended) -> Ended:
+    try:
+        return record(ledger, task, ended)
+    except SnapdbError as error:
+        return replace(ended, log=f"{ended.log}its end could not be recorded: {error.message}\n")
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """One attempt to run a task."""
+
+    home: Home
+    ledger: Ledger
+    task: Task
+    run: Run
+    watch: Watch
+    progress: Progress = field(default_factory=Progress)
+
+    def made(self, opener: Opener) -> bool:
+        """Whether the task was to run: then all of it is done."""
+        task, run = self.task, self.run
+        date, hour = stamp(task.schedule, run.scheduled)
+        values = {"date": date, "time": hour, "version": str(run.version), "run": str(run.run)}
+        text = rendered(task.body, values, task.folder)
+        statements = parse(text.text)
+        self.progress.total = len(statements)
+        # A run that was begun is ended, and one by hand was wanted, whatever the condition says now.
+        asks = run.step == 0 and run.cause == "schedule"
+        query = condition_query(self.home, self.ledger, task) if asks else None
+        condition = None if query is None else rendered(query, values, task.folder)
+        places = {*text.places, *(() if condition is None else condition.places)}
+        body = Body(self.home, self.ledger, run, self.progress, self.watch)
+        disk = body.disk()
+        self.watch.check()
+        allowed = {real for place in places if (real := resolved(place)) is not None}
+        database = opener(folders=sorted(allowed), disk=disk)
+        try:
+            self.watch.interrupt = database.interrupt
+            self.watch.check()
+            if condition is not None and not holds(database, condition.text):
+                return False
+            body.go(database, statements, disk)
+            self._retain(database)
+        finally:
+            self.watch.interrupt = None
+            database.close()
+        return True
+
+    def _retain(self, database: OwnDatabase) -> None:
+        """Let snapshots go that nothing keeps; the run has done its work, whatever comes of that."""
+        try:
+            self.watch.check()
+            with database.reading() as engine:
+                self.progress.lines += apply_retentions(engine)
+        except Exception as error:
+            said = str(error).partition("\n")[0]
+            self.progress.lines.append(f"retention was not applied: {said}")
+
+    def ended(self, error: BaseException | None, now: int, *, skipped: bool) -> Ended:
+        """What became of it, from what was raised and from what its row says is done."""
+        if skipped:
+            return Ended(self.run, "skipped", now)
+        if isinstance(error, CommitConflict) and error.code == "run-lost":
+            return Ended(self.run, "lost", now, error=error.message)
+        state: EndState = "ok"
+        self.progress.kept = self._step()
+        said = None if error is None else self._said(error)
+        if said is not None and 0 < self.progress.total <= self.progress.kept:
+            # What came after the last publication takes nothing back.
+            self.progress.lines.append(f"when all was done: {said}")
+            said = None
+        elif said is not None:
+            state = "timeout" if self.watch.why == "timeout" else "failed"
+        lines = [*self.progress.lines, *(self.progress.notes if state != "ok" else ())]
+        log = "".join(f"{line}\n" for line in lines)
+        interrupted = said is not None and (isinstance(error, KeyboardInterrupt) or self.watch.why == "interrupted")
+        progress = self.progress
+        return Ended(self.run, state, now, progress.rows, progress.bytes, said, log, interrupted=interrupted)
+
+    def _said(self, error: BaseException) -> str:
+        if isinstance(error, KeyboardInterrupt):
+            return self.progress.stopped("interrupted", self.task)
+        if self.watch.why is None:
+            return self.progress.failed(error)
+        if not isinstance(error, SnapdbError) or error.code != "interrupted":
+            self.progress.lines.append(self.progress.failed(error))
+        return self.progress.stopped(self.watch.why, self.task)
+
+    def _step(self) -> int:
+        """How many statements the run's row says are done."""
+        try:
+            with self.ledger.reading() as connection:
+                found = find_run(connection, self.run)
+        except SnapdbError:  # then its end cannot be recorded either
+            return self.run.step
+        return self.run.step if found is None else found.step
+
+
+# The statements of a task, one after another: each is marked when it is done, and none is done again
+
+
+_EXCERPT = 60
+"""Characters of a statement that stand in the log."""
+
+
+@dataclass(slots=True)
+class Body:
+    """Runs what is left of a task's statements for one attempt of a run.
+
+    What a statement publishes in the catalog says in the same transaction that it is done. An export takes its name
+    outside of the catalog: a row of exports says before which folder it puts there, so that a later attempt knows it.
+    """
+
+    home: Home
+    ledger: Ledger
+    run: Run
+    progress: Progress
+    watch: Watch
+
+    def disk(self) -> MeteredDisk:
+        """The disk that the run's database is to be opened on."""
+        return MeteredDisk(self.home.disk, self._leaving)
+
+    def go(self, database: OwnDatabase, statements: Sequence[ast.Statement], disk: MeteredDisk) -> None:
+        """Run the statements that are not done yet.
+
+        Raises:
+            QueryError: the run is to end (code 'interrupted'); also what a statement raises.
+            CommitConflict: the run was given up.
+        """
+        with database.reading() as engine:
+            own, work = engine.ledger, engine.work
+        own.mark = mark = RunMark(self.run)
+        with self.ledger.reading() as connection:
+            before = exports_of(connection, self.run)
+        for number, statement in enumerate(statements, start=1):
+            if number <= self.run.step:
+                continue
+            self.watch.check()
+            self.progress.statement = mark.statement = number
+            started = time.perf_counter()
+            if any(_stands(export) for export in before if export.statement == number):
+                rows, said = 0, "its folder was put there before an earlier attempt ended"
+            else:
+                rows, said = self._one(database, statement)
+            self._say(number, statement, said, time.perf_counter() - started)
+            if isinstance(statement, ast.Rollback):
+                self.progress.pending = 0
+            self.progress.done(rows, in_transaction=work.state != "idle")
+            if work.state == "idle":
+                self.progress.bytes += disk.taken()
+                self._note_done(own, number)
+        if work.state != "idle":
+            raise QueryError(
+                "the last statement leaves a transaction open, so nothing of it was kept; end it with COMMIT",
+                code="transaction-open",
+            )
+
+    def _one(self, database: OwnDatabase, statement: ast.Statement) -> tuple[int, str]:
+        """How many rows a statement added or removed, and what it did, in words."""
+        self.progress.under_way, given = True, 0
+        result = database.run(statement)
+        for batch in result:  # read to the end, and not kept
+            given += batch.num_rows
+        said = "; ".join(filter(None, (result.message, counted(given, "row") if result.is_query else "")))
+        return 0 if result.is_query else result.rowcount, said
+
+    def _say(self, number: int, statement: ast.Statement, said: str, seconds: float) -> None:
+        text = " ".join(statement.source[statement.span.start : statement.span.stop].split())
+        short = text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…"
+        self.progress.lines.append(f"{number} {short}: {said} ({seconds:.2f} s)")
+
+    def _note_done(self, own: Ledger, number: int) -> None:
+        """Note a statement that published nothing."""
+        with own.reading() as connection:
+            row = find_run(connection, self.run)
+        if row is None or row.step < number:
+            with own.writing(publishes=True, counted=False):
+                pass  # the mark is all there is to write
+
+    def _leaving(self, source: Path, target: Path) -> None:
+        """Record what is about to get a name outside the database; CommitConflict once the run is given up."""
+        if target.is_relative_to(self.home.path) or is_hidden_beside(target):
+            return
+        manifest, statement = source / MANIFEST, self.progress.statement
+        note = f"{statement} puts {json.dumps(str(target))}"
+        with self.ledger.writing(counted=False) as connection:
+            if manifest.is_file():
+                note_export(connection, self.run, RunExport(statement, str(target), hash_file(manifest)[1]))
+            note_run(connection, self.run, note)
+        self.progress.notes.append(note)
+
+
+def _stands(export: RunExport) -> bool:
+    """Whether a folder is there, and its manifest is the one that was meant: it got its name when it was whole."""
+    manifest = Path(export.path) / MANIFEST
+    return manifest.is_file() and hash_file(manifest)[1] == export.sha256
+
+
+# WHEN of a task: whether a firing is to run, by a query that may ask how much a graph has changed
+
+
+_OF_OTHERS = """
+    > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
+"""
+_CHANGED = f"""
+    SELECT coalesce(sum(c.rows_added + c.rows_removed), 0) FROM changes c JOIN tables t ON t.id = c.table_id
+    WHERE t.folded IN (SELECT value FROM json_each(?)) AND c.version {_OF_OTHERS.format(version="c.version")}
+"""
+_REPLACED = f"""
+    SELECT json_group_array(id) FROM tables
+    WHERE folded IN (SELECT value FROM json_each(?)) AND dropped {_OF_OTHERS.format(version="dropped")}
+"""
+_HELD = """
+    SELECT coalesce(sum(rows_added - rows_removed), 0) FROM changes WHERE table_id IN (SELECT value FROM json_each(?))
+"""
+"""How many rows tables held when they were dropped, which is no change of theirs."""
+
+
+def condition_query(home: Home, ledger: Ledger, task: Task) -> str | None:
+    """The query whose only value tells whether the task is to run; None: it runs at every firing.
+
+    Raises:
+        BindError: a graph that it asks about is not there.
+    """
+    if task.condition is None:
+        return None
+    return f"SELECT ({with_counts(task.condition, _counts(home, ledger, task))})"
+
+
+def holds(database: OwnDatabase, query: str) -> bool:
+    """Whether a condition's query says so; NULL says no.
+
+    Raises:
+        QueryError: it gives no truth value.
+    """
+    (statement,) = parse(query)
+    table = database.run(statement).arrow()
+    if table.num_columns != 1 or table.num_rows != 1 or table.schema.types[0] not in (pa.bool_(), pa.null()):
+        found = ", ".join(map(str, table.schema.types))
+        raise QueryError(
+            f"WHEN of a task asks for one truth value, found {table.num_rows:,} of type {found}; compare "
+            "with something, as in changed('shop') > 0",
+            code="condition-value",
+        )
+    return table.column(0)[0].as_py() is True
+
+
+def changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int) -> int:
+    """Rows added to and removed from a graph's tables since the last run of a task that ended well began.
+
+    What the task itself published does not count.
+    """
+    last = last_ok(connection, task)
+    given = (json.dumps([name.lower() for name in graph.tables]), 0 if last is None else last.version, task)
+    (changed,) = connection.execute(_CHANGED, given).fetchone()
+    (replaced,) = connection.execute(_REPLACED, given).fetchone()
+    (held,) = connection.execute(_HELD, (replaced,)).fetchone() if replaced != "[]" else (0,)
+    return int(changed) + int(held)
+
+
+def _counts(home: Home, ledger: Ledger, task: Task) -> Mapping[str, int]:
+    asked = [name for name, _ in changed_graphs(task.condition or "")]
+    if not asked:
+        return {}
+    catalog = load(home, ledger)
+    graphs = {name: catalog.graph(name) for name in asked}
+    with ledger.reading() as connection:
+        return {name: changed_rows(connection, graph, task.id) for name, graph in graphs.items()}
