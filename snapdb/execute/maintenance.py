@@ -1,10 +1,12 @@
-"""CHECK DATABASE: a row for each thing that is not as it was published."""
+"""Maintenance: the operators of CHECK, VACUUM, BACKUP, EXPIRE SNAPSHOTS and SET RETENTION.
+
+Retention is also applied after each run of a task (`apply_retentions`).
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,92 +34,8 @@ from snapdb.types import Retention, Snapshot
 from snapdb.types.text import counted
 
 PROBLEMS = [("kind", pa.string()), ("path", pa.string()), ("problem", pa.string()), ("remedy", pa.string())]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """Reads every file."""
-
-    plan: CheckPlan
-
-    def run(self, engine: Engine) -> Rows:
-        def report(what: str, share: float | None) -> None:
-            engine.check_stopped()
-            engine.report(what, share)
-
-        yield listing(PROBLEMS, list(check_database(engine.home, engine.ledger, report)))
-        return None
-
-
-# VACUUM: a row for each thing that was merged, removed or kept
-
-
-_DONE = [("action", pa.string()), ("path", pa.string()), ("bytes", pa.int64()), ("reason", pa.string())]
-
-
-@dataclass(frozen=True, slots=True)
-class Vacuum:
-    """Merges small files, removes what nothing points at."""
-
-    plan: VacuumPlan
-
-    def run(self, engine: Engine) -> Rows:
-        def report(what: str, share: float | None) -> None:
-            engine.check_stopped()
-            engine.report(what, share)
-
-        table = None if self.plan.table is None else self.plan.table.id
-        vacuuming = Vacuuming(
-            engine.home,
-            engine.ledger,
-            engine.relational,
-            engine.tables,
-            table,
-            self.plan.grace,
-            self.plan.dry_run,
-            report,
-        )
-        yield listing(_DONE, list(vacuuming.run()))
-        return None
-
-
-# BACKUP DATABASE TO: a checked copy of the database, while others write to it
-
-
-@dataclass(frozen=True, slots=True)
-class Backup:
-    """Copies the catalog, links or copies every file, and reads all of them again."""
-
-    plan: BackupPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        target = Path(os.path.abspath(os.path.expanduser(self.plan.path)))
-
-        def report(what: str, share: float | None) -> None:
-            engine.check_stopped()
-            engine.report(what, share)
-
-        try:
-            engine.relational.check_folder(target)
-            done = back_up(engine.home, engine.ledger, target, link=not self.plan.copies, report=report)
-        except InputError as error:
-            error.span = error.span or self.plan.span
-            raise
-        how = f", {counted(done.linked, 'hard link')}" if done.linked else ""
-        return Outcome(
-            f"backup of version {done.version} at {self.plan.path}: {counted(done.files, 'file')}, "
-            f"{size_words(done.bytes)}{how}; all checked"
-        )
-
-
-# EXPIRE SNAPSHOTS: old snapshots go, all in one transaction; their files follow, or wait for who reads them
-
-
-Told = Sequence[tuple[Snapshot, str | None]]
-"""Snapshots, each with why it stays; None: it goes."""
-
-_FIELDS = [
+_VACUUM_FIELDS = [("action", pa.string()), ("path", pa.string()), ("bytes", pa.int64()), ("reason", pa.string())]
+_EXPIRE_FIELDS = [
     ("snapshot", pa.string()),
     ("action", pa.string()),
     ("graph", pa.string()),
@@ -129,6 +47,11 @@ _FIELDS = [
 
 _GO = "DELETE FROM snapshots WHERE id = ? AND path = ? AND folded NOT IN (SELECT snapshot FROM samplers)"
 _MOVED = "it was refreshed, replaced, dropped or given a sampler meanwhile, or what keeps snapshots changed"
+_NAMED = 8
+"""Snapshots that a line of a log names; the rest is counted."""
+
+Decisions = Sequence[tuple[Snapshot, str | None]]
+"""Snapshots, each with why it stays; None: it goes."""
 
 
 class Expired(NamedTuple):
@@ -139,40 +62,64 @@ class Expired(NamedTuple):
     """Of these the files stay until who reads them is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expire:
-    """Lists every snapshot that was asked about, and why it stays or went."""
+def check(plan: CheckPlan, engine: Engine) -> Rows:
+    """CHECK DATABASE: read every file; a row for each problem."""
+    yield listing(PROBLEMS, list(check_database(engine.home, engine.ledger, engine.step)))
+    return None
 
-    plan: ExpirePlan | RetainPlan
 
-    def run(self, engine: Engine) -> Rows:
-        plan = self.plan
-        asked = _asked(engine, plan)
-        if plan.dry_run:
-            done = _expected(asked)
-        else:
-            done = expire(engine, asked, by_retention=isinstance(plan, RetainPlan))
-        yield listing(_FIELDS, list(_rows(asked, done)))
-        more = "; VACUUM removes shared files that no snapshot uses any more" if done.gone else ""
-        return Outcome(_summary(asked, done, plan.dry_run) + more)
+def vacuum(plan: VacuumPlan, engine: Engine) -> Rows:
+    """VACUUM: merge small files and remove unreferenced ones; a row for each that was merged, removed or kept."""
+    table = None if plan.table is None else plan.table.id
+    store = (engine.home, engine.ledger, engine.relational, engine.tables)
+    vacuuming = Vacuuming(*store, table, plan.grace, plan.dry_run, engine.step)
+    yield listing(_VACUUM_FIELDS, list(vacuuming.run()))
+    return None
+
+
+def backup(plan: BackupPlan, engine: Engine) -> Rows:
+    """BACKUP DATABASE TO: copy the catalog, link or copy every file, and read all of them again."""
+    yield from ()
+    target = Path(os.path.abspath(os.path.expanduser(plan.path)))
+    try:
+        engine.relational.check_folder(target)
+        done = back_up(engine.home, engine.ledger, target, link=not plan.copies, report=engine.step)
+    except InputError as error:
+        error.span = error.span or plan.span
+        raise
+    how = f", {counted(done.linked, 'hard link')}" if done.linked else ""
+    return Outcome(
+        f"backup of version {done.version} at {plan.path}: {counted(done.files, 'file')}, "
+        f"{size_words(done.bytes)}{how}; all checked"
+    )
+
+
+def expire_snapshots(plan: ExpirePlan | RetainPlan, engine: Engine) -> Rows:
+    """EXPIRE SNAPSHOTS: a row for each snapshot that the statement is about, with why it stays or went."""
+    decisions = _decisions(engine, plan)
+    by_retention = isinstance(plan, RetainPlan)
+    done = _expected(decisions) if plan.dry_run else expire(engine, decisions, by_retention=by_retention)
+    yield listing(_EXPIRE_FIELDS, list(_rows(decisions, done)))
+    more = "; VACUUM removes shared files that no snapshot uses any more" if done.gone else ""
+    return Outcome(_summary(decisions, done, plan.dry_run) + more)
 
 
 def preview(engine: Engine, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
     """Every snapshot that retentions are about, with why it stays or would go, and how many would go in a sentence."""
-    asked = _asked(engine, plan)
-    done = _expected(asked)
-    return listing(_FIELDS, list(_rows(asked, done))), _summary(asked, done, dry_run=True)
+    decisions = _decisions(engine, plan)
+    done = _expected(decisions)
+    return listing(_EXPIRE_FIELDS, list(_rows(decisions, done))), _summary(decisions, done, dry_run=True)
 
 
-def expire(engine: Engine, asked: Told, *, by_retention: bool = False, publishes: bool = True) -> Expired:
+def expire(engine: Engine, decisions: Decisions, *, by_retention: bool = False, publishes: bool = True) -> Expired:
     """Take snapshots out of the catalog, all at once, and remove the files of those that nobody reads.
 
     Args:
-        asked: Which are to go.
-        by_retention: They go by what their graphs say of it, and only where that, tags and all holds still.
-        publishes: It is all that the statement does, rather than something beside it.
+        decisions: Which snapshots stay and which are to go.
+        by_retention: The retentions of graphs decided: they decide again, by the retentions and tags of this moment.
+        publishes: The removal is the statement's only effect, and not a side effect of a run.
     """
-    going = [snapshot for snapshot, stays in asked if stays is None]
+    going = [snapshot for snapshot, stays in decisions if stays is None]
     if not going:
         return Expired(frozenset())
     with engine.ledger.writing(publishes=publishes) as connection:
@@ -184,15 +131,15 @@ def expire(engine: Engine, asked: Told, *, by_retention: bool = False, publishes
     return Expired(gone, {s.id for s in going if s.id in gone and not remove_released(engine.home, s.path)})
 
 
-def _asked(engine: Engine, plan: ExpirePlan | RetainPlan) -> Told:
+def _decisions(engine: Engine, plan: ExpirePlan | RetainPlan) -> Decisions:
     if isinstance(plan, RetainPlan):
         return retained(engine.context.catalog, engine.ledger, plan.retentions)
     return plan.snapshots
 
 
-def _expected(asked: Told) -> Expired:
+def _expected(decisions: Decisions) -> Expired:
     """What would become of the snapshots, if nothing changes meanwhile."""
-    return Expired({s.id for s, stays in asked if stays is None})
+    return Expired({s.id for s, stays in decisions if stays is None})
 
 
 def _going_still(engine: Engine, going: Sequence[Snapshot]) -> list[Snapshot]:
@@ -204,21 +151,48 @@ def _going_still(engine: Engine, going: Sequence[Snapshot]) -> list[Snapshot]:
     return [snapshot for snapshot in going if snapshot.id in still]
 
 
-def _rows(asked: Told, done: Expired) -> Iterator[tuple[Any, ...]]:
-    for s, stays in asked:
+def _rows(decisions: Decisions, done: Expired) -> Iterator[tuple[Any, ...]]:
+    for s, stays in decisions:
         moved = stays is None and s.id not in done.gone
         reason = _MOVED if moved else "its files stay until who reads them is done" if s.id in done.held else stays
         action = "expire" if s.id in done.gone else "keep"
         yield s.name, action, s.graph.name, s.version, moment(s.created), s.bytes, reason
 
 
-def _summary(asked: Told, done: Expired, dry_run: bool) -> str:
-    freed = sum(s.bytes for s, _ in asked if s.id in done.gone and s.id not in done.held)
+def _summary(decisions: Decisions, done: Expired, dry_run: bool) -> str:
+    freed = sum(s.bytes for s, _ in decisions if s.id in done.gone and s.id not in done.held)
     would = "would expire" if dry_run else "expired"
     return f"{counted(len(done.gone), 'snapshot')} {would}, {freed:,} bytes of their own"
 
 
-# Which snapshots stay by what their graphs say of it, and why
+def set_retention(plan: SetRetentionPlan, engine: Engine) -> Rows:
+    """ALTER PROPERTY GRAPH … SET and DROP RETENTION: write the rules; no snapshot is removed by that.
+
+    DRY RUN lists which snapshots the rules would remove.
+    """
+    graph, retention = plan.graph, plan.retention
+    if plan.dry_run and retention is not None:
+        rows, summary = preview(engine, RetainPlan({graph.name.lower(): retention}, dry_run=True))
+        yield rows
+        return Outcome(f"{summary}; the retention of graph {graph.name} is as it was")
+    row = (None if retention is None else encode(retention), graph.name.lower())
+    with engine.ledger.writing(publishes=True) as connection:
+        if not connection.execute("UPDATE graphs SET retention = ? WHERE folded = ?", row).rowcount:
+            raise CommitConflict(f"graph {graph.name} was dropped meanwhile; nothing was changed", code="graph-moved")
+    if retention is None:
+        return Outcome(f"graph {graph.name} has no retention any more: its snapshots stay until they are dropped")
+    return Outcome(f"graph {graph.name} keeps {retention}; {_now(engine, graph.name, retention)}")
+
+
+def _now(engine: Engine, graph: str, retention: Retention) -> str:
+    """What the rules let go already."""
+    going = sum(
+        reason is None for _, reason in retained(engine.context.catalog, engine.ledger, {graph.lower(): retention})
+    )
+    if not going:
+        return "no snapshot is to go yet"
+    go = f"{counted(going, 'snapshot')} {'goes' if going == 1 else 'go'}"
+    return f"{go} after the next run of a task, or by EXPIRE SNAPSHOTS OF {quote_odd(graph)} BY RETENTION"
 
 
 def retained(
@@ -226,31 +200,24 @@ def retained(
 ) -> list[tuple[Snapshot, str | None]]:
     """The snapshots of graphs that have a retention, graph by graph, oldest first, with why each stays; None: it goes.
 
-    What a sampler is of stays besides.
+    A snapshot that a sampler reads stays too.
 
     Args:
         retentions: By the case-folded name of the graph.
     """
-    moment = now()
+    as_of = now()
     tagged = {tag.version for tag in tags(ledger)}
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in catalog.samplers.values()}
-    found: list[tuple[Snapshot, str | None]] = []
+    decisions: list[tuple[Snapshot, str | None]] = []
     for graph, retention in retentions.items():
-        asked = [s for s in catalog.snapshots.values() if s.graph.name.lower() == graph]
-        asked.sort(key=lambda s: (s.made, s.id))
-        reasons = kept([(s.made, s.version in tagged) for s in asked], retention, moment)
-        for snapshot, reason in zip(asked, reasons, strict=True):
+        snapshots = [s for s in catalog.snapshots.values() if s.graph.name.lower() == graph]
+        snapshots.sort(key=lambda s: (s.made, s.id))
+        reasons = kept([(s.made, s.version in tagged) for s in snapshots], retention, as_of)
+        for snapshot, reason in zip(snapshots, reasons, strict=True):
             sampler = samplers.get(snapshot.name.lower())
             of_it = None if sampler is None else f"sampler {sampler} is of it"
-            found.append((snapshot, reason or of_it))
-    return found
-
-
-# What retention lets go, without being asked: after each run of a task
-
-
-_NAMED = 8
-"""So many snapshots are named, the rest counted."""
+            decisions.append((snapshot, reason or of_it))
+    return decisions
 
 
 def apply_retentions(engine: Engine) -> list[str]:
@@ -261,14 +228,14 @@ def apply_retentions(engine: Engine) -> list[str]:
     error: what it leaves goes the next time.
     """
     catalog = engine.context.catalog
-    asked = retained(catalog, engine.ledger, catalog.retentions)
+    decisions = retained(catalog, engine.ledger, catalog.retentions)
     try:
         collected = collect(engine.home, engine.ledger)
-        done = expire(engine, asked, by_retention=True, publishes=False)
+        done = expire(engine, decisions, by_retention=True, publishes=False)
         shared = _remove_shared(engine) if done.gone or collected.gone else 0
     except (CommitConflict, LockedError) as error:
         return [f"retention waits for the next run: {error.message}"]
-    lines = [line for graph in catalog.retentions if (line := _line(_of(asked, graph), done))]
+    lines = [line for graph in catalog.retentions if (line := _line(_of(decisions, graph), done))]
     if collected.gone:
         lines.append(f"files of {counted(collected.gone, 'expired snapshot')} went, which nobody reads any more")
     if shared:
@@ -288,8 +255,8 @@ def _remove_shared(engine: Engine) -> int:
         engine.tables.share()
 
 
-def _of(asked: Told, graph: str) -> list[Snapshot]:
-    return [snapshot for snapshot, _ in asked if snapshot.graph.name.lower() == graph]
+def _of(decisions: Decisions, graph: str) -> list[Snapshot]:
+    return [snapshot for snapshot, _ in decisions if snapshot.graph.name.lower() == graph]
 
 
 def _line(snapshots: Sequence[Snapshot], done: Expired) -> str:
@@ -305,40 +272,3 @@ def _line(snapshots: Sequence[Snapshot], done: Expired) -> str:
 def _listed(snapshots: Sequence[Snapshot]) -> str:
     more = [f"{len(snapshots) - _NAMED} more"] if len(snapshots) > _NAMED else []
     return ", ".join([*(s.name for s in snapshots[:_NAMED]), *more])
-
-
-# ALTER PROPERTY GRAPH … SET and DROP RETENTION: a graph says how long which of its snapshots stay
-
-
-@dataclass(frozen=True, slots=True)
-class SetRetention:
-    """Writes the rules down; no snapshot goes by that. DRY RUN lists which ones the rules would let go."""
-
-    plan: SetRetentionPlan
-
-    def run(self, engine: Engine) -> Rows:
-        graph, retention = self.plan.graph, self.plan.retention
-        if self.plan.dry_run and retention is not None:
-            rows, summary = preview(engine, RetainPlan({graph.name.lower(): retention}, dry_run=True))
-            yield rows
-            return Outcome(f"{summary}; the retention of graph {graph.name} is as it was")
-        row = (None if retention is None else encode(retention), graph.name.lower())
-        with engine.ledger.writing(publishes=True) as connection:
-            if not connection.execute("UPDATE graphs SET retention = ? WHERE folded = ?", row).rowcount:
-                raise CommitConflict(
-                    f"graph {graph.name} was dropped meanwhile; nothing was changed", code="graph-moved"
-                )
-        if retention is None:
-            return Outcome(f"graph {graph.name} has no retention any more: its snapshots stay until they are dropped")
-        return Outcome(f"graph {graph.name} keeps {retention}; {_now(engine, graph.name, retention)}")
-
-
-def _now(engine: Engine, graph: str, retention: Retention) -> str:
-    """What the rules let go already."""
-    going = sum(
-        reason is None for _, reason in retained(engine.context.catalog, engine.ledger, {graph.lower(): retention})
-    )
-    if not going:
-        return "no snapshot is to go yet"
-    go = f"{counted(going, 'snapshot')} {'goes' if going == 1 else 'go'}"
-    return f"{go} after the next run of a task, or by EXPIRE SNAPSHOTS OF {quote_odd(graph)} BY RETENTION"

@@ -1,4 +1,7 @@
-"""What a physical operator is, and the engine it runs in."""
+"""The engine that operators run in, and what they return.
+
+An operator is a function of a plan and an engine that returns `Rows`, in the module of its family.
+"""
 
 from __future__ import annotations
 
@@ -90,18 +93,28 @@ class Engine:
             raise QueryError("interrupted", code="interrupted")
 
 
-class Operator(Protocol):
-    """One step of execution: a generator of Arrow batches."""
+def publish(
+    engine: Engine, changes: Sequence[Change], message: str | None, did: str, rows: int, review: Review | None = None
+) -> Outcome:
+    """Commit the changes, or add them to the open transaction.
 
-    def run(self, engine: Engine) -> Rows:
-        """Do it. Nothing happens before the first item is asked for."""
+    Args:
+        did: What they do, for a person.
+        rows: How many rows they add or remove.
+        review: Told, before the commit, how many new keys the id maps of the tables get.
+    """
+    version = engine.work.add(changes, message, review)
+    return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
 
 
-# The database as a task's run opens it for itself: all that a run needs of it
+def nothing(plan: NothingPlan, engine: Engine) -> Rows:
+    """Do nothing, and report why there is nothing to do."""
+    yield from ()
+    return Outcome(plan.why)
 
 
 class OwnDatabase(Protocol):
-    """What `snapdb.Database` is, too."""
+    """The database that a run of a task opens for itself: the part of `snapdb.Database` that it needs."""
 
     def run(self, statement: ast.Statement) -> Result:
         """Run a statement that was parsed."""
@@ -121,34 +134,3 @@ class Opener(Protocol):
 
     def __call__(self, *, folders: Sequence[str], disk: Disk) -> OwnDatabase:
         """Open it on a disk, so that it may read and write itself and some folders, and nothing else."""
-
-
-# From a statement's changes to a version: now, or when the open transaction commits
-
-
-def publish(
-    engine: Engine, changes: Sequence[Change], message: str | None, did: str, rows: int, review: Review | None = None
-) -> Outcome:
-    """Commit the changes, or add them to the open transaction.
-
-    Args:
-        did: What they do, for a person.
-        rows: How many rows they add or remove.
-        review: Told, before the commit, how many new keys the id maps of the tables get.
-    """
-    version = engine.work.add(changes, message, review)
-    return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
-
-
-# A statement that found nothing to do
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """Says why."""
-
-    plan: NothingPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        return Outcome(self.plan.why)

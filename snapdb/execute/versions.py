@@ -1,52 +1,43 @@
-"""CREATE TAG: a name for a version."""
+"""Versions: the operators of CREATE TAG, BEGIN, COMMIT and ROLLBACK."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.versions import BeginPlan, CommitPlan, CreateTagPlan, RollbackPlan
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTag:
-    """Writes the tag's row."""
-
-    plan: CreateTagPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        tag = self.plan.tag
-        with engine.ledger.writing(publishes=True) as connection:
-            if self.plan.replaces:
-                connection.execute("DELETE FROM tags WHERE folded = ?", (tag.name.lower(),))
-            row = (tag.name.lower(), tag.name, tag.version)
-            if not connection.execute("INSERT INTO tags VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
-                raise CommitConflict(
-                    f"tag {tag.name} moved: it was created meanwhile; run the statement again", code="tag-moved"
-                )
-        return Outcome(f"tag {tag.name} is version {tag.version}")
+def create_tag(plan: CreateTagPlan, engine: Engine) -> Rows:
+    """CREATE TAG: write the row of the tag."""
+    yield from ()
+    tag = plan.tag
+    with engine.ledger.writing(publishes=True) as connection:
+        if plan.replaces:
+            connection.execute("DELETE FROM tags WHERE folded = ?", (tag.name.lower(),))
+        row = (tag.name.lower(), tag.name, tag.version)
+        if not connection.execute("INSERT INTO tags VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
+            raise CommitConflict(
+                f"tag {tag.name} moved: it was created meanwhile; run the statement again", code="tag-moved"
+            )
+    return Outcome(f"tag {tag.name} is version {tag.version}")
 
 
-# BEGIN, COMMIT, ROLLBACK: the open transaction begins or ends
+def begin(_: BeginPlan, engine: Engine) -> Rows:
+    """BEGIN: open a transaction at the head."""
+    yield from ()
+    engine.work.begin(engine.context.catalog)
+    return Outcome(f"transaction begun at version {engine.context.catalog.version}")
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """Tells the database's work to begin or to end."""
+def commit(plan: CommitPlan, engine: Engine) -> Rows:
+    """COMMIT: publish the changes of the open transaction as one version."""
+    yield from ()
+    version = engine.work.commit(plan.message)
+    return Outcome("nothing to commit" if version is None else f"version {version}: committed")
 
-    plan: BeginPlan | CommitPlan | RollbackPlan
 
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        match self.plan:
-            case BeginPlan():
-                engine.work.begin(engine.context.catalog)
-                return Outcome(f"transaction begun at version {engine.context.catalog.version}")
-            case CommitPlan(message):
-                version = engine.work.commit(message)
-                return Outcome("nothing to commit" if version is None else f"version {version}: committed")
-            case RollbackPlan():
-                engine.work.rollback()
-                return Outcome("rolled back; nothing was changed")
+def rollback(_: RollbackPlan, engine: Engine) -> Rows:
+    """ROLLBACK: discard the changes of the open transaction."""
+    yield from ()
+    engine.work.rollback()
+    return Outcome("rolled back; nothing was changed")

@@ -69,7 +69,7 @@ FAMILY = PlanFamily(
         RefreshCache: bind_refresh_cache,
     },
     operators={
-        CreateCachePlan: "snapdb.execute.caches:CreateCache",
-        RefreshCachePlan: "snapdb.execute.caches:RefreshCache",
+        CreateCachePlan: "snapdb.execute.caches:create_cache",
+        RefreshCachePlan: "snapdb.execute.caches:refresh_cache",
     },
 )

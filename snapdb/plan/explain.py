@@ -59,6 +59,6 @@ FAMILY = PlanFamily(
     operators={
         QueryPlan: "snapdb.execute.query:Query",
         ExplainPlan: "snapdb.execute.explain:Explain",
-        NothingPlan: "snapdb.execute.operator:Nothing",
+        NothingPlan: "snapdb.execute.operator:nothing",
     },
 )

@@ -254,11 +254,11 @@ FAMILY = PlanFamily(
         DropRetention: bind_retention,
     },
     operators={
-        CheckPlan: "snapdb.execute.maintenance:Check",
-        BackupPlan: "snapdb.execute.maintenance:Backup",
-        VacuumPlan: "snapdb.execute.maintenance:Vacuum",
-        ExpirePlan: "snapdb.execute.maintenance:Expire",
-        RetainPlan: "snapdb.execute.maintenance:Expire",
-        SetRetentionPlan: "snapdb.execute.maintenance:SetRetention",
+        CheckPlan: "snapdb.execute.maintenance:check",
+        BackupPlan: "snapdb.execute.maintenance:backup",
+        VacuumPlan: "snapdb.execute.maintenance:vacuum",
+        ExpirePlan: "snapdb.execute.maintenance:expire_snapshots",
+        RetainPlan: "snapdb.execute.maintenance:expire_snapshots",
+        SetRetentionPlan: "snapdb.execute.maintenance:set_retention",
     },
 )

@@ -596,10 +596,10 @@ FAMILY = PlanFamily(
         AlterTable: bind_alter,
     },
     operators={
-        CreateTablePlan: "snapdb.execute.tables.operators:CreateTable",
-        InsertPlan: "snapdb.execute.tables.operators:Insert",
-        DeletePlan: "snapdb.execute.tables.operators:Delete",
-        UpdatePlan: "snapdb.execute.tables.operators:Update",
-        AlterPlan: "snapdb.execute.tables.operators:AlterTable",
+        CreateTablePlan: "snapdb.execute.tables.operators:create_table",
+        InsertPlan: "snapdb.execute.tables.operators:insert",
+        DeletePlan: "snapdb.execute.tables.operators:delete",
+        UpdatePlan: "snapdb.execute.tables.operators:update",
+        AlterPlan: "snapdb.execute.tables.operators:alter_table",
     },
 )

@@ -240,8 +240,8 @@ FAMILY = PlanFamily(
         ast.ExecuteTask: bind_execute_task,
     },
     operators={
-        CreateTaskPlan: "snapdb.execute.tasks.operators:CreateTask",
-        AlterTaskPlan: "snapdb.execute.tasks.operators:AlterTask",
-        ExecuteTaskPlan: "snapdb.execute.tasks.operators:ExecuteTask",
+        CreateTaskPlan: "snapdb.execute.tasks.operators:create_task",
+        AlterTaskPlan: "snapdb.execute.tasks.operators:alter_task",
+        ExecuteTaskPlan: "snapdb.execute.tasks.operators:execute_task",
     },
 )

@@ -46,30 +46,23 @@ _CHUNK = 1 << 21
 """Rows of evidence that are held against the tables at once: each time, these are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """Draws the epochs' batches, and gives a row for each batch and check."""
-
-    plan: AuditPlan
-
-    def run(self, engine: Engine) -> Rows:
-        sample = self.plan.sample
-        yield listing(_FIELDS, [])
-        truth = snapshot_truth(engine, sample)
-        opened = open_sample(engine, sample)
-        try:
-            engine.check_stopped()
-            with (
-                sample.places.under(),
-                loading.BatchStream(
-                    opened.view, opened.seeds, opened.spec, most=engine.threads, way=sample.way
-                ) as stream,
-            ):
-                batches = _batches(engine, stream, sample.epochs)
-                yield from audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
-        finally:
-            opened.lease.release()
-        return None
+def audit(plan: AuditPlan, engine: Engine) -> Rows:
+    """AUDIT SAMPLE: sample the epochs' batches and give a row for each batch and check."""
+    sample = plan.sample
+    yield listing(_FIELDS, [])
+    truth = snapshot_truth(engine, sample)
+    opened = open_sample(engine, sample)
+    try:
+        engine.check_stopped()
+        with (
+            sample.places.under(),
+            loading.BatchStream(opened.view, opened.seeds, opened.spec, most=engine.threads, way=sample.way) as stream,
+        ):
+            batches = _batches(engine, stream, sample.epochs)
+            yield from audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
+    finally:
+        opened.lease.release()
+    return None
 
 
 def audited(

@@ -1,9 +1,9 @@
-"""SAMPLE as rows: one for each sampled edge, with the user's ids, in the order of batches whoever makes them."""
+"""Samples: the operators of SAMPLE, as rows, and CREATE SAMPLER."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -19,48 +19,44 @@ from snapdb.storage.names import put_name
 from snapdb.types import Sampler, SampleSpec
 from snapdb.types.text import counted
 
+_SHOWN = 3
+"""Fanouts that a notice names."""
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Draws the epochs' batches, one after another or several at once."""
 
-    plan: SamplePlan
+def sample(plan: SamplePlan, engine: Engine) -> Rows:
+    """SAMPLE: a row for each sampled edge, with the keys of the user's tables, in the order of batches."""
+    opened = open_sample(engine, plan)
+    try:
+        engine.check_stopped()
+        with plan.places.under():
+            maker = RowMaker(opened, plan.way)
+        yield pa.RecordBatch.from_pylist([], schema=maker.schema)
+        yield from _sampled_rows(engine, plan, opened, maker)
+    finally:
+        opened.lease.release()
+    return None
 
-    def run(self, engine: Engine) -> Rows:
-        opened = open_sample(engine, self.plan)
-        try:
-            engine.check_stopped()
-            with self.plan.places.under():
-                maker = RowMaker(opened, self.plan.way)
-            yield pa.RecordBatch.from_pylist([], schema=maker.schema)
-            yield from self._made(engine, opened, maker)
-        finally:
-            opened.lease.release()
-        return None
 
-    def _made(self, engine: Engine, opened: Opened, maker: RowMaker) -> Iterator[pa.RecordBatch]:
-        """The rows of all batches in their order; threads that make others end with the last, or when nobody reads."""
+def _sampled_rows(engine: Engine, plan: SamplePlan, opened: Opened, maker: RowMaker) -> Iterator[pa.RecordBatch]:
+    """The rows of all batches in their order, made by one thread or by several; these end when the reader does."""
 
-        def made(task: Task) -> list[pa.RecordBatch]:
-            engine.check_stopped()
-            return maker.rows(task)
+    def rows_of(task: Task) -> list[pa.RecordBatch]:
+        engine.check_stopped()
+        return maker.rows(task)
 
-        total = batches_before(opened.seeds.ids.size, opened.spec, self.plan.epochs)
-        asked = Options(self.plan.way.threads, most=engine.threads)
-        threads = 1 if maker.in_order else min(asked.threads_of(1, on_gpu=maker.on_gpu), total)
-        tasks = self._tasks(opened) if total else iter(())
-        if threads <= 1:
-            yield from _read(engine, self.plan, map(made, tasks), total)
-            return
-        results = Ordered(made, tasks, threads=threads, room=lambda under_way: maker.room(threads + 1))
-        try:
-            yield from _read(engine, self.plan, results, total)
-        finally:
-            results.close()
-
-    def _tasks(self, opened: Opened) -> Iterator[Task]:
-        for epoch in range(self.plan.epochs):
-            yield from epoch_tasks(opened.seeds, opened.spec, epoch)
+    total = batches_before(opened.seeds.ids.size, opened.spec, plan.epochs)
+    options = Options(plan.way.threads, most=engine.threads)
+    threads = 1 if maker.in_order else min(options.threads_of(1, on_gpu=maker.on_gpu), total)
+    epochs = range(plan.epochs if total else 0)
+    tasks = (task for epoch in epochs for task in epoch_tasks(opened.seeds, opened.spec, epoch))
+    if threads <= 1:
+        yield from _read(engine, plan, map(rows_of, tasks), total)
+        return
+    results = Ordered(rows_of, tasks, threads=threads, room=lambda under_way: maker.room(threads + 1))
+    try:
+        yield from _read(engine, plan, results, total)
+    finally:
+        results.close()
 
 
 def epoch_tasks(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[Task]:
@@ -74,32 +70,20 @@ def epoch_tasks(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[Task]:
 def _read(
     engine: Engine, plan: SamplePlan, results: Iterator[list[pa.RecordBatch]], total: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of every batch, told as they come."""
+    """The rows of every batch, with progress reported before each."""
     for number in range(total):
         engine.step(f"sampling {plan.spec.snapshot}", number / total)
         yield from next(results)
 
 
-# CREATE SAMPLER: the row that keeps a SAMPLE statement under a name
-
-
-_SHOWN = 3
-"""Fanouts that a notice names."""
-
-
-@dataclass(frozen=True, slots=True)
-class CreateSampler:
-    """Writes the sampler's row, in the place of the one that the plan replaces."""
-
-    plan: CreateSamplerPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        sampler = replace(self.plan.sampler, text=_text(engine, self.plan))
-        with engine.ledger.writing(publishes=True) as connection:
-            put_name(connection, sampler, self.plan.replaces)
-        said = f"{_said(sampler)}{_unreached(self.plan.sample.spec)}"
-        return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {said}")
+def create_sampler(plan: CreateSamplerPlan, engine: Engine) -> Rows:
+    """CREATE SAMPLER: write the row of the sampler, in place of the one that the plan replaces."""
+    yield from ()
+    sampler = replace(plan.sampler, text=_text(engine, plan))
+    with engine.ledger.writing(publishes=True) as connection:
+        put_name(connection, sampler, plan.replaces)
+    said = f"{_said(sampler)}{_unreached(plan.sample.spec)}"
+    return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {said}")
 
 
 def _text(engine: Engine, plan: CreateSamplerPlan) -> str:

@@ -1,9 +1,9 @@
-"""CREATE TABLE: the first rows of a new table, published as a version."""
+"""Tables: the operators of CREATE TABLE, INSERT, COPY FROM, DELETE, UPDATE and ALTER TABLE."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
 from snapdb.execute.operator import Engine, Outcome, Rows, publish
@@ -18,24 +18,20 @@ from snapdb.storage.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 from snapdb.types.text import counted
 
-
-@dataclass(frozen=True, slots=True)
-class CreateTable:
-    """Writes the rows, then the version."""
-
-    plan: CreateTablePlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        plan = self.plan
-        files = copied(engine, "tables", plan.name, plan.copies) if plan.copies else (_written_first(engine, plan),)
-        rows = sum(file.rows for file in files)
-        replaces = None if plan.replaces is None else plan.replaces.id
-        change = AddTable(engine.work.next_table(), plan.name, plan.columns, files, replaces, plan.base)
-        return publish(engine, [change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
+_ID = quote(ROW_ID)
 
 
-def _written_first(engine: Engine, plan: CreateTablePlan) -> File:
+def create_table(plan: CreateTablePlan, engine: Engine) -> Rows:
+    """CREATE TABLE: write the first rows of a new table and publish it."""
+    yield from ()
+    files = _copy_files(engine, "tables", plan.name, plan.copies) if plan.copies else (_write_first_rows(engine, plan),)
+    rows = sum(file.rows for file in files)
+    replaces = None if plan.replaces is None else plan.replaces.id
+    change = AddTable(engine.work.next_table(), plan.name, plan.columns, files, replaces, plan.base)
+    return publish(engine, [change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
+
+
+def _write_first_rows(engine: Engine, plan: CreateTablePlan) -> File:
     query = plan.query or _no_rows(plan)
     with engine.context.session(query) as session, engine.watching(session, f"writing {plan.name}"):
         return write_segment(engine.home, session, "tables", plan.columns, query.text, query.parameters)
@@ -47,47 +43,41 @@ def _no_rows(plan: CreateTablePlan) -> Asked:
     return Asked(f"SELECT {columns} WHERE false", Span(0, 0))
 
 
-# INSERT and COPY … FROM: more segments, with ids for the keys they bring
+def insert(plan: InsertPlan, engine: Engine) -> Rows:
+    """INSERT and COPY … FROM: write the new rows as segments and publish them, with ids for their keys."""
+    yield from ()
+    table = plan.table
+    files = _new_files(engine, plan)
+    review = warn_of_rows(engine, table, files)
+    rows = sum(file.rows for file in files)
+    changes: list[Change] = [Append(table.id, table.columns, files)]
+    did, notes = f"{counted(rows, 'row')} added to {table.name}", ""
+    if (new := plan.new) is not None:
+        changes.append(Loaded(table.id, new.files))
+        did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
+    outcome = publish(engine, changes, plan.message, did, rows, review)
+    return replace(outcome, message=outcome.message + notes)
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """Writes the rows, then the version."""
-
-    plan: InsertPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        plan, table = self.plan, self.plan.table
-        files = _read(engine, plan)
-        review = warn_of_rows(engine, table, files)
-        rows = sum(file.rows for file in files)
-        changes: list[Change] = [Append(table.id, table.columns, files)]
-        did, notes = f"{counted(rows, 'row')} added to {table.name}", ""
-        if (new := plan.new) is not None:
-            changes.append(Loaded(table.id, new.files))
-            did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
-        outcome = publish(engine, changes, plan.message, did, rows, review)
-        return replace(outcome, message=outcome.message + notes)
-
-
-def _read(engine: Engine, plan: InsertPlan) -> tuple[File, ...]:
-    """The rows as files of the database; none of them when what they were read from was written to meanwhile."""
-    table, made = plan.table, tuple[File, ...]()
+def _new_files(engine: Engine, plan: InsertPlan) -> tuple[File, ...]:
+    """Write the new rows as files; all are removed where a file that they come from changed meanwhile."""
+    table, files = plan.table, tuple[File, ...]()
     try:
-        made = copied(engine, table.folder, table.name, plan.copies) if plan.copies else (_written(engine, plan),)
+        files = (
+            _copy_files(engine, table.folder, table.name, plan.copies) if plan.copies else (_write_rows(engine, plan),)
+        )
         if plan.new is not None:
             plan.new.check_unmoved()
     except SnapdbError as error:
-        for file in made:
+        for file in files:
             engine.home.disk.remove(engine.home.path / file.path)
         if plan.new is not None and isinstance(error, InputError | QueryError) and error.code != "interrupted":
             plan.new.check_unmoved()  # then this is why they could not be read
         raise
-    return made
+    return files
 
 
-def _written(engine: Engine, plan: InsertPlan) -> File:
+def _write_rows(engine: Engine, plan: InsertPlan) -> File:
     table, query = plan.table, plan.query
     with engine.context.session(query) as session, engine.watching(session, f"writing {table.name}"):
         return write_segment(
@@ -95,83 +85,60 @@ def _written(engine: Engine, plan: InsertPlan) -> File:
         )
 
 
-# Parquet files of the user taken over as segments of a table
-
-
-def copied(engine: Engine, folder: str, name: str, sources: Sequence[str]) -> tuple[File, ...]:
-    """Copies of the files, hashed on the way, or none after an error or Ctrl-C.
+def _copy_files(engine: Engine, folder: str, name: str, sources: Sequence[str]) -> tuple[File, ...]:
+    """Copy Parquet files of the user as segments of a table, hashed on the way; all of them or none.
 
     Args:
         folder: Where, relative to the database directory.
-        name: The table's, to tell what is being done.
+        name: The table's, for reports of progress.
     """
-    made: list[File] = []
+    copies: list[File] = []
     with engine.relational.session() as session:
         try:
             for number, source in enumerate(sources):
 
                 def report(share: float, number: int = number) -> None:
-                    engine.check_stopped()
-                    engine.report(f"copying into {name}", (number + share) / len(sources))
+                    engine.step(f"copying into {name}", (number + share) / len(sources))
 
                 engine.relational.check_folder(source)
-                made.append(copy_segment(engine.home, session, folder, source, report))
+                copies.append(copy_segment(engine.home, session, folder, source, report))
         except BaseException:
-            for file in made:
+            for file in copies:
                 engine.home.disk.remove(engine.home.path / file.path)
             raise
-    return tuple(made)
+    return tuple(copies)
 
 
-# DELETE: a segment of the row ids that are gone
+def delete(plan: DeletePlan, engine: Engine) -> Rows:
+    """DELETE: find the rows and publish a segment of their row ids."""
+    yield from ()
+    table = plan.table
+    with engine.context.session(plan.find) as session, engine.watching(session, f"searching {table.name}"):
+        find = ("", plan.find.text, "")
+        file = write_query(engine.home, session, table.folder, find, plan.find.parameters)
+    if file.rows == 0:
+        engine.home.disk.remove(engine.home.path / file.path)
+        return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
+    did = f"{counted(file.rows, 'row')} removed from {table.name}"
+    return publish(engine, [engine.work.removal(table, file, plan.base)], plan.message, did, file.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
-    """Finds the rows, then publishes their absence."""
-
-    plan: DeletePlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        plan, table = self.plan, self.plan.table
-        with engine.context.session(plan.find) as session, engine.watching(session, f"searching {table.name}"):
-            find = ("", plan.find.text, "")
-            file = write_query(engine.home, session, table.folder, find, plan.find.parameters)
-        if file.rows == 0:
-            engine.home.disk.remove(engine.home.path / file.path)
-            return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
-        did = f"{counted(file.rows, 'row')} removed from {table.name}"
-        return publish(engine, [engine.work.removal(table, file, plan.base)], plan.message, did, file.rows)
-
-
-# UPDATE: rows go and come back with other values, as one change
-
-
-_ID = quote(ROW_ID)
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """Finds the rows with their new values once, then writes what goes and what comes from that."""
-
-    plan: UpdatePlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        plan, table, disk = self.plan, self.plan.table, engine.home.disk
-        with engine.context.session(plan.find) as session, engine.watching(session, f"updating {table.name}"):
-            find = ("", plan.find.text, "")
-            found = write_query(engine.home, session, table.folder, find, plan.find.parameters)
-            try:
-                if found.rows == 0:
-                    return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
-                gone, come = _split(engine, session, table, found)
-            finally:
-                disk.remove(engine.home.path / found.path)
-        warn_of_rows(engine, table, (come,), gone, plan.changed)
-        changes: list[Change] = [engine.work.removal(table, gone, plan.base), Append(table.id, table.columns, (come,))]
-        return publish(engine, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
+def update(plan: UpdatePlan, engine: Engine) -> Rows:
+    """UPDATE: find the rows with their new values once, then remove the old rows and add the new ones in one change."""
+    yield from ()
+    table, disk = plan.table, engine.home.disk
+    with engine.context.session(plan.find) as session, engine.watching(session, f"updating {table.name}"):
+        find = ("", plan.find.text, "")
+        found = write_query(engine.home, session, table.folder, find, plan.find.parameters)
+        try:
+            if found.rows == 0:
+                return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
+            gone, come = _split(engine, session, table, found)
+        finally:
+            disk.remove(engine.home.path / found.path)
+    warn_of_rows(engine, table, (come,), gone, plan.changed)
+    changes: list[Change] = [engine.work.removal(table, gone, plan.base), Append(table.id, table.columns, (come,))]
+    return publish(engine, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
 
 
 def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple[File, File]:
@@ -194,16 +161,7 @@ def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple
         raise
 
 
-# ALTER TABLE: other columns from the next version on
-
-
-@dataclass(frozen=True, slots=True)
-class AlterTable:
-    """Publishes the new columns; files that are there are read through them."""
-
-    plan: AlterPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        plan = self.plan
-        return publish(engine, [Alter(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)
+def alter_table(plan: AlterPlan, engine: Engine) -> Rows:
+    """ALTER TABLE: publish the new columns; files that exist are read through them."""
+    yield from ()
+    return publish(engine, [Alter(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)

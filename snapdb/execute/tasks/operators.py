@@ -1,9 +1,8 @@
-"""CREATE TASK and ALTER TASK: the row that says what runs when."""
+"""Tasks: the operators of CREATE TASK, ALTER TASK and EXECUTE TASK."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 
 from snapdb.catalog.windows import moment
 from snapdb.errors import CommitConflict, LockedError, QueryError
@@ -16,41 +15,35 @@ from snapdb.plan.moments import spelled
 from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
 from snapdb.relational import quote_odd, text_literal
 from snapdb.schedule import next_firing
+from snapdb.storage import task_rows
 from snapdb.storage.commit import now
 from snapdb.storage.disk import fresh_name
 from snapdb.storage.leader import LAPSE, leader_of
 from snapdb.storage.run_rows import RunLock, begin_run, runs
-from snapdb.storage.task_rows import alter_task, put_task, read_tasks
+from snapdb.storage.task_rows import put_task, read_tasks
 from snapdb.types import Run, Task
 from snapdb.types.text import counted
 
-
-@dataclass(frozen=True, slots=True)
-class CreateTask:
-    """Writes the task's row, in the place of the one that the plan replaces."""
-
-    plan: CreateTaskPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        with engine.ledger.writing(publishes=True) as connection:
-            task = put_task(connection, self.plan.task, self.plan.replaces)
-        return Outcome(f"task {task.name}: {task.schedule.text}; {_next(engine, task, task.created)}")
+_PULSE = 0.1
+"""Seconds between two reads of the lease, while a daemon may be about to take the lock of a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class AlterTask:
-    """Writes what the task is to be."""
+def create_task(plan: CreateTaskPlan, engine: Engine) -> Rows:
+    """CREATE TASK: write the row of the task, in place of the one that the plan replaces."""
+    yield from ()
+    with engine.ledger.writing(publishes=True) as connection:
+        task = put_task(connection, plan.task, plan.replaces)
+    return Outcome(f"task {task.name}: {task.schedule.text}; {_next(engine, task, task.created)}")
 
-    plan: AlterTaskPlan
 
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        before, task, since = self.plan.before, self.plan.after, self.plan.since
-        with engine.ledger.writing(publishes=True) as connection:
-            alter_task(connection, before, task, since)
-        then = "" if since is None else f"; {_next(engine, task, since)}"
-        return Outcome(f"task {task.name}: {self.plan.did}{then}")
+def alter_task(plan: AlterTaskPlan, engine: Engine) -> Rows:
+    """ALTER TASK: write the task with its new attributes."""
+    yield from ()
+    task, since = plan.after, plan.since
+    with engine.ledger.writing(publishes=True) as connection:
+        task_rows.alter_task(connection, plan.before, task, since)
+    then = "" if since is None else f"; {_next(engine, task, since)}"
+    return Outcome(f"task {task.name}: {plan.did}{then}")
 
 
 def _next(engine: Engine, task: Task, after: int) -> str:
@@ -62,32 +55,26 @@ def _next(engine: Engine, task: Task, after: int) -> str:
     return first if leader_of(engine.ledger) is not None else f"{first}, but {nobody(engine.home)}"
 
 
-# EXECUTE TASK: a run of a task by hand, in this process, whatever its schedule and its condition say
+def execute_task(plan: ExecuteTaskPlan, engine: Engine) -> Rows:
+    """EXECUTE TASK: run a task in this process, whatever its schedule and its condition are.
 
-
-_PULSE = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class ExecuteTask:
-    """Performs the task; the statement fails when the run does."""
-
-    plan: ExecuteTaskPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        task, started = self.plan.task, time.perf_counter()
-        assert engine.opener is not None, "a database gives one to every statement"
-        engine.tables.release()  # the run opens the database for itself, and VACUUM in it waits for readers
-        lock = RunLock(engine.home, task.id)
-        try:
-            if not lock.take():
-                raise _busy(engine, task)
-            run = _begun(engine, task)
-            ended = perform(engine.opener, engine.home, engine.ledger, task, run, Stop(engine.stopped), lock=lock)
-        finally:
-            lock.release()
-        return _outcome(task, ended, time.perf_counter() - started)
+    Raises:
+        QueryError: the run failed.
+        LockedError: the task is running.
+    """
+    yield from ()
+    task, started = plan.task, time.perf_counter()
+    assert engine.opener is not None, "a database gives one to every statement"
+    engine.tables.release()  # the run opens the database for itself, and VACUUM in it waits for readers
+    lock = RunLock(engine.home, task.id)
+    try:
+        if not lock.take():
+            raise _busy(engine, task)
+        run = _begun(engine, task)
+        ended = perform(engine.opener, engine.home, engine.ledger, task, run, Stop(engine.stopped), lock=lock)
+    finally:
+        lock.release()
+    return _outcome(task, ended, time.perf_counter() - started)
 
 
 def _begun(engine: Engine, task: Task) -> Run:

@@ -300,8 +300,8 @@ FAMILY = PlanFamily(
         Audit: bind_audit,
     },
     operators={
-        SamplePlan: "snapdb.execute.samples.operators:Sample",
-        CreateSamplerPlan: "snapdb.execute.samples.operators:CreateSampler",
-        AuditPlan: "snapdb.execute.samples.audit:Audit",
+        SamplePlan: "snapdb.execute.samples.operators:sample",
+        CreateSamplerPlan: "snapdb.execute.samples.operators:create_sampler",
+        AuditPlan: "snapdb.execute.samples.audit:audit",
     },
 )
