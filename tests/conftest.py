@@ -17,8 +17,8 @@ import pytest
 from hypothesis import settings
 
 import snapdb
-from tests.slt import SltFile
-from tests.waiting import PATIENCE
+from tests.support.slt import SltFile
+from tests.support.waiting import PATIENCE
 
 FreshProcess = Callable[[str], "subprocess.CompletedProcess[str]"]
 PeerProcess = Callable[..., str]

@@ -20,8 +20,8 @@ import snapdb
 from snapdb import errors
 from snapdb.error_codes import Code, example_database, load_codes
 from snapdb.errors import BindError, SnapdbError, Span
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "errors.md"
 SOURCES = [path for folder in ("snapdb", "cli") for path in sorted((ROOT / folder).rglob("*.py"))]
 KINDS = {name: kind for name, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, SnapdbError)}

@@ -18,9 +18,9 @@ import pytest
 from snapdb import errors
 from snapdb.execute.build import OPERATORS, operator_of
 from snapdb.plan import Plan
-from tests.waiting import PATIENCE
+from tests.support.places import ROOT
+from tests.support.waiting import PATIENCE
 
-ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = {"snapdb": ROOT, "snapdb_cli": ROOT / "cli", "snapdb_grammar": ROOT / "grammar"}
 """Package → the directory that is its root."""
 SOURCES = sorted(path for package, root in PACKAGES.items() for path in (root / package).rglob("*.py"))

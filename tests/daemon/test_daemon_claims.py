@@ -1,0 +1,154 @@
+"""What the leader writes of firings: each once, and nothing of a task that has moved meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from snapdb.daemon.claims import Claim, again, claim, resume
+from snapdb.errors import CommitConflict
+from snapdb.storage.leader import Leader, beat, campaign, leader_of
+from snapdb.storage.run_rows import begin_run, end_run
+from snapdb.storage.task_rows import alter_task, considered, drop_task, put_task
+from snapdb.types import Run, Task
+from tests.support.daemon_world import MINUTE, SECOND, World
+
+NOW = 100 * MINUTE
+LEADER = "daemon 1"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path / "d", NOW)
+
+
+@contextmanager
+def refused(code: str) -> Iterator[None]:
+    with pytest.raises(CommitConflict) as caught:
+        yield
+    assert caught.value.code == code
+
+
+def wish(task: Task, was: int = NOW) -> Claim:
+    """A firing was missed, and the one after it runs."""
+    return Claim(task, was, NOW + 2 * MINUTE, ((NOW + MINUTE, "nobody led"),), NOW + 2 * MINUTE)
+
+
+def by_hand(world: World, task: Task) -> Run:
+    with world.ledger.writing(counted=False) as connection:
+        return begin_run(connection, task, "manual", NOW, "somebody", NOW)
+
+
+def end(world: World, run: Run, retry: int | None = None) -> None:
+    with world.ledger.writing(counted=False) as connection:
+        end_run(connection, run, "failed", NOW, retry=retry)
+
+
+def test_a_claim_settles_its_firings_once(world: World) -> None:
+    task = world.task("t", MINUTE)
+    run = claim(world.ledger, LEADER, wish(task), NOW)
+    assert run is not None
+    end(world, run)
+    with refused("task-moved"):
+        claim(world.ledger, LEADER, wish(task), NOW)
+    assert [(run.scheduled - NOW) // MINUTE for run in world.runs()] == [1, 2]
+    # The clock was set back: the same firings come due again, and are on record.
+    resume(world.ledger, LEADER, task, None, NOW)
+    assert claim(world.ledger, LEADER, wish(task), NOW) is None
+    assert [run.state for run in world.runs()] == ["missed", "failed"]
+    with world.ledger.reading() as connection:
+        assert considered(connection) == {task.id: NOW + 2 * MINUTE}
+
+
+@pytest.mark.parametrize(
+    ("moved", "code"),
+    [
+        (lambda world, task: world.take_over(), "leader-lost"),
+        (by_hand, "task-moved"),
+        (lambda world, task: end(world, by_hand(world, task), NOW), "task-moved"),
+    ],
+    ids=["another leads", "a run by hand goes on", "a run waits"],
+)
+def test_a_claim_is_refused_whole_where_something_moved(
+    world: World, moved: Callable[[World, Task], object], code: str
+) -> None:
+    task = world.task("t", MINUTE)
+    moved(world, task)
+    before = world.runs()
+    with refused(code):
+        claim(world.ledger, LEADER, wish(task), NOW)
+    assert world.runs() == before
+    with world.ledger.reading() as connection:
+        assert considered(connection) == {task.id: NOW}
+
+
+def test_a_claim_is_refused_where_its_task_is_another_now(world: World) -> None:
+    task = world.task("t", MINUTE)
+    with world.ledger.writing() as connection:
+        alter_task(connection, task, replace(task, retries=9), None)
+    with refused("task-moved"):
+        claim(world.ledger, LEADER, wish(task), NOW)
+    with refused("task-moved"):
+        resume(world.ledger, LEADER, task, None, NOW)
+    with world.ledger.writing() as connection:
+        drop_task(connection, task)
+    with refused("task-moved"):
+        claim(world.ledger, LEADER, wish(task), NOW)
+    assert world.runs() == []
+
+
+def test_an_attempt_is_made_once_and_not_beside_another_run(world: World) -> None:
+    task = world.task("t", MINUTE)
+    first = claim(world.ledger, LEADER, wish(task), NOW)
+    assert first is not None
+    end(world, first, NOW + SECOND)
+    hand = by_hand(world, task)
+    with refused("task-moved"):
+        again(world.ledger, LEADER, task, first, NOW)
+    end(world, hand)
+    second = again(world.ledger, LEADER, task, first, NOW)
+    assert (second.run, second.attempt, second.version) == (first.run, 2, first.version)
+    end(world, second, NOW + SECOND)
+    with refused("run-lost"):
+        again(world.ledger, LEADER, task, first, NOW)
+    world.take_over()
+    with refused("leader-lost"):
+        again(world.ledger, LEADER, task, second, NOW)
+    assert [(run.run, run.attempt) for run in world.runs()] == [(1, 1), (2, 1), (2, 2), (3, 1)]
+
+
+def test_no_attempt_is_made_of_a_task_that_was_replaced(world: World) -> None:
+    task = world.task("t", MINUTE)
+    first = claim(world.ledger, LEADER, wish(task), NOW)
+    assert first is not None
+    end(world, first, NOW + SECOND)
+    with world.ledger.writing() as connection:
+        put_task(connection, replace(task, body="SELECT 2", created=NOW + SECOND), task)
+    with refused("run-lost"):
+        again(world.ledger, LEADER, task, first, NOW)
+
+
+def test_how_a_run_ended_is_said_once_and_by_who_has_it(world: World) -> None:
+    task = world.task("t", MINUTE)
+    run = claim(world.ledger, LEADER, wish(task), NOW)
+    assert run is not None
+    with refused("run-lost"):
+        end(world, replace(run, holder="another"))
+    end(world, run)
+    with refused("run-lost"):
+        end(world, run)
+
+
+def test_who_leads_is_replaced_only_where_nothing_was_heard_of_them(world: World) -> None:
+    me, silent = Leader("me", 0, "here", 1, NOW), leader_of(world.ledger)
+    assert not campaign(world.ledger, me, None)
+    assert beat(world.ledger, LEADER)
+    assert not campaign(world.ledger, me, silent)
+    assert beat(world.ledger, LEADER)
+    assert campaign(world.ledger, me, leader_of(world.ledger))
+    assert not beat(world.ledger, LEADER)
+    assert not campaign(world.ledger, Leader("other", 0, "here", 2, NOW), silent)

@@ -1,0 +1,596 @@
+"""A stream gives the same batches whatever runs it, shares them out, resumes, and always ends its threads."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
+from hashlib import sha256
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from snapdb.errors import InputError, SnapdbError
+from snapdb.graph.view import Adjacency
+from snapdb.loading import Batch, BatchStream
+from snapdb.loading.options import Options
+from snapdb.loading.ordered import Ordered
+from snapdb.sampling import Seeds
+from snapdb.types import Drawing, EdgeType, Fanout, Relation, Temporal
+from tests.conftest import FreshProcess
+from tests.support import oracle
+from tests.support.graphs import MemoryGraph, Rows, all_seeds, sample_spec, ties
+from tests.support.waiting import until
+
+BOUGHT = EdgeType("customer", "bought", "product")
+KNOWS = EdgeType("customer", "knows", "customer")
+SPEC = sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN", (2, 2)))
+BATCHES = 8
+
+
+def stream(**options: Any) -> BatchStream:
+    graph = ties()
+    return BatchStream(graph.view(), all_seeds(graph, "customer"), SPEC, **{"threads": 0, **options})
+
+
+def prints(batches: Iterable[Batch]) -> list[bytes]:
+    """All that makes batches equal, as bytes."""
+    return [
+        b"".join(
+            np.ascontiguousarray(tensor).tobytes()
+            for part in (b.n_id, b.x, b.edge_index, b.e_id, b.edge_attr)
+            for tensor in part.values()
+        )
+        + b.input_id.numpy().tobytes()
+        + repr((b.index, b.num_sampled_nodes, b.num_sampled_edges)).encode()
+        for b in batches
+    ]
+
+
+def workers_alive() -> int:
+    return sum(thread.name.startswith("snapdb-batch") for thread in threading.enumerate())
+
+
+def settles(condition: Callable[[], bool]) -> bool:
+    """Whether the condition comes to hold."""
+    return until(condition)
+
+
+class Failing:
+    """A feature that cannot be read in the batch of one seed."""
+
+    shape, dtype = (30, 5), np.dtype(np.float32)
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+
+    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if self.node in ids[:4]:
+            raise OSError("disk on fire")
+        return np.zeros((ids.size, 5), np.float32)
+
+
+def failing_stream(**options: Any) -> BatchStream:
+    """Fails in batch 2 of epoch 0."""
+    graph = ties()
+    node = int(stream()[2].input_id[0])
+    view = replace(graph.view(), node_features={"customer": {"x": Failing(node)}})
+    spec = sample_spec("customer", Fanout(KNOWS, "IN", (0,)))
+    return BatchStream(view, all_seeds(graph, "customer"), spec, **options)
+
+
+def test_an_epoch_takes_every_seed_once_in_the_oracles_order() -> None:
+    batches = list(stream())
+    assert [b.batch_size for b in batches] == [4] * 7 + [2]
+    assert [b.input_id.tolist() for b in batches] == oracle.epoch_batches(30, SPEC.seed, 0, 4)
+    assert [b.index for b in batches] == [(0, i) for i in range(BATCHES)]
+
+
+def test_draws_take_the_global_batch_number() -> None:
+    graph, opened = ties(), stream()
+    opened.set_epoch(2)
+    batch = opened[3]
+    fanouts: list[Any] = [(tuple(f.edge), f.direction, list(f.counts)) for f in SPEC.fanouts]
+    expected = oracle.sample(
+        graph.oracle(), batch.input_id.tolist(), "customer", fanouts, SPEC.seed, oracle.global_batch(2, 3, BATCHES)
+    )
+    assert batch.n_id["product"].tolist() == expected.nodes["product"]
+    drawn = [e.edge_id for hop in expected.hops for block in hop if block.edge == KNOWS for e in block.edges]
+    assert batch.e_id[KNOWS].tolist() == drawn
+
+
+@pytest.mark.parametrize("options", [{"threads": 1}, {"threads": 2}, {"threads": 4, "prefetch": 1}, {"threads": None}])
+def test_threads_change_nothing(options: dict[str, Any]) -> None:
+    assert prints(stream(**options)) == prints(stream())
+
+
+def test_epochs_differ_and_advance_by_themselves() -> None:
+    opened = stream(threads=2)
+    first, second = prints(opened), prints(opened)
+    assert set(first).isdisjoint(second)
+    opened.set_epoch(1)
+    assert prints(opened) == second
+    opened.set_epoch(0)
+    assert prints(opened) == first
+
+
+def test_set_epoch_chooses_the_next_and_counting_goes_on_from_there() -> None:
+    opened = stream()
+    opened.set_epoch(5)
+    assert [{b.index[0] for b in opened} for _ in range(2)] == [{5}, {6}]
+
+
+def test_an_iteration_that_is_left_early_counts_as_its_epoch() -> None:
+    opened = stream()
+    for batch in opened:
+        assert batch.index == (0, 0)
+        break
+    assert next(iter(opened)).index == (1, 0)
+
+
+def test_an_iterator_that_was_never_read_counts_for_nothing() -> None:
+    opened = stream()
+    iter(opened)
+    assert next(iter(opened)).index == (0, 0)
+
+
+def test_batches_by_index_are_those_of_the_iteration() -> None:
+    opened = stream(threads=2)
+    batches = prints(opened)
+    assert prints([opened[i] for i in reversed(range(BATCHES))]) == batches[::-1]
+    assert prints([opened[-1]]) == batches[-1:]
+    with pytest.raises(IndexError, match="batch 8 was asked, but an epoch has 8"):
+        opened[BATCHES]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 9])
+def test_ranks_together_give_the_single_stream(world_size: int) -> None:
+    shares = [stream(rank=rank, world_size=world_size) for rank in range(world_size)]
+    found = {b.index: mark for share in shares for b in list(share) for mark in prints([b])}
+    assert [found[0, i] for i in range(BATCHES)] == prints(stream())
+    assert sum(map(len, shares)) == BATCHES
+    for share in shares:
+        share.set_epoch(0)
+        assert prints(share) == prints([share[i] for i in range(len(share))])
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create 3 worker processes")
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("threads", [0, 2])
+def test_dataloader_workers_together_give_the_single_stream(workers: int, threads: int) -> None:
+    loader = DataLoader(stream(threads=threads), batch_size=None, num_workers=workers, multiprocessing_context="fork")
+    assert len(loader) == BATCHES
+    assert prints(loader) == prints(stream())
+
+
+def test_persistent_workers_advance_the_epoch() -> None:
+    loader = DataLoader(
+        stream(), batch_size=None, num_workers=2, multiprocessing_context="fork", persistent_workers=True
+    )
+    plain = stream()
+    assert [prints(loader), prints(loader)] == [prints(plain), prints(plain)]
+
+
+def test_workers_of_a_rank_give_the_ranks_share() -> None:
+    loader = DataLoader(stream(rank=1, world_size=2), batch_size=None, num_workers=2, multiprocessing_context="fork")
+    assert prints(loader) == prints(stream(rank=1, world_size=2))
+
+
+class Shelf:
+    """A reader of a graph's relations that travels: in tests the view's own is a closure."""
+
+    def __init__(self, graph: MemoryGraph) -> None:
+        self.graph = graph
+
+    def __call__(self, relation: Relation) -> Adjacency:
+        return self.graph.view().adjacency(relation)
+
+
+@pytest.mark.parametrize("memory", [None, 10**6])
+def test_a_stream_can_be_sent_to_another_process(memory: int | None) -> None:
+    graph = ties()
+    view = replace(graph.view(), adjacency=Shelf(graph))
+    opened = BatchStream(view, all_seeds(graph, "customer"), SPEC, threads=2, memory=memory, release=lambda: None)
+    opened.set_epoch(3)
+    received: BatchStream = pickle.loads(pickle.dumps(opened))
+    assert prints(received) == prints(opened)
+
+
+@pytest.mark.parametrize("consumed", range(BATCHES + 1))
+def test_a_resumed_stream_gives_the_rest(consumed: int) -> None:
+    opened = stream(threads=2, prefetch=4)
+    opened.set_epoch(1)
+    iterator = iter(opened)
+    for _ in range(consumed):
+        next(iterator)
+    state = json.loads(json.dumps(opened.state_dict()))
+    rest = prints(iterator) + prints(opened)
+    resumed = stream(threads=1)
+    resumed.load_state_dict(state)
+    found = prints(resumed)
+    found += prints(resumed) if consumed < BATCHES else []
+    assert found == rest
+
+
+def test_a_state_that_was_loaded_can_be_saved_again() -> None:
+    opened = stream()
+    for _, _batch in zip(range(3), opened, strict=False):
+        pass
+    state = opened.state_dict()
+    again = stream()
+    again.load_state_dict(state)
+    assert again.state_dict() == state
+    assert (state["epoch"], state["consumed"]) == (0, 3)
+
+
+def test_a_state_of_another_seed_set_sampler_or_share_is_refused() -> None:
+    graph = ties()
+    state = stream().state_dict()
+    fewer = Seeds("customer", np.arange(29), None, None)
+    others = {
+        "seeds": BatchStream(graph.view(), fewer, SPEC, threads=0),
+        "batch_size": BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, batch_size=5), threads=0),
+        "seed": BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, seed=1), threads=0),
+    }
+    for name, other in others.items():
+        with pytest.raises(InputError, match=f"another stream: its {name} is"):
+            other.load_state_dict(state)
+    newer = replace(graph.view(), lineage={**graph.view().lineage, "version": 2})
+    with pytest.raises(InputError, match="its snapshot is"):
+        BatchStream(newer, all_seeds(graph, "customer"), SPEC, threads=0).load_state_dict(state)
+    with pytest.raises(InputError, match="its rng is 'snapdb-0'"):
+        stream().load_state_dict({**state, "rng": "snapdb-0"})
+
+
+@pytest.mark.parametrize("change", [{"consumed": 9}, {"consumed": -1}, {"epoch": -1}, {"epoch": 2**31}, {"epoch": "1"}])
+def test_a_damaged_state_is_refused(change: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="damaged"):
+        stream().load_state_dict({**stream().state_dict(), **change})
+
+
+def test_a_state_of_another_way_to_draw_is_refused() -> None:
+    graph, state = ties(), stream().state_dict()
+    others: dict[str, dict[str, Any]] = {
+        "drawing": {"drawing": Drawing(replace=True)},
+        "subset": {"subset": Fraction(1, 2)},
+        "layout": {"layout": "BLOCKS"},
+        "reuse_hops": {"reuse_hops": True},
+    }
+    for name, change in others.items():
+        other = BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, **change), threads=0)
+        with pytest.raises(InputError, match=f"another stream: its {name} is"):
+            other.load_state_dict(state)
+    timed = replace(all_seeds(graph, "customer"), time=np.arange(30))
+    with pytest.raises(InputError, match="its seeds is"):
+        BatchStream(graph.view(), timed, SPEC, threads=0).load_state_dict(state)
+    temporal = replace(SPEC, temporal=Temporal(inclusive=True, within=7))
+    state = BatchStream(graph.view(), timed, SPEC, threads=0).state_dict()
+    with pytest.raises(InputError, match="its temporal is"):
+        BatchStream(graph.view(), timed, temporal, threads=0).load_state_dict(state)
+
+
+def subset_stream(**options: Any) -> BatchStream:
+    """11 of 30 seeds an epoch, then 11, then 8: 3, 3 and 2 batches."""
+    graph, spec = ties(), replace(SPEC, subset=Fraction(11, 30))
+    return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
+
+
+def test_subset_epochs_share_out_the_seeds_and_count_their_own_batches() -> None:
+    opened = subset_stream()
+    found = [list(opened) for _ in range(4)]
+    assert [len(epoch) for epoch in found] == [3, 3, 2, 3]
+    assert [[b.index for b in epoch] for epoch in found[:3]] == [
+        [(e, i) for i in range(n)] for e, n in enumerate((3, 3, 2))
+    ]
+    taken = [sorted(i for b in epoch for i in b.input_id.tolist()) for epoch in found]
+    assert sorted(taken[0] + taken[1] + taken[2]) == list(range(30))
+    assert taken[3] != taken[0]
+    opened.set_epoch(2)
+    assert (len(opened), opened.batches) == (2, 2)
+    assert prints([opened[1]]) == prints(found[2][1:])
+    with pytest.raises(IndexError, match="batch 2 was asked, but an epoch has 2"):
+        opened[2]
+
+
+def test_subset_epochs_go_on_in_the_global_batch_number() -> None:
+    graph = ties()
+    opened = subset_stream()
+    opened.set_epoch(5)  # 3 + 3 + 2 + 3 + 3 batches came before
+    batch = opened[1]
+    fanouts: list[Any] = [(tuple(f.edge), f.direction, list(f.counts)) for f in SPEC.fanouts]
+    expected = oracle.sample(graph.oracle(), batch.input_id.tolist(), "customer", fanouts, SPEC.seed, 15)
+    assert batch.n_id["product"].tolist() == expected.nodes["product"]
+
+
+@pytest.mark.parametrize("consumed", range(3))
+def test_a_resumed_subset_goes_on_with_its_epoch(consumed: int) -> None:
+    opened = subset_stream(threads=2)
+    opened.set_epoch(2)
+    iterator = iter(opened)
+    for _ in range(consumed):
+        next(iterator)
+    state = json.loads(json.dumps(opened.state_dict()))
+    rest = prints(iterator) + prints(opened)
+    resumed = subset_stream()
+    resumed.load_state_dict(state)
+    found = prints(resumed)
+    found += prints(resumed) if consumed < 2 else []
+    assert found == rest
+    with pytest.raises(InputError, match="damaged: 3 of 2 batches"):
+        resumed.load_state_dict({**state, "epoch": 2, "consumed": 3})
+
+
+def test_ranks_share_the_epochs_of_a_subset() -> None:
+    for epoch in range(3):
+        shares = [subset_stream(rank=rank, world_size=2) for rank in range(2)]
+        whole = subset_stream()
+        for one in (*shares, whole):
+            one.set_epoch(epoch)
+        assert sum(map(len, shares)) == len(whole)
+        found = {b.index: mark for share in shares for b in list(share) for mark in prints([b])}
+        assert [found[epoch, i] for i in range(len(whole))] == prints(whole)
+
+
+def test_something_else_is_no_state() -> None:
+    with pytest.raises(InputError, match="not a stream's state: it has no 'rng'"):
+        stream().load_state_dict({"epoch": 1})
+
+
+@pytest.mark.parametrize("threads", [0, 1, 3])
+def test_a_failure_comes_out_in_its_batchs_turn_and_says_which(threads: int) -> None:
+    opened = failing_stream(threads=threads)
+    iterator = iter(opened)
+    assert [next(iterator).index[1] for _ in range(2)] == [0, 1]
+    with pytest.raises(OSError, match="disk on fire") as caught:
+        next(iterator)
+    assert caught.value.__notes__ == ["while making batch 2 of epoch 0"]
+    assert settles(lambda: workers_alive() == 0)
+
+
+def test_after_a_failure_the_stream_goes_on_with_the_next_epoch() -> None:
+    opened = failing_stream(threads=2)
+    with pytest.raises(OSError, match="disk on fire"):
+        list(opened)
+    state = opened.state_dict()
+    assert (state["epoch"], state["consumed"]) == (0, 2)
+    assert next(iter(opened)).index == (1, 0)
+
+
+def test_a_reader_that_is_interrupted_can_read_on() -> None:
+    opened = stream(threads=2)
+
+    def read() -> None:
+        for _ in opened:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        read()
+    gc.collect()
+    assert settles(lambda: workers_alive() == 0)
+    assert [b.index[0] for b in opened] == [1] * BATCHES
+
+
+def test_leaving_the_loop_ends_the_threads() -> None:
+    for batch in stream(threads=3):
+        assert batch.index == (0, 0)
+        break
+    assert settles(lambda: workers_alive() == 0)
+
+
+def test_the_end_of_an_epoch_ends_the_threads() -> None:
+    list(stream(threads=3))
+    assert workers_alive() == 0
+
+
+def test_a_failure_of_the_reader_ends_the_threads() -> None:
+    def read() -> None:
+        for _ in stream(threads=3):
+            raise RuntimeError("the trainer failed")
+
+    with pytest.raises(RuntimeError, match="trainer"):
+        read()
+    gc.collect()
+    assert settles(lambda: workers_alive() == 0)
+
+
+def test_closing_ends_the_threads_and_releases_once() -> None:
+    calls: list[int] = []
+    opened = stream(threads=3, release=lambda: calls.append(1))
+    iterator = iter(opened)
+    batch = next(iterator)
+    opened.close()
+    assert workers_alive() == 0
+    opened.close()
+    assert calls == [1]
+    assert len(batch.e_id[KNOWS]) == batch.edge_index[KNOWS].shape[1]
+    assert batch.ids("customer")[0].as_py().startswith("c")
+    for use in (lambda: next(iterator), lambda: opened[0], lambda: list(opened)):
+        with pytest.raises(SnapdbError, match="closed"):
+            use()
+
+
+def test_a_stream_that_is_dropped_releases() -> None:
+    calls: list[int] = []
+    opened = stream(release=lambda: calls.append(1))
+    del opened
+    gc.collect()
+    assert calls == [1]
+
+
+def test_leaving_the_with_block_releases() -> None:
+    calls: list[int] = []
+    with stream(release=lambda: calls.append(1)) as opened:
+        next(iter(opened))
+    assert calls == [1]
+
+
+def test_a_forked_process_does_not_release() -> None:
+    reading, writing = os.pipe()
+    opened = stream(release=lambda: os.write(writing, b"x") and None)
+    child = os.fork()
+    if child == 0:
+        opened.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    opened.close()
+    os.close(writing)
+    assert os.read(reading, 9) == b"x"
+    os.close(reading)
+
+
+def test_threads_never_work_further_ahead_than_prefetch() -> None:
+    begun: list[int] = []
+
+    def work(item: int) -> int:
+        begun.append(item)
+        return item
+
+    results = Ordered(work, range(100), threads=4, room=lambda _: 3)
+    for taken in range(1, 20):
+        assert next(results) == taken - 1
+        time.sleep(0.002)
+        assert len(begun) <= taken + 3
+    results.close()
+
+
+def test_slow_items_do_not_change_the_order() -> None:
+    def work(item: int) -> int:
+        time.sleep(0.01 * (item % 3 == 0))
+        return item
+
+    assert list(Ordered(work, range(30), threads=4, room=lambda _: 8)) == list(range(30))
+
+
+PREAMBLE = "from tests.loading.test_stream import stream\nimport os, signal, threading, time\n"
+
+
+def test_another_process_gives_the_same_bytes(fresh_process: FreshProcess) -> None:
+    code = PREAMBLE + (
+        "import hashlib\n"
+        "from tests.loading.test_stream import prints\n"
+        "print(hashlib.sha256(b''.join(prints(stream(threads=2)))).hexdigest())\n"
+    )
+    done = fresh_process(code)
+    assert done.stdout.strip() == sha256(b"".join(prints(stream()))).hexdigest(), done.stderr
+
+
+def test_a_process_ends_with_an_iteration_half_read(fresh_process: FreshProcess) -> None:
+    done = fresh_process(PREAMBLE + "it = iter(stream(threads=2)); next(it); print('read')")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "read\n", "")
+
+
+def test_ctrl_c_stops_the_loop_and_the_threads_and_the_next_loop_goes_on(fresh_process: FreshProcess) -> None:
+    code = PREAMBLE + (
+        "opened = stream(threads=2)\n"
+        "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try:\n"
+        "    while True:\n"
+        "        for batch in opened: time.sleep(0.001)\n"
+        "except KeyboardInterrupt: print('stopped')\n"
+        "while any(t.name.startswith('snapdb-batch') for t in threading.enumerate()): time.sleep(0.01)\n"
+        "print(len(list(opened)))\n"
+    )
+    done = fresh_process(code)
+    assert (done.returncode, done.stdout) == (0, f"stopped\n{BATCHES}\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"threads": -1}, "threads is 0 or more"),
+        ({"prefetch": 0}, "prefetch is 1 or more"),
+        ({"world_size": 0}, "world_size is 1 or more"),
+        ({"rank": 2, "world_size": 2}, "rank is 0 ≤ rank < world_size = 2, found 2"),
+        ({"rank": -1}, "rank is"),
+        ({"device": "gpu please"}, "not the name of a device"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        stream(**options)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_a_device_that_is_not_there_is_refused() -> None:
+    with pytest.raises(InputError, match="device 'cuda' was asked, but is not usable here"):
+        stream(device="cuda")
+
+
+@pytest.mark.parametrize("device", ["hpu", "xla"])
+def test_a_device_that_torch_only_knows_by_name_is_refused(device: str) -> None:
+    with pytest.raises(InputError, match=f"device '{device}' was asked, but is not usable here"):
+        stream(device=device)
+
+
+def test_negative_epochs_are_refused() -> None:
+    with pytest.raises(ValueError, match="found -1"):
+        stream().set_epoch(-1)
+
+
+def test_batches_go_where_the_statement_says_unless_the_caller_says_another_place() -> None:
+    graph = ties()
+    on = replace(SPEC, device="cpu")
+    assert BatchStream(graph.view(), all_seeds(graph, "customer"), on).device.type == "cpu"
+    assert BatchStream(graph.view(), all_seeds(graph, "customer"), on, device="meta").device.type == "meta"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+def test_a_statement_for_a_device_that_is_not_there_is_refused() -> None:
+    graph = ties()
+    with pytest.raises(InputError, match=r"ON 'cuda' was asked, but torch .* finds no CUDA device here"):
+        BatchStream(graph.view(), all_seeds(graph, "customer"), replace(SPEC, device="cuda"))
+
+
+def test_threads_are_those_that_were_asked_for_or_all_cores() -> None:
+    assert stream(threads=3).threads == 3
+    assert stream(threads=None).threads == len(os.sched_getaffinity(0))
+    options = Options(threads=None)
+    assert options.threads_of(1, on_gpu=True) == 2  # they only tell it what to do
+    assert options.threads_of(10**6) == 1
+    assert (options.ahead(3), replace(options, prefetch=5).ahead(3)) == (6, 5)
+
+
+def test_batches_are_made_for_the_device() -> None:
+    batch = next(iter(stream(device="meta", threads=1)))
+    assert batch.x["customer"].device.type == "meta"
+
+
+def test_no_seeds_give_no_batches() -> None:
+    graph = ties()
+    empty = Seeds("customer", np.empty(0, np.int64), None, None)
+    opened = BatchStream(graph.view(), empty, SPEC, threads=2)
+    assert len(opened) == 0
+    assert list(opened) == []
+    assert opened.state_dict()["epoch"] == 0
+
+
+def test_lineage_is_plain_and_says_where_a_batch_comes_from() -> None:
+    opened = stream()
+    opened.set_epoch(3)
+    lineage = json.loads(json.dumps(opened[0].lineage))
+    assert lineage["snapshot"] == "s"
+    assert (lineage["rng"], lineage["seed"], lineage["epoch"], lineage["generation"]) == ("snapdb-1", 42, 3, 0)
+    assert lineage["sampler"] == SPEC.text
+
+
+def test_features_that_may_not_be_written_are_copied() -> None:
+    class Shared(Rows):
+        def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            values = super().read(ids)
+            values.flags.writeable = False
+            return values
+
+    graph = ties()
+    view = replace(graph.view(), node_features={"customer": {"x": Shared(graph.features["customer"]["x"])}})
+    batch = BatchStream(view, all_seeds(graph, "customer"), SPEC, threads=0)[0]
+    batch.x["customer"][:] = 0

@@ -1,0 +1,78 @@
+"""docs/refresh.md lists what GraphSnapShot's strategies are held to, each statement with its test."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tests.sampling import test_graphsnapshot, test_graphsnapshot_caches
+from tests.support.places import ROOT
+
+PAGE = ROOT / "docs" / "refresh.md"
+MARK = (
+    "<!-- generated from the tests: SNAPDB_RECORD=1 pytest tests/sampling/test_graphsnapshot_page.py "
+    "writes it anew -->\n"
+)
+NAME = re.compile(r"test_statement_(\d\d)_\w+")
+
+MEASURED = {
+    19: "Whether SCOPE VISITED takes time by what was visited, and not by all nodes.",
+    22: "Whether figures of memory are those of the process, with every cache in them.",
+    23: "Whether, out of memory, rows in a cache take no reads, and refreshes read what was foretold.",
+    24: "Whether, in memory, caches cost no time, and what partial refreshes and fetches cost beside full ones.",
+    25: "How much longer than FBL each strategy takes for a batch.",
+    26: "Whether rows pay from the period on that is foretold, and how EVERY AUTO compares to FBL.",
+    27: "Whether training gets FBL's accuracy, over several seeds.",
+}
+LEFT_OUT = {
+    28: "A buffer of what was used last: caches hold the rows of most expected visits instead.",
+    31: "The first prototype's exchange of static and dynamic nodes.",
+}
+NUMBERS = range(1, 33)
+
+Tests = list[Callable[..., Any]]
+
+
+def numbered_tests() -> Mapping[int, Tests]:
+    """Statement → its tests; the first one's docstring says what holds."""
+    found: dict[int, Tests] = {}
+    for module in (test_graphsnapshot, test_graphsnapshot_caches):
+        for name, test in vars(module).items():
+            if numbered := NAME.fullmatch(name):
+                found.setdefault(int(numbered[1]), []).append(test)
+    return {number: sorted(tests, key=lambda test: test.__doc__ is None) for number, tests in found.items()}
+
+
+def line(number: int, tests: Tests) -> str:
+    """A statement's line of the table."""
+    controlled = any("original." in inspect.getsource(test) for test in tests)
+    said = (inspect.getdoc(tests[0]) or "").replace("\n", " ")
+    return f"| {number} | {said} | `{tests[0].__name__}` | {'seen' if controlled else ''} |"
+
+
+def table() -> str:
+    """All statements."""
+    tests = numbered_tests()
+    rows = [line(number, tests[number]) for number in sorted(tests)]
+    rows += [f"| {number} | {said} | [measured](../benchmarks/REFRESH.md) | |" for number, said in MEASURED.items()]
+    rows += [f"| {number} | {said} | not built | |" for number, said in LEFT_OUT.items()]
+    ordered = sorted(rows, key=lambda row: int(row.split("|")[1]))
+    return "\n".join(["| | what holds | test | original's error |", "|---|---|---|---|", *ordered, ""])
+
+
+def test_every_statement_is_tested_measured_or_left_out_and_says_what_holds() -> None:
+    tests = numbered_tests()
+    assert sorted([*tests, *MEASURED, *LEFT_OUT]) == list(NUMBERS)
+    assert all(found[0].__doc__ and not any(test.__doc__ for test in found[1:]) for found in tests.values())
+
+
+def test_the_page_lists_the_statements_with_their_tests() -> None:
+    written, mark, _ = PAGE.read_text().partition(MARK)
+    assert mark, "docs/refresh.md has no generated part"
+    expected = f"{written}{mark}\n{table()}"
+    if os.environ.get("SNAPDB_RECORD"):
+        PAGE.write_text(expected)
+    assert PAGE.read_text() == expected, "SNAPDB_RECORD=1 writes the table anew"

@@ -1,0 +1,401 @@
+"""The table of all methods: both back ends draw what the oracle draws, whatever else the statement says.
+
+Rows of every length and form are here, ids past 2^31, and what each part of a key changes, and what it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from snapdb.sampling import node_entry
+from snapdb.sampling.backends import open_sampler
+from snapdb.sampling.subgraph import Entry
+from snapdb.storage.topology import EdgeArrays
+from snapdb.types import FULL, Backend, Direction, EdgeType, Fanout, Relation
+from snapdb.types.sampling import Drawing, Temporal
+from tests.sampling.test_forms import FORMS, Changing, changing, view_of
+from tests.support import oracle
+from tests.support.graphs import EdgeList, MemoryGraph, agreed, compared, expected, sample_spec
+from tests.support.worlds import DRAWINGS, SETTINGS, case, weights
+
+BACKENDS = get_args(Backend)
+OF = EdgeType("leaf", "of", "hub")
+CLOSE = (("knows", "closeness"), ("of", "stars"), ("also", "stars"))
+WEIGHED: dict[str, Drawing] = {
+    name: replace(how, weights=CLOSE if how.weighted else ()) for name, how in DRAWINGS.items()
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("drawing", DRAWINGS)
+def test_every_method_draws_what_the_oracle_draws(drawing: str, setting: str, backend: Backend) -> None:
+    for direction in get_args(Direction):
+        graph, spec, entry, batch = case(drawing, setting, direction, 0)
+        agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), entry, batch)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(list(DRAWINGS)),
+    st.sampled_from(list(SETTINGS)),
+    st.sampled_from(get_args(Direction)),
+    st.integers(2, 2**32),
+)
+def test_any_world_is_drawn_as_the_oracle_draws_it(drawing: str, setting: str, direction: Direction, seed: int) -> None:
+    graph, spec, entry, batch = case(drawing, setting, direction, seed)
+    agreed(graph.view(), graph.oracle(), spec, entry, batch)
+
+
+@pytest.mark.parametrize("drawing", ["weighted", "partly weighted", "weighted with replacement", "priority"])
+def test_the_rule_of_lineages_that_record_none_draws_what_the_oracle_draws(drawing: str) -> None:
+    for number, setting in enumerate(SETTINGS):
+        graph, spec, entry, batch = case(drawing, setting, get_args(Direction)[number % 3], 1)
+        old = replace(spec, drawing=replace(spec.drawing, zero_weight="WITH ALL"))
+        for backend in BACKENDS:
+            agreed(graph.view(), graph.oracle(), replace(old, backend=backend), entry, batch)
+
+
+# Rows of every length
+
+
+def counted(drawing: str, *counts: int) -> tuple[int, ...]:
+    """Fanouts as they are once a statement is bound: METHOD FULL takes all."""
+    return tuple(FULL if drawing == "full" else count for count in counts)
+
+
+def hub(degree: int, seed: int = 0) -> MemoryGraph:
+    """A hub of so many leaves, and one of a single leaf; weights, times, and ends of edges."""
+    rng = np.random.default_rng(seed)
+    leaf = np.concatenate([rng.permutation(degree), [0]])
+    near = np.concatenate([np.zeros(degree, np.int64), [1]])
+    time = rng.integers(0, 50, degree + 1)
+    listed = EdgeList(leaf, near, time, weights(rng, leaf, near))
+    return MemoryGraph({"leaf": max(degree, 1), "hub": 3}, {OF: listed})
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("drawing", WEIGHED)
+def test_rows_of_every_length_give_the_oracles_draws(drawing: str, backend: Backend) -> None:
+    k = 15
+    for degree in (0, 1, k - 1, k, k + 1, 63, 64, 65, 66, 128, 129, 1000):
+        graph = hub(degree)
+        for temporal in (None, Temporal(True, 20)):
+            spec = sample_spec(
+                "hub",
+                Fanout(OF, "IN", counted(drawing, k)),
+                drawing=WEIGHED[drawing],
+                temporal=temporal,
+                backend=backend,
+            )
+            entry = node_entry("hub", np.array([0, 1, 2]), times=np.array([30, 30, 30]) if temporal else None)
+            agreed(graph.view(), graph.oracle(), spec, entry, degree)
+
+
+STAR = 100_001
+
+
+@pytest.fixture(scope="module")
+def star() -> tuple[MemoryGraph, oracle.Graph]:
+    """A hub of 100,001 leaves, and the oracle's list of it, which takes a while to make."""
+    graph = hub(STAR, seed=1)
+    return graph, graph.oracle()
+
+
+@pytest.mark.parametrize("drawing", WEIGHED)
+def test_a_hub_of_a_hundred_thousand_gives_the_oracles_draws(
+    star: tuple[MemoryGraph, oracle.Graph], drawing: str
+) -> None:
+    graph, listed = star
+    spec = sample_spec("hub", Fanout(OF, "IN", counted(drawing, 70)), drawing=WEIGHED[drawing])
+    entry = node_entry("hub", np.array([0]))
+    wanted = expected(listed, spec, entry, 5)
+    for backend in BACKENDS:
+        sampler = open_sampler(graph.view(), replace(spec, backend=backend))
+        compared(sampler, sampler.sample(entry, 5, sampler.scratch()), wanted)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_hub_in_many_trees_gives_the_oracles_draws(star: tuple[MemoryGraph, oracle.Graph], backend: Backend) -> None:
+    graph, listed = star
+    spec = sample_spec("hub", Fanout(OF, "IN", (3,)), temporal=Temporal(False, 7), backend=backend)
+    agreed(graph.view(), listed, spec, node_entry("hub", np.zeros(4, np.int64), times=np.array([3, 9, 9, 60])), 5)
+
+
+# Ids past 2^31
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("drawing", WEIGHED)
+def test_edge_ids_past_two_billion_enter_keys_whole(drawing: str, backend: Backend) -> None:
+    graph = hub(40)
+    (listed,) = graph.edges.values()
+    ids = 2**31 + 2**32 * (np.arange(41, dtype=np.int64) % 3) + np.arange(41)
+    wide = replace(graph, edges={OF: replace(listed, ids=ids)})
+    for k in (3, 40):
+        spec = sample_spec("hub", Fanout(OF, "IN", counted(drawing, k)), drawing=WEIGHED[drawing], backend=backend)
+        agreed(wide.view(), wide.oracle(), spec, [0, 1, 2], 5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("drawing", WEIGHED)
+def test_vertices_past_two_billion_are_drawn_and_numbered(drawing: str, backend: Backend) -> None:
+    graph = hub(40)
+    (listed,) = graph.edges.values()
+    far = listed.source + 2**33
+    keys = {"leaf": pa.array([], pa.int64())}  # nobody asks for them
+    wide = MemoryGraph({"leaf": 2**34, "hub": 3}, {OF: replace(listed, source=far)}, keys=keys, indices=np.int64)
+    how = WEIGHED[drawing]
+    spec = sample_spec(
+        "hub", Fanout(OF, "IN", counted(drawing, 5)), drawing=how, temporal=Temporal(True, None), backend=backend
+    )
+    entry = node_entry("hub", np.array([0, 1, 0]), times=np.array([30, 30, 99]))
+    agreed(wide.view(), wide.oracle(), spec, entry, 5)
+
+
+# Physical forms
+
+
+@dataclass(frozen=True)
+class Weighed(Changing):
+    """A changing graph whose edges weigh something, and end."""
+
+    def pick(self, chosen: Any) -> EdgeArrays:
+        e = self.edges
+        assert e.time is not None
+        assert e.weight is not None
+        until = None if e.until is None else e.until[chosen]
+        return EdgeArrays(
+            e.source[chosen], e.destination[chosen], e.edge_id[chosen], e.time[chosen], e.weight[chosen], until
+        )
+
+    def listed(self, form: str) -> MemoryGraph:
+        """What a form holds, as the oracle's lists are made from."""
+        held = self.pick(self.chosen(form))
+        edges = EdgeList(held.source, held.destination, held.time, held.weight, until=held.until, ids=held.edge_id)
+        return MemoryGraph({"customer": self.nodes}, {EdgeType("customer", "knows", "customer"): edges})
+
+
+def weighed(seed: int, hub: int, *, ends: bool) -> Weighed:
+    """Random edges of 12 nodes, of which some came and went."""
+    graph = changing(seed, 12, 60, hub)
+    rng, e = np.random.default_rng(seed), graph.edges
+    assert e.time is not None
+    until = np.where(rng.random(e.time.size) < 0.3, 2**63 - 1, np.maximum(e.time, 0) + rng.integers(1, 5, e.time.size))
+    edges = replace(e, weight=rng.choice([0.25, 1.0, 4.0], e.time.size), until=until if ends else None)
+    return Weighed(graph.nodes, edges, graph.old, graph.gone, graph.kept)
+
+
+TIMES: dict[str, Temporal | None] = {
+    "all": None,
+    "before": Temporal(False, None),
+    "within": Temporal(True, 3),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("ends", [False, True], ids=["instants", "intervals"])
+@pytest.mark.parametrize("when", TIMES)
+@pytest.mark.parametrize("drawing", WEIGHED)
+def test_every_form_gives_the_oracles_draws(drawing: str, when: str, ends: bool, backend: Backend) -> None:
+    graph = weighed(7, 65, ends=ends)
+    temporal = TIMES[when]
+    entry = node_entry("customer", np.array([0, 0, 3, 5, 11]), times=np.array([2, 5, 3, 9, 4]) if temporal else None)
+    for form in FORMS:
+        wanted = graph.listed(form).oracle()
+        for patched in (False, True) if backend == "numba" else (True,):  # torch lays out all forms anew
+            view = view_of(graph.adjacency(form, patched=patched), graph.nodes)
+            for direction in get_args(Direction):
+                counts = counted(drawing, 4, 2)
+                spec = sample_spec(
+                    "customer",
+                    Fanout(EdgeType("customer", "knows", "customer"), direction, counts),
+                    drawing=WEIGHED[drawing],
+                    temporal=temporal,
+                    allow_duplicates=True,
+                    backend=backend,
+                )
+                agreed(view, wanted, spec, entry, 3)
+
+
+# Keys: what changes draws, and what does not
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One row of 300 edges with 40 drawn, and all that its keys are made of."""
+
+    drawing: Drawing
+    seed: int = 5
+    batch: int = 9
+    hop: int = 0
+    edge: str = "of"
+    direction: Direction = "IN"
+    node: int = 1
+    ids: int = 0
+    """What edge ids count from."""
+    leaves: int = 4
+    """What neighbours count from."""
+    ordinal: int = 3
+    temporal: bool = False
+    time: int = 50
+    further: tuple[Fanout, ...] = ()
+    seeds: tuple[int, ...] = ()
+    rounds: Mapping[tuple[Relation, int], npt.NDArray[np.int32]] | None = None
+    clauses: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of the statement."""
+
+    def ranks(self) -> list[int]:
+        """The ranks that were drawn."""
+        leaf, near = np.arange(300) + self.leaves, np.full(300, self.node)
+        ends = (leaf, near) if self.direction == "IN" else (near, leaf)
+        edge = EdgeType(
+            "leaf" if self.direction == "IN" else "hub", self.edge, "hub" if self.direction == "IN" else "leaf"
+        )
+        ids = np.arange(300) + self.ids
+        listed = EdgeList(*ends, np.zeros(300, np.int64), np.ones(300), ids=ids)
+        back = EdgeList(np.array([9]), np.array([4]), np.zeros(1, np.int64), np.ones(1))
+        graph = MemoryGraph({"leaf": 999, "hub": 10}, {edge: listed, EdgeType("hub", "back", "hub"): back})
+        fanout = Fanout(edge, self.direction, (*[0] * self.hop, 40))
+        spec = sample_spec(
+            "hub",
+            fanout,
+            *self.further,
+            seed=self.seed,
+            drawing=self.drawing,
+            layout="BLOCKS",
+            temporal=Temporal(True, None) if self.temporal else None,
+            allow_duplicates=True,
+            **self.clauses,
+        )
+        sampler = open_sampler(graph.view(), spec)
+        seeds = np.array([*self.seeds, self.node])
+        ordinals = np.arange(seeds.size) + 100
+        ordinals[-1] = self.ordinal
+        times = np.full(seeds.size, self.time) if self.temporal else None
+        entry = node_entry("hub", seeds, ordinals, times)
+        found = sampler.sample(entry, self.batch, sampler.scratch(), self.rounds)
+        walk = next(walk for walk in sampler.walks if walk.relation.edge == edge)
+        (block,) = (block for block in found.hops[self.hop] if block.relation == walk.relation)
+        mine = block.position[block.seed_side == seeds.size - 1]
+        ranks: list[int] = (walk.adjacency.edge_id.read(mine) - self.ids).tolist()
+        assert len(ranks) == 40
+        return ranks
+
+
+PARTS: dict[str, dict[str, Any]] = {
+    "seed": {"seed": 6},
+    "seed above 2^63": {"seed": 2**63 + 5},
+    "batch": {"batch": 10},
+    "batch above 2^32": {"batch": 9 + 2**32},
+    "hop": {"hop": 1},
+    "type": {"edge": "also"},
+    "direction": {"direction": "OUT"},
+    "node": {"node": 2},
+    "edge id": {"ids": 1},
+    "edge id above 2^32": {"ids": 2**32},
+    "neighbour": {"leaves": 5},
+    "ordinal": {"ordinal": 8, "temporal": True},
+    "ordinal or not": {"temporal": True},
+    "seed time": {"time": 51, "temporal": True, "ordinal": 3},
+    "other types walked": {"further": (Fanout(EdgeType("hub", "back", "hub"), "IN", (1,)),)},
+    "other seeds": {"seeds": (4, 5, 9)},
+}
+"""What is changed of a draw."""
+PICKS = {"seed", "seed above 2^63", "batch", "batch above 2^32", "hop", "type", "direction", "node"}
+HASHES = PICKS | {"edge id", "edge id above 2^32"}
+NEIGHBOURS = {"seed", "seed above 2^63", "batch", "batch above 2^32", "hop", "neighbour"}
+MATTERS: dict[str, set[str]] = {
+    "uniform": PICKS | {"ordinal", "ordinal or not"},
+    "with replacement": PICKS | {"ordinal", "ordinal or not"},
+    "weighted with replacement": PICKS | {"ordinal", "ordinal or not"},
+    "weighted": HASHES,
+    "priority": HASHES,
+    "bottomk": HASHES,
+    "labor": NEIGHBOURS,
+    "labor dependent": NEIGHBOURS | {"type", "direction"},  # these enter the neighbour's phase
+    "topk": set(),
+    "latest": set(),
+}
+"""Of each method, which changes must change what is drawn; all others must not."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("drawing", MATTERS)
+def test_each_part_of_a_key_changes_draws_and_nothing_else_does(drawing: str, part: str) -> None:
+    changes = PARTS[part]
+    base = Draw(WEIGHED[drawing])
+    if part in ("ordinal", "seed time"):
+        base = replace(base, temporal=True)
+    if drawing == "labor dependent" and part == "batch":
+        changes = {"batch": 9 + 7}  # after so many batches every variate is new
+    found, other = base.ranks(), replace(base, **changes).ranks()
+    assert (found != other) == (part in MATTERS[drawing])
+
+
+@pytest.mark.parametrize("drawing", WEIGHED)
+def test_the_order_of_fanouts_changes_nothing(drawing: str) -> None:
+    graph, spec, entry, batch = case(drawing, "plain", "IN", 0)
+    backward = replace(spec, fanouts=spec.fanouts[::-1])
+    one, other = (agreed(graph.view(), graph.oracle(), each, entry, batch) for each in (spec, backward))
+    assert all(np.array_equal(one.nodes[name], other.nodes[name]) for name in one.nodes)
+    assert all(np.array_equal(one.edges[r].index, other.edges[r].index) for r in one.edges)
+
+
+@pytest.mark.parametrize("drawing", WEIGHED)
+def test_the_columns_type_of_row_ends_and_ids_changes_nothing(drawing: str) -> None:
+    graph, spec, entry, batch = case(drawing, "plain", "BOTH", 1)
+    wide = replace(graph, indices=np.int64)
+    long = {edge: replace(listed, ids=listed.edge_id.astype(np.int64)) for edge, listed in graph.edges.items()}
+    agreed(wide.view(), graph.oracle(), spec, entry, batch)
+    agreed(replace(graph, edges=long).view(), graph.oracle(), spec, entry, batch)
+
+
+def test_every_domain_has_its_own_bits() -> None:
+    domains = (oracle.ROW, oracle.PICK, oracle.FRESH, oracle.PHASE, oracle.SEEDPERM, oracle.NEG, oracle.HASH)
+    assert domains == tuple(range(1, 8))
+    assert len({oracle.key(42, domain, 1, 2, 3, 4) for domain in domains}) == 7
+
+
+def test_a_uniform_draw_and_a_hash_of_the_same_node_are_of_two_domains() -> None:
+    place = oracle.Place(42, 7, 1, 5, 9, ordinal=11)
+    assert place.pick != place.hash(11)
+
+
+def test_an_empty_batch_is_the_oracles() -> None:
+    for drawing in DRAWINGS:
+        graph, spec, _, _ = case(drawing, "before", "IN", 0)
+        nobody = node_entry(spec.seed_type, np.empty(0, np.int64), times=np.empty(0, np.int64))
+        for backend in BACKENDS:
+            agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), nobody, 0)
+
+
+def test_a_node_that_is_a_seed_twice_is_expanded_twice_with_the_same_draws() -> None:
+    graph, spec = hub(100), sample_spec("hub", Fanout(OF, "IN", (5,)), allow_duplicates=True)
+    for backend in BACKENDS:
+        found = agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), [0, 1, 0], 2)
+        block = found.hops[0][0]
+        assert block.seed_side.tolist() == [0] * 5 + [1] + [2] * 5
+        assert block.neighbour[:5].tolist() == block.neighbour[6:].tolist()
+        assert found.nodes["hub"].tolist() == [0, 1, 0]
+
+
+def test_trees_share_no_nodes() -> None:
+    graph = hub(30)
+    spec = sample_spec("hub", Fanout(OF, "BOTH", (FULL, FULL)), temporal=Temporal(False, None))
+    entry: Entry = node_entry("hub", np.array([0, 0]), times=np.array([20, 40]))
+    for backend in BACKENDS:
+        found = agreed(graph.view(), graph.oracle(), replace(spec, backend=backend), entry, 2)
+        assert found.trees is not None
+        for relation, edges in found.edges.items():
+            far, near = edges.index
+            assert np.array_equal(found.trees[relation.reaches][far], found.trees[relation.expands][near])

@@ -1,0 +1,173 @@
+"""What is found to be wrong only when a sampler is opened or run is shown where the statement says it."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import snapdb
+from snapdb import Database
+from snapdb.errors import BindError, DataError, InputError, ParseError, QueryError, SnapdbError
+from snapdb.loading.lazy import MissingEntryError
+from snapdb.sampling.memory import enough_memory
+from tests.support.waiting import PATIENCE
+
+NODES = "SAMPLE FROM s SEEDS (SELECT id FROM person) AS person FANOUT (wrote => [2, 2]) "
+TIMED = NODES.replace("SELECT id", "SELECT id, TIMESTAMP '2026-01-09' AS seed_time")
+LINKS = "SAMPLE FROM s SEEDS EDGES wrote (SELECT e_id FROM s.wrote) FANOUT (wrote => [2]) "
+NEGATIVES = "NEGATIVES 2 PER POSITIVE WEIGHTED BY "
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[Database]:
+    db = snapdb.connect()
+    db.script("""
+        CREATE TABLE person AS SELECT range AS id, [range, 1]::FLOAT[2] AS f, 0 AS zero, if(range = 3, NULL, 1) AS gap
+            FROM range(20);
+        CREATE TABLE wrote AS SELECT hash(range) % 20 AS a, hash(range + 1) % 20 AS b, 0 AS zero, -1.0 AS less,
+            TIMESTAMP '2026-01-01' + INTERVAL (range) HOURS AS day, if(range = 7, NULL, 1) AS gap, 'nan'::DOUBLE AS nan
+            FROM range(100);
+        CREATE PROPERTY GRAPH g VERTEX TABLES (person KEY (id) FEATURES (f AS x)) EDGE TABLES (wrote
+            SOURCE KEY (a) REFERENCES person DESTINATION KEY (b) REFERENCES person EVENT TIME (day));
+        CREATE SNAPSHOT s OF g""")
+    yield db
+    db.close()
+
+
+def place(error: SnapdbError) -> str | None:
+    """What the error underlines."""
+    return None if error.text is None or error.span is None else error.text[slice(*error.span)]
+
+
+@pytest.mark.parametrize(
+    ("sample", "clause", "kind", "message"),
+    [
+        (NODES, "WEIGHT BY gap", DataError, "1 edge of wrote in snapshot s has NULL as gap"),
+        (NODES, "WEIGHT BY nan", DataError, "nan has 100 that are not"),
+        (NODES, "WEIGHT BY less", DataError, "less has 100 that are not"),
+        (LINKS, NEGATIVES + "gap", DataError, "1 vertex of person has a gap that is no weight"),
+        (LINKS, NEGATIVES + "zero", DataError, "no vertex of person has a zero above 0"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "EXPLAIN ", "AUDIT "])
+def test_weights_are_refused_at_their_clause(
+    world: Database, before: str, sample: str, clause: str, kind: type[SnapdbError], message: str
+) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        world.execute(f"{before}{sample}{clause} BATCH 4").fetchall()
+    assert place(caught.value) == clause
+    with pytest.raises(kind, match=message) as caught:
+        world.stream(f"{sample}{clause} BATCH 4")
+    assert place(caught.value) == clause
+
+
+def test_memory_that_is_too_small_is_shown_where_it_is_said(world: Database) -> None:
+    clause = "WITH (memory = '2KB')"
+    for statement in ("EXPLAIN ANALYZE " + NODES, "AUDIT " + NODES):
+        with pytest.raises(InputError, match=r"takes at least .* its thread's scratch; give it more") as caught:
+            world.execute(f"{statement}{clause} BATCH 4").fetchall()
+        assert place(caught.value) == clause
+    with pytest.raises(InputError, match="takes at least") as caught:
+        world.stream(f"{NODES}{clause} BATCH 4")
+    assert place(caught.value) == clause
+    with pytest.raises(InputError, match=r"was given 1\.00 KB") as caught:
+        world.stream(f"{NODES}WITH (memory = '2GB')", memory=1000)
+    assert place(caught.value) is None
+
+
+def test_a_batch_beyond_memory_names_itself_and_what_makes_it_smaller() -> None:
+    said = r"batch 3 of epoch 2 does not fit into memory \(9 TB\).*BATCH, FANOUT or NEGATIVES"
+    with pytest.raises(InputError, match=said), enough_memory(2, 3):
+        raise MemoryError("9 TB")
+    with pytest.raises(RuntimeError, match="another"), enough_memory(0, 0):
+        raise RuntimeError("another")
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message", "shown"),
+    [
+        ([1, None, 99], r"^seeds=: 2 of 3 seeds are not in snapshot s \(NULL, 99\)", None),
+        ({"id": [1], "k": ["a"]}, '^seeds= gives "k" of type VARCHAR', None),
+        ("SELECT id + 19 FROM person", r"^seeds=: 19 of 20 seeds are not", "SELECT id + 19 FROM person"),
+        ("SELECT", "SELECT clause without selection list", "SELECT"),
+    ],
+)
+def test_seeds_from_outside_are_not_blamed_on_the_statement(
+    world: Database, seeds: Any, message: str, shown: str | None
+) -> None:
+    with pytest.raises(SnapdbError) as caught:
+        world.stream(NODES, seeds=seeds)
+    assert place(caught.value) == shown
+    assert re.search(message, caught.value.message)
+
+
+def test_a_seed_query_without_columns_is_shown(world: Database) -> None:
+    with pytest.raises(ParseError, match="without selection list") as caught:
+        world.execute(NODES.replace("SELECT id FROM person", "SELECT"))
+    assert place(caught.value) == "SELECT"
+
+
+def test_a_length_that_changes_is_refused(world: Database) -> None:
+    with pytest.raises(BindError, match="random gives other values each time") as caught:
+        world.execute(TIMED + "TEMPORAL < SEED_TIME WITHIN INTERVAL (random() * 1000) HOURS")
+    assert place(caught.value) == "random"
+
+
+def test_many_epochs_of_no_seeds_are_over_at_once(world: Database) -> None:
+    nobody = NODES.replace("FROM person)", "FROM person WHERE id < 0)") + "EPOCHS 2147483647"
+    assert world.execute(nobody).fetchall() == []
+    assert world.execute("AUDIT " + nobody).fetchall() == []
+
+
+def test_explain_stops_before_it_samples(world: Database) -> None:
+    def stop(what: str, share: float | None) -> None:
+        if what.startswith("opening"):
+            threading.Thread(target=world.interrupt).start()
+            assert world._stopped.wait(PATIENCE)
+
+    world.progress = stop
+    try:
+        with pytest.raises(QueryError, match="interrupted"):
+            world.execute("EXPLAIN " + NODES).fetchall()
+    finally:
+        world.progress = None
+    with world.stream(NODES) as stream:  # what stopped that statement does not stop this stream
+        assert len(stream) == 1
+
+
+def test_a_plan_is_shown_whole_and_says_a_length_as_people_do(world: Database) -> None:
+    result = world.execute(f"EXPLAIN {TIMED} TEMPORAL < SEED_TIME WITHIN INTERVAL 36 HOURS BATCH 4")
+    lines = [line for (line,) in result.fetchall()]
+    assert max(map(len, lines)) <= 76
+    assert "no older than 36 hours" in " ".join(line.strip() for line in lines)
+    (told,) = world.execute(f"EXPLAIN (FORMAT json) {NODES}").fetchall()
+    assert "1 batch of 1024" in json.loads(told[0])["plan"]["detail"]
+    told_as_table = str(world.execute("EXPLAIN ANALYZE " + NODES.replace("[2, 2]", "[2, 2, 2, 2, 2, 2, 2, 2, 2, 2]")))
+    assert told_as_table.count("Expand hop") == 10
+    assert "shown" not in told_as_table.splitlines()[-1]
+
+
+def test_what_no_argument_can_be_is_refused_in_our_words(world: Database) -> None:
+    with pytest.raises(ValueError, match="memory is a whole number, found True"):
+        world.stream(NODES, memory=True)
+    with pytest.raises(ValueError, match="device 'meta' keeps no values"):
+        world.stream(NODES, device="meta")
+    with pytest.raises(TypeError, match="the text of a SAMPLE statement, found 5"):
+        world.stream(5)  # type: ignore[arg-type]
+    with world.stream(NODES) as stream:
+        with pytest.raises(ValueError, match="an epoch is a whole number"):
+            stream.set_epoch(True)
+        with pytest.raises(TypeError, match="a whole number is needed, found 'a'"):
+            stream["a"]  # type: ignore[index]
+        with pytest.raises(InputError, match="not a stream's state, but None"):
+            stream.load_state_dict(None)  # type: ignore[arg-type]
+        for batch in (stream[0], stream[0].to("cpu")):
+            with pytest.raises(
+                MissingEntryError, match=r"nothing for 'bought' here, which has \('person', 'wrote', 'per"
+            ):
+                batch.edge_index["bought"]  # type: ignore[index]

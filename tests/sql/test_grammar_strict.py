@@ -1,0 +1,70 @@
+"""The grammars have no hidden conflicts, and their README shows only statements that parse."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+
+import pytest
+from lark import Token, Tree
+
+from snapdb.sql import parse
+from snapdb.sql.grammars import RESERVED, grammar, parser
+from snapdb.sql.islands import fold
+from snapdb.sql.tokens import scan
+from tests.support.places import ROOT
+
+FOLDER = files("snapdb_grammar")
+FAMILIES = sorted(entry.name.removesuffix(".lark") for entry in FOLDER.iterdir() if entry.name.endswith(".lark"))
+README = (ROOT / "grammar" / "README.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
+
+
+def test_there_is_one_grammar_a_family() -> None:
+    assert FAMILIES == [
+        "cache",
+        "copy",
+        "explain",
+        "graph",
+        "sample",
+        "show",
+        "snapshot",
+        "table",
+        "task",
+        "version",
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_grammar_has_no_conflicts(family: str) -> None:
+    assert grammar(family, strict=True).rules
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_readme_names_every_rule(family: str) -> None:
+    rules = re.findall(r"^([a-z]\w*):", FOLDER.joinpath(f"{family}.lark").read_text(encoding="utf-8"), re.MULTILINE)
+    assert rules
+    assert [rule for rule in rules if f"`{rule}`" not in README] == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_of_the_readme_parse(example: str) -> None:
+    assert len(parse(example)) == example.count(";\n")
+
+
+def test_the_readme_names_every_reserved_word() -> None:
+    assert all(f"`{word}`" in README for word in RESERVED)
+
+
+def test_a_parser_is_built_once() -> None:
+    assert parser("show") is parser("show")
+
+
+def test_a_tree_counts_its_places_in_the_source() -> None:
+    source = "  DROP TABLE /* this */ t"
+    tree = parser("show").parse(fold(scan(source), "show", source))
+    match tree:
+        case Tree(children=[Tree(data="drop", children=[Token(type="TABLE"), Token(type="NAME") as name])]):
+            assert (name.start_pos, name.end_pos) == (24, 25)
+        case _:
+            pytest.fail(str(tree))

@@ -1,0 +1,233 @@
+"""docs/language.md and its pages: grammar excerpts are the grammar, and every statement is in the table without a hole.
+
+`SNAPDB_RECORD=1` rewrites the excerpts and the table.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import snapdb
+from snapdb.errors import SnapdbError
+from snapdb.sql import ast, parse
+from tests.support.places import ROOT
+from tests.support.slt import parse_slt
+from tests.support.waiting import PATIENCE
+
+LANGUAGE = ROOT / "docs" / "language.md"
+PAGES = sorted((ROOT / "docs" / "language").glob("*.md"))
+RECORD = bool(os.environ.get("SNAPDB_RECORD"))
+EXCERPT = re.compile(r"<!-- grammar: (\w+): ([\w ]+) -->\n(?:\n```lark\n.*?\n```\n)?", re.DOTALL)
+SHOWN = re.compile(r"```text\n(\w+Error: .*\n  (.*)\n +\^+)\n```")
+"""An error as a page shows it, and the statement that gives it."""
+RULE = re.compile(r"^(\w+): .*(?:\n +\|.*)*", re.MULTILINE)
+TABLE = re.compile(r"(<!-- statements -->\n).*(<!-- /statements -->)", re.DOTALL)
+
+
+class Row(NamedTuple):
+    """One statement of the language."""
+
+    words: str
+    page: str
+    """Its family's page, and the section there."""
+    example: str
+    python: str = ""
+    """What there is in Python beside `db.execute`."""
+    command: str = ""
+    """What there is on the command line beside -c and -f."""
+
+
+SEEDS = "SEEDS (SELECT cid FROM customer WHERE cid < 3) AS customer FANOUT (bought OUT => [2])"
+ROWS: dict[type[ast.Statement], Row] = {
+    ast.Query: Row("SELECT …", "tables#select", "SELECT count(*) FROM june.bought"),
+    ast.CreateTable: Row("CREATE TABLE", "tables#create-table", "CREATE TABLE made AS SELECT 1 AS a"),
+    ast.Insert: Row("INSERT", "tables#insert", "INSERT INTO made VALUES (2)"),
+    ast.Update: Row("UPDATE", "tables#update", "UPDATE made SET a = 3 WHERE a = 2"),
+    ast.Delete: Row("DELETE", "tables#delete", "DELETE FROM made WHERE a = 3"),
+    ast.AlterTable: Row("ALTER TABLE", "tables#alter-table", "ALTER TABLE made ADD COLUMN b INTEGER"),
+    ast.CopyTo: Row("COPY … TO", "exports#copy", "COPY made TO 'made.parquet'", command="`--format`, `-o`"),
+    ast.CopyFrom: Row("COPY … FROM", "exports#copy", "COPY made FROM 'made.parquet' (FORMAT parquet)"),
+    ast.CopySnapshotTo: Row(
+        "COPY SNAPSHOT", "exports#copy", "COPY SNAPSHOT june TO 'out' (FORMAT npz)", command="`snapdb export`"
+    ),
+    ast.CopySampleTo: Row(
+        "COPY (SAMPLE …)",
+        "exports#copy",
+        f"COPY (SAMPLE FROM june {SEEDS}) TO 'batches'",
+        python="`snapdb.read_batches(path)`",
+        command="`snapdb export`",
+    ),
+    ast.CreateGraph: Row(
+        "CREATE PROPERTY GRAPH",
+        "graphs#create-property-graph",
+        "CREATE PROPERTY GRAPH g VERTEX TABLES (customer KEY (cid))",
+    ),
+    ast.SetRetention: Row(
+        "ALTER PROPERTY GRAPH … SET",
+        "maintenance#alter-property-graph",
+        "ALTER GRAPH shop SET RETENTION (all '3 days')",
+    ),
+    ast.DropRetention: Row(
+        "ALTER PROPERTY GRAPH … DROP", "maintenance#alter-property-graph", "ALTER GRAPH shop DROP RETENTION"
+    ),
+    ast.CreateSnapshot: Row("CREATE SNAPSHOT", "snapshots#create-snapshot", "CREATE SNAPSHOT late OF shop"),
+    ast.RefreshSnapshot: Row("REFRESH SNAPSHOT", "snapshots#refresh-snapshot", "REFRESH SNAPSHOT late"),
+    ast.ExpireSnapshots: Row(
+        "EXPIRE SNAPSHOTS", "maintenance#expire-snapshots", "EXPIRE SNAPSHOTS RETAIN LAST 9 DRY RUN"
+    ),
+    ast.Sample: Row("SAMPLE FROM", "samples#sample", f"SAMPLE FROM june {SEEDS}", python="`db.stream(sql)`"),
+    ast.CreateSampler: Row(
+        "CREATE SAMPLER", "samples#create-sampler", f"CREATE SAMPLER train AS SAMPLE FROM june {SEEDS}"
+    ),
+    ast.SampleUsing: Row("SAMPLE USING", "samples#sample", "SAMPLE USING train BATCH 2", python="`db.stream(name)`"),
+    ast.CreateCache: Row("CREATE CACHE", "caches#create-cache", "CREATE CACHE hot ON SAMPLER train"),
+    ast.RefreshCache: Row("REFRESH CACHE", "caches#create-cache", "REFRESH CACHE hot CONCURRENTLY"),
+    ast.Audit: Row("AUDIT SAMPLE", "samples#audit", "AUDIT SAMPLE USING train", python="`batch.audit()`"),
+    ast.Explain: Row("EXPLAIN", "explain#explain", "EXPLAIN SAMPLE USING train"),
+    ast.Show: Row(
+        "SHOW", "show#show", "SHOW SAMPLERS", python="`db.names()`", command="`\\dt`, `\\ds`, … at the prompt"
+    ),
+    ast.Describe: Row("DESCRIBE", "show#describe", "DESCRIBE june", command="`\\d` at the prompt"),
+    ast.Summarize: Row("SUMMARIZE SNAPSHOT", "show#summarize-snapshot", "SUMMARIZE SNAPSHOT june"),
+    ast.CreateTag: Row("CREATE TAG", "versions#create-tag", "CREATE TAG now"),
+    ast.DiffTable: Row("DIFF TABLE", "versions#diff", "DIFF TABLE bought FROM VERSION 3"),
+    ast.DiffGraph: Row("DIFF GRAPH", "versions#diff", "DIFF GRAPH shop FROM VERSION 3"),
+    ast.DiffSnapshot: Row("DIFF SNAPSHOT", "versions#diff", "DIFF SNAPSHOT late WITH june"),
+    ast.Begin: Row("BEGIN", "versions#begin-commit-rollback", "BEGIN", python="`db.transaction()`"),
+    ast.Commit: Row("COMMIT", "versions#begin-commit-rollback", "COMMIT", python="`db.transaction()`"),
+    ast.Rollback: Row("ROLLBACK", "versions#begin-commit-rollback", "ROLLBACK", python="`db.transaction()`"),
+    ast.CheckDatabase: Row(
+        "CHECK DATABASE",
+        "maintenance#check-database",
+        "CHECK DATABASE",
+        python="`connect(verify=True)`",
+        command="`snapdb check`",
+    ),
+    ast.BackupDatabase: Row(
+        "BACKUP DATABASE", "maintenance#backup-database", "BACKUP DATABASE TO 'copy.snapdb'", command="`snapdb backup`"
+    ),
+    ast.Vacuum: Row("VACUUM", "maintenance#vacuum", "VACUUM DRY RUN"),
+    ast.Drop: Row("DROP", "show#drop", "DROP SAMPLER train CASCADE"),
+    ast.CreateTask: Row("CREATE TASK", "tasks#create-task", "CREATE TASK t SCHEDULE EVERY INTERVAL '1 day' AS VACUUM"),
+    ast.AlterTask: Row("ALTER TASK", "tasks#create-task", "ALTER TASK t SUSPEND"),
+    ast.ExecuteTask: Row("EXECUTE TASK", "tasks#create-task", "EXECUTE TASK t", command="`snapdb schedule run-now`"),
+}
+"""By the class that a statement is parsed to, in an order in which the examples can run."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory with the database of the examples."""
+    monkeypatch.chdir(tmp_path)
+    (setup,) = re.findall(r"```sql\n(.*?)```", LANGUAGE.read_text("utf-8"), re.DOTALL)
+    with snapdb.connect("shop.snapdb") as db:
+        db.script(setup)
+    return tmp_path
+
+
+def classes(kind: type[ast.Statement]) -> Iterator[type[ast.Statement]]:
+    """Every class of statements; dataclasses with slots leave a twin behind, which is no statement of the module."""
+    for below in kind.__subclasses__():
+        if getattr(ast, below.__name__, None) is below:
+            yield below
+        yield from classes(below)
+
+
+def filled(found: re.Match[str]) -> str:
+    """A marked place with the rules that it names."""
+    grammar, names = found.groups()
+    rules = {
+        rule.group(1): rule.group()
+        for rule in RULE.finditer((ROOT / "grammar" / "snapdb_grammar" / f"{grammar}.lark").read_text())
+    }
+    text = "\n".join(rules[name] for name in names.split())
+    return f"<!-- grammar: {grammar}: {names} -->\n\n```lark\n{text}\n```\n"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_excerpts_of_a_page_are_the_grammar(page: Path) -> None:
+    text = page.read_text("utf-8")
+    wanted = EXCERPT.sub(filled, text)
+    if RECORD:
+        page.write_text(wanted, "utf-8")
+    else:
+        assert text == wanted
+
+
+def test_errors_are_shown_as_the_program_says_them(folder: Path) -> None:
+    shown = [found.groups() for page in PAGES for found in SHOWN.finditer(page.read_text("utf-8"))]
+    with snapdb.connect("shop.snapdb") as db:
+        for error, statement in shown:
+            with pytest.raises(SnapdbError) as caught:
+                db.execute(statement)
+            assert str(caught.value) == error
+    assert len(shown) == sum(len(re.findall(r"^\w+Error: ", page.read_text("utf-8"), re.MULTILINE)) for page in PAGES)
+
+
+def test_every_statement_is_in_the_table() -> None:
+    assert set(ROWS) == set(classes(ast.Statement))
+    sections = {
+        f"{page.stem}#{re.sub(r'[^a-z]+', '-', title.lower())}"
+        for page in PAGES
+        for title in re.findall(r"^## (.+)$", page.read_text("utf-8"), re.MULTILINE)
+    }
+    assert {row.page for row in ROWS.values()} == sections
+
+
+def files() -> dict[type[ast.Statement], str]:
+    """For each class of statements the file with most records that run it or, of what none runs, that refuse it."""
+    found: dict[type[ast.Statement], Counter[tuple[bool, str]]] = {}
+    for path in sorted((ROOT / "tests" / "sql").glob("*.slt")):
+        for record in parse_slt(path.read_text("utf-8")):
+            if record.kind in ("ok", "query", "error"):
+                try:
+                    statements = parse(record.body)
+                except SnapdbError:
+                    continue
+                for statement in statements:
+                    found.setdefault(type(statement), Counter())[record.kind != "error", path.name] += 1
+    return {kind: max(counts, key=lambda place: (place[0], counts[place]))[1] for kind, counts in found.items()}
+
+
+def test_the_table_of_statements_has_no_hole() -> None:
+    tested = files()
+    lines = ["| SQL | Python | command line | page | .slt |", "|---|---|---|---|---|"]
+    for kind, row in ROWS.items():
+        python = ", ".join(filter(None, ("`execute`", row.python)))
+        command = ", ".join(filter(None, ("`-c`", row.command)))
+        family, section = row.page.split("#")
+        link = f"[{family}](language/{family}.md#{section})"
+        lines.append(f"| `{row.words}` | {python} | {command} | {link} | `{tested[kind]}` |")
+    text = LANGUAGE.read_text("utf-8")
+    wanted = TABLE.sub(lambda place: f"{place[1]}\n{chr(10).join(lines)}\n\n{place[2]}", text)
+    if RECORD:
+        LANGUAGE.write_text(wanted, "utf-8")
+    else:
+        assert text == wanted
+
+
+def test_every_statement_runs_from_python(folder: Path) -> None:
+    with snapdb.connect("shop.snapdb") as db:
+        for kind, row in ROWS.items():
+            (statement,) = parse(row.example)
+            assert type(statement) is kind
+            if kind is ast.Rollback:
+                db.execute("BEGIN")
+            db.execute(row.example).fetchall()
+
+
+def test_every_statement_runs_from_the_command_line(folder: Path) -> None:
+    lines = [("BEGIN;\n" if kind is ast.Rollback else "") + f"{row.example};\n" for kind, row in ROWS.items()]
+    command = [sys.executable, "-m", "snapdb_cli", "shop.snapdb", "--on-error", "continue", "--format", "csv"]
+    done = subprocess.run(command, input="".join(lines), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Error: " not in done.stderr

@@ -1,0 +1,343 @@
+"""Small graphs in memory: the same edge lists as the engine's GraphView and as the oracle's Graph.
+
+Rows are sorted here by numpy, independently of the engine's topology builder. `agreed` compares a batch of either back
+end with the oracle's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapdb.graph.adjacency import rows_adjacency
+from snapdb.graph.view import Adjacency, GraphView
+from snapdb.sampling import Seeds, Subgraph, node_entry
+from snapdb.sampling.backends import open_sampler
+from snapdb.sampling.subgraph import Entry
+from snapdb.storage.topology import Rows as StoredRows
+from snapdb.types import Direction, EdgeType, Fanout, Relation, SampleSpec, SeedOrder
+from tests.support import oracle
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Rounds = Mapping[tuple[Relation, int], npt.NDArray[np.int32]]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A Feature held in memory."""
+
+    values: npt.NDArray[Any]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
+    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return self.values[ids]
+
+
+@dataclass(frozen=True)
+class ArrowKeys:
+    """A KeyReader held in memory."""
+
+    values: pa.Array
+
+    def read(self, ids: Ints) -> pa.Array:
+        return self.values.take(pa.array(ids))
+
+
+@dataclass(frozen=True)
+class EdgeList:
+    """The edges of one type, in any order."""
+
+    source: Ints
+    destination: Ints
+    time: Ints | None = None
+    weight: Floats | None = None
+    """The graph's own."""
+    features: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    until: Ints | None = None
+    ids: npt.NDArray[Any] | None = None
+    """Edge ids; None: they count from 0 in list order."""
+
+    @property
+    def edge_id(self) -> npt.NDArray[Any]:
+        return np.arange(self.source.size, dtype=np.int64) if self.ids is None else self.ids
+
+    @staticmethod
+    def of(pairs: Sequence[tuple[int, int]], time: Sequence[int] | None = None) -> EdgeList:
+        """From (source, destination) pairs."""
+        ends = np.array(pairs, np.int64).reshape(-1, 2)
+        return EdgeList(ends[:, 0], ends[:, 1], None if time is None else np.array(time, np.int64))
+
+    def entries(self, direction: Direction) -> tuple[Ints, Ints, Ints, Ints]:
+        """(node expanded, neighbour, place in the list, 1 if walked outward) of each entry."""
+        places = np.arange(self.source.size, dtype=np.int64)
+        inward = (self.destination, self.source, places, np.zeros_like(places))
+        outward = (self.source, self.destination, places, np.ones_like(places))
+        if direction == "BOTH":
+            joined = [np.concatenate(pair) for pair in zip(inward, outward, strict=True)]
+            return joined[0], joined[1], joined[2], joined[3]
+        return inward if direction == "IN" else outward
+
+    def rows(self, direction: Direction, nodes: int, indices: npt.DTypeLike, before: int | None) -> Adjacency:
+        """The rows of one relation, by (node, IN then OUT, time, edge id); `before` ends each row at that time."""
+        expanded, neighbour, places, outward = self.entries(direction)
+        time = np.zeros_like(places) if self.time is None else self.time[places]
+        order = np.lexsort((self.edge_id[places], time, outward, expanded))
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(expanded, minlength=nodes))]).astype(np.int64)
+        degrees = None
+        if before is not None and self.time is not None:
+            assert direction != "BOTH", "a BOTH row is not in time order as a whole"
+            degrees = np.bincount(expanded[time < before], minlength=nodes)
+        taken = places[order]
+        values = (None if column is None else column[taken] for column in (self.time, self.weight, self.until))
+        ids = taken.astype(indices) if self.ids is None else self.ids[taken]  # as files hold them, for the same kernels
+        rows = StoredRows(bounds, neighbour[order].astype(indices), ids, *values)
+        both = outward[order].astype(np.bool_) if direction == "BOTH" else None
+        return rows_adjacency(rows, degrees=degrees, outward=both)
+
+    def listed(self, weights: Floats | None) -> list[oracle.Edge]:
+        """As the oracle reads them; `weights` by edge id stand in for the graph's own."""
+        size = self.source.size
+        weight = np.ones(size) if self.weight is None else self.weight
+        columns = (
+            self.source.tolist(),
+            self.destination.tolist(),
+            self.edge_id.tolist(),
+            [None] * size if self.time is None else self.time.tolist(),
+            (weight if weights is None else weights[self.edge_id]).tolist(),
+            [None] * size if self.until is None else self.until.tolist(),
+        )
+        return [oracle.Edge(*values) for values in zip(*columns, strict=True)]
+
+
+@dataclass(frozen=True)
+class MemoryGraph:
+    """A graph that both engines read."""
+
+    nodes: Mapping[str, int]
+    """Vertex type → how many."""
+    edges: Mapping[EdgeType, EdgeList]
+    features: Mapping[str, Mapping[str, npt.NDArray[Any]]] = field(default_factory=dict)
+    targets: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    keys: Mapping[str, pa.Array] = field(default_factory=dict)
+    before: int | None = None
+    """The snapshot's end of time; rows hold later edges too, beyond their ends."""
+    indices: npt.DTypeLike = np.int32
+    weights: Mapping[str, Floats] = field(default_factory=dict)
+    """Edge type's name → weights by edge id, instead of the graph's own."""
+    born: Mapping[str, Ints] = field(default_factory=dict)
+    alive: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    destination_weights: Floats | None = None
+
+    def view(self) -> GraphView:
+        """As the sampler reads it."""
+        cache: dict[Relation, Adjacency] = {}
+
+        def adjacency(relation: Relation) -> Adjacency:
+            if relation not in cache:
+                count = self.nodes[relation.expands]
+                cache[relation] = self.edges[relation.edge].rows(relation.direction, count, self.indices, self.before)
+            return cache[relation]
+
+        keys = {name: self.keys[name] if name in self.keys else pa.array(range(n)) for name, n in self.nodes.items()}
+        return GraphView(
+            node_counts=dict(self.nodes),
+            alive={name: self.alive.get(name) for name in self.nodes},
+            edge_types=tuple(self.edges),
+            adjacency=adjacency,
+            node_features={t: {n: Rows(v) for n, v in self.features.get(t, {}).items()} for t in self.nodes},
+            edge_features={e.edge: {n: Rows(v) for n, v in x.features.items()} for e, x in self.edges.items()},
+            targets={name: Rows(values) for name, values in self.targets.items()},
+            keys={name: ArrowKeys(values) for name, values in keys.items()},
+            weights=self.weights,
+            born=self.born,
+            destination_weights=self.destination_weights,
+            lineage={"snapshot": "s", "graph": "g", "version": 1, "window": [None, self.before], "database": None},
+        )
+
+    def oracle(self) -> oracle.Graph:
+        """As the oracle reads it."""
+        found: dict[oracle.EdgeKey, list[oracle.Edge]] = {}
+        for edge, listed in self.edges.items():
+            made = listed.listed(self.weights.get(edge.edge))
+            found[tuple(edge)] = [e for e in made if self.before is None or e.time is None or e.time < self.before]
+        born = {name: values.tolist() for name, values in self.born.items()}
+        return oracle.Graph(dict(self.nodes), found, born, {n: values.tolist() for n, values in self.alive.items()})
+
+
+def _refresh_of(spec: SampleSpec) -> oracle.Refresh | None:
+    """How the oracle is to keep rows."""
+    asked = spec.refresh
+    if asked is None:
+        return None
+    assert asked.every is not None, "AUTO is told only when it is known how many batches an epoch has"
+    return oracle.Refresh(
+        asked.strategy,
+        asked.every,
+        asked.share,
+        asked.amplify,
+        asked.fetch,
+        asked.visited,
+        asked.shared,
+        asked.above,
+        spec.generation,
+    )
+
+
+def options_of(spec: SampleSpec) -> oracle.Options:
+    """How the oracle is to draw."""
+    drawing, temporal = spec.drawing, spec.temporal
+    return oracle.Options(
+        method=drawing.method,
+        replace=drawing.replace,
+        weighted=drawing.weighted,
+        dependent=drawing.dependent,
+        inclusive=None if temporal is None else temporal.inclusive,
+        within=None if temporal is None else temporal.within,
+        layout=spec.layout,
+        reuse_hops=spec.reuse_hops,
+        refresh=_refresh_of(spec),
+        zeros_with_all=drawing.zero_weight == "WITH ALL",
+    )
+
+
+def _entrants(spec: SampleSpec, entry: Entry) -> oracle.Entrants:
+    """Who enters, as lists."""
+    groups = [(group.type, group.ids.tolist(), group.trees.tolist()) for group in entry.groups]
+    times, out = entry.times, entry.excluded
+    pairs = {}
+    if out is not None:
+        listed = zip(out.source.tolist(), out.destination.tolist(), out.trees.tolist(), strict=True)
+        pairs[tuple(out.edge)] = list(listed)
+    return oracle.Entrants(
+        groups, entry.ordinals.tolist(), None if times is None else times.tolist(), pairs, spec.link is not None
+    )
+
+
+def _weighed(graph: oracle.Graph, spec: SampleSpec) -> oracle.Graph:
+    """The graph with weights 1 in the edge types whose weights the statement does not use."""
+    used = {name.lower() for name, _ in spec.drawing.weights}
+    edges = {
+        key: listed if key[1].lower() in used else [replace(e, weight=1.0) for e in listed]
+        for key, listed in graph.edges.items()
+    }
+    return replace(graph, edges=edges)
+
+
+def expected(
+    graph: oracle.Graph, spec: SampleSpec, entry: Entry, batch: int, rounds: Rounds | None = None
+) -> oracle.Result:
+    """The oracle's batch."""
+    fanouts: list[oracle.Fanout] = [(tuple(f.edge), f.direction, list(f.counts)) for f in spec.fanouts]
+    drawn = _weighed(graph, spec) if spec.drawing.weighted else graph
+    told = None
+    if rounds is not None:
+        told = {(tuple(r.edge), r.direction, slot): values.tolist() for (r, slot), values in rounds.items()}
+    return oracle.sample_entrants(drawn, _entrants(spec, entry), fanouts, spec.seed, batch, options_of(spec), told)
+
+
+def agreed(
+    view: GraphView,
+    graph: oracle.Graph,
+    spec: SampleSpec,
+    seeds: Sequence[int] | Entry,
+    batch: int,
+    rounds: Rounds | None = None,
+) -> Subgraph:
+    """Samples, and compares all that there is of a batch with the oracle's."""
+    entry = seeds if isinstance(seeds, Entry) else node_entry(spec.seed_type, np.array(seeds, np.int64))
+    sampler = open_sampler(view, spec)
+    told = {} if rounds is None else {"rounds": rounds}
+    found = sampler.sample(entry, batch, sampler.scratch(), **told)
+    compared(sampler, found, expected(graph, spec, entry, batch, rounds))
+    return found
+
+
+def compared(sampler: Any, found: Subgraph, wanted: oracle.Result) -> None:
+    """Compares nodes, hops, edges, weights, groups and trees; `sampler` is of either back end."""
+    for name in sampler.node_types:
+        assert found.nodes[name].tolist() == wanted.nodes[name]
+        assert list(found.nodes_per_hop[name]) == wanted.nodes_per_hop[name]
+        assert (found.trees is None) == (wanted.trees is None)
+        if found.trees is not None and wanted.trees is not None:
+            assert found.trees[name].tolist() == wanted.trees[name]
+    assert [ids.tolist() for ids in found.entered] == wanted.entered
+    adjacency = {walk.relation: walk.adjacency for walk in sampler.walks}
+    assert len(found.hops) == len(wanted.hops)
+    for blocks, wants in zip(found.hops, wanted.hops, strict=True):
+        assert [(tuple(b.relation.edge), b.relation.direction) for b in blocks] == [
+            (w.edge, w.direction) for w in wants
+        ]
+        for block, want in zip(blocks, wants, strict=True):
+            rows, position = adjacency[block.relation], np.array(block.position.tolist(), np.int64)
+            assert block.seed_side.tolist() == [e.seed_side for e in want.edges]
+            assert rows.edge_id.read(position).tolist() == [e.edge_id for e in want.edges]
+            assert block.neighbour.tolist() == [e.neighbour for e in want.edges]
+            if rows.outward is not None:
+                assert rows.outward[position].tolist() == [e.outward for e in want.edges]
+    _compare_edges(found, wanted)
+
+
+def _compare_edges(found: Subgraph, wanted: oracle.Result) -> None:
+    """Compares the edges of all hops together: their ends, and their weights bit for bit."""
+    for place, (relation, edges) in enumerate(found.edges.items()):
+        joined = [e for blocks in wanted.hops for e in blocks[place].edges]
+        if wanted.hops:
+            block = wanted.hops[0][place]
+            assert (block.edge, block.direction) == (tuple(relation.edge), relation.direction)
+        assert edges.index.tolist() == [[e.neighbour for e in joined], [e.seed_side for e in joined]]
+        weights = [e.weight for e in joined if e.weight is not None]
+        assert (edges.weight.tolist() if edges.weight is not None else []) == weights
+
+
+def all_seeds(graph: MemoryGraph, name: str, y: npt.NDArray[Any] | None = None) -> Seeds:
+    """Every vertex of a type as a seed; the query's order is the reverse."""
+    count = graph.nodes[name]
+    return Seeds(name, np.arange(count, dtype=np.int64), y, np.arange(count, dtype=np.int64)[::-1].copy())
+
+
+def sample_spec(
+    seed_type: str,
+    *fanouts: Fanout,
+    batch_size: int = 4,
+    seed: int = 42,
+    order: SeedOrder = "SHUFFLE",
+    **further: Any,
+) -> SampleSpec:
+    """A bound SAMPLE statement; `further` are fields of SampleSpec."""
+    return SampleSpec("s", seed_type, "SELECT …", fanouts, batch_size, seed, order, "SAMPLE FROM s …", **further)
+
+
+def ties() -> MemoryGraph:
+    """Customers buy products and know each other: parallel edges, self loops, equal times, features, keys, targets."""
+    rng = np.random.default_rng(0)
+    bought = EdgeList(
+        rng.integers(0, 30, 200),
+        rng.integers(0, 20, 200),
+        time=rng.integers(0, 10, 200),
+        weight=rng.random(200),
+        features={"edge_attr": rng.random((200, 3)).astype(np.float32)},
+    )
+    knows = EdgeList(rng.integers(0, 30, 120), rng.integers(0, 30, 120))
+    return MemoryGraph(
+        nodes={"customer": 30, "product": 20},
+        edges={EdgeType("customer", "bought", "product"): bought, EdgeType("customer", "knows", "customer"): knows},
+        features={
+            "customer": {"x": rng.random((30, 5)).astype(np.float32), "age": rng.integers(0, 99, 30)},
+            "product": {"x": rng.random((20, 4)).astype(np.float32)},
+        },
+        targets={"customer": rng.integers(0, 3, 30)},
+        keys={"customer": pa.array([f"c{i}" for i in range(30)]), "product": pa.array(range(1000, 1020))},
+    )
