@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,9 @@ import pytest
 from hypothesis import settings
 
 import snapdb
+from tests.support.processes import FreshProcess, PeerProcess
 from tests.support.slt import SltFile
 from tests.support.waiting import PATIENCE
-
-FreshProcess = Callable[[str], "subprocess.CompletedProcess[str]"]
-PeerProcess = Callable[..., str]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

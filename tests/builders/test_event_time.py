@@ -9,7 +9,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from tests.conftest import FreshProcess
+from tests.support.processes import FreshProcess
 
 
 def held(db: Database, name: str, edge: str = "e", node: str = "v") -> list[Any]:

@@ -8,7 +8,7 @@ import pytest
 
 import snapdb
 from snapdb.execute.samples import opening
-from tests.builders.test_refresh import fingerprint, start
+from tests.support.refreshing import fingerprint, start
 
 
 def sorted_by_source(db: snapdb.Database) -> set[str]:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
 import snapdb
 from snapdb.errors import InputError
@@ -26,15 +25,11 @@ from snapdb_cli.main import main
 from snapdb_cli.reference import reference
 from snapdb_cli.target import replacing
 from tests.support.places import ROOT
+from tests.support.program import run
 from tests.support.waiting import PATIENCE, spawned
 
 PAGE = ROOT / "docs" / "command-line.md"
 MARK = "<!-- generated from the program: SNAPDB_RECORD=1 pytest tests/cli/test_cli_scripts.py writes it anew -->\n"
-
-
-def run(*words: str | Path, stdin: str | bytes | None = None) -> Result:
-    """The command line in this process."""
-    return CliRunner().invoke(main, [str(word) for word in words], input=stdin)
 
 
 def rows(*words: str | Path) -> list[dict[str, object]]:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import snapdb
 from snapdb import Database
-from tests.conftest import FreshProcess
 from tests.support import oracle
+from tests.support.processes import FreshProcess
 
 KINDS = ("BIGINT", "VARCHAR", "UUID")
 

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import sys
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.places import ROOT
+from tests.support.examples import example
 from tests.support.waiting import PATIENCE
 
 needs_pyg = pytest.mark.skipif(find_spec("torch_geometric") is None, reason="torch_geometric is not installed")
-
-
-def example(name: str) -> Callable[[list[str]], dict[str, float]]:
-    """The `main` of an example."""
-    spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up there
-    spec.loader.exec_module(module)
-    main: Callable[[list[str]], dict[str, float]] = module.main
-    return main
 
 
 @pytest.mark.data

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.test_examples import example
+from tests.support.examples import example
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
 

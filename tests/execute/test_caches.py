@@ -17,10 +17,10 @@ from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
 from snapdb.plan.show import DropPlan
 from snapdb.storage.cache_reports import CacheReport, this_process, write_report
 from snapdb.types import CacheStats
-from tests.execute.test_keeping import planned
-from tests.storage.test_care import problems
-from tests.storage.test_crash import crash_everywhere, script
+from tests.support.checks import problems
+from tests.support.crashing import crash_everywhere, script
 from tests.support.format_one import UNSCHEDULED
+from tests.support.plans import planned
 from tests.support.waiting import until
 
 PEOPLE = """

@@ -26,7 +26,7 @@ from snapdb.plan.exports import BatchFormat, SnapshotFormat
 from snapdb.storage.folder import read_folder
 from snapdb_cli.given import EXPORTS
 from snapdb_cli.main import main
-from tests.conftest import PeerProcess
+from tests.support.processes import PeerProcess
 
 SHOP = """
 CREATE TABLE customer AS SELECT i::BIGINT AS cid, [i, i / 2]::FLOAT[2] AS emb, i % 128 AS age,

@@ -11,12 +11,11 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute import build
 from snapdb.execute.operator import Engine
 from snapdb.plan.maintenance import ExpirePlan
 from snapdb.plan.show import DropPlan
-from snapdb.storage.locks import TablesLock
-from tests.storage.test_crash import crash_everywhere, script
+from tests.support.crashing import crash_everywhere, script
+from tests.support.plans import planned
 
 SHOP = """
 CREATE TABLE person AS SELECT 'p' || range AS name, range * 2.5 AS weight FROM range(20);
@@ -46,17 +45,6 @@ def names(db: Database) -> list[str]:
 
 def folders(shop: Path) -> int:
     return len(list((shop / "snapshots").iterdir()))
-
-
-def planned(db: Database, plan_of: Callable[[Engine], Any]) -> Callable[[], list[tuple[Any, ...]]]:
-    """A statement that was bound now and will run later."""
-    engine = db._engine(None, TablesLock(db._home))
-    plan = plan_of(engine)
-
-    def run() -> list[tuple[Any, ...]]:
-        return [tuple(row.values()) for batch in build.run(plan, engine) for row in batch.to_pylist()]
-
-    return run
 
 
 def test_expire_keeps_the_last_of_each_graph_and_removes_the_files_of_the_others(shop: Path) -> None:

@@ -26,7 +26,7 @@ from snapdb.storage.disk import MANIFEST, Disk
 from snapdb.storage.locks import TablesLock
 from snapdb.types import Snapshot
 from snapdb_cli.repl_confirm import question
-from tests.storage.test_crash import crash_everywhere, script
+from tests.support.crashing import crash_everywhere, script
 
 SHOP = """
 CREATE TABLE person AS SELECT 'p' || range AS name FROM range(20);

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import snapdb
-from tests.cli.test_cli_scripts import run
+from tests.support.program import run
 
 SHOP = """
 CREATE TABLE person AS SELECT range AS id, 1.5::DOUBLE AS x FROM range(8);

@@ -28,10 +28,9 @@ from snapdb.storage.run_rows import RunLock, begin_run, end_run, miss_run, retry
 from snapdb.storage.task_rows import considered
 from snapdb.types import Period, Run, Task
 from snapdb_cli.repl_confirm import question
-from tests.execute.test_keeping import planned
-from tests.storage.test_care import problems
-from tests.storage.test_crash import crash_everywhere, script
-from tests.storage.test_damage import spoil
+from tests.support.checks import problems, spoil
+from tests.support.crashing import crash_everywhere, script
+from tests.support.plans import planned
 from tests.support.waiting import PATIENCE
 
 SECOND, HOUR = 1_000_000, 3_600_000_000

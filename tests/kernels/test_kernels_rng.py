@@ -21,8 +21,8 @@ from snapdb.kernels.sample import count_edges, sample_uniform
 from snapdb.kernels.spans import PLAIN_FIELDS
 from snapdb.sampling.keys import Domain, pick_prefix, seed_order_key
 from snapdb.types import EdgeType, type_hash
-from tests.conftest import FreshProcess
 from tests.support import oracle
+from tests.support.processes import FreshProcess
 
 WORDS = st.integers(0, 2**64 - 1)
 ET = type_hash(EdgeType("customer", "bought", "product"), "IN")

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from tests.end_to_end.test_examples import example
+from tests.support.examples import example
 
 
 @pytest.mark.parametrize("uneven", ["pad", "drop_last"] if os.environ.get("SNAPDB_SOAK") else ["pad"])

@@ -24,7 +24,7 @@ from snapdb.errors import BindError, DatabaseError, DataError, InputError, Query
 from snapdb.loading import stream as stream_module
 from snapdb.storage.leader import Leader, campaign
 from snapdb_cli.main import main
-from tests.loading.test_stream import prints, settles, workers_alive
+from tests.support.streams import prints, settles, workers_alive
 from tests.support.waiting import PATIENCE, spawned
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on machines of one core

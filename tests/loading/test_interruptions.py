@@ -22,8 +22,8 @@ from torch.utils.data import DataLoader
 
 import snapdb
 from snapdb import Batch, BatchStream, DatabaseError
-from tests.loading.test_stream import prints, settles, workers_alive
 from tests.support.places import ROOT
+from tests.support.streams import prints, settles, workers_alive
 from tests.support.waiting import PATIENCE, spawned
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")  # on machines of one core

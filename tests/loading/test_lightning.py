@@ -16,8 +16,8 @@ from torch.nn.functional import cross_entropy
 import snapdb
 from snapdb import Database, InputError
 from snapdb.lightning import SnapDataModule, _data_module
-from tests.end_to_end.test_examples import example
-from tests.loading.test_stream import workers_alive
+from tests.support.examples import example
+from tests.support.streams import workers_alive
 
 lightning: Any = pytest.importorskip("lightning.pytorch")
 

@@ -14,8 +14,8 @@ from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
 from snapdb.sampling import Seeds
 from snapdb.types import EdgeType, Fanout, Link, Negatives, Temporal
-from tests.conftest import FreshProcess, PeerProcess
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
+from tests.support.processes import FreshProcess, PeerProcess
 
 pyg = pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
 pyg_data = pytest.importorskip("torch_geometric.data")
@@ -481,7 +481,7 @@ def test_messages_flow_to_the_seeds() -> None:
 def test_without_pyg_the_error_says_how_to_get_it(fresh_process: FreshProcess) -> None:
     code = (
         "import sys; sys.modules['torch_geometric'] = None\n"
-        "from tests.loading.test_stream import stream\n"
+        "from tests.support.streams import stream\n"
         "from snapdb.errors import SnapdbError\n"
         "try: stream()[0].to_pyg()\n"
         "except SnapdbError as error: print(error)\n"

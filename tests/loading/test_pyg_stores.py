@@ -13,7 +13,7 @@ import torch
 
 import snapdb
 from snapdb.errors import BindError, DataError, InputError
-from tests.conftest import PeerProcess
+from tests.support.processes import PeerProcess
 
 pyg = pytest.importorskip("snapdb.pyg", reason="torch_geometric is not installed")
 pyg_data = pytest.importorskip("torch_geometric.data")

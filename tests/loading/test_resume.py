@@ -18,8 +18,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from snapdb.errors import InputError
 from snapdb.loading import BatchStream
-from tests.loading.test_stream import BATCHES, prints, stream, subset_stream
 from tests.support.places import ROOT
+from tests.support.streams import BATCHES, prints, stream, subset_stream
 
 PAGE = ROOT / "docs" / "torch.md"
 TABLE = re.compile(r"(<!-- resumed: .* -->\n\n).*(\n\n<!-- /resumed -->)", re.DOTALL)

@@ -6,9 +6,7 @@ import gc
 import json
 import os
 import pickle
-import threading
 import time
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import sha256
@@ -21,72 +19,26 @@ import torch
 from torch.utils.data import DataLoader
 
 from snapdb.errors import InputError, SnapdbError
-from snapdb.graph.view import Adjacency
-from snapdb.loading import Batch, BatchStream
+from snapdb.loading import BatchStream
 from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
 from snapdb.sampling import Seeds
-from snapdb.types import Drawing, EdgeType, Fanout, Relation, Temporal
-from tests.conftest import FreshProcess
+from snapdb.types import Drawing, Temporal
 from tests.support import oracle
-from tests.support.graphs import MemoryGraph, Rows, all_seeds, sample_spec, ties
-from tests.support.waiting import until
-
-BOUGHT = EdgeType("customer", "bought", "product")
-KNOWS = EdgeType("customer", "knows", "customer")
-SPEC = sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN", (2, 2)))
-BATCHES = 8
-
-
-def stream(**options: Any) -> BatchStream:
-    graph = ties()
-    return BatchStream(graph.view(), all_seeds(graph, "customer"), SPEC, **{"threads": 0, **options})
-
-
-def prints(batches: Iterable[Batch]) -> list[bytes]:
-    """All that makes batches equal, as bytes."""
-    return [
-        b"".join(
-            np.ascontiguousarray(tensor).tobytes()
-            for part in (b.n_id, b.x, b.edge_index, b.e_id, b.edge_attr)
-            for tensor in part.values()
-        )
-        + b.input_id.numpy().tobytes()
-        + repr((b.index, b.num_sampled_nodes, b.num_sampled_edges)).encode()
-        for b in batches
-    ]
-
-
-def workers_alive() -> int:
-    return sum(thread.name.startswith("snapdb-batch") for thread in threading.enumerate())
-
-
-def settles(condition: Callable[[], bool]) -> bool:
-    """Whether the condition comes to hold."""
-    return until(condition)
-
-
-class Failing:
-    """A feature that cannot be read in the batch of one seed."""
-
-    shape, dtype = (30, 5), np.dtype(np.float32)
-
-    def __init__(self, node: int) -> None:
-        self.node = node
-
-    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        if self.node in ids[:4]:
-            raise OSError("disk on fire")
-        return np.zeros((ids.size, 5), np.float32)
-
-
-def failing_stream(**options: Any) -> BatchStream:
-    """Fails in batch 2 of epoch 0."""
-    graph = ties()
-    node = int(stream()[2].input_id[0])
-    view = replace(graph.view(), node_features={"customer": {"x": Failing(node)}})
-    spec = sample_spec("customer", Fanout(KNOWS, "IN", (0,)))
-    return BatchStream(view, all_seeds(graph, "customer"), spec, **options)
+from tests.support.graphs import Rows, all_seeds, ties
+from tests.support.processes import FreshProcess
+from tests.support.streams import (
+    BATCHES,
+    KNOWS,
+    SPEC,
+    Shelf,
+    failing_stream,
+    prints,
+    settles,
+    stream,
+    subset_stream,
+    workers_alive,
+)
 
 
 def test_an_epoch_takes_every_seed_once_in_the_oracles_order() -> None:
@@ -186,16 +138,6 @@ def test_workers_of_a_rank_give_the_ranks_share() -> None:
     assert prints(loader) == prints(stream(rank=1, world_size=2))
 
 
-class Shelf:
-    """A reader of a graph's relations that travels: in tests the view's own is a closure."""
-
-    def __init__(self, graph: MemoryGraph) -> None:
-        self.graph = graph
-
-    def __call__(self, relation: Relation) -> Adjacency:
-        return self.graph.view().adjacency(relation)
-
-
 @pytest.mark.parametrize("memory", [None, 10**6])
 def test_a_stream_can_be_sent_to_another_process(memory: int | None) -> None:
     graph = ties()
@@ -277,12 +219,6 @@ def test_a_state_of_another_way_to_draw_is_refused() -> None:
     state = BatchStream(graph.view(), timed, SPEC, threads=0).state_dict()
     with pytest.raises(InputError, match="its temporal is"):
         BatchStream(graph.view(), timed, temporal, threads=0).load_state_dict(state)
-
-
-def subset_stream(**options: Any) -> BatchStream:
-    """11 of 30 seeds an epoch, then 11, then 8: 3, 3 and 2 batches."""
-    graph, spec = ties(), replace(SPEC, subset=Fraction(11, 30))
-    return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
 
 
 def test_subset_epochs_share_out_the_seeds_and_count_their_own_batches() -> None:
@@ -471,13 +407,13 @@ def test_slow_items_do_not_change_the_order() -> None:
     assert list(Ordered(work, range(30), threads=4, room=lambda _: 8)) == list(range(30))
 
 
-PREAMBLE = "from tests.loading.test_stream import stream\nimport os, signal, threading, time\n"
+PREAMBLE = "from tests.support.streams import stream\nimport os, signal, threading, time\n"
 
 
 def test_another_process_gives_the_same_bytes(fresh_process: FreshProcess) -> None:
     code = PREAMBLE + (
         "import hashlib\n"
-        "from tests.loading.test_stream import prints\n"
+        "from tests.support.streams import prints\n"
         "print(hashlib.sha256(b''.join(prints(stream(threads=2)))).hexdigest())\n"
     )
     done = fresh_process(code)

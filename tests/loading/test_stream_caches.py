@@ -21,10 +21,9 @@ from snapdb.loading.metered import MeteredStream
 from snapdb.loading.shelf import CacheShelf, CacheSource
 from snapdb.storage.home import Home, open_home
 from snapdb.types import Cache, CacheStats, Fanout, Refresh, SampleSpec
-from tests.loading.test_stream import BATCHES, BOUGHT, KNOWS, Shelf, prints, settles
-from tests.loading.test_stream_visited import after, epochs
 from tests.support.graphs import all_seeds, sample_spec, ties
 from tests.support.places import ROOT
+from tests.support.streams import BATCHES, BOUGHT, KNOWS, Shelf, after, epochs, prints, settles
 from tests.support.waiting import PATIENCE
 
 PLAIN = sample_spec("customer", Fanout(BOUGHT, "BOTH", (2, 1)), Fanout(KNOWS, "IN", (1, 1)))

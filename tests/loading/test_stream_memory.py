@@ -24,8 +24,8 @@ from snapdb.loading import BatchStream
 from snapdb.loading.budget import Budget, scratch_bytes
 from snapdb.sampling import Sampler
 from snapdb.types import EdgeType, Fanout
-from tests.loading.test_stream import failing_stream, prints, settles, workers_alive
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
+from tests.support.streams import failing_stream, prints, settles, workers_alive
 from tests.support.waiting import PATIENCE
 
 KNOWS = EdgeType("person", "knows", "person")

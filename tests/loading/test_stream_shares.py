@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader, DistributedSampler, RandomSampler
 
 from snapdb.loading import BatchStream
 from snapdb.sampling import Seeds
-from tests.loading.test_stream import BATCHES, SPEC, prints, stream, subset_stream
 from tests.support.graphs import all_seeds, ties
+from tests.support.streams import BATCHES, SPEC, prints, stream, subset_stream
 
 RANKS = [1, 2, 3, 5, 9]
 

@@ -15,8 +15,8 @@ from torch.utils.data import DataLoader
 import snapdb
 from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
-from tests.loading.test_stream import BATCHES, KNOWS, SPEC, Shelf, prints, stream
 from tests.support.graphs import all_seeds, ties
+from tests.support.streams import BATCHES, KNOWS, SPEC, Shelf, prints, stream
 
 
 def degrees(batch: Batch) -> tuple[int, torch.Tensor]:

@@ -19,9 +19,9 @@ from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
 from snapdb.sampling import Seeds, node_entry
 from snapdb.types import Fanout, Refresh, Relation, SampleSpec
-from tests.loading.test_stream import BATCHES, BOUGHT, KNOWS, Shelf, prints, settles
 from tests.support import oracle
 from tests.support.graphs import MemoryGraph, all_seeds, expected, sample_spec, ties
+from tests.support.streams import BATCHES, BOUGHT, KNOWS, Shelf, after, epochs, prints, settles
 
 EVERY_HOP = 2**32 - 1
 REFRESH = Refresh("OTF", 3, visited=True)
@@ -35,10 +35,6 @@ def every(batches: int, **further: Any) -> SampleSpec:
 def stream(spec: SampleSpec = SPEC, **options: Any) -> BatchStream:
     graph = ties()
     return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
-
-
-def epochs(opened: BatchStream, count: int = 2) -> list[bytes]:
-    return [mark for _ in range(count) for mark in prints(opened)]
 
 
 def visited(spec: SampleSpec, found: oracle.Result) -> Iterator[tuple[tuple[Relation, int], list[int]]]:
@@ -159,14 +155,6 @@ def test_a_stateful_dataloader_goes_on_with_its_workers() -> None:
     again = StatefulDataLoader(stream(), **options)
     again.load_state_dict(state)
     assert prints(again) == epochs(stream(), 1)[5:]
-
-
-def after(opened: BatchStream, consumed: int) -> dict[str, Any]:
-    """The state once so many batches were taken, as a file would hold it."""
-    for _ in zip(range(consumed), opened, strict=False):
-        pass
-    state: dict[str, Any] = json.loads(json.dumps(opened.state_dict()))
-    return state
 
 
 @pytest.mark.parametrize("consumed", [1, 3, 4, 7, 8])

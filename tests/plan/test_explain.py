@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import snapdb
-from tests.builders.test_refresh import start
+from tests.support.refreshing import start
 
 
 @pytest.fixture(scope="module")

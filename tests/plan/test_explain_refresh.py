@@ -15,8 +15,8 @@ from snapdb import Database
 from snapdb.sampling.periods import auto_every
 from snapdb.sampling.variance import draw_correlation, variance_factor
 from snapdb.types import FULL, EdgeType, Fanout, Link, Negatives, Refresh, Temporal
-from tests.plan.test_explain_sample import explained, steps
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.plans import explained, steps
 from tests.support.waiting import until
 
 CITES = EdgeType("paper", "cites", "paper")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import snapdb
 from snapdb import Database
-from tests.execute.test_audit import SHOP
+from tests.support.plans import explained, steps
+from tests.support.shops import SHOP
 
 SEEDS = "SEEDS (SELECT cid, 150 + cid % 40 AS seed_time FROM customer) AS customer"
 FANOUT = "FANOUT (bought OUT => [3, 2], follows BOTH => [4, FULL], bought => [0, 3])"
@@ -26,20 +25,6 @@ def shop() -> Iterator[Database]:
     with snapdb.connect() as db:
         db.script(SHOP)
         yield db
-
-
-def explained(db: Database, statement: str, *, analyze: bool = True) -> dict[str, Any]:
-    (text,) = db.execute(f"EXPLAIN {'ANALYZE ' if analyze else ''}(FORMAT json) {statement}").fetchone()
-    found: dict[str, Any] = json.loads(text)
-    assert set(found) == {"statement", "bound", "rules", "plan"}
-    plan: dict[str, Any] = found["plan"]
-    return plan
-
-
-def steps(plan: dict[str, Any], operator: str | None = None) -> list[dict[str, Any]]:
-    """The steps of a kind, from above."""
-    below = [step for child in plan["children"] for step in steps(child, operator)]
-    return ([plan] if operator in (None, plan["operator"]) else []) + below
 
 
 CASES = {

@@ -27,10 +27,10 @@ from snapdb.sql import parse
 from snapdb.sql.ast import Clauses, RefreshClause, Sample, SampleUsing
 from snapdb.storage.locks import TablesLock
 from snapdb.types import Refresh
-from tests.execute.test_keeping import planned
-from tests.storage.test_care import problems
-from tests.storage.test_crash import crash_everywhere, script
+from tests.support.checks import problems
+from tests.support.crashing import crash_everywhere, script
 from tests.support.format_one import UNSCHEDULED
+from tests.support.plans import planned
 
 SHOP = """
 CREATE TABLE person AS SELECT 'p' || range AS name, range % 7 AS grp, 1.0 + range % 3 AS wealth FROM range(30);

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,112 +19,21 @@ from snapdb.graph.adjacency import AdjacencyShelf, rows_adjacency
 from snapdb.graph.incoming import open_incoming
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Adjacency, GraphView
-from snapdb.kernels.admit import STATIC, Admission, admitted, full_bitmap, take_admitted
+from snapdb.kernels.admit import STATIC, admitted, full_bitmap, take_admitted
 from snapdb.kernels.bits import live_before, rank_blocks, select_live
-from snapdb.kernels.forms import live_arrays, patch_arrays, plain_array, row_arrays
+from snapdb.kernels.forms import patch_arrays, row_arrays
 from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import neighbours_of
 from snapdb.kernels.sample import count_edges
 from snapdb.kernels.spans import FIELDS
 from snapdb.sampling import Sampler, node_entry
-from snapdb.storage.patches import Patch, build_patch, write_patch
-from snapdb.storage.topology import EdgeArrays, Rows, sort_edges, write_rows
-from snapdb.types import FULL, Direction, EdgeType, Fanout, Relation
-from tests.support import oracle
+from snapdb.storage.patches import Patch, write_patch
+from snapdb.storage.topology import Rows, sort_edges, write_rows
+from snapdb.types import FULL, Direction, Fanout, Relation
+from tests.support.forms import FORMS, KNOWS, Changing, changing, view_of
 from tests.support.graphs import agreed, sample_spec
 
-KNOWS = EdgeType("customer", "knows", "customer")
-FORMS = ("full", "ends", "bitmap", "materialized")
-STOP = 5
-"""The end of the window of those forms that hold less than their topology."""
-
 Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Changing:
-    """A graph as its edges came and went, and what of it a snapshot holds."""
-
-    nodes: int
-    edges: EdgeArrays
-    old: npt.NDArray[np.bool_]
-    """Whether an edge is in the root."""
-    gone: npt.NDArray[np.bool_]
-    """Whether it was removed since."""
-    kept: npt.NDArray[np.bool_]
-    """Whether it passes the snapshot's filter."""
-
-    def pick(self, chosen: npt.NDArray[np.bool_]) -> EdgeArrays:
-        """Some of the edges."""
-        e = self.edges
-        assert e.time is not None
-        return EdgeArrays(e.source[chosen], e.destination[chosen], e.edge_id[chosen], e.time[chosen], None)
-
-    def stored(self, *, patched: bool) -> Adjacency:
-        """The topology: a root, or a root of what was there before and its patch."""
-        now = ~self.gone
-        if not patched:
-            return rows_adjacency(sort_edges(self.pick(now), self.nodes, self.nodes))
-        before = max(self.nodes - 3, 1)  # the last nodes are new
-        inside = (self.edges.source < before) & (self.edges.destination < before)
-        old, new = self.old & inside, now & ~(self.old & inside)
-        root = sort_edges(self.pick(old), before, self.nodes)
-        patch = build_patch(root, None, self.pick(old & self.gone), self.pick(new), self.nodes, self.nodes)
-        return rows_adjacency(root, patch, nodes=self.nodes)
-
-    def chosen(self, form: str) -> npt.NDArray[np.bool_]:
-        """The edges that a snapshot of this form holds."""
-        assert self.edges.time is not None
-        if form == "full":
-            return ~self.gone
-        return ~self.gone & (self.edges.time < STOP if form == "ends" else self.kept)
-
-    def adjacency(self, form: str, *, patched: bool) -> Adjacency:
-        """The in-neighbours of the snapshot."""
-        whole = self.stored(patched=patched)
-        if form == "full":
-            return whole
-        admission = self.admission(whole, form)
-        if form == "ends":
-            assert admission.prefix
-            return replace(whole, rows=whole.rows._replace(degrees=plain_array(admission.degrees, np.uint32)))
-        live = replace(whole, rows=whole.rows._replace(live=live_arrays(admission.words)))
-        return live if form == "bitmap" else rows_adjacency(live.flat())
-
-    def admission(self, whole: Adjacency, form: str) -> Admission:
-        """What the snapshot keeps of the topology."""
-        if form == "ends":
-            return admitted(whole.rows, time=whole.time, stop=STOP)
-        passing = np.zeros(self.kept.size, np.bool_)
-        passing[self.edges.edge_id] = self.kept
-        return admitted(whole.rows, edge_id=whole.edge_id, kept_edges=passing)
-
-    def oracle(self, form: str) -> oracle.Graph:
-        """The same snapshot as a list of edges."""
-        held = self.pick(self.chosen(form))
-        assert held.time is not None
-        columns = (held.source, held.destination, held.edge_id, held.time)
-        edges = [oracle.Edge(*each) for each in zip(*(c.tolist() for c in columns), strict=True)]
-        return oracle.Graph({"customer": self.nodes}, {tuple(KNOWS): edges})
-
-
-def view_of(adjacency: Adjacency, nodes: int) -> GraphView:
-    """A snapshot of one edge type."""
-    counts = {"customer": nodes}
-    shelf = AdjacencyShelf({KNOWS: lambda: adjacency}, counts)
-    return GraphView(counts, {"customer": None}, (KNOWS,), shelf, {}, {}, {}, {})
-
-
-def changing(seed: int, nodes: int, edges: int, hub: int = 0) -> Changing:
-    """Random edges with ties, parallel edges and self loops; a hub's go to node 0; some come late, some are gone."""
-    rng = np.random.default_rng(seed)
-    count = edges + hub
-    destination = rng.integers(0, nodes, count)
-    destination[edges:] = 0
-    time = np.where(rng.random(count) < 0.1, STATIC, rng.integers(0, 9, count))
-    listed = EdgeArrays(rng.integers(0, nodes, count), destination, np.arange(count), time, None)
-    old, gone = rng.random(count) < 0.8, rng.random(count) < 0.1
-    return Changing(nodes, listed, old, gone, rng.random(count) < rng.choice([0.1, 0.7, 0.95]))
 
 
 COUNTS = st.sampled_from([0, 1, 2, 5, 64, 65, 130, 1500, FULL])

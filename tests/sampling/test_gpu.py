@@ -15,8 +15,8 @@ from snapdb.kernels.torch_scores import race_lengths
 from snapdb.sampling import node_entry, open_sampler
 from snapdb.sampling.torch_sampler import TorchSampler
 from snapdb.types import Direction, EdgeType, Fanout, Temporal
-from tests.sampling.test_torch_backend import same_batches, words
 from tests.support import oracle
+from tests.support.backends import same_batches, words
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.worlds import DRAWINGS, SETTINGS, case
 

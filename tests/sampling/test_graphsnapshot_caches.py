@@ -24,10 +24,10 @@ import snapdb
 from snapdb.sampling import Sampler, node_entry, open_sampler
 from snapdb.types import EdgeType, Fanout
 from snapdb.types.sampling import Refresh
-from tests.loading.test_stream import prints, settles
 from tests.support import graphsnapshot_original as original
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.stars import DEGREES, EVERY, FCR, KEPT, MODES, OF, cache_of, filled, sampled, stars_of
+from tests.support.streams import prints, settles
 
 Ints = npt.NDArray[np.int64]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
+import ast
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from tests.sampling import test_graphsnapshot, test_graphsnapshot_caches
 from tests.support.places import ROOT
 
 PAGE = ROOT / "docs" / "refresh.md"
@@ -33,24 +32,45 @@ LEFT_OUT = {
 }
 NUMBERS = range(1, 33)
 
-Tests = list[Callable[..., Any]]
+
+class NumberedTest(NamedTuple):
+    """A test of a numbered statement, as its module has it."""
+
+    number: int
+    name: str
+    says: str
+    """What holds; empty where another test of the statement says so."""
+    source: str
+
+
+Tests = list[NumberedTest]
+
+
+def numbered_in(module: str) -> Iterator[NumberedTest]:
+    """The tests of numbered statements in a module beside, in its order."""
+    text = (ROOT / "tests" / "sampling" / f"{module}.py").read_text()
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and (numbered := NAME.fullmatch(node.name)):
+            first = min(each.lineno for each in (node, *node.decorator_list))
+            source = "\n".join(lines[first - 1 : node.end_lineno])
+            yield NumberedTest(int(numbered[1]), node.name, ast.get_docstring(node) or "", source)
 
 
 def numbered_tests() -> Mapping[int, Tests]:
     """Statement → its tests; the first one's docstring says what holds."""
     found: dict[int, Tests] = {}
-    for module in (test_graphsnapshot, test_graphsnapshot_caches):
-        for name, test in vars(module).items():
-            if numbered := NAME.fullmatch(name):
-                found.setdefault(int(numbered[1]), []).append(test)
-    return {number: sorted(tests, key=lambda test: test.__doc__ is None) for number, tests in found.items()}
+    for module in ("test_graphsnapshot", "test_graphsnapshot_caches"):
+        for test in numbered_in(module):
+            found.setdefault(test.number, []).append(test)
+    return {number: sorted(tests, key=lambda test: not test.says) for number, tests in found.items()}
 
 
 def line(number: int, tests: Tests) -> str:
     """A statement's line of the table."""
-    controlled = any("original." in inspect.getsource(test) for test in tests)
-    said = (inspect.getdoc(tests[0]) or "").replace("\n", " ")
-    return f"| {number} | {said} | `{tests[0].__name__}` | {'seen' if controlled else ''} |"
+    controlled = any("original." in test.source for test in tests)
+    said = tests[0].says.replace("\n", " ")
+    return f"| {number} | {said} | `{tests[0].name}` | {'seen' if controlled else ''} |"
 
 
 def table() -> str:
@@ -66,7 +86,7 @@ def table() -> str:
 def test_every_statement_is_tested_measured_or_left_out_and_says_what_holds() -> None:
     tests = numbered_tests()
     assert sorted([*tests, *MEASURED, *LEFT_OUT]) == list(NUMBERS)
-    assert all(found[0].__doc__ and not any(test.__doc__ for test in found[1:]) for found in tests.values())
+    assert all(found[0].says and not any(test.says for test in found[1:]) for found in tests.values())
 
 
 def test_the_page_lists_the_statements_with_their_tests() -> None:

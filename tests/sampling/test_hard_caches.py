@@ -28,9 +28,9 @@ from snapdb.storage.disk import map_array, read_manifest
 from snapdb.storage.home import Home, open_home
 from snapdb.storage.temporary import temporary_bytes
 from snapdb.types import CacheStats, Drawing, EdgeType, Fanout, Refresh, Temporal
-from tests.sampling.test_refreshed_oracle import both_agree
-from tests.sampling.test_row_cache import assert_equal, cache_of, followed, followers
+from tests.support.backends import both_agree
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
+from tests.support.row_caches import assert_equal, cache_of, followed, followers
 from tests.support.worlds import Case
 
 OF = EdgeType("leaf", "of", "hub")

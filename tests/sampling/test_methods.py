@@ -5,12 +5,10 @@ Rows of every length and form are here, ids past 2^31, and what each part of a k
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, get_args
+from dataclasses import replace
+from typing import get_args
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -19,16 +17,15 @@ from hypothesis import strategies as st
 from snapdb.sampling import node_entry
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.subgraph import Entry
-from snapdb.storage.topology import EdgeArrays
-from snapdb.types import FULL, Backend, Direction, EdgeType, Fanout, Relation
+from snapdb.types import FULL, Backend, Direction, EdgeType, Fanout
 from snapdb.types.sampling import Drawing, Temporal
-from tests.sampling.test_forms import FORMS, Changing, changing, view_of
 from tests.support import oracle
-from tests.support.graphs import EdgeList, MemoryGraph, agreed, compared, expected, sample_spec
-from tests.support.worlds import DRAWINGS, SETTINGS, case, weights
+from tests.support.forms import FORMS, view_of
+from tests.support.graphs import MemoryGraph, agreed, compared, expected, sample_spec
+from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
+from tests.support.worlds import DRAWINGS, SETTINGS, case
 
 BACKENDS = get_args(Backend)
-OF = EdgeType("leaf", "of", "hub")
 CLOSE = (("knows", "closeness"), ("of", "stars"), ("also", "stars"))
 WEIGHED: dict[str, Drawing] = {
     name: replace(how, weights=CLOSE if how.weighted else ()) for name, how in DRAWINGS.items()
@@ -71,16 +68,6 @@ def test_the_rule_of_lineages_that_record_none_draws_what_the_oracle_draws(drawi
 def counted(drawing: str, *counts: int) -> tuple[int, ...]:
     """Fanouts as they are once a statement is bound: METHOD FULL takes all."""
     return tuple(FULL if drawing == "full" else count for count in counts)
-
-
-def hub(degree: int, seed: int = 0) -> MemoryGraph:
-    """A hub of so many leaves, and one of a single leaf; weights, times, and ends of edges."""
-    rng = np.random.default_rng(seed)
-    leaf = np.concatenate([rng.permutation(degree), [0]])
-    near = np.concatenate([np.zeros(degree, np.int64), [1]])
-    time = rng.integers(0, 50, degree + 1)
-    listed = EdgeList(leaf, near, time, weights(rng, leaf, near))
-    return MemoryGraph({"leaf": max(degree, 1), "hub": 3}, {OF: listed})
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -165,36 +152,6 @@ def test_vertices_past_two_billion_are_drawn_and_numbered(drawing: str, backend:
 # Physical forms
 
 
-@dataclass(frozen=True)
-class Weighed(Changing):
-    """A changing graph whose edges weigh something, and end."""
-
-    def pick(self, chosen: Any) -> EdgeArrays:
-        e = self.edges
-        assert e.time is not None
-        assert e.weight is not None
-        until = None if e.until is None else e.until[chosen]
-        return EdgeArrays(
-            e.source[chosen], e.destination[chosen], e.edge_id[chosen], e.time[chosen], e.weight[chosen], until
-        )
-
-    def listed(self, form: str) -> MemoryGraph:
-        """What a form holds, as the oracle's lists are made from."""
-        held = self.pick(self.chosen(form))
-        edges = EdgeList(held.source, held.destination, held.time, held.weight, until=held.until, ids=held.edge_id)
-        return MemoryGraph({"customer": self.nodes}, {EdgeType("customer", "knows", "customer"): edges})
-
-
-def weighed(seed: int, hub: int, *, ends: bool) -> Weighed:
-    """Random edges of 12 nodes, of which some came and went."""
-    graph = changing(seed, 12, 60, hub)
-    rng, e = np.random.default_rng(seed), graph.edges
-    assert e.time is not None
-    until = np.where(rng.random(e.time.size) < 0.3, 2**63 - 1, np.maximum(e.time, 0) + rng.integers(1, 5, e.time.size))
-    edges = replace(e, weight=rng.choice([0.25, 1.0, 4.0], e.time.size), until=until if ends else None)
-    return Weighed(graph.nodes, edges, graph.old, graph.gone, graph.kept)
-
-
 TIMES: dict[str, Temporal | None] = {
     "all": None,
     "before": Temporal(False, None),
@@ -230,88 +187,6 @@ def test_every_form_gives_the_oracles_draws(drawing: str, when: str, ends: bool,
 # Keys: what changes draws, and what does not
 
 
-@dataclass(frozen=True)
-class Draw:
-    """One row of 300 edges with 40 drawn, and all that its keys are made of."""
-
-    drawing: Drawing
-    seed: int = 5
-    batch: int = 9
-    hop: int = 0
-    edge: str = "of"
-    direction: Direction = "IN"
-    node: int = 1
-    ids: int = 0
-    """What edge ids count from."""
-    leaves: int = 4
-    """What neighbours count from."""
-    ordinal: int = 3
-    temporal: bool = False
-    time: int = 50
-    further: tuple[Fanout, ...] = ()
-    seeds: tuple[int, ...] = ()
-    rounds: Mapping[tuple[Relation, int], npt.NDArray[np.int32]] | None = None
-    clauses: Mapping[str, Any] = field(default_factory=dict)
-    """Further fields of the statement."""
-
-    def ranks(self) -> list[int]:
-        """The ranks that were drawn."""
-        leaf, near = np.arange(300) + self.leaves, np.full(300, self.node)
-        ends = (leaf, near) if self.direction == "IN" else (near, leaf)
-        edge = EdgeType(
-            "leaf" if self.direction == "IN" else "hub", self.edge, "hub" if self.direction == "IN" else "leaf"
-        )
-        ids = np.arange(300) + self.ids
-        listed = EdgeList(*ends, np.zeros(300, np.int64), np.ones(300), ids=ids)
-        back = EdgeList(np.array([9]), np.array([4]), np.zeros(1, np.int64), np.ones(1))
-        graph = MemoryGraph({"leaf": 999, "hub": 10}, {edge: listed, EdgeType("hub", "back", "hub"): back})
-        fanout = Fanout(edge, self.direction, (*[0] * self.hop, 40))
-        spec = sample_spec(
-            "hub",
-            fanout,
-            *self.further,
-            seed=self.seed,
-            drawing=self.drawing,
-            layout="BLOCKS",
-            temporal=Temporal(True, None) if self.temporal else None,
-            allow_duplicates=True,
-            **self.clauses,
-        )
-        sampler = open_sampler(graph.view(), spec)
-        seeds = np.array([*self.seeds, self.node])
-        ordinals = np.arange(seeds.size) + 100
-        ordinals[-1] = self.ordinal
-        times = np.full(seeds.size, self.time) if self.temporal else None
-        entry = node_entry("hub", seeds, ordinals, times)
-        found = sampler.sample(entry, self.batch, sampler.scratch(), self.rounds)
-        walk = next(walk for walk in sampler.walks if walk.relation.edge == edge)
-        (block,) = (block for block in found.hops[self.hop] if block.relation == walk.relation)
-        mine = block.position[block.seed_side == seeds.size - 1]
-        ranks: list[int] = (walk.adjacency.edge_id.read(mine) - self.ids).tolist()
-        assert len(ranks) == 40
-        return ranks
-
-
-PARTS: dict[str, dict[str, Any]] = {
-    "seed": {"seed": 6},
-    "seed above 2^63": {"seed": 2**63 + 5},
-    "batch": {"batch": 10},
-    "batch above 2^32": {"batch": 9 + 2**32},
-    "hop": {"hop": 1},
-    "type": {"edge": "also"},
-    "direction": {"direction": "OUT"},
-    "node": {"node": 2},
-    "edge id": {"ids": 1},
-    "edge id above 2^32": {"ids": 2**32},
-    "neighbour": {"leaves": 5},
-    "ordinal": {"ordinal": 8, "temporal": True},
-    "ordinal or not": {"temporal": True},
-    "seed time": {"time": 51, "temporal": True, "ordinal": 3},
-    "other types walked": {"further": (Fanout(EdgeType("hub", "back", "hub"), "IN", (1,)),)},
-    "other seeds": {"seeds": (4, 5, 9)},
-}
-"""What is changed of a draw."""
-PICKS = {"seed", "seed above 2^63", "batch", "batch above 2^32", "hop", "type", "direction", "node"}
 HASHES = PICKS | {"edge id", "edge id above 2^32"}
 NEIGHBOURS = {"seed", "seed above 2^63", "batch", "batch above 2^32", "hop", "neighbour"}
 MATTERS: dict[str, set[str]] = {

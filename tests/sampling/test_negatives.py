@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,12 +16,9 @@ from snapdb.kernels.birth_order import birth_order, count_born, rank_born, selec
 from snapdb.sampling import Entrance, Seeds
 from snapdb.sampling import negatives as drawing
 from snapdb.types import EdgeType, Fanout, Link, Negatives, SampleSpec
-from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.negatives import BOUGHT, Ints, drawn, expected
 
-Ints = npt.NDArray[np.int64]
-
-BOUGHT = EdgeType("customer", "bought", "product")
 KNOWS = EdgeType("person", "knows", "person")
 STATIC = -(2**63)
 
@@ -39,39 +35,6 @@ def edge_seeds(graph: MemoryGraph, edge: EdgeType = BOUGHT, times: Ints | None =
     """Every edge as a seed, by edge id."""
     listed = graph.edges[edge]
     return Seeds(edge.source, listed.edge_id, None, None, times, (listed.source, listed.destination))
-
-
-def drawn(entrance: Entrance, ordinals: Ints, epoch: int = 0) -> list[list[int]]:
-    """[seeds, negatives] the dense ids of an entry's negatives, -1 where there was none."""
-    entry = entrance.entry(ordinals, epoch)
-    assert entry.negatives is not None
-    group = entry.groups[2]
-    found = entry.negatives
-    assert found[found >= 0].tolist() == list(range(group.ids.size))
-    assert group.trees.tolist() == np.nonzero(found >= 0)[0].tolist()
-    return [[-1 if i < 0 else int(group.ids[i]) for i in row] for row in found.tolist()]
-
-
-def expected(
-    graph: MemoryGraph, spec: SampleSpec, ordinals: Ints, times: Ints | None, epoch: int = 0, edge: EdgeType = BOUGHT
-) -> list[list[int]]:
-    """The same by the oracle."""
-    world, sources = graph.oracle(), graph.edges[edge].source
-    assert spec.link is not None
-    asked = spec.link.negatives
-    assert asked is not None
-    rows = []
-    for ordinal in ordinals.tolist():
-        time = None if times is None else int(times[ordinal])
-        among = [tuple(name) for name in asked.among]
-        pool = oracle.candidates(world, tuple(edge), int(sources[ordinal]), asked.known, time, among)
-        if asked.weight is None:
-            rows.append(oracle.negatives(pool, asked.count, spec.seed, epoch, ordinal))
-        else:
-            assert graph.destination_weights is not None
-            weights = graph.destination_weights.tolist()
-            rows.append(oracle.weighted_negatives(pool, weights, asked.count, spec.seed, epoch, ordinal))
-    return rows
 
 
 def market(seed: int, *, born: bool = False, ends: bool = False, holes: bool = False) -> MemoryGraph:

@@ -23,7 +23,7 @@ from snapdb.sampling.pages import pages_read
 from snapdb.storage.available import available_memory
 from snapdb.storage.disk import map_array
 from snapdb.storage.map_advice import read_singly
-from tests.loading.test_stream import settles
+from tests.support.streams import settles
 from tests.support.waiting import until
 
 NODES, EDGES, BATCH = 40_000, 600_000, 64

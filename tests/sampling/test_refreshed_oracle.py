@@ -18,65 +18,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.errors import InputError
-from snapdb.graph.view import GraphView
 from snapdb.kernels.rng import fold
 from snapdb.kernels.torch_floyd import floyd
 from snapdb.sampling import Sampler, node_entry, open_sampler
 from snapdb.sampling.rounds import row_keys
 from snapdb.sampling.torch_keys import row_words
-from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Refresh, Relation, SampleSpec, Temporal
-from tests.sampling.test_forms import FORMS, view_of
-from tests.sampling.test_methods import OF, PARTS, PICKS, Draw, hub, weighed
-from tests.sampling.test_torch_backend import same_batches
-from tests.statistics.test_statistics import STRICT, inclusion, pairs_are_even
+from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Refresh, Relation, Temporal
 from tests.support import oracle
-from tests.support.graphs import EdgeList, MemoryGraph, Rounds, compared, expected, sample_spec
+from tests.support.backends import HALF, ONE, REFRESHES, both_agree, refreshed, same_batches
+from tests.support.chances import STRICT, inclusion, pairs_are_even
+from tests.support.forms import FORMS, view_of
+from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
 from tests.support.oracle.numbers import NO_HOP
-from tests.support.worlds import NODES, SETTINGS, Case, case
+from tests.support.worlds import SETTINGS, Case
 
-BACKENDS = get_args(Backend)
 METHODS = ("uniform", "priority")
 WEIGHED = Drawing("PRIORITY", weights=(("of", "stars"), ("also", "stars")), weighted=True)
-ONE, HALF = Fraction(1), Fraction(1, 2)
-
-REFRESHES: Mapping[str, Refresh] = {
-    "full": Refresh("FCR", 3),
-    "full of the fanout": Refresh("FCR", 1, amplify=ONE),
-    "full shared": Refresh("FCR", 3, amplify=Fraction(3, 2), shared=True),
-    "full above": Refresh("FCR", 7, amplify=ONE, above=66),
-    "partial": Refresh("OTF", 5, Fraction("0.15")),
-    "partial shared above": Refresh("OTF", 5, Fraction("0.333"), amplify=ONE, shared=True, above=9),
-    "partial fetch": Refresh("OTF", 2, HALF, amplify=Fraction(3, 2), fetch=HALF),
-    "partial fetch of the fanout": Refresh("OTF", 2, amplify=ONE, fetch=Fraction("0.85")),
-    "partial fetch shared": Refresh("OTF", 4, Fraction("0.9"), fetch=Fraction("0.3"), shared=True),
-    "nothing fetched": Refresh("OTF", 2, fetch=Fraction(0)),
-    "all fetched": Refresh("OTF", 2, fetch=ONE, amplify=ONE),
-    "visited": Refresh("OTF", 2, visited=True, amplify=ONE),
-    "visited shared": Refresh("OTF", 2, fetch=HALF, visited=True, shared=True),
-}
-"""Every way to keep rows."""
-
-
-def rounds_of(spec: SampleSpec, rng: np.random.Generator) -> Rounds | None:
-    """The rounds of all rows that a statement may draw from, under SCOPE VISITED."""
-    assert spec.refresh is not None
-    if not spec.refresh.visited:
-        return None
-    slots = (*range(spec.hops), NO_HOP)
-    relations = [relation for fanout in spec.fanouts for relation in fanout.relations]
-    return {
-        (relation, slot): rng.integers(0, 4, NODES[relation.expands]).astype(np.int32)
-        for relation in relations
-        for slot in slots
-    }
-
-
-def refreshed(how: str, method: str, setting: str, direction: Direction, seed: int) -> tuple[Case, Rounds | None]:
-    """A random batch whose nodes have rows."""
-    found = case(method, setting, direction, seed)
-    rng = np.random.default_rng(seed)
-    spec = replace(found.spec, refresh=REFRESHES[how], generation=int(rng.integers(3)))
-    return found._replace(spec=spec), rounds_of(spec, rng)
 
 
 def stars(count: int, weights: npt.NDArray[np.float64]) -> MemoryGraph:
@@ -84,15 +42,6 @@ def stars(count: int, weights: npt.NDArray[np.float64]) -> MemoryGraph:
     node, leaf = np.divmod(np.arange(count * weights.size), weights.size)
     listed = EdgeList(leaf, node, leaf, weights[leaf])
     return MemoryGraph({"leaf": weights.size, "hub": count}, {OF: listed})
-
-
-def both_agree(found: Case, rounds: Rounds | None = None, *, view: GraphView | None = None) -> None:
-    """Compares what each back end draws with what the oracle draws; `view` is the graph in another form."""
-    graph, spec, entry, batch = found
-    view, wanted = view or graph.view(), expected(graph.oracle(), spec, entry, batch, rounds)
-    for backend in BACKENDS:
-        sampler = open_sampler(view, replace(spec, backend=backend))
-        compared(sampler, sampler.sample(entry, batch, sampler.scratch(), rounds), wanted)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -8,14 +8,12 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,10 +28,9 @@ from snapdb.kernels.forms import RowArrays, live_arrays, plain_array
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.loading.keeper import Keeper, open_keeper
 from snapdb.loading.shelf import CacheShelf, CacheSource
-from snapdb.sampling import Sampler, Seeds, Subgraph, node_entry, open_sampler
+from snapdb.sampling import Sampler, Seeds, node_entry, open_sampler
 from snapdb.sampling.cache_plan import choose_rows, layout_of
 from snapdb.sampling.expected_visits import expected_visits
-from snapdb.sampling.rounds import Rounds
 from snapdb.sampling.row_cache import RowCache
 from snapdb.storage.cache_reports import CacheReport, clear_reports, read_reports, write_report
 from snapdb.storage.home import Home
@@ -41,27 +38,27 @@ from snapdb.storage.maps import in_order, same_values
 from snapdb.storage.patches import build_patch
 from snapdb.storage.temporary import temporary_bytes
 from snapdb.storage.topology import EdgeArrays, sort_edges
-from snapdb.types import Cache, CacheStats, Drawing, EdgeType, Fanout, Refresh, Relation, SampleSpec
-from tests.sampling.test_forms import KNOWS, changing, view_of
-from tests.sampling.test_refreshed_oracle import REFRESHES, refreshed
-from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from snapdb.types import Cache, CacheStats, Drawing, EdgeType, Fanout, Refresh, Relation
+from tests.support.backends import REFRESHES, refreshed
+from tests.support.forms import KNOWS, changing, view_of
+from tests.support.graphs import MemoryGraph, sample_spec
+from tests.support.row_caches import (
+    FOLLOWS,
+    PEOPLE,
+    Bytes,
+    Stopped,
+    assert_equal,
+    cache_of,
+    everybody,
+    followed,
+    followers,
+    zeros,
+)
 from tests.support.waiting import PATIENCE, until
-from tests.support.worlds import NODES, case
+from tests.support.worlds import case
 
-FOLLOWS = EdgeType("person", "follows", "person")
 INWARD = Relation(FOLLOWS, "IN")
-PEOPLE = 400
 HALF = Fraction(1, 2)
-
-Bytes = npt.NDArray[np.uint8]
-
-
-def zeros(size: int) -> Bytes:
-    return np.zeros(size, np.uint8)
-
-
-class Stopped(Exception):  # noqa: N818
-    """What ends a fill before its time."""
 
 
 def after(steps: int) -> Callable[[], None]:
@@ -73,53 +70,6 @@ def after(steps: int) -> Callable[[], None]:
             raise Stopped
 
     return check
-
-
-def followers(seed: int = 1, edges: int = 9_000) -> MemoryGraph:
-    """A few are followed by many."""
-    rng = np.random.default_rng(seed)
-    popular = np.minimum(rng.zipf(1.3, edges) - 1, PEOPLE - 1)
-    return MemoryGraph({"person": PEOPLE}, {FOLLOWS: EdgeList(rng.integers(0, PEOPLE, edges), popular)})
-
-
-def followed(refresh: Refresh | None = None, *counts: int) -> SampleSpec:
-    return sample_spec("person", Fanout(FOLLOWS, "IN", counts or (5, 3)), batch_size=16, refresh=refresh)
-
-
-def everybody(kind: str = "person", count: int = PEOPLE) -> Seeds:
-    return Seeds(kind, np.arange(count), None, None)
-
-
-def cache_of(
-    sampler: Sampler,
-    batch: int,
-    rounds: Rounds | None = None,
-    *,
-    room: int | None = None,
-    allocate: Callable[[int], Bytes] = zeros,
-    check: Callable[[], None] = lambda: None,
-) -> RowCache:
-    """A cache with the rows of a batch, as far as `check` lets it come."""
-    nodes = {walk.relation.expands: walk.arrays.rows.nodes for walk in sampler.walks}
-    counts = {name: nodes.get(name, NODES.get(name, PEOPLE)) for name in sampler.node_types}
-    seeds = everybody(sampler.node_types[0], counts[sampler.node_types[0]])
-    found = RowCache(sampler.spec, sampler.walks)
-    visits = lambda: expected_visits(replace(sampler.spec, link=None), sampler.walks, seeds, counts)  # noqa: E731
-    found.build(choose_rows(sampler.spec, sampler.walks, room, visits), allocate)
-    with suppress(Stopped):
-        found.fill(lambda: batch, lambda: rounds, check)
-    return found
-
-
-def assert_equal(found: Subgraph, expected: Subgraph) -> None:
-    assert found.nodes.keys() == expected.nodes.keys()
-    for name in found.nodes:
-        assert np.array_equal(found.nodes[name], expected.nodes[name])
-    for relation, edges in expected.edges.items():
-        assert np.array_equal(found.edges[relation].index, edges.index)
-        assert np.array_equal(found.edges[relation].position, edges.position)
-        assert (edges.weight is None) == (found.edges[relation].weight is None)
-        assert edges.weight is None or np.array_equal(found.edges[relation].weight, edges.weight)
 
 
 @pytest.mark.parametrize("method", ["uniform", "priority"])

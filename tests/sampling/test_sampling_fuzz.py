@@ -22,12 +22,12 @@ from snapdb.sampling.scratch import LIMIT, NodeMap
 from snapdb.sampling.subgraph import Entry
 from snapdb.types import FULL, Backend, Direction, EdgeType, Fanout, SampleSpec
 from snapdb.types.sampling import Drawing, Link, Negatives, Temporal
-from tests.sampling.test_forms import FORMS, KNOWS, changing, view_of
-from tests.sampling.test_methods import Weighed
-from tests.sampling.test_negatives import drawn
-from tests.sampling.test_negatives import expected as expected_negatives
 from tests.support import oracle
+from tests.support.forms import FORMS, KNOWS, changing, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
+from tests.support.methods import Weighed
+from tests.support.negatives import drawn
+from tests.support.negatives import expected as expected_negatives
 
 Ints = npt.NDArray[np.int64]
 Rng = np.random.Generator

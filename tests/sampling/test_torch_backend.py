@@ -7,38 +7,31 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal, localcontext
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 
 from snapdb.errors import BindError, CorruptError, DataError, InputError
-from snapdb.graph.view import GraphView
 from snapdb.kernels.logtable import LOG_TABLE
 from snapdb.kernels.torch_floyd import floyd
 from snapdb.kernels.torch_numbering import number
 from snapdb.kernels.torch_rng import below, draw, fold, high_half, signed, unsigned_order
 from snapdb.kernels.torch_rows import chunks, lower_bound, order_in_rows
 from snapdb.kernels.torch_scores import race_lengths
-from snapdb.sampling import Entry, Sampler, Subgraph, node_entry, open_sampler, torch_sampler
+from snapdb.sampling import Sampler, node_entry, open_sampler, torch_sampler
 from snapdb.sampling.torch_sampler import TorchSampler
-from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Relation, SampleSpec, Temporal
-from tests.conftest import FreshProcess
-from tests.sampling.test_forms import FORMS, changing, view_of
+from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Relation, Temporal
 from tests.support import oracle
-from tests.support.graphs import EdgeList, MemoryGraph, Rounds, sample_spec, ties
+from tests.support.backends import same_batches, seen, words
+from tests.support.forms import FORMS, changing, view_of
+from tests.support.graphs import EdgeList, MemoryGraph, sample_spec, ties
+from tests.support.processes import FreshProcess
 from tests.support.worlds import DRAWINGS, SETTINGS, case
 
 BOUGHT = EdgeType("customer", "bought", "product")
 KNOWS = EdgeType("customer", "knows", "customer")
-EDGES_OF_RANGE = [0, 1, 2, 2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, 2**64 - 1]
-
-
-def words(seed: int, count: int = 200) -> list[int]:
-    """Unsigned 64-bit numbers, the ends of ranges among them."""
-    drawn = np.random.default_rng(seed).integers(0, 2**64, count, dtype=np.uint64)
-    return [*EDGES_OF_RANGE, *drawn.tolist()]
 
 
 def tensor(values: list[int]) -> torch.Tensor:
@@ -147,40 +140,6 @@ def test_chunks_cover_all_rows_once() -> None:
 
 
 # Batches
-
-
-def seen(sampler: Any, found: Subgraph) -> dict[str, Any]:
-    """All that a user can see of a batch, as lists; positions are seen only in what is read there."""
-    columns: dict[str, Any] = {
-        "nodes": {name: ids.tolist() for name, ids in found.nodes.items()},
-        "nodes per hop": {name: tuple(counts) for name, counts in found.nodes_per_hop.items()},
-        "entered": [ids.tolist() for ids in found.entered],
-        "trees": None if found.trees is None else {name: ids.tolist() for name, ids in found.trees.items()},
-        "blocks": [[(b.relation, b.neighbour.tolist(), b.seed_side.tolist()) for b in hop] for hop in found.hops],
-    }
-    for walk in sampler.walks:
-        edges, rows = found.edges[walk.relation], walk.adjacency
-        position = np.array(edges.position.tolist(), np.int64)
-        read = {"e_id": rows.edge_id, "time": rows.time, "weight": rows.weight, "until": rows.until}
-        columns[str(walk.relation)] = {
-            "index": edges.index.tolist(),
-            "drawn weight": None if edges.weight is None else edges.weight.tolist(),
-            "outward": None if rows.outward is None else rows.outward[position].tolist(),
-            **{name: None if column is None else column.read(position).tolist() for name, column in read.items()},
-        }
-    return columns
-
-
-def same_batches(
-    view: GraphView, spec: SampleSpec, entry: Entry, device: str, *batches: int, rounds: Rounds | None = None
-) -> None:
-    """Compares what a user sees of these batches of both back ends."""
-    one, other = Sampler(view, spec), TorchSampler(view, spec, device)
-    assert (one.node_types, one.relations) == (other.node_types, other.relations)
-    for batch in batches:
-        wanted, found = (seen(s, s.sample(entry, batch, s.scratch(), rounds)) for s in (one, other))
-        for name, values in wanted.items():
-            assert found[name] == values, name
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -10,12 +10,11 @@ import pytest
 
 from snapdb.sampling import Sampler, node_entry
 from snapdb.types import EdgeType, Fanout
+from tests.support.chances import STRICT, inclusion, pairs_are_even
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 
 KNOWS = EdgeType("node", "knows", "node")
 BATCHES = 4000
-STRICT = 1e-4
-"""A correct sampler fails a test once in so many seeds; the seed is fixed."""
 
 
 def positions(degree: int, k: int, batches: int = BATCHES) -> npt.NDArray[np.int64]:
@@ -29,38 +28,11 @@ def positions(degree: int, k: int, batches: int = BATCHES) -> npt.NDArray[np.int
     return np.stack([sampler.sample(hub, batch, scratch).hops[0][0].position for batch in range(batches)])
 
 
-def surprise(counts: npt.NDArray[np.int64], expected: float, scale: float) -> float:
-    """The p-value of a chi-square whose cells are not independent, so that its mean is brought to cells - 1."""
-    statistic = scale * float(((counts - expected) ** 2 / expected).sum())
-    freedom = counts.size - 1
-    cube = (statistic / freedom) ** (1 / 3)  # Wilson and Hilferty: the cube root is nearly normal
-    spread = math.sqrt(2 / (9 * freedom))
-    return 0.5 * math.erfc((cube - (1 - 2 / (9 * freedom))) / spread / math.sqrt(2))
-
-
-def inclusion(drawn: npt.NDArray[np.int64], degree: int) -> float:
-    """The p-value of "each edge is taken with the same probability"."""
-    batches, k = drawn.shape
-    counts = np.bincount(drawn.ravel(), minlength=degree)
-    # k edges without replacement: a count's variance is n k/d (1 - k/d), and the counts sum to a constant
-    return surprise(counts, batches * k / degree, (degree - 1) / (degree - k))
-
-
 @pytest.mark.parametrize(("degree", "k"), [(11, 1), (20, 10), (64, 15), (65, 15), (200, 100), (300, 140), (1500, 5)])
 def test_every_edge_is_taken_equally_often(degree: int, k: int) -> None:
     drawn = positions(degree, k)
     assert all(len(set(row)) == k for row in drawn[:200].tolist())
     assert STRICT < inclusion(drawn, degree) < 1 - STRICT
-
-
-def pairs_are_even(drawn: npt.NDArray[np.int64], degree: int) -> None:
-    """Compares how often each pair of edges is taken together with its chance."""
-    batches, k = drawn.shape
-    taken = np.zeros((batches, degree), np.int64)
-    np.put_along_axis(taken, drawn, 1, axis=1)
-    pairs = (taken.T @ taken)[np.triu_indices(degree, 1)]
-    chance = k * (k - 1) / (degree * (degree - 1))
-    assert np.all(np.abs(pairs - batches * chance) < 5 * math.sqrt(batches * chance * (1 - chance)))
 
 
 def test_every_pair_is_taken_equally_often() -> None:

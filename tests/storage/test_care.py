@@ -19,11 +19,10 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.storage.check import check_database
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.place import file_system, network_disk
-from snapdb.storage.problem import Problem
+from tests.support.checks import problems
 from tests.support.format_one import UNSCHEDULED, write_format_one
 from tests.support.waiting import PATIENCE
 
@@ -59,16 +58,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shop(made: Path, tmp_path: Path) -> Path:
     """A database directory of its own for each test."""
     return Path(shutil.copytree(made, tmp_path / "shop.snapdb"))
-
-
-def problems(path: Path) -> list[Problem]:
-    """What a check finds, whatever state the catalog is in."""
-    home = open_home(path, read_only=True)
-    ledger = Ledger(home)
-    try:
-        return list(check_database(home, ledger))
-    finally:
-        ledger.close()
 
 
 def change(path: Path, statement: str) -> None:

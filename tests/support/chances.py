@@ -147,3 +147,34 @@ def alike(one: Ints, other: Ints, count: int) -> float:
     """The p-value of "two draws of one of so many elements, row by row, are independent and both uniform"."""
     cells = np.bincount(one * count + other, minlength=count * count)
     return proportional(cells, np.full(count * count, 1 / count**2))
+
+
+STRICT = 1e-4
+"""A correct sampler fails a test once in so many seeds; the seed is fixed."""
+
+
+def surprise(counts: npt.NDArray[np.int64], expected: float, scale: float) -> float:
+    """The p-value of a chi-square whose cells are not independent, so that its mean is brought to cells - 1."""
+    statistic = scale * float(((counts - expected) ** 2 / expected).sum())
+    freedom = counts.size - 1
+    cube = (statistic / freedom) ** (1 / 3)  # Wilson and Hilferty: the cube root is nearly normal
+    spread = math.sqrt(2 / (9 * freedom))
+    return 0.5 * math.erfc((cube - (1 - 2 / (9 * freedom))) / spread / math.sqrt(2))
+
+
+def inclusion(drawn: npt.NDArray[np.int64], degree: int) -> float:
+    """The p-value of "each edge is taken with the same probability"."""
+    batches, k = drawn.shape
+    counts = np.bincount(drawn.ravel(), minlength=degree)
+    # k edges without replacement: a count's variance is n k/d (1 - k/d), and the counts sum to a constant
+    return surprise(counts, batches * k / degree, (degree - 1) / (degree - k))
+
+
+def pairs_are_even(drawn: npt.NDArray[np.int64], degree: int) -> None:
+    """Compares how often each pair of edges is taken together with its chance."""
+    batches, k = drawn.shape
+    taken = np.zeros((batches, degree), np.int64)
+    np.put_along_axis(taken, drawn, 1, axis=1)
+    pairs = (taken.T @ taken)[np.triu_indices(degree, 1)]
+    chance = k * (k - 1) / (degree * (degree - 1))
+    assert np.all(np.abs(pairs - batches * chance) < 5 * math.sqrt(batches * chance * (1 - chance)))

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import os
 import random
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import snapdb
+from snapdb import Database
 from snapdb.storage.disk import Disk
 
 
@@ -81,3 +88,93 @@ class CrashingDisk(Disk):
             elif path not in self._bytes:
                 with path.open("r+b") as file:
                     file.truncate(self._random.randint(0, path.stat().st_size))
+
+
+STEP = 1 if os.environ.get("SNAPDB_SOAK") else 6
+"""Every which point of failure is tried; `make soak` tries all."""
+
+
+EVERY = 1 if os.environ.get("SNAPDB_SOAK") else 3
+"""After which crashes the statement is run again and what the crash left is swept; all that are tried are looked at."""
+
+
+def contents(db: Database) -> dict[str, Any]:
+    """All that a person can see, row ids too."""
+    seen: dict[str, Any] = {"versions": len(db.execute("SHOW VERSIONS").arrow())}
+    seen["loaded"] = db.execute("SELECT path, version FROM snapdb.loaded_files").fetchall()
+    seen["tasks"] = db.execute("SELECT name, schedule, state FROM snapdb.tasks").fetchall()
+    for row in db.execute("SHOW TABLES").fetchall():
+        seen[row[0]] = db.execute(f'SELECT * FROM "{row[0]}"').fetchall()
+    for row in db.execute("SHOW SNAPSHOTS").fetchall():
+        seen[f"{row[0]}.knows"] = db.execute(f"SELECT *, e_id FROM {row[0]}.knows ORDER BY e_id").fetchall()
+        sample = "SEEDS (SELECT name FROM person) AS person FANOUT (knows => [2])"
+        seen[f"sample of {row[0]}"] = db.execute(f"SAMPLE FROM {row[0]} {sample}").fetchall()
+    for row in db.execute("SHOW SAMPLERS").fetchall():
+        seen[f"sampler {row[0]}"] = db.execute(f"DESCRIBE SAMPLER {row[0]}").fetchall()
+    return seen
+
+
+def crash_everywhere(original: Path, copy: Path, run: Callable[[Path, Disk | None], None]) -> int:
+    """Run at every point of failure in a fresh copy; in how many of them the power went.
+
+    After each crash the database holds what it held before or what it holds after, has no damage, and can be worked on.
+    """
+    before, after = (_after(original, copy, r) for r in (None, run))
+    for at in range(1, 1000, STEP):
+        _copy(original, copy)
+        disk = CrashingDisk(copy, at)
+        try:
+            run(copy, disk)
+        except Crash:
+            gc.collect()  # what the dead process held open
+        else:
+            return at - 1
+        found = _look(copy, at)
+        assert found in (before, after), at
+        if at // STEP % EVERY:
+            continue
+        if found == before != after:
+            run(copy, None)
+        assert _swept(copy, at) == after, at
+    raise AssertionError("it never ends")
+
+
+def _look(path: Path, at: int) -> dict[str, Any]:
+    with snapdb.connect(path) as db:
+        assert db.execute("CHECK DATABASE").fetchall() == [], at
+        return contents(db)
+
+
+def _swept(path: Path, at: int) -> dict[str, Any]:
+    """What is there after a VACUUM, which leaves nothing of what a crash left."""
+    with snapdb.connect(path) as db:
+        db.execute("VACUUM RETAIN INTERVAL '0 seconds'").fetchall()
+        assert db.execute("VACUUM RETAIN INTERVAL '0 seconds' DRY RUN").fetchall() == [], at
+        assert db.execute("CHECK DATABASE").fetchall() == [], at
+        return contents(db)
+
+
+def _after(original: Path, copy: Path, run: Callable[[Path, Disk | None], None] | None) -> dict[str, Any]:
+    _copy(original, copy)
+    if run is not None:
+        run(copy, None)
+    return _look(copy, 0)
+
+
+def _copy(original: Path, copy: Path) -> None:
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(original, copy)
+
+
+def script(text: str) -> Callable[[Path, Disk | None], None]:
+    """A run that opens a database on a disk and runs statements in it."""
+
+    def run(path: Path, disk: Disk | None) -> None:
+        db = Database(path, disk=disk)
+        try:
+            db.script(text)
+        finally:
+            with contextlib.suppress(Crash):
+                db.close()
+
+    return run

@@ -1,0 +1,37 @@
+"""What EXPLAIN shows of statements, for tests of several layers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from snapdb import Database
+from snapdb.execute import build
+from snapdb.execute.operator import Engine
+from snapdb.storage.locks import TablesLock
+
+
+def planned(db: Database, plan_of: Callable[[Engine], Any]) -> Callable[[], list[tuple[Any, ...]]]:
+    """A statement that was bound now and will run later."""
+    engine = db._engine(None, TablesLock(db._home))
+    plan = plan_of(engine)
+
+    def run() -> list[tuple[Any, ...]]:
+        return [tuple(row.values()) for batch in build.run(plan, engine) for row in batch.to_pylist()]
+
+    return run
+
+
+def explained(db: Database, statement: str, *, analyze: bool = True) -> dict[str, Any]:
+    (text,) = db.execute(f"EXPLAIN {'ANALYZE ' if analyze else ''}(FORMAT json) {statement}").fetchone()
+    found: dict[str, Any] = json.loads(text)
+    assert set(found) == {"statement", "bound", "rules", "plan"}
+    plan: dict[str, Any] = found["plan"]
+    return plan
+
+
+def steps(plan: dict[str, Any], operator: str | None = None) -> list[dict[str, Any]]:
+    """The steps of a kind, from above."""
+    below = [step for child in plan["children"] for step in steps(child, operator)]
+    return ([plan] if operator in (None, plan["operator"]) else []) + below

@@ -1,0 +1,109 @@
+"""Streams of batches over a small graph in memory, and the threads that they leave."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.graph.view import Adjacency
+from snapdb.loading import Batch, BatchStream
+from snapdb.types import EdgeType, Fanout, Relation
+from tests.support.graphs import MemoryGraph, all_seeds, sample_spec, ties
+from tests.support.waiting import until
+
+BOUGHT = EdgeType("customer", "bought", "product")
+
+
+KNOWS = EdgeType("customer", "knows", "customer")
+
+
+SPEC = sample_spec("customer", Fanout(BOUGHT, "BOTH", (3, 2)), Fanout(KNOWS, "IN", (2, 2)))
+
+
+BATCHES = 8
+
+
+def stream(**options: Any) -> BatchStream:
+    graph = ties()
+    return BatchStream(graph.view(), all_seeds(graph, "customer"), SPEC, **{"threads": 0, **options})
+
+
+def prints(batches: Iterable[Batch]) -> list[bytes]:
+    """All that makes batches equal, as bytes."""
+    return [
+        b"".join(
+            np.ascontiguousarray(tensor).tobytes()
+            for part in (b.n_id, b.x, b.edge_index, b.e_id, b.edge_attr)
+            for tensor in part.values()
+        )
+        + b.input_id.numpy().tobytes()
+        + repr((b.index, b.num_sampled_nodes, b.num_sampled_edges)).encode()
+        for b in batches
+    ]
+
+
+def workers_alive() -> int:
+    return sum(thread.name.startswith("snapdb-batch") for thread in threading.enumerate())
+
+
+def settles(condition: Callable[[], bool]) -> bool:
+    """Whether the condition comes to hold."""
+    return until(condition)
+
+
+class Failing:
+    """A feature that cannot be read in the batch of one seed."""
+
+    shape, dtype = (30, 5), np.dtype(np.float32)
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+
+    def read(self, ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if self.node in ids[:4]:
+            raise OSError("disk on fire")
+        return np.zeros((ids.size, 5), np.float32)
+
+
+def failing_stream(**options: Any) -> BatchStream:
+    """Fails in batch 2 of epoch 0."""
+    graph = ties()
+    node = int(stream()[2].input_id[0])
+    view = replace(graph.view(), node_features={"customer": {"x": Failing(node)}})
+    spec = sample_spec("customer", Fanout(KNOWS, "IN", (0,)))
+    return BatchStream(view, all_seeds(graph, "customer"), spec, **options)
+
+
+class Shelf:
+    """A reader of a graph's relations that travels: in tests the view's own is a closure."""
+
+    def __init__(self, graph: MemoryGraph) -> None:
+        self.graph = graph
+
+    def __call__(self, relation: Relation) -> Adjacency:
+        return self.graph.view().adjacency(relation)
+
+
+def subset_stream(**options: Any) -> BatchStream:
+    """11 of 30 seeds an epoch, then 11, then 8: 3, 3 and 2 batches."""
+    graph, spec = ties(), replace(SPEC, subset=Fraction(11, 30))
+    return BatchStream(graph.view(), all_seeds(graph, "customer"), spec, **{"threads": 0, **options})
+
+
+def epochs(opened: BatchStream, count: int = 2) -> list[bytes]:
+    return [mark for _ in range(count) for mark in prints(opened)]
+
+
+def after(opened: BatchStream, consumed: int) -> dict[str, Any]:
+    """The state once so many batches were taken, as a file would hold it."""
+    for _ in zip(range(consumed), opened, strict=False):
+        pass
+    state: dict[str, Any] = json.loads(json.dumps(opened.state_dict()))
+    return state
