@@ -1,0 +1,1 @@
+"""What may not change while the inside does: results of the public doors, and a database of an earlier commit."""
