@@ -14,7 +14,6 @@ from snapdb.storage.changes import (
     Change,
     DropNames,
     DropTable,
-    File,
     Loaded,
     RemoveRows,
 )
@@ -38,7 +37,7 @@ def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
                 tables[change.table_id] = _appended(tables[change.table_id], change.columns, change.files)
             case RemoveRows():
                 table = tables[change.table_id]
-                gone = (*table.deletes, _segment(change.file, 0, None))
+                gone = (*table.deletes, change.file)
                 tables[change.table_id] = replace(table, deletes=gone, rows=table.rows - change.file.rows)
             case AlterTable():
                 table = tables[change.table_id]
@@ -57,13 +56,9 @@ def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
     return replace(catalog, tables=by_name, loading=tuple(loaded))
 
 
-def _appended(table: Table, columns: tuple[Column, ...], files: Iterable[File]) -> Table:
+def _appended(table: Table, columns: tuple[Column, ...], files: Iterable[Segment]) -> Table:
     for file in files:
-        segment = _segment(file, table.next_row, None if columns == table.columns else columns)
+        segment = replace(file, first=table.next_row, columns=None if columns == table.columns else columns)
         segments, added = (*table.segments, segment), file.rows
         table = replace(table, segments=segments, rows=table.rows + added, next_row=table.next_row + added)
     return table
-
-
-def _segment(file: File, first: int, columns: tuple[Column, ...] | None) -> Segment:
-    return Segment(file.path, file.rows, file.bytes, file.sha256, first, columns)

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from snapdb.catalog import Catalog, with_changes
 from snapdb.errors import CommitConflict, QueryError, SnapdbError
 from snapdb.relational import Relational, Session, parquet_files, table_rows
-from snapdb.storage.changes import AddTable, Allot, Append, Change, File, RemoveRows, files_of
+from snapdb.storage.changes import AddTable, Allot, Append, Change, RemoveRows, files_of
 from snapdb.storage.commit import commit
 from snapdb.storage.compact import compact
 from snapdb.storage.home import Home
@@ -134,14 +134,14 @@ class Work:
         changes = [] if self._open is None else self._open.changes
         return [change for change in changes if isinstance(change, Append) and change.table_id == table_id]
 
-    def removal(self, table: Table, file: File, base: int) -> RemoveRows:
+    def removal(self, table: Table, file: Segment, base: int) -> RemoveRows:
         """The change that removes rows, found by a statement that was bound at version `base`."""
         change = RemoveRows(table.id, file, base, base)
         if self._open is None or not any(isinstance(c, Append) and c.table_id == table.id for c in self._open.changes):
             return change
         began = {t.id: t.next_row for t in self._open.began.tables.values()}
         with self._relational.session() as session:
-            (last,) = session.rows(f"SELECT max(row_id) FROM {parquet_files([_segment(change)], self._home.path)}")[0]
+            (last,) = session.rows(f"SELECT max(row_id) FROM {parquet_files([change.file], self._home.path)}")[0]
         return replace(change, own=last >= began.get(table.id, 0))
 
     def _ending(self, word: str) -> _Open:
@@ -225,7 +225,7 @@ class Work:
                 raise
 
     def _allot(self, table_id: int, appends: Sequence[Append]) -> list[Allot]:
-        segments = tuple(Segment(f.path, f.rows, f.bytes, f.sha256, 0, a.columns) for a in appends for f in a.files)
+        segments = tuple(replace(file, columns=a.columns) for a in appends for file in a.files)
         rows = sum(s.rows for s in segments)
         made = []
         with self._relational.session() as session:
@@ -250,7 +250,7 @@ class Work:
         Raises:
             CommitConflict: some are the same.
         """
-        mine = parquet_files([_segment(change)], self._home.path)
+        mine = parquet_files([change.file], self._home.path)
         rows = self._ledger.rows(
             "SELECT path, added FROM segments WHERE table_id = ? AND kind = 'deletes' AND added > ? ORDER BY added",
             (change.table_id, change.checked),
@@ -261,7 +261,7 @@ class Work:
         return replace(change, checked=max([change.checked, *(row["added"] for row in rows)]))
 
     def _compare(self, session: Session, change: RemoveRows, mine: str, path: str, version: int) -> None:
-        theirs = parquet_files([Segment(path, 0, 0, "", 0)], self._home.path)
+        theirs = parquet_files([Segment(path, 0, 0, "")], self._home.path)
         (common,) = session.rows(f"SELECT count(*) FROM {mine} WHERE row_id IN (SELECT row_id FROM {theirs})")[0]
         if common:
             (name,) = self._ledger.rows("SELECT name FROM tables WHERE id = ?", (change.table_id,))[0]
@@ -270,8 +270,3 @@ class Work:
                 "the rows that this statement removes or updates; run it again",
                 code="rows-moved",
             )
-
-
-def _segment(change: RemoveRows) -> Segment:
-    file = change.file
-    return Segment(file.path, file.rows, file.bytes, file.sha256, 0)

@@ -16,13 +16,12 @@ from snapdb.storage.changes import (
     Change,
     DropNames,
     DropTable,
-    File,
     Loaded,
     RemoveRows,
 )
 from snapdb.storage.names import check_unused, drop_names
 from snapdb.storage.shapes import encode_columns
-from snapdb.types import Column
+from snapdb.types import Column, Segment
 
 _ROWS = ("append", "delete")
 _DEFINITION = ("alter", "drop")
@@ -174,13 +173,13 @@ class Applying:
         self._add_shape(table, columns)
         self.facts.append({"change": "columns", "table": table, "columns": json.loads(encode_columns(columns))})
 
-    def _add_rows(self, table: int, file: File, shape: int) -> None:
+    def _add_rows(self, table: int, file: Segment, shape: int) -> None:
         (first,) = self.connection.execute(
             "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table,)
         ).fetchone()
         self._add_file(table, "rows", file, first, shape)
 
-    def _add_file(self, table: int, kind: str, file: File, first: int, shape: int) -> None:
+    def _add_file(self, table: int, kind: str, file: Segment, first: int, shape: int) -> None:
         self.connection.execute(
             "INSERT INTO segments (table_id, kind, path, rows, bytes, sha256, first, added, shape) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -235,5 +234,5 @@ def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = 
     return CommitConflict(f"{name} moved: {how}; run the statement again", code=code)
 
 
-def _facts(file: File) -> dict[str, Any]:
+def _facts(file: Segment) -> dict[str, Any]:
     return {"path": file.path, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}

@@ -1,21 +1,13 @@
-"""What a commit changes, as data: each change says what it requires of the head."""
+"""What a commit changes, as data: each change says what it requires of the head.
+
+Its files are written and synced, and part of no version yet.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.types import Cache, Column, Sampler, Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A Parquet file that is written and synced but not yet part of any version."""
-
-    path: str
-    """Relative to the database directory."""
-    rows: int
-    bytes: int
-    sha256: str
+from snapdb.types import Cache, Column, Sampler, Segment, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +18,7 @@ class AddTable:
     """Negative: by it other changes of the same commit name the table, which gets its own id there."""
     name: str
     columns: tuple[Column, ...]
-    files: tuple[File, ...]
+    files: tuple[Segment, ...]
     replaces: int | None = None
     """Id of the table that goes; requires that nobody changed it since `base`."""
     base: int = 0
@@ -39,7 +31,7 @@ class Append:
     table_id: int
     columns: tuple[Column, ...]
     """The table's columns when the rows were written."""
-    files: tuple[File, ...]
+    files: tuple[Segment, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +39,7 @@ class RemoveRows:
     """Rows that go; requires that nobody removed the same ones since the version they were found at."""
 
     table_id: int
-    file: File
+    file: Segment
     """One column `row_id`."""
     base: int
     """The version at which the rows were found."""
@@ -95,7 +87,7 @@ class Allot:
     map_id: int
     table_id: int
     limit: int
-    file: File | None
+    file: Segment | None
     """The new keys, after those of the files that it takes the place of; None: the append brings no new key."""
     merged: tuple[str, ...] = ()
     """The map's last files, too small to keep apart."""
@@ -123,7 +115,7 @@ class Loaded:
 Change = AddTable | Append | RemoveRows | AlterTable | DropTable | DropNames | Allot | Loaded
 
 
-def files_of(change: Change) -> tuple[File, ...]:
+def files_of(change: Change) -> tuple[Segment, ...]:
     """The files that a change brings."""
     match change:
         case AddTable() | Append():

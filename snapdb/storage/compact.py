@@ -8,7 +8,6 @@ from typing import Any
 from snapdb.errors import CorruptError
 from snapdb.relational import Session, parquet_files, parquet_form, quote_all, table_rows
 from snapdb.storage.chain import facts_text, link
-from snapdb.storage.changes import File
 from snapdb.storage.commit import now
 from snapdb.storage.disk import hash_file
 from snapdb.storage.home import Home
@@ -56,7 +55,7 @@ def _check(home: Home, member: Member) -> None:
         )
 
 
-def _write(home: Home, ledger: Ledger, session: Session, merge: Merge) -> File:
+def _write(home: Home, ledger: Ledger, session: Session, merge: Merge) -> Segment:
     """The rows of all members in their order, as a new file."""
     match merge.kind:
         case "rows":
@@ -105,7 +104,7 @@ def _deletes(home: Home, session: Session, merge: Merge) -> str:
     return f"SELECT {quote_all(('row_id', _VERSION))} FROM ({' UNION ALL '.join(parts)}) ORDER BY 2, 1"
 
 
-def _swap(connection: sqlite3.Connection, merge: Merge, file: File) -> bool:
+def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
     """Write the new row for the old ones; False, and nothing written, when they are not as they were."""
     ids = merge.kind == "ids"
     table, more = ("id_segments", "0, 0") if ids else ("segments", "added, shape")
@@ -134,7 +133,7 @@ def _swap(connection: sqlite3.Connection, merge: Merge, file: File) -> bool:
     return True
 
 
-def _note(connection: sqlite3.Connection, merge: Merge, file: File, first: int) -> None:
+def _note(connection: sqlite3.Connection, merge: Merge, file: Segment, first: int) -> None:
     """Add to the chain of upkeep what was put in the place of what."""
     last = connection.execute("SELECT number, hash FROM upkeep ORDER BY number DESC LIMIT 1").fetchone()
     number, parent = (last["number"] + 1, last["hash"]) if last else (1, "")

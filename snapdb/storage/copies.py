@@ -12,16 +12,16 @@ from pathlib import Path
 
 from snapdb.errors import InputError
 from snapdb.relational import Session, file_literal
-from snapdb.storage.changes import File
 from snapdb.storage.disk import fresh_name, unwritten
 from snapdb.storage.home import Home
+from snapdb.types import Segment
 
 _BLOCK = 8 << 20
 _FICLONE = 0x40049409
 """ioctl of Linux: the target shares the source's blocks until one of them is written to."""
 
 
-def copy_segment(home: Home, session: Session, folder: str, source: str, report: Callable[[float], None]) -> File:
+def copy_segment(home: Home, session: Session, folder: str, source: str, report: Callable[[float], None]) -> Segment:
     """A segment with the bytes of `source`, never a link to it: who changes that file later changes nothing here.
 
     Args:
@@ -49,7 +49,7 @@ def copy_segment(home: Home, session: Session, folder: str, source: str, report:
     except BaseException:
         home.disk.remove(path)
         raise
-    return File(str(path.relative_to(home.path)), rows, size, sha256)
+    return Segment(str(path.relative_to(home.path)), rows, size, sha256)
 
 
 def _rows(session: Session, source: str) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from snapdb.errors import CommitConflict
 from snapdb.relational import Session, key_rows, parquet_files, parquet_form, quote, table_rows
-from snapdb.storage.changes import Allot, File
+from snapdb.storage.changes import Allot
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import write_query
@@ -97,7 +97,7 @@ def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: 
     columns = _columns(table, key)
     whole = _all_rows(ledger, table)
     query = _keys(columns, table_rows(whole, home.path), (), home)
-    file: File | None = write_query(home, session, f"ids/{table.id}", ("", query, ""))
+    file: Segment | None = write_query(home, session, f"ids/{table.id}", ("", query, ""))
     if file is not None and file.rows == 0:
         _forget(home, file)
         file = None
@@ -158,7 +158,7 @@ def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
     return tuple(c for c in found if c is not None)
 
 
-def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: File | None, rows: int) -> bool:
+def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
     """Write the map's row, unless the key has a map by now; whether it was written."""
     key = json.dumps([[c.field, c.type] for c in columns])
     with ledger.writing() as connection:
@@ -180,7 +180,7 @@ def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: File 
     return True
 
 
-def _forget(home: Home, file: File | None) -> None:
+def _forget(home: Home, file: Segment | None) -> None:
     if file is not None:
         home.disk.remove(home.path / file.path)
 

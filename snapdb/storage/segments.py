@@ -7,7 +7,6 @@ from typing import Any
 
 from snapdb.errors import CorruptError, DataError, InputError, SnapdbError
 from snapdb.relational import Session, default_value, parquet_form, quote, quote_all, text_literal
-from snapdb.storage.changes import File
 from snapdb.storage.disk import fresh_name, hash_file, unwritten
 from snapdb.storage.home import Home
 from snapdb.types import Column, Segment, Table
@@ -43,7 +42,7 @@ def write_segment(
     query: str,
     parameters: Any = None,
     supplied: Sequence[str] | None = None,
-) -> File:
+) -> Segment:
     """Write the rows of `query`, cast to `columns`, as a new segment.
 
     Args:
@@ -72,7 +71,9 @@ def write_segment(
     return file
 
 
-def write_query(home: Home, session: Session, folder: str, query: tuple[str, str, str], parameters: Any = None) -> File:
+def write_query(
+    home: Home, session: Session, folder: str, query: tuple[str, str, str], parameters: Any = None
+) -> Segment:
     """Write the rows of a query, given as (ours, the user's, ours), as they are, in order."""
     directory = home.path / folder
     path = directory / f"{fresh_name()}.parquet"
@@ -94,10 +95,10 @@ def write_query(home: Home, session: Session, folder: str, query: tuple[str, str
     except BaseException:
         home.disk.remove(path)
         raise
-    return File(str(path.relative_to(home.path)), rows, size, sha256)
+    return Segment(str(path.relative_to(home.path)), rows, size, sha256)
 
 
-def _check_not_null(home: Home, session: Session, file: File, columns: Sequence[Column]) -> None:
+def _check_not_null(home: Home, session: Session, file: Segment, columns: Sequence[Column]) -> None:
     required = [c for c in columns if not c.nullable]
     if not required:
         return

@@ -28,8 +28,9 @@ class Segment:
     rows: int
     bytes: int
     sha256: str
-    first: int
-    """Row id of the file's first row; row ids count on from it in file order. Of deletes: the oldest version in it."""
+    first: int = 0
+    """Row id of the file's first row; row ids count on from it in file order. Of deletes: the oldest version in it.
+    0 where the file is not part of a version yet."""
     columns: tuple[Column, ...] | None = None
     """The table's columns when the file was written; None: as the table's now."""
     until: int | None = None

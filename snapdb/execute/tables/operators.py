@@ -11,7 +11,7 @@ from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.asked import Asked
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
 from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
-from snapdb.storage.changes import AddTable, Append, Change, File, Loaded
+from snapdb.storage.changes import AddTable, Append, Change, Loaded
 from snapdb.storage.changes import AlterTable as Alter
 from snapdb.storage.copies import copy_segment
 from snapdb.storage.segments import write_query, write_segment
@@ -31,7 +31,7 @@ def create_table(plan: CreateTablePlan, engine: Engine) -> Rows:
     return publish(engine, [change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
 
 
-def _write_first_rows(engine: Engine, plan: CreateTablePlan) -> File:
+def _write_first_rows(engine: Engine, plan: CreateTablePlan) -> Segment:
     query = plan.query or _no_rows(plan)
     with engine.context.session(query) as session, engine.watching(session, f"writing {plan.name}"):
         return write_segment(engine.home, session, "tables", plan.columns, query.text, query.parameters)
@@ -59,9 +59,9 @@ def insert(plan: InsertPlan, engine: Engine) -> Rows:
     return replace(outcome, message=outcome.message + notes)
 
 
-def _new_files(engine: Engine, plan: InsertPlan) -> tuple[File, ...]:
+def _new_files(engine: Engine, plan: InsertPlan) -> tuple[Segment, ...]:
     """Write the new rows as files; all are removed where a file that they come from changed meanwhile."""
-    table, files = plan.table, tuple[File, ...]()
+    table, files = plan.table, tuple[Segment, ...]()
     try:
         files = (
             _copy_files(engine, table.folder, table.name, plan.copies) if plan.copies else (_write_rows(engine, plan),)
@@ -77,7 +77,7 @@ def _new_files(engine: Engine, plan: InsertPlan) -> tuple[File, ...]:
     return files
 
 
-def _write_rows(engine: Engine, plan: InsertPlan) -> File:
+def _write_rows(engine: Engine, plan: InsertPlan) -> Segment:
     table, query = plan.table, plan.query
     with engine.context.session(query) as session, engine.watching(session, f"writing {table.name}"):
         return write_segment(
@@ -85,14 +85,14 @@ def _write_rows(engine: Engine, plan: InsertPlan) -> File:
         )
 
 
-def _copy_files(engine: Engine, folder: str, name: str, sources: Sequence[str]) -> tuple[File, ...]:
+def _copy_files(engine: Engine, folder: str, name: str, sources: Sequence[str]) -> tuple[Segment, ...]:
     """Copy Parquet files of the user as segments of a table, hashed on the way; all of them or none.
 
     Args:
         folder: Where, relative to the database directory.
         name: The table's, for reports of progress.
     """
-    copies: list[File] = []
+    copies: list[Segment] = []
     with engine.relational.session() as session:
         try:
             for number, source in enumerate(sources):
@@ -141,9 +141,9 @@ def update(plan: UpdatePlan, engine: Engine) -> Rows:
     return publish(engine, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
 
 
-def _split(engine: Engine, session: Session, table: Table, found: File) -> tuple[File, File]:
+def _split(engine: Engine, session: Session, table: Table, found: Segment) -> tuple[Segment, Segment]:
     """The ids of the rows that go, and the rows that come, in the order of those that they replace."""
-    source = parquet_files([Segment(found.path, found.rows, found.bytes, found.sha256, 0)], engine.home.path)
+    source = parquet_files([found], engine.home.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != found.rows:
         raise DataError(

@@ -23,7 +23,6 @@ from snapdb.errors import DataWarning
 from snapdb.execute.operator import Engine
 from snapdb.execute.transactions import Review
 from snapdb.relational import ROW_ID, Session, key_bounds, key_rows, parquet_files, quote, table_rows
-from snapdb.storage.changes import File
 from snapdb.storage.home import Home
 from snapdb.storage.ids import IdMap, find_map
 from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexElement
@@ -38,8 +37,8 @@ _SHARE = 16
 def warn_of_rows(
     engine: Engine,
     table: Table,
-    files: Sequence[File],
-    removed: File | None = None,
+    files: Sequence[Segment],
+    removed: Segment | None = None,
     changed: frozenset[str] | None = None,
 ) -> Review | None:
     """Warn of rows that are about to be added to a table, once for each rule of a graph that they break.
@@ -99,8 +98,8 @@ class _New:
     engine: Engine
     table: Table
     """Before them, with what the open transaction has added."""
-    files: tuple[File, ...]
-    removed: File | None
+    files: tuple[Segment, ...]
+    removed: Segment | None
 
     known: dict[int, KnownKeys] = field(default_factory=dict)
     """By id map, as far as they were asked for."""
@@ -117,8 +116,7 @@ class _New:
     @property
     def first_rows(self) -> str:
         """SELECT those of the rows that are looked at where each costs much."""
-        segments = [Segment(f.path, f.rows, f.bytes, f.sha256, 0) for f in self.files]
-        return f"SELECT * FROM {parquet_files(segments, self.engine.home.path)} LIMIT {self.count // _SHARE}"
+        return f"SELECT * FROM {parquet_files(self.files, self.engine.home.path)} LIMIT {self.count // _SHARE}"
 
     def ranges(self, table: Table, id_map: IdMap) -> bool:
         """Whether the keys of a map are consecutive integers, for the most part."""
@@ -137,9 +135,9 @@ class _New:
         return self.known[id_map.id]
 
 
-def _rows(engine: Engine, table: Table, files: Sequence[File]) -> str:
+def _rows(engine: Engine, table: Table, files: Sequence[Segment]) -> str:
     """SELECT a table's columns of these files only."""
-    segments = tuple(Segment(f.path, f.rows, f.bytes, f.sha256, 0, table.columns) for f in files)
+    segments = tuple(replace(file, columns=table.columns) for file in files)
     total = sum(file.rows for file in files)
     return table_rows(replace(table, segments=segments, deletes=(), rows=total, next_row=total), engine.home.path)
 
@@ -199,7 +197,7 @@ def _left(new: _New) -> str:
     rows = table_rows(new.table, new.engine.home.path, row_ids=True)
     if (file := new.removed) is None:
         return rows
-    gone = parquet_files([Segment(file.path, file.rows, file.bytes, file.sha256, 0)], new.engine.home.path)
+    gone = parquet_files([file], new.engine.home.path)
     return f"SELECT * FROM ({rows}) WHERE {quote(ROW_ID)} NOT IN (SELECT row_id FROM {gone})"
 
 
