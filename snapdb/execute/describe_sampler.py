@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from snapdb.catalog.listing import listing
-from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE
-from snapdb.plan.samples.statements import statement_of
+from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
 from snapdb.sql.tokens import scan
 from snapdb.types import Sampler
 

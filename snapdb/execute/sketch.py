@@ -11,8 +11,7 @@ from snapdb.execute.earlier import edges_at
 from snapdb.execute.graph_data import EdgeData, GraphData
 from snapdb.execute.operator import Engine
 from snapdb.execute.topologies import REBUILD_SHARE, rows_apart, wanted_topology
-from snapdb.plan.forms import Shape, choose_form
-from snapdb.plan.snapshots import CreateSnapshotPlan
+from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, choose_encoding
 from snapdb.relational import Session
 from snapdb.storage.artefacts import find, nearest
 from snapdb.types import Filter
@@ -88,8 +87,8 @@ def _edges(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: Gra
         where, shared, seconds, held, patched = _topology(engine, session, whole, full)
         width = edge_width(whole)
         prefix = limits_of(plan, element).plain(edge)
-        shape = Shape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix, patched)
-        choice = choose_form(shape, plan.layout, cheapest=plan.cheapest)
+        shape = EdgeShape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix, patched)
+        choice = choose_encoding(shape, plan.layout, cheapest=plan.cheapest)
         seconds += choice.bytes / _WRITTEN
         yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
 

@@ -24,8 +24,7 @@ from snapdb.graph.view import Adjacency
 from snapdb.kernels.admit import Admission, full_bitmap
 from snapdb.kernels.forms import live_arrays, plain_array
 from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
-from snapdb.plan.forms import Choice, Shape, choose_form
-from snapdb.plan.snapshots import CreateSnapshotPlan
+from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding, choose_encoding
 from snapdb.relational import Session
 from snapdb.storage.arrays import ArrayFile
 from snapdb.storage.disk import directory_bytes, fresh_name, publishing
@@ -141,7 +140,7 @@ def _edges(
     kept = found.edges if let_in is None else let_in.edges
     prefix = let_in is None or let_in.prefix
     patched = found.patch is not None
-    shape = Shape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix, patched)
+    shape = EdgeShape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix, patched)
     choice = _choice(plan, shape)
     _write_form(choice, adjacency, let_in, staging, index)
     features = edge_features(engine, session, data, full=full)
@@ -160,9 +159,9 @@ def _edges(
     )
 
 
-def _choice(plan: CreateSnapshotPlan, shape: Shape) -> Choice:
+def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
     try:
-        return choose_form(shape, plan.layout, cheapest=plan.cheapest)
+        return choose_encoding(shape, plan.layout, cheapest=plan.cheapest)
     except BindError as error:
         if plan.refreshes:
             unfit = f"snapshot {plan.name} was created WITH (layout = '{plan.layout}'), which fits no more"
@@ -170,7 +169,7 @@ def _choice(plan: CreateSnapshotPlan, shape: Shape) -> Choice:
         raise
 
 
-def _write_form(choice: Choice, adjacency: Adjacency, let_in: Admission | None, staging: Path, index: int) -> None:
+def _write_form(choice: Encoding, adjacency: Adjacency, let_in: Admission | None, staging: Path, index: int) -> None:
     if choice.form == "full":
         return
     rows = adjacency.rows

@@ -10,11 +10,11 @@ from typing import ClassVar
 
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.asked import Asked, compose, written
+from snapdb.plan.fragment_checks import check_foreign_path, check_repeatable
 from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns, whole_files
 from snapdb.plan.names import check_new, find_column, find_table, named_columns, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
-from snapdb.plan.repeatable import check_repeatable
-from snapdb.plan.scope import Context, check_foreign_path
+from snapdb.plan.scope import Context
 from snapdb.relational import (
     ROW_ID,
     Session,

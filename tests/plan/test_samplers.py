@@ -21,7 +21,7 @@ from snapdb import Database
 from snapdb.errors import Span
 from snapdb.plan.maintenance import ExpirePlan
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
-from snapdb.plan.samples.statements import resolve
+from snapdb.plan.samples.bind import resolve
 from snapdb.plan.show import DropPlan
 from snapdb.sql import parse
 from snapdb.sql.ast import Clauses, RefreshClause, Sample, SampleUsing

@@ -27,9 +27,8 @@ from snapdb.loading.source import Source
 from snapdb.plan import bind, optimize
 from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
-from snapdb.plan.samples.bind import with_seeds
+from snapdb.plan.samples.bind import streamed, with_seeds
 from snapdb.plan.samples.clauses import with_every
-from snapdb.plan.samples.statements import streamed
 from snapdb.sampling import Seeds, batches_in
 from snapdb.sampling.periods import auto_every
 from snapdb.sql.ast import Sample, SampleUsing

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 from snapdb.errors import BindError, Span
 from snapdb.plan.fits import graph_times, is_weight
+from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.moments import duration, whole
 from snapdb.plan.names import find_column, find_edge_type
-from snapdb.plan.repeatable import check_repeatable
 from snapdb.plan.scope import Context
 from snapdb.plan.snapshots import check_length, event_unit
 from snapdb.relational import quote_odd

@@ -1,0 +1,199 @@
+"""What embedded SQL may not do: read the database's own files, or give other rows each time it runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from snapdb.catalog.system_tables import FACTS, SCHEMA
+from snapdb.errors import BindError, InputError, SnapdbError, Span
+from snapdb.relational import Relational
+from snapdb.sql.ast import Island
+from snapdb.sql.body_paths import file_arguments
+from snapdb.sql.tokens import Token, identifier, scan, string_value
+
+_CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
+_ALSO = frozenset(("current_localtime", "current_localtimestamp"))
+"""Functions of the clock that DuckDB does not list as such. age() of one argument is another."""
+_INSTEAD = "store its result in a table, or choose by a column or hash()"
+
+
+def check_repeatable(relational: Relational, island: Island, why: str, instead: str = _INSTEAD) -> None:
+    """Nothing when the island gives the same each time.
+
+    Raises:
+        BindError: it calls a function that does not, at the function's place; the message says `why`, then `instead`.
+    """
+    volatile = relational.volatile() | _ALSO
+    tokens = scan(island.text)
+    _check_facts(tokens, island, why)
+    for i, token in enumerate(tokens):
+        if _is_volatile(token, tokens[i + 1 :], volatile):
+            at = island.span.start + token.span.start
+            what = "rows" if instead == _INSTEAD else "values"
+            raise BindError(
+                f"{token.text} gives other {what} each time, and {why}; {instead}",
+                span=Span(at, at + len(token.text)),
+                code="not-repeatable",
+            )
+
+
+def _check_facts(tokens: Sequence[Token], island: Island, why: str) -> None:
+    """Nothing when no facts about the database are read, which change with every statement."""
+    for first, dot, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        names = [identifier(token).lower() for token in (first, name) if token.kind in ("word", "quoted")]
+        if dot.text == "." and names and names[0] == SCHEMA and names[-1] in FACTS:
+            at = island.span.start
+            raise BindError(
+                f"{SCHEMA}.{names[-1]} tells what there is now, and {why}; store its rows in a table, or write the "
+                "values themselves",
+                span=Span(at + first.span.start, at + name.span.stop),
+                code="not-repeatable",
+            )
+
+
+def _is_volatile(token: Token, following: tuple[Token, ...], volatile: frozenset[str]) -> bool:
+    if token.kind not in ("word", "quoted"):
+        return False
+    name = identifier(token).lower()
+    after = following[0].text.lower() if following else ""
+    if token.kind == "word" and (name in _CLOCKS or name == "tablesample" or (name == "using" and after == "sample")):
+        return True
+    return after == "(" and (name in volatile or (name == "age" and _arguments(following) == 1))
+
+
+def _arguments(following: tuple[Token, ...]) -> int:
+    """How many arguments stand between the parentheses that open here."""
+    depth, commas = 0, 0
+    for token in following:
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        commas += token.text == "," and depth == 1
+        if depth == 0:
+            break
+    return commas + 1
+
+
+_MARKED = re.compile(r"[*?[]")
+
+
+_LOCAL = re.compile(r"file:(//(localhost)?)?")
+
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+_DEEPEST = 8
+"""Queries within queries that are read, by `query('…')`."""
+
+
+def check_foreign(
+    relational: Relational, own: Path, text: str, tokens: Sequence[Token], start: int, parameters: Any, depth: int = 0
+) -> None:
+    """Nothing when a query opens no file of the database at `own`.
+
+    Args:
+        text: The query's.
+        tokens: The same, scanned.
+        start: Index of the query's first character in the statement's text.
+        parameters: The query's own, by name or in order.
+
+    Raises:
+        InputError: it does, at the place of the path.
+    """
+    for argument in filter(None, file_arguments(tokens)):
+        first, stop = argument[0].span.start, argument[-1].span.stop
+        span = Span(start + first, start + stop)
+        for path in _values(relational, argument, text[first:stop], parameters):
+            check_foreign_path(own, path, span)
+            if depth < _DEEPEST and " " in path:  # perhaps a query, which `query` runs
+                _check_nested(relational, own, path, span, depth)
+
+
+def check_foreign_path(own: Path, path: str, span: Span | None) -> None:
+    """Nothing when a path or glob means no file of the database at `own`; else InputError."""
+    if _leads_into(path, os.path.realpath(own)):
+        raise InputError(
+            f"'{path[:80]}' leads to the files of this database, which only snapdb opens; query its tables, name other "
+            "files, or copy the database with BACKUP DATABASE",
+            span=span,
+            code="own-file",
+        )
+
+
+def _check_nested(relational: Relational, own: Path, text: str, span: Span, depth: int) -> None:
+    try:
+        check_foreign(relational, own, text, scan(text), 0, None, depth + 1)
+    except InputError as error:
+        error.span = span
+        raise
+    except SnapdbError:
+        return  # no query after all
+
+
+def _values(relational: Relational, argument: Sequence[Token], text: str, parameters: Any) -> list[str]:
+    """The texts that an argument evaluates to; none where DuckDB cannot evaluate it, and so cannot read it either."""
+    if len(argument) == 1 and argument[0].kind in {"string", "quoted"}:
+        (token,) = argument
+        return [string_value(token) if token.kind == "string" else identifier(token)]
+    if any(token.text.startswith("?") for token in argument):
+        return list(_flat(parameters))  # positions count through the whole query
+    names = {token.text[1:] for token in argument if token.kind == "parameter"}
+    known = {n: v for n, v in parameters.items() if n in names} if isinstance(parameters, Mapping) and names else None
+    try:
+        with relational.session() as session:
+            return list(_flat(session.rows(f"SELECT ({text})", known)))
+    except SnapdbError:
+        return []
+
+
+def _flat(value: Any) -> Iterator[str]:
+    if isinstance(value, str | os.PathLike):
+        yield os.fspath(value)
+    elif isinstance(value, Mapping):
+        yield from _flat(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _flat(each)
+
+
+def _leads_into(path: str, own: str) -> bool:
+    """Whether a path, glob or directory means a file in the directory `own`, whose links are followed."""
+    local = _LOCAL.match(path)
+    if "\0" in path or (local is None and _URL.match(path)):
+        return False
+    place = os.path.join(os.getcwd(), os.path.expanduser(path[local.end() :] if local else path))
+    plain, *marked = _MARKED.split(place, maxsplit=1)
+    folder = os.path.realpath(os.path.dirname(plain) if marked else place)
+    if not marked:
+        return _is_within(folder, own) or (_is_within(own, folder) and os.path.isdir(folder))
+    if not _is_within(own, folder):
+        return _is_within(folder, own)
+    pattern = [*folder.split("/"), *os.path.relpath(place, os.path.dirname(plain)).split("/")]
+    return any(_matches(name.split("/"), pattern) for name in _files(own))
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return os.path.join(path, "").startswith(os.path.join(folder, ""))
+
+
+def _matches(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a path, cut at its slashes, matches a glob; ** matches any number of directories.
+
+    >>> _matches("a/b/c/x2.csv".split("/"), "a/**/x[1-3].*".split("/")), _matches(["a", "b", "c"], ["a", "*"])
+    (True, False)
+    """
+    if not pattern or not names:
+        return not pattern and not names
+    first, *rest = pattern
+    if first == "**":
+        return not rest or any(_matches(names[skipped:], rest) for skipped in range(len(names)))
+    return fnmatchcase(names[0], first) and _matches(names[1:], rest)
+
+
+def _files(folder: str) -> Iterator[str]:
+    for directory, _, names in os.walk(folder):
+        yield from (os.path.join(directory, name) for name in names)
