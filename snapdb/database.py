@@ -36,8 +36,10 @@ from snapdb.plan.samples import SamplePlan
 from snapdb.relational import Relational, absolute_paths
 from snapdb.relational.sources import as_source
 from snapdb.schedule import next_firing
-from snapdb.sql import ast, parse, parse_one
-from snapdb.sql.sizes import bytes_of
+from snapdb.sql import parse, parse_one
+from snapdb.sql.samples import Sample, SampleUsing
+from snapdb.sql.syntax import Statement, bytes_of
+from snapdb.sql.versions import Commit, Rollback
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
@@ -149,15 +151,15 @@ class Database:
             results.append(result)
         return results
 
-    def run(self, statement: ast.Statement, params: Parameters = None) -> Result:
+    def run(self, statement: Statement, params: Parameters = None) -> Result:
         """Run a statement that was parsed."""
         return once_it_stands(lambda: self._run(statement, params))
 
-    def _run(self, statement: ast.Statement, params: Parameters) -> Result:
+    def _run(self, statement: Statement, params: Parameters) -> Result:
         self._stopped.clear()
         lock = TablesLock(self._home)
         try:
-            if not isinstance(statement, ast.Commit | ast.Rollback):
+            if not isinstance(statement, Commit | Rollback):
                 self._work.check()
             with damage_explained(self._home, self._ledger):
                 engine = self._engine(params, lock)
@@ -169,7 +171,7 @@ class Database:
             raise
         return Result(run(plan, engine), lambda rows: self._guarded(rows, statement, lock))
 
-    def plan(self, statement: ast.Statement, params: Parameters = None) -> Plan:
+    def plan(self, statement: Statement, params: Parameters = None) -> Plan:
         """What running a statement would do; nothing is done, and an open transaction stays as it is."""
         with self.reading(params) as engine:
             return optimize(bind(statement, engine.context), self._rules)
@@ -275,7 +277,7 @@ class Database:
             raise
 
     def _open(
-        self, statement: ast.Sample | ast.SampleUsing, seeds: Any, params: Parameters
+        self, statement: Sample | SampleUsing, seeds: Any, params: Parameters
     ) -> tuple[SamplePlan, samples.Opened]:
         self._stopped.clear()  # what stopped the statement before is over
         with self.reading(params, committed=True) as engine:
@@ -463,11 +465,11 @@ class Database:
         opener = partial(Database, self.path, threads=self._threads, rules=self._rules)
         return Engine(self._home, self._ledger, self._relational, context, *mine, opener)
 
-    def _check_allowed(self, plan: Plan, statement: ast.Statement) -> None:
+    def _check_allowed(self, plan: Plan, statement: Statement) -> None:
         in_transaction = self._work.state != "idle"
         check_allowed(plan, statement, read_only=self._home.read_only, in_transaction=in_transaction)
 
-    def _guarded(self, rows: Rows, statement: ast.Statement, lock: TablesLock) -> Rows:
+    def _guarded(self, rows: Rows, statement: Statement, lock: TablesLock) -> Rows:
         """The same rows; an error among them carries the statement's text, and ends an open transaction."""
         try:
             with damage_explained(self._home, self._ledger):

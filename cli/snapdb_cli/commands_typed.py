@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from snapdb.errors import SnapdbError
-from snapdb.sql.split import is_complete
-from snapdb.sql.tokens import check_characters, scan
+from snapdb.sql.lexer import check_characters, is_complete, scan
 
 _BARE = ("exit", "quit", "help", "?")
 """Words alone on a line that are commands as they are."""

@@ -12,9 +12,9 @@ import lark
 from lark.exceptions import UnexpectedInput
 
 from snapdb.errors import ParseError
-from snapdb.sql.grammars import parser
-from snapdb.sql.islands import fold
-from snapdb.sql.tokens import Token, scan
+from snapdb.sql.embedded import fold
+from snapdb.sql.lexer import Token, scan
+from snapdb.sql.parser import parser
 
 from .completion_spot import Spot
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from snapdb.sql.islands import READS
-from snapdb.sql.tokens import Token, identifier
+from snapdb.sql.embedded import READS
+from snapdb.sql.lexer import Token, identifier
 
 from .completion_choices import Group, names, words
 from .completion_grammar import Slot, slots

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from snapdb.errors import ParseError
-from snapdb.sql.brackets import OPENERS
-from snapdb.sql.split import parts
-from snapdb.sql.tokens import Token, scan
+from snapdb.sql.lexer import OPENERS, Token, parts, scan
 
 Quote = Literal["", "'", '"']
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from snapdb.relational.quote import text_literal
-from snapdb.sql.islands import READS
-from snapdb.sql.tokens import Token, identifier
+from snapdb.sql.embedded import READS
+from snapdb.sql.lexer import Token, identifier
 
 from .completion_choices import Group, functions, names, words
 from .completion_names import Known
@@ -28,7 +28,7 @@ class Scope(NamedTuple):
 def sources(tokens: Sequence[Token]) -> dict[str, str]:
     """The tables that a query reads, as keys of `Known.columns_of`, by the name or alias that its columns go by.
 
-    >>> from snapdb.sql.tokens import scan
+    >>> from snapdb.sql.lexer import scan
     >>> sources(scan("SELECT * FROM person p, now.Knows JOIN t ON true"))
     {'p': 'person', 'knows': 'now.knows', 't': 't'}
     """

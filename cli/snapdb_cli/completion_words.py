@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapdb.sql.islands import READS
+from snapdb.sql.embedded import READS
 
 RELATION = frozenset({"FROM", "JOIN", "INTO", "TABLE", "DESCRIBE", "SUMMARIZE", "PIVOT", "UNPIVOT"})
 """A table follows these."""

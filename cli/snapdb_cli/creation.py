@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from snapdb.database import Database, connect
-from snapdb.sql import ast
+from snapdb.sql.explain import Explain
+from snapdb.sql.exports import CopySampleTo, CopySnapshotTo, CopyTo
+from snapdb.sql.maintenance import BackupDatabase, CheckDatabase
+from snapdb.sql.queries import Query
+from snapdb.sql.samples import Audit, Sample, SampleUsing
+from snapdb.sql.show import Describe, Show, Summarize
+from snapdb.sql.syntax import Statement
+from snapdb.sql.versions import Begin, Commit, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.storage.home import CATALOG, open_home
 
 from .diagnostics import Diagnostics
@@ -14,23 +21,23 @@ from .scripts import Step
 from .settings import Settings
 
 _READS = (
-    ast.Audit,
-    ast.BackupDatabase,
-    ast.CheckDatabase,
-    ast.CopySampleTo,
-    ast.CopySnapshotTo,
-    ast.CopyTo,
-    ast.Describe,
-    ast.DiffGraph,
-    ast.DiffSnapshot,
-    ast.DiffTable,
-    ast.Query,
-    ast.Sample,
-    ast.SampleUsing,
-    ast.Show,
-    ast.Summarize,
+    Audit,
+    BackupDatabase,
+    CheckDatabase,
+    CopySampleTo,
+    CopySnapshotTo,
+    CopyTo,
+    Describe,
+    DiffGraph,
+    DiffSnapshot,
+    DiffTable,
+    Query,
+    Sample,
+    SampleUsing,
+    Show,
+    Summarize,
 )
-_BRACKETS = (ast.Begin, ast.Commit, ast.Rollback)
+_BRACKETS = (Begin, Commit, Rollback)
 """Statements that neither read nor write: the one after them decides."""
 
 
@@ -51,13 +58,13 @@ def open_for(path: Path | None, steps: Iterable[Step], diagnostics: Diagnostics,
     return database
 
 
-def only_reads(statement: ast.Statement) -> bool:
+def only_reads(statement: Statement) -> bool:
     """Whether a statement leaves every database as it is, by its text alone, before a database is open.
 
     `Plan.is_read` decides the same by its plan.
     """
     match statement:
-        case ast.Explain():
+        case Explain():
             return not statement.analyze or only_reads(statement.statement)
         case _:
             return isinstance(statement, _READS) or bool(getattr(statement, "dry_run", False))

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from snapdb.sql.tokens import scan
+from snapdb.sql.lexer import scan
 from snapdb.types import did_you_mean
 
 from .config import config_folder

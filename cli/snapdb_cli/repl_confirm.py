@@ -8,30 +8,32 @@ from typing import Any
 from snapdb.database import Database
 from snapdb.errors import SnapdbError
 from snapdb.plan.show import DropPlan
-from snapdb.sql import ast
+from snapdb.sql.maintenance import ExpireSnapshots, Vacuum
+from snapdb.sql.show import Drop
+from snapdb.sql.syntax import Statement
 from snapdb.types.text import counted
 
 _NAMED = 8
 """So many things are named, the rest counted."""
 
 
-def question(database: Database, statement: ast.Statement) -> str | None:
+def question(database: Database, statement: Statement) -> str | None:
     """What to ask before a statement runs; None when it takes nothing away, or will say itself what is wrong."""
     idle = database.transaction_state == "idle"  # where the others are refused anyway
     try:
         match statement:
-            case ast.Drop():
+            case Drop():
                 return _drop(database, statement)
-            case ast.ExpireSnapshots(dry_run=False) if idle:
+            case ExpireSnapshots(dry_run=False) if idle:
                 return _expire(database, statement)
-            case ast.Vacuum(dry_run=False) if idle:
+            case Vacuum(dry_run=False) if idle:
                 return _vacuum(database, statement)
     except SnapdbError:
         pass
     return None
 
 
-def _drop(database: Database, statement: ast.Drop) -> str | None:
+def _drop(database: Database, statement: Drop) -> str | None:
     plan = database.plan(statement)
     if not isinstance(plan, DropPlan):
         return None  # there is nothing of that name
@@ -41,19 +43,19 @@ def _drop(database: Database, statement: ast.Drop) -> str | None:
     return f"drop {kind} {plan.target.name}{also}?"
 
 
-def _expire(database: Database, statement: ast.ExpireSnapshots) -> str | None:
+def _expire(database: Database, statement: ExpireSnapshots) -> str | None:
     rows = _rows(database, replace(statement, dry_run=True))
     names = [str(row["snapshot"]) for row in rows if row["action"] == "expire"]
     return f"expire {counted(len(names), 'snapshot')}: {_listed(names)}?" if names else None
 
 
-def _vacuum(database: Database, statement: ast.Vacuum) -> str | None:
+def _vacuum(database: Database, statement: Vacuum) -> str | None:
     rows = [row for row in _rows(database, replace(statement, dry_run=True)) if row["action"] != "keep"]
     size = sum(row["bytes"] or 0 for row in rows)
     return f"merge or remove {counted(len(rows), 'thing')}, {size:,} bytes?" if rows else None
 
 
-def _rows(database: Database, statement: ast.Statement) -> list[dict[str, Any]]:
+def _rows(database: Database, statement: Statement) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = database.run(statement).arrow().to_pylist()
     return rows
 

@@ -13,7 +13,7 @@ from prompt_toolkit.styles.pygments import style_from_pygments_cls
 from pygments.styles import get_style_by_name
 
 from snapdb.errors import ParseError
-from snapdb.sql.tokens import Token, scan
+from snapdb.sql.lexer import Token, scan
 
 from .commands_typed import is_command
 from .completion_grammar import keywords

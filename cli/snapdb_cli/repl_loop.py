@@ -12,7 +12,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
 from snapdb.database import connect
-from snapdb.sql import ast
+from snapdb.sql.syntax import Statement
 
 from .commands import run_command, run_typed
 from .commands_core import Leave
@@ -104,7 +104,7 @@ def _ask(text: str) -> bool:
     return answer.strip().lower() in ("y", "yes")
 
 
-def _agreed(session: Session, statement: ast.Statement) -> bool:
+def _agreed(session: Session, statement: Statement) -> bool:
     """Whether a statement that takes something away shall run."""
     if not session.preferences.confirm:
         return True

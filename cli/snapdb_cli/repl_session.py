@@ -17,7 +17,7 @@ from prompt_toolkit.history import History, InMemoryHistory
 
 from snapdb.database import Database, connect
 from snapdb.errors import ParseError
-from snapdb.sql.split import parts
+from snapdb.sql.lexer import parts
 
 from .completion_names import Known
 from .config import Preferences, changed

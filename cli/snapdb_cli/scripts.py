@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse, parse_each
-from snapdb.sql.ast import Statement
-from snapdb.sql.parameters import Value, marks_of, value_of
+from snapdb.sql.queries import Value, marks_of, value_of
+from snapdb.sql.syntax import Statement
 
 from .diagnostics import Diagnostics, ExitCode, worse
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from snapdb.database import Database
 from snapdb.errors import SnapdbError
 from snapdb.interrupts import interruptible
-from snapdb.sql.ast import Statement
-from snapdb.sql.parameters import Value
+from snapdb.sql.queries import Value
+from snapdb.sql.syntax import Statement
 
 from .diagnostics import Diagnostics, ExitCode, worse
 from .output import Output

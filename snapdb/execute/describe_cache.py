@@ -12,7 +12,7 @@ from snapdb.catalog.windows import moment
 from snapdb.execute.export_folder import size_words
 from snapdb.execute.operator import Engine
 from snapdb.plan.samples.bind import statement_of
-from snapdb.sql.print_samples import print_refresh_clause
+from snapdb.sql.samples import print_refresh_clause
 from snapdb.types import Cache, CacheStats, Sampler
 from snapdb.types.text import counted
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from snapdb.catalog.listing import listing
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
-from snapdb.sql.tokens import scan
+from snapdb.sql.lexer import scan
 from snapdb.types import Sampler
 
 _FIELDS = (("clause", pa.string()), ("value", pa.string()), ("said", pa.bool_()))

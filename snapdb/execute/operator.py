@@ -19,7 +19,7 @@ from snapdb.loading.shelf import CacheShelf
 from snapdb.plan.plan import NothingPlan
 from snapdb.plan.scope import Context
 from snapdb.relational import Relational, Session
-from snapdb.sql import ast
+from snapdb.sql.syntax import Statement
 from snapdb.storage.changes import Change
 from snapdb.storage.disk import Disk
 from snapdb.storage.home import Home
@@ -116,7 +116,7 @@ def nothing(plan: NothingPlan, engine: Engine) -> Rows:
 class OwnDatabase(Protocol):
     """The database that a run of a task opens for itself: the part of `snapdb.Database` that it needs."""
 
-    def run(self, statement: ast.Statement) -> Result:
+    def run(self, statement: Statement) -> Result:
         """Run a statement that was parsed."""
 
     def reading(self, params: Any = None) -> AbstractContextManager[Engine]:

@@ -18,8 +18,8 @@ from snapdb.errors import InputError, ParseError, QueryError, SnapdbError
 from snapdb.execute.result import Result
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
-from snapdb.sql.ast import Statement
-from snapdb.sql.parameters import marks_of, value_of
+from snapdb.sql.queries import marks_of, value_of
+from snapdb.sql.syntax import Statement
 from snapdb.types.text import did_you_mean
 
 FORMATS = ("result", "df", "arrow", "polars")

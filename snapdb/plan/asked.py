@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from snapdb.errors import Span
 from snapdb.relational import Names, together
-from snapdb.sql.ast import Island
-from snapdb.sql.rewrite import rewrite
+from snapdb.sql.embedded import rewrite
+from snapdb.sql.syntax import Island
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 

@@ -19,7 +19,8 @@ from snapdb.plan import (
 from snapdb.plan.explain import bind_explain
 from snapdb.plan.plan import Plan, PlanFamily
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import Explain, Statement
+from snapdb.sql.explain import Explain
+from snapdb.sql.syntax import Statement
 
 FAMILIES: tuple[PlanFamily, ...] = (
     tables.FAMILY,

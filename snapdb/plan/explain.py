@@ -8,7 +8,9 @@ from snapdb.errors import BindError
 from snapdb.plan.plan import Binder, NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import Explain, Query, RefreshSnapshot
+from snapdb.sql.explain import Explain
+from snapdb.sql.queries import Query
+from snapdb.sql.snapshots import RefreshSnapshot
 
 
 @dataclass(frozen=True, slots=True)

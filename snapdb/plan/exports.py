@@ -19,7 +19,8 @@ from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
 from snapdb.plan.scope import Context
 from snapdb.relational import Names, quote, quote_all, quote_odd, text_literal
-from snapdb.sql.ast import ColumnList, CopySampleTo, CopySnapshotTo, CopyTo, Name
+from snapdb.sql.exports import CopySampleTo, CopySnapshotTo, CopyTo
+from snapdb.sql.syntax import ColumnList, Name
 from snapdb.types import Column, Snapshot, Table, by_word
 from snapdb.types.text import counted, did_you_mean
 

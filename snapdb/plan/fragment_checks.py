@@ -12,9 +12,9 @@ from typing import Any
 from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.errors import BindError, InputError, SnapdbError, Span
 from snapdb.relational import Relational
-from snapdb.sql.ast import Island
-from snapdb.sql.body_paths import file_arguments
-from snapdb.sql.tokens import Token, identifier, scan, string_value
+from snapdb.sql.lexer import Token, identifier, scan, string_value
+from snapdb.sql.syntax import Island
+from snapdb.sql.task_bodies import file_arguments
 
 _CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
 _ALSO = frozenset(("current_localtime", "current_localtimestamp"))

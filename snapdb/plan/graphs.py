@@ -22,19 +22,18 @@ from snapdb.plan.names import check_new, find_column, find_event_time, find_tabl
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
-from snapdb.sql.ast import (
+from snapdb.sql.graphs import (
     ClassesClause,
-    ColumnList,
     CreateGraph,
     EdgeClause,
     EventTime,
     FeatureClause,
     HistoryClause,
     LabelClause,
-    Name,
     PropertiesClause,
     VertexClause,
 )
+from snapdb.sql.syntax import ColumnList, Name
 from snapdb.storage.feature_types import is_feature_type
 from snapdb.types import (
     Column,

@@ -12,7 +12,7 @@ from pathlib import Path
 from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import Context
 from snapdb.relational import Session, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
-from snapdb.sql.tokens import string_value, tokens
+from snapdb.sql.lexer import string_value, tokens
 from snapdb.storage.changes import LoadedFile
 from snapdb.storage.loaded import Memory, has_footer, loaded_files, look_at
 from snapdb.types import Column, Table

@@ -14,17 +14,16 @@ from snapdb.plan.names import find_graph, find_table
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
-from snapdb.sql.ast import (
+from snapdb.sql.maintenance import (
     BackupDatabase,
     CheckDatabase,
     DropRetention,
     ExpireSnapshots,
-    Island,
-    Name,
     RetentionRule,
     SetRetention,
     Vacuum,
 )
+from snapdb.sql.syntax import Island, Name
 from snapdb.types import PropertyGraph, Retention, Rule, Snapshot, Table
 
 

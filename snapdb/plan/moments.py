@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from snapdb.catalog import version_at, version_of_tag
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.asked import Asked, written
-from snapdb.sql.ast import Island, VersionBound
-from snapdb.sql.tokens import scan
+from snapdb.sql.lexer import scan
+from snapdb.sql.syntax import Island, VersionBound
 from snapdb.types import Period, TimeUnit
 
 if TYPE_CHECKING:

@@ -11,7 +11,10 @@ from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.fits import is_event_time
 from snapdb.plan.scope import Context
 from snapdb.relational import quote_odd
-from snapdb.sql.ast import CreateCache, CreateSampler, CreateTask, Name
+from snapdb.sql.caches import CreateCache
+from snapdb.sql.samples import CreateSampler
+from snapdb.sql.syntax import Name
+from snapdb.sql.tasks import CreateTask
 from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, Tag, Task, VertexElement
 from snapdb.types.text import did_you_mean
 

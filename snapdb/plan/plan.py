@@ -12,7 +12,7 @@ from snapdb.plan.asked import Asked
 
 if TYPE_CHECKING:
     from snapdb.plan.scope import Context
-    from snapdb.sql.ast import Statement
+    from snapdb.sql.syntax import Statement
 
 
 @dataclass(frozen=True, slots=True)

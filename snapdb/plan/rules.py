@@ -15,7 +15,7 @@ from snapdb.plan.plan import Plan
 from snapdb.plan.samples import AuditPlan, CreateSamplerPlan, SamplePlan
 from snapdb.plan.samples.plans import reached_relations, seed_types
 from snapdb.plan.snapshots import CreateSnapshotPlan, Pushed, RefreshPlan
-from snapdb.sql.tokens import Token, identifier, scan, string_value
+from snapdb.sql.lexer import Token, identifier, scan, string_value
 from snapdb.types import FULL, Drawing, EdgeElement, Filter, Relation, SampleSpec
 
 

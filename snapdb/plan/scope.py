@@ -21,12 +21,10 @@ from snapdb.plan.fragment_checks import check_foreign
 from snapdb.plan.moments import resolve_version
 from snapdb.relational import Names, Relational, Session, no_rows, quote, table_rows
 from snapdb.relational.sources import Stream
-from snapdb.sql.ast import Island, VersionBound
-from snapdb.sql.body_paths import WORDS_BEFORE_FILES
-from snapdb.sql.counts import find_counts
-from snapdb.sql.literals import first_row
-from snapdb.sql.tokens import Token, identifier, scan
-from snapdb.sql.travel import TimeTravel, bare_ats, find_travels
+from snapdb.sql.lexer import Token, identifier, scan
+from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
+from snapdb.sql.syntax import Island, VersionBound
+from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import check_table

@@ -20,8 +20,8 @@ from snapdb.plan.names import (
 )
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
 from snapdb.plan.scope import Context
-from snapdb.sql import ast
-from snapdb.sql.ast_versions import Shown
+from snapdb.sql.show import Describe, Drop, Kind, Show, Shown, Summarize
+from snapdb.sql.syntax import Island, Name
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 
@@ -89,7 +89,7 @@ class DropPlan(Plan):
         return PlanNode("Drop", self.target.name, tuple(PlanNode("Drop", each.name) for each in self.dependants))
 
 
-def bind_show(statement: ast.Show, context: Context) -> ShowPlan:
+def bind_show(statement: Show, context: Context) -> ShowPlan:
     """What is listed; tables are those of the version that was asked for."""
     tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
     if statement.at is not None:
@@ -97,7 +97,7 @@ def bind_show(statement: ast.Show, context: Context) -> ShowPlan:
     return ShowPlan(statement.what, statement.like, tables, _of(statement, context))
 
 
-def _of(statement: ast.Show, context: Context) -> str | None:
+def _of(statement: Show, context: Context) -> str | None:
     """The one whose versions, columns, snapshots or runs are asked for; versions and runs outlive what they are of."""
     if statement.of is None:
         return None
@@ -110,7 +110,7 @@ def _of(statement: ast.Show, context: Context) -> str | None:
     return find_table(context, statement.of).name
 
 
-def bind_describe(statement: ast.Describe, context: Context) -> Plan:
+def bind_describe(statement: Describe, context: Context) -> Plan:
     """The thing, a table as it was at the version that was asked for; without a kind, whatever has the name."""
     name = statement.name
     if statement.at is not None:
@@ -132,7 +132,7 @@ def bind_describe(statement: ast.Describe, context: Context) -> Plan:
         case "TASK":
             return DescribePlan(find_task(context, name))
         case "TABLE" if statement.kind is None:  # as DuckDB does it, which also knows data that was registered
-            return QueryPlan(context.asked(ast.Island(statement.text, statement.span)))
+            return QueryPlan(context.asked(Island(statement.text, statement.span)))
         case _:
             return DescribePlan(find_table(context, name))
 
@@ -148,7 +148,7 @@ def _kind(context: Context, name: str) -> str:
     return next(found, "TABLE")
 
 
-def bind_summarize(statement: ast.Summarize, context: Context) -> SummarizePlan:
+def bind_summarize(statement: Summarize, context: Context) -> SummarizePlan:
     """The snapshot."""
     return SummarizePlan(find_snapshot(context, statement.name))
 
@@ -159,7 +159,7 @@ KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler:
 """What each dependant is called, in the order in which they are named."""
 
 
-def bind_drop(statement: ast.Drop, context: Context) -> Plan:
+def bind_drop(statement: Drop, context: Context) -> Plan:
     """The thing that goes, and with CASCADE what depends on it."""
     kind, name = statement.kind.lower(), statement.name
     try:
@@ -223,9 +223,7 @@ def _listed(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) ->
     return ", ".join([*named[:_NAMED], *more])
 
 
-def _find(
-    context: Context, kind: ast.Kind, name: ast.Name
-) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag:
+def _find(context: Context, kind: Kind, name: Name) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag:
     match kind:
         case "TABLE":
             return find_table(context, name)
@@ -245,10 +243,10 @@ def _find(
 
 FAMILY = PlanFamily(
     binders={
-        ast.Show: bind_show,
-        ast.Describe: bind_describe,
-        ast.Summarize: bind_summarize,
-        ast.Drop: bind_drop,
+        Show: bind_show,
+        Describe: bind_describe,
+        Summarize: bind_summarize,
+        Drop: bind_drop,
     },
     operators={
         ShowPlan: "snapdb.execute.show:Show",

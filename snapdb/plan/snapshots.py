@@ -16,9 +16,10 @@ from snapdb.plan.names import check_new, find_graph, find_snapshot
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
 from snapdb.relational import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
-from snapdb.sql.ast import CreateSnapshot, Island, Name, RefreshSnapshot, TimeBound, WindowBound
-from snapdb.sql.tokens import scan, string_value
-from snapdb.sql.travel import bare_ats
+from snapdb.sql.lexer import scan, string_value
+from snapdb.sql.queries import bare_ats
+from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
+from snapdb.sql.syntax import Island, Name, TimeBound, WindowBound
 from snapdb.types import (
     ALL_TIME,
     FORMS,

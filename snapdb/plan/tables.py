@@ -28,22 +28,11 @@ from snapdb.relational import (
     quote,
     text_literal,
 )
-from snapdb.sql.ast import (
-    AddColumn,
-    AlterTable,
-    CopyFrom,
-    CreateTable,
-    Delete,
-    DropColumn,
-    Insert,
-    Island,
-    Name,
-    RenameColumn,
-    Update,
-)
-from snapdb.sql.literals import first_row
-from snapdb.sql.tokens import scan
-from snapdb.sql.travel import bare_ats
+from snapdb.sql.exports import CopyFrom
+from snapdb.sql.lexer import scan
+from snapdb.sql.queries import bare_ats, first_row
+from snapdb.sql.syntax import Island, Name
+from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
 from snapdb.types import Column, PropertyGraph, Table
 from snapdb.types.text import counted, did_you_mean
 

@@ -13,13 +13,12 @@ from snapdb.plan.names import check_own, find_task
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
 from snapdb.relational import Relational
-from snapdb.sql import ast
-from snapdb.sql.ast import ExecuteTask, Island
-from snapdb.sql.body_paths import named_paths
-from snapdb.sql.conditions import changed_graphs
-from snapdb.sql.rewrite import Rewritten, rewrite
-from snapdb.sql.task_body import PLACEHOLDERS, filled
-from snapdb.sql.travel import bare_ats, time_travels
+from snapdb.sql.embedded import Rewritten, rewrite
+from snapdb.sql.queries import bare_ats, time_travels
+from snapdb.sql.syntax import Island
+from snapdb.sql.task_bodies import PLACEHOLDERS, changed_graphs, filled, named_paths
+from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask, TaskOption
+from snapdb.sql.tasks import Schedule as ScheduleTree
 from snapdb.storage.commit import author, now
 from snapdb.types import Schedule, Task
 
@@ -68,7 +67,7 @@ _LONGEST = 1000 * 365 * 86_400 * _SECOND
 """A thousand years."""
 
 
-def bind_create_task(statement: ast.CreateTask, context: Context) -> Plan:
+def bind_create_task(statement: CreateTask, context: Context) -> Plan:
     """The task, whose body was read already; names in it are looked up by each run."""
     name = statement.name
     found = context.catalog.tasks.get(name.text.lower())
@@ -95,7 +94,7 @@ def bind_create_task(statement: ast.CreateTask, context: Context) -> Plan:
     return CreateTaskPlan(replace(task, **_options(context, statement.options)), found)
 
 
-def bind_alter_task(statement: ast.AlterTask, context: Context) -> Plan:
+def bind_alter_task(statement: AlterTask, context: Context) -> Plan:
     """The task as it is to be; nothing to do where it is so already."""
     task = find_task(context, statement.name)
     match statement.action:
@@ -113,7 +112,7 @@ def bind_alter_task(statement: ast.AlterTask, context: Context) -> Plan:
             return AlterTaskPlan(task, replace(task, suspended=False), now(), "resumed")
 
 
-def _schedule(context: Context, schedule: ast.Schedule, created: int) -> Schedule:
+def _schedule(context: Context, schedule: ScheduleTree, created: int) -> Schedule:
     """When it runs; steps are counted from the second in which it is made."""
     anchor = created - created % _SECOND
     if schedule.every is None:
@@ -164,16 +163,16 @@ def _inside(body: str) -> str:
     return body[edge:-edge].strip()
 
 
-def _options(context: Context, options: Sequence[ast.TaskOption]) -> dict[str, Any]:
+def _options(context: Context, options: Sequence[TaskOption]) -> dict[str, Any]:
     """What WITH or SET says, as fields of a task."""
     return {option.name: _READ.get(option.name, _as_it_is)(context, option) for option in options}
 
 
-def _as_it_is(context: Context, option: ast.TaskOption) -> str | int:
+def _as_it_is(context: Context, option: TaskOption) -> str | int:
     return option.value
 
 
-def _timeout(context: Context, option: ast.TaskOption) -> int:
+def _timeout(context: Context, option: TaskOption) -> int:
     """Microseconds, by the clock."""
     length = period_of_text(context, str(option.value), option.span)
     if length is None or microseconds(length) > _LONGEST:
@@ -186,7 +185,7 @@ def _timeout(context: Context, option: ast.TaskOption) -> int:
     return microseconds(length)
 
 
-_READ: dict[str, Callable[[Context, ast.TaskOption], str | int]] = {"timeout": _timeout}
+_READ: dict[str, Callable[[Context, TaskOption], str | int]] = {"timeout": _timeout}
 """Options that are not kept as they are said."""
 
 
@@ -235,9 +234,9 @@ def bind_execute_task(statement: ExecuteTask, context: Context) -> ExecuteTaskPl
 
 FAMILY = PlanFamily(
     binders={
-        ast.CreateTask: bind_create_task,
-        ast.AlterTask: bind_alter_task,
-        ast.ExecuteTask: bind_execute_task,
+        CreateTask: bind_create_task,
+        AlterTask: bind_alter_task,
+        ExecuteTask: bind_execute_task,
     },
     operators={
         CreateTaskPlan: "snapdb.execute.tasks.operators:create_task",

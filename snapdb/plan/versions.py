@@ -13,7 +13,7 @@ from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import check_name, find_graph, find_snapshot, find_table
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
-from snapdb.sql.ast import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
+from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
 

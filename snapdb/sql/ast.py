@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from snapdb.sql.ast_copy import CopyOption, CopySampleTo, CopySnapshotTo, CopyTo
-from snapdb.sql.ast_graphs import (
+from snapdb.sql.caches import CacheRoom, CreateCache, RefreshCache
+from snapdb.sql.explain import Explain
+from snapdb.sql.exports import CopyFrom, CopyOption, CopySampleTo, CopySnapshotTo, CopyTo
+from snapdb.sql.graphs import (
     ClassesClause,
     CreateGraph,
     EdgeClause,
@@ -16,18 +18,17 @@ from snapdb.sql.ast_graphs import (
     SparseClause,
     VertexClause,
 )
-from snapdb.sql.ast_parts import (
-    ColumnList,
-    Explain,
-    Island,
-    Name,
-    Query,
-    Statement,
-    TimeBound,
-    VersionBound,
-    WindowBound,
+from snapdb.sql.maintenance import (
+    BackupDatabase,
+    CheckDatabase,
+    DropRetention,
+    ExpireSnapshots,
+    RetentionRule,
+    SetRetention,
+    Vacuum,
 )
-from snapdb.sql.ast_samples import (
+from snapdb.sql.queries import Query
+from snapdb.sql.samples import (
     Audit,
     Clauses,
     CreateSampler,
@@ -36,18 +37,18 @@ from snapdb.sql.ast_samples import (
     MethodClause,
     NegativesClause,
     RefreshClause,
-    Said,
     Sample,
     SampleUsing,
     SeedsClause,
     WeightColumn,
 )
-from snapdb.sql.ast_snapshots import CreateSnapshot, ExpireSnapshots, LayoutClause, RefreshSnapshot
-from snapdb.sql.ast_tables import (
+from snapdb.sql.show import Describe, Described, Drop, Kind, Show, Shown, Summarize
+from snapdb.sql.snapshots import CreateSnapshot, LayoutClause, RefreshSnapshot
+from snapdb.sql.syntax import ColumnList, Island, Name, Said, Statement, TimeBound, VersionBound, WindowBound
+from snapdb.sql.tables import (
     AddColumn,
     AlterTable,
     Assignment,
-    CopyFrom,
     CreateTable,
     Delete,
     DropColumn,
@@ -55,39 +56,8 @@ from snapdb.sql.ast_tables import (
     RenameColumn,
     Update,
 )
-from snapdb.sql.ast_upkeep import (
-    AlterTask,
-    CacheRoom,
-    CreateCache,
-    CreateTask,
-    DropRetention,
-    ExecuteTask,
-    RefreshCache,
-    RetentionRule,
-    Schedule,
-    SetRetention,
-    TaskOption,
-)
-from snapdb.sql.ast_versions import (
-    BackupDatabase,
-    Begin,
-    CheckDatabase,
-    Commit,
-    CreateTag,
-    Describe,
-    Described,
-    Detail,
-    DiffGraph,
-    DiffSnapshot,
-    DiffTable,
-    Drop,
-    Kind,
-    Rollback,
-    Show,
-    Shown,
-    Summarize,
-    Vacuum,
-)
+from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask, Schedule, TaskOption
+from snapdb.sql.versions import Begin, Commit, CreateTag, Detail, DiffGraph, DiffSnapshot, DiffTable, Rollback
 
 __all__ = [
     "AddColumn",

@@ -5,82 +5,72 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from snapdb.sql.ast import (
-    AlterTable,
-    AlterTask,
-    Audit,
-    BackupDatabase,
-    Begin,
-    CheckDatabase,
-    Commit,
+from snapdb.sql.caches import CreateCache, RefreshCache, print_create_cache, print_refresh_cache
+from snapdb.sql.explain import Explain
+from snapdb.sql.exports import (
     CopyFrom,
     CopySampleTo,
     CopySnapshotTo,
     CopyTo,
-    CreateCache,
-    CreateGraph,
-    CreateSampler,
-    CreateSnapshot,
-    CreateTable,
-    CreateTag,
-    CreateTask,
-    Delete,
-    Describe,
-    DiffGraph,
-    DiffSnapshot,
-    DiffTable,
-    Drop,
+    print_copy_from,
+    print_copy_sample_to,
+    print_copy_snapshot_to,
+    print_copy_to,
+)
+from snapdb.sql.graphs import CreateGraph, print_create_graph
+from snapdb.sql.maintenance import (
+    BackupDatabase,
+    CheckDatabase,
     DropRetention,
-    ExecuteTask,
     ExpireSnapshots,
-    Explain,
-    Insert,
-    Query,
-    RefreshCache,
-    RefreshSnapshot,
-    Rollback,
+    SetRetention,
+    Vacuum,
+    print_backup,
+    print_drop_retention,
+    print_expire_snapshots,
+    print_set_retention,
+    print_vacuum,
+)
+from snapdb.sql.parser import parse
+from snapdb.sql.queries import Query
+from snapdb.sql.samples import (
+    Audit,
+    CreateSampler,
     Sample,
     SampleUsing,
-    SetRetention,
-    Show,
-    Statement,
-    Summarize,
-    Update,
-    Vacuum,
+    print_create_sampler,
+    print_sample,
+    print_sample_using,
 )
-from snapdb.sql.parse import parse
-from snapdb.sql.print_copies import print_copy_from, print_copy_sample_to, print_copy_snapshot_to, print_copy_to
-from snapdb.sql.print_graphs import print_create_graph
-from snapdb.sql.print_samples import print_create_sampler, print_sample, print_sample_using
-from snapdb.sql.print_snapshots import print_create_snapshot, print_expire_snapshots, print_refresh_snapshot
-from snapdb.sql.print_tables import (
+from snapdb.sql.show import Describe, Drop, Show, Summarize, print_describe, print_drop, print_show, print_summarize
+from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot, print_create_snapshot, print_refresh_snapshot
+from snapdb.sql.syntax import Statement
+from snapdb.sql.tables import (
+    AlterTable,
+    CreateTable,
+    Delete,
+    Insert,
+    Update,
     print_alter_table,
     print_create_table,
     print_delete,
     print_insert,
     print_update,
 )
-from snapdb.sql.print_upkeep import (
-    print_alter_task,
-    print_create_cache,
-    print_create_task,
-    print_drop_retention,
-    print_execute_task,
-    print_refresh_cache,
-    print_set_retention,
-)
-from snapdb.sql.print_versions import (
-    print_backup,
+from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask, print_alter_task, print_create_task, print_execute_task
+from snapdb.sql.versions import (
+    Begin,
+    Commit,
+    CreateTag,
+    DiffGraph,
+    DiffSnapshot,
+    DiffTable,
+    Rollback,
     print_commit,
     print_create_tag,
-    print_describe,
     print_diff_graph,
     print_diff_snapshot,
     print_diff_table,
-    print_drop,
-    print_show,
-    print_summarize,
-    print_vacuum,
 )
 
 

@@ -1,19 +1,34 @@
-"""Which statements are DuckDB's to read as they stand, and those that only look so."""
+"""Statements that DuckDB reads as they stand: what is refused in them, and what snapdb itself reads there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
 
-from snapdb.errors import ParseError
-from snapdb.sql.brackets import partners
-from snapdb.sql.islands import READS, explained, says
-from snapdb.sql.refuse import refused
-from snapdb.sql.tokens import Token
+from snapdb.errors import ParseError, Span
+from snapdb.sql.embedded import READS, explained, says
+from snapdb.sql.lexer import Token, partners, scan
+from snapdb.sql.syntax import BOUNDS, Island, Statement, VersionBound, version_bound
+from snapdb.sql.unsupported import refused
+
+
+@dataclass(frozen=True, slots=True)
+class Query(Statement):
+    """SELECT, WITH, VALUES, FROM, PIVOT, DESCRIBE <query>, SUMMARIZE <table>: DuckDB's, as it stands."""
+
+    query: Island
+
 
 LEADING = (*READS, "DESC")
 """First words of statements that only read."""
 
+
 _WRITES = frozenset({"DELETE", "INSERT", "MERGE", "UPDATE"})
+
+
 _PREFIXES = frozenset({"DESCRIBE", "DESC", "SUMMARIZE", "("})
 
 
@@ -79,3 +94,262 @@ def _main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) ->
         index = pairs.get(index, index) + 1
         if index >= len(tokens) or tokens[index].word != ",":
             return index
+
+
+_RESERVED = (
+    "ALL ANALYSE ANALYZE AND ANTI ANY ARRAY AS ASC ASOF ASYMMETRIC AUTHORIZATION BINARY BOTH BY CASE CAST CHECK "
+    "COLLATE COLLATION COLUMN COLUMNS CONCURRENTLY CONSTRAINT CREATE CROSS DEFAULT DEFERRABLE DESC DESCRIBE DISTINCT "
+    "DO ELSE END EXCEPT FALSE FETCH FOR FOREIGN FREEZE FROM FULL GENERATED GLOB GROUP HAVING ILIKE IN INITIALLY INNER "
+    "INTERSECT INTO IS ISNULL JOIN LAMBDA LATERAL LEADING LEFT LIKE LIMIT MAP NATURAL NOT NOTNULL NULL OFFSET ON ONLY "
+    "OR ORDER OUTER OVERLAPS PIVOT PIVOT_LONGER PIVOT_WIDER PLACING POSITIONAL PRIMARY QUALIFY REFERENCES RETURNING "
+    "RIGHT SELECT SEMI SHOW SIMILAR SOME STRUCT SUMMARIZE SYMMETRIC TABLE TABLESAMPLE THEN TO TRAILING TRUE TRY_CAST "
+    "TUPLE UNION UNIQUE UNPACK UNPIVOT USING VARIADIC VERBOSE WHEN WHERE WINDOW WITH "
+)
+
+
+DEEPEST = 16
+"""Values of AT that stand within one another: each is a query of its own."""
+
+
+_AT = frozenset({"AT", "At", "aT", "at"})
+
+
+NO_NAMES = frozenset(_RESERVED.split())
+"""Words that DuckDB takes for a table's name only in quotes."""
+
+
+class TimeTravel(NamedTuple):
+    """A table at a moment of its history, as a query names it."""
+
+    name: Token
+    """The table's name, a word or quoted; the last part of a dotted path."""
+    bound: VersionBound
+    span: Span
+    """From the start of the name to the closing parenthesis."""
+
+
+def time_travels(text: str) -> tuple[TimeTravel, ...]:
+    """Where a text names tables with AT (VERSION | TIMESTAMP | TAG => …), in order; spans count in the text.
+
+    One that stands inside the value of another is not listed: it belongs to that value.
+
+    >>> (travel,) = time_travels("SELECT at FROM bought AT (VERSION => 3) b")
+    >>> travel.name.text, travel.bound.kind, travel.bound.value.text, travel.span
+    ('bought', 'VERSION', '3', Span(start=15, stop=39))
+    """
+    return find_travels(scan(text), text)
+
+
+def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]:
+    """What `time_travels` finds, in tokens of a source. Raises ParseError for a bound without a value."""
+    starts = [
+        index - 1 for index, token in enumerate(tokens) if token[1] in _AT and index and _is_travel(tokens, index - 1)
+    ]
+    pairs = partners(tokens) if starts else {}
+    travels: list[TimeTravel] = []
+    around: list[int] = []
+    for index in starts:
+        while around and around[-1] < index:
+            around.pop()
+        if len(around) == DEEPEST:
+            raise ParseError(
+                f"AT stands in the value of AT more than {DEEPEST} deep; name the version itself",
+                span=tokens[index + 1].span,
+                code="too-deep",
+            )
+        if not around:
+            travels.append(_travel(tokens, index, pairs[index + 2], source))
+        around.append(pairs[index + 2])
+    return tuple(travels)
+
+
+def bare_ats(text: str) -> tuple[Span, ...]:
+    """Where `at` stands unquoted as a name, which DuckDB reads only in quotes; not inside time travels.
+
+    >>> text = "SELECT at, ts AT TIME ZONE 'UTC' FROM t AT (VERSION => 3) ORDER BY t.at"
+    >>> [text[: span.start] for span in bare_ats(text)]
+    ['SELECT ', "SELECT at, ts AT TIME ZONE 'UTC' FROM t AT (VERSION => 3) ORDER BY t."]
+    """
+    tokens = scan(text)
+    if not any(token.word == "AT" for token in tokens):
+        return ()
+    return tuple(_names(tokens, tuple(travel.span for travel in find_travels(tokens, text))))
+
+
+def opens_bound(tokens: Sequence[Token], index: int) -> bool:
+    """Whether AT (VERSION => starts here."""
+    words = [token.word for token in tokens[index : index + 4]]
+    return len(words) == 4 and words[0] == "AT" and words[1] == "(" and words[2] in BOUNDS and words[3] == "=>"
+
+
+def _names(tokens: Sequence[Token], travels: Sequence[Span]) -> Iterator[Span]:
+    for index, token in enumerate(tokens):
+        following = tuple(after.word for after in tokens[index + 1 : index + 3])
+        if token.word != "AT" or following == ("TIME", "ZONE") or opens_bound(tokens, index):
+            continue
+        if not any(span.start <= token.span.start < span.stop for span in travels):
+            yield token.span
+
+
+def _is_travel(tokens: Sequence[Token], index: int) -> bool:
+    """Whether a table's name stands here and AT (VERSION => after it."""
+    token = tokens[index]
+    named = token.kind == "quoted" or (token.kind == "word" and token.word not in NO_NAMES)
+    return named and opens_bound(tokens, index + 1)
+
+
+def _travel(tokens: Sequence[Token], index: int, last: int, source: str) -> TimeTravel:
+    """The time travel whose name and closing parenthesis stand at two indexes."""
+    name, at, kind, closer = tokens[index], tokens[index + 1], tokens[index + 3], tokens[last]
+    if index and tokens[index - 1].word == "AS":
+        raise ParseError(f"AT stands before the alias: write t AT (…) AS {name.text}", span=at.span, code="at-place")
+    if last == index + 5:
+        raise ParseError(f"{kind.word} => lacks its value, found )", span=closer.span, code="bad-bound")
+    inside = Span(tokens[index + 5].span.start, tokens[last - 1].span.stop)
+    bound = version_bound(kind.text, Island(source[slice(*inside)], inside), Span(at.span.start, closer.span.stop))
+    return TimeTravel(name, bound, Span(name.span.start, closer.span.stop))
+
+
+_COUNT = ("SELECT", "COUNT", "(", "*", ")")
+
+
+_BEFORE = ("(", "UNION", "ALL")
+
+
+_AFTER = (")", ";", "UNION")
+
+
+class RowCount(NamedTuple):
+    """`count(*) AS n FROM name AT (…) AS t` after SELECT, of which only count, FROM and the name must be there."""
+
+    name: Token
+    """The table's name, a word or quoted."""
+    alias: Token | None
+    """What the result is to be called."""
+    span: Span
+    """From `count` to the end of what follows FROM."""
+
+
+def row_counts(text: str) -> tuple[RowCount, ...]:
+    """Where a query counts the rows of tables; spans count in the text.
+
+    >>> text = "SELECT count(*) AS n FROM a AT (VERSION => 3) UNION ALL SELECT count(*) FROM b"
+    >>> [(count.name.text, count.alias and count.alias.text, text[slice(*count.span)]) for count in row_counts(text)]
+    [('a', 'n', 'count(*) AS n FROM a AT (VERSION => 3)'), ('b', None, 'count(*) FROM b')]
+    >>> row_counts("SELECT count(*) FROM a WHERE x > 1"), row_counts("WITH a AS (SELECT 1) SELECT count(*) FROM a")
+    ((), ())
+    """
+    return find_counts(scan(text))
+
+
+def find_counts(tokens: Sequence[Token]) -> tuple[RowCount, ...]:
+    """What `row_counts` finds, in tokens. None where there is a WITH: a name may be that of its query."""
+    starts = [i for i, token in enumerate(tokens) if token.word == "COUNT" and _counts(tokens, i - 1)]
+    if not starts or any(token.word == "WITH" for token in tokens):
+        return ()
+    pairs = partners(tokens)
+    found = (_count(tokens, pairs, start) for start in starts)
+    return tuple(count for count in found if count is not None)
+
+
+def _counts(tokens: Sequence[Token], index: int) -> bool:
+    """Whether SELECT count(*) begins a query here."""
+    begins = index == 0 or (index > 0 and tokens[index - 1].word in _BEFORE)
+    return begins and tuple(token.word for token in tokens[index : index + len(_COUNT)]) == _COUNT
+
+
+def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> RowCount | None:
+    """The count whose word is at `start`; None where more than a table follows."""
+    alias, place = _alias(tokens, start + 4)
+    if _word(tokens, place) != "FROM" or not _is_name(tokens, place + 1):
+        return None
+    name, last = tokens[place + 1], place + 1
+    if opens_bound(tokens, last + 1):
+        last = pairs[last + 2]
+    if _word(tokens, last + 1) == "AS" and _is_name(tokens, last + 2):
+        last += 2
+    if last + 1 < len(tokens) and tokens[last + 1].word not in _AFTER:
+        return None
+    return RowCount(name, alias, Span(tokens[start].span.start, tokens[last].span.stop))
+
+
+def _alias(tokens: Sequence[Token], place: int) -> tuple[Token | None, int]:
+    """What the result is called, and the index after it."""
+    if _word(tokens, place) == "AS" and _is_name(tokens, place + 1):
+        return tokens[place + 1], place + 2
+    return None, place
+
+
+def _word(tokens: Sequence[Token], index: int) -> str:
+    return tokens[index].word if index < len(tokens) else ""
+
+
+def _is_name(tokens: Sequence[Token], index: int) -> bool:
+    token = tokens[index] if index < len(tokens) else None
+    return token is not None and (token.kind == "quoted" or (token.kind == "word" and token.word not in NO_NAMES))
+
+
+_SPACE = r"[\t-\r ]*+"
+
+
+_LITERAL_NUMBER = r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:e[+-]?[0-9]++)?+"
+
+
+_LITERAL = rf"{_SPACE}(?:{_LITERAL_NUMBER}|'(?:[^']++|'')*+'|NULL|TRUE|FALSE){_SPACE}"
+
+
+_ROW = rf"{_SPACE}\({_LITERAL}(?:,{_LITERAL})*+\){_SPACE}"
+
+
+_VALUES = re.compile(rf"(VALUES{_ROW})(?:,{_ROW})*+", re.IGNORECASE | re.ASCII)
+
+
+def first_row(query: str) -> str | None:
+    """VALUES with just its first row, where a query is VALUES of numbers, strings, NULL, TRUE and FALSE; else None.
+
+    Such a query names nothing, and its first row has as many columns as all of it.
+
+    >>> first_row("VALUES (1, 'it''s'), (-2.5e3, NULL)"), first_row("VALUES (1), (now())")
+    ("VALUES (1, 'it''s')", None)
+    """
+    found = _VALUES.fullmatch(query)
+    return None if found is None else found[1].rstrip()
+
+
+Value = int | float | Decimal | bool | str | None
+
+
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
+
+
+_QUOTED = re.compile(r"'(?:[^']|'')*'")
+
+
+_WORDS: dict[str, Value] = {"true": True, "false": False, "null": None}
+
+
+def value_of(text: str) -> Value:
+    """What a text means as a parameter: a number, true, false, null or a quoted string as in SQL, else itself.
+
+    Numbers with leading zeros are texts, as ids and postal codes need; dates too, which a query reads as dates.
+
+    >>> value_of("42"), value_of("1.50"), value_of("1e3"), value_of("NULL"), value_of("'42'"), value_of("007")
+    (42, Decimal('1.50'), 1000.0, None, '42', '007')
+    """
+    if found := _NUMBER.fullmatch(text):
+        fraction, exponent = found.groups()
+        return float(text) if exponent else Decimal(text) if fraction else int(text)
+    if _QUOTED.fullmatch(text):
+        return text[1:-1].replace("''", "'")
+    return _WORDS.get(text.lower(), text)
+
+
+def marks_of(statement: Statement) -> list[str]:
+    """The parameters that a statement names, as they are written, each once.
+
+    >>> from snapdb.sql import parse
+    >>> marks_of(parse("SELECT $a, '$b', $a")[0])
+    ['$a']
+    """
+    marks = (token.text for token in scan(statement.text) if token.kind == "parameter")
+    return list(dict.fromkeys(marks))

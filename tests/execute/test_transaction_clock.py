@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from snapdb import Database, ParseError, SnapdbError
-from snapdb.sql.literals import first_row
+from snapdb.sql.queries import first_row
 
 CLOCKS = (
     *("now()", "current_timestamp", "transaction_timestamp()", "get_current_timestamp()", "current_date", "today()"),

@@ -13,11 +13,9 @@ from snapdb.errors import BindError, CorruptError, SnapdbError
 from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.plan.tables import CreateTablePlan
 from snapdb.sql import parse
-from snapdb.sql.families import family_of
-from snapdb.sql.grammars import parser
-from snapdb.sql.islands import fold
-from snapdb.sql.reading import read
-from snapdb.sql.split import parts
+from snapdb.sql.embedded import fold
+from snapdb.sql.lexer import parts
+from snapdb.sql.parser import family_of, parser, read
 
 SHOP = """
 CREATE TABLE person AS SELECT i AS id, i % 3 AS grp, 'x' || i % 2 AS kind FROM range(6) r(i);

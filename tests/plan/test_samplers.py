@@ -24,7 +24,7 @@ from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
 from snapdb.plan.samples.bind import resolve
 from snapdb.plan.show import DropPlan
 from snapdb.sql import parse
-from snapdb.sql.ast import Clauses, RefreshClause, Sample, SampleUsing
+from snapdb.sql.samples import Clauses, RefreshClause, Sample, SampleUsing
 from snapdb.storage.locks import TablesLock
 from snapdb.types import Refresh
 from tests.support.checks import problems

@@ -9,9 +9,10 @@ import pytest
 from lark import Token, Tree
 
 from snapdb.sql import parse
-from snapdb.sql.grammars import RESERVED, grammar, parser
-from snapdb.sql.islands import fold
-from snapdb.sql.tokens import scan
+from snapdb.sql.embedded import fold
+from snapdb.sql.lexer import scan
+from snapdb.sql.parser import grammar, parser
+from snapdb.sql.syntax import RESERVED
 from tests.support.places import ROOT
 
 FOLDER = files("snapdb_grammar")

@@ -16,7 +16,8 @@ import pytest
 
 import snapdb
 from snapdb.catalog import Catalog
-from snapdb.sql import Statement, parse
+from snapdb.sql import parse
+from snapdb.sql.syntax import Statement
 from tests.support.fuzz_texts import SHOP, texts
 
 CASES = int(os.environ.get("SNAPDB_FUZZ", "1500"))

@@ -18,7 +18,20 @@ import pytest
 
 import snapdb
 from snapdb.errors import SnapdbError
-from snapdb.sql import ast, parse
+from snapdb.sql import parse
+from snapdb.sql.caches import CreateCache, RefreshCache
+from snapdb.sql.explain import Explain
+from snapdb.sql.exports import CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
+from snapdb.sql.graphs import CreateGraph
+from snapdb.sql.maintenance import BackupDatabase, CheckDatabase, DropRetention, ExpireSnapshots, SetRetention, Vacuum
+from snapdb.sql.queries import Query
+from snapdb.sql.samples import Audit, CreateSampler, Sample, SampleUsing
+from snapdb.sql.show import Describe, Drop, Show, Summarize
+from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
+from snapdb.sql.syntax import Statement
+from snapdb.sql.tables import AlterTable, CreateTable, Delete, Insert, Update
+from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask
+from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from tests.support.places import ROOT
 from tests.support.slt import parse_slt
 from tests.support.waiting import PATIENCE
@@ -47,79 +60,73 @@ class Row(NamedTuple):
 
 
 SEEDS = "SEEDS (SELECT cid FROM customer WHERE cid < 3) AS customer FANOUT (bought OUT => [2])"
-ROWS: dict[type[ast.Statement], Row] = {
-    ast.Query: Row("SELECT …", "tables#select", "SELECT count(*) FROM june.bought"),
-    ast.CreateTable: Row("CREATE TABLE", "tables#create-table", "CREATE TABLE made AS SELECT 1 AS a"),
-    ast.Insert: Row("INSERT", "tables#insert", "INSERT INTO made VALUES (2)"),
-    ast.Update: Row("UPDATE", "tables#update", "UPDATE made SET a = 3 WHERE a = 2"),
-    ast.Delete: Row("DELETE", "tables#delete", "DELETE FROM made WHERE a = 3"),
-    ast.AlterTable: Row("ALTER TABLE", "tables#alter-table", "ALTER TABLE made ADD COLUMN b INTEGER"),
-    ast.CopyTo: Row("COPY … TO", "exports#copy", "COPY made TO 'made.parquet'", command="`--format`, `-o`"),
-    ast.CopyFrom: Row("COPY … FROM", "exports#copy", "COPY made FROM 'made.parquet' (FORMAT parquet)"),
-    ast.CopySnapshotTo: Row(
+ROWS: dict[type[Statement], Row] = {
+    Query: Row("SELECT …", "tables#select", "SELECT count(*) FROM june.bought"),
+    CreateTable: Row("CREATE TABLE", "tables#create-table", "CREATE TABLE made AS SELECT 1 AS a"),
+    Insert: Row("INSERT", "tables#insert", "INSERT INTO made VALUES (2)"),
+    Update: Row("UPDATE", "tables#update", "UPDATE made SET a = 3 WHERE a = 2"),
+    Delete: Row("DELETE", "tables#delete", "DELETE FROM made WHERE a = 3"),
+    AlterTable: Row("ALTER TABLE", "tables#alter-table", "ALTER TABLE made ADD COLUMN b INTEGER"),
+    CopyTo: Row("COPY … TO", "exports#copy", "COPY made TO 'made.parquet'", command="`--format`, `-o`"),
+    CopyFrom: Row("COPY … FROM", "exports#copy", "COPY made FROM 'made.parquet' (FORMAT parquet)"),
+    CopySnapshotTo: Row(
         "COPY SNAPSHOT", "exports#copy", "COPY SNAPSHOT june TO 'out' (FORMAT npz)", command="`snapdb export`"
     ),
-    ast.CopySampleTo: Row(
+    CopySampleTo: Row(
         "COPY (SAMPLE …)",
         "exports#copy",
         f"COPY (SAMPLE FROM june {SEEDS}) TO 'batches'",
         python="`snapdb.read_batches(path)`",
         command="`snapdb export`",
     ),
-    ast.CreateGraph: Row(
+    CreateGraph: Row(
         "CREATE PROPERTY GRAPH",
         "graphs#create-property-graph",
         "CREATE PROPERTY GRAPH g VERTEX TABLES (customer KEY (cid))",
     ),
-    ast.SetRetention: Row(
+    SetRetention: Row(
         "ALTER PROPERTY GRAPH … SET",
         "maintenance#alter-property-graph",
         "ALTER GRAPH shop SET RETENTION (all '3 days')",
     ),
-    ast.DropRetention: Row(
+    DropRetention: Row(
         "ALTER PROPERTY GRAPH … DROP", "maintenance#alter-property-graph", "ALTER GRAPH shop DROP RETENTION"
     ),
-    ast.CreateSnapshot: Row("CREATE SNAPSHOT", "snapshots#create-snapshot", "CREATE SNAPSHOT late OF shop"),
-    ast.RefreshSnapshot: Row("REFRESH SNAPSHOT", "snapshots#refresh-snapshot", "REFRESH SNAPSHOT late"),
-    ast.ExpireSnapshots: Row(
-        "EXPIRE SNAPSHOTS", "maintenance#expire-snapshots", "EXPIRE SNAPSHOTS RETAIN LAST 9 DRY RUN"
-    ),
-    ast.Sample: Row("SAMPLE FROM", "samples#sample", f"SAMPLE FROM june {SEEDS}", python="`db.stream(sql)`"),
-    ast.CreateSampler: Row(
-        "CREATE SAMPLER", "samples#create-sampler", f"CREATE SAMPLER train AS SAMPLE FROM june {SEEDS}"
-    ),
-    ast.SampleUsing: Row("SAMPLE USING", "samples#sample", "SAMPLE USING train BATCH 2", python="`db.stream(name)`"),
-    ast.CreateCache: Row("CREATE CACHE", "caches#create-cache", "CREATE CACHE hot ON SAMPLER train"),
-    ast.RefreshCache: Row("REFRESH CACHE", "caches#create-cache", "REFRESH CACHE hot CONCURRENTLY"),
-    ast.Audit: Row("AUDIT SAMPLE", "samples#audit", "AUDIT SAMPLE USING train", python="`batch.audit()`"),
-    ast.Explain: Row("EXPLAIN", "explain#explain", "EXPLAIN SAMPLE USING train"),
-    ast.Show: Row(
-        "SHOW", "show#show", "SHOW SAMPLERS", python="`db.names()`", command="`\\dt`, `\\ds`, … at the prompt"
-    ),
-    ast.Describe: Row("DESCRIBE", "show#describe", "DESCRIBE june", command="`\\d` at the prompt"),
-    ast.Summarize: Row("SUMMARIZE SNAPSHOT", "show#summarize-snapshot", "SUMMARIZE SNAPSHOT june"),
-    ast.CreateTag: Row("CREATE TAG", "versions#create-tag", "CREATE TAG now"),
-    ast.DiffTable: Row("DIFF TABLE", "versions#diff", "DIFF TABLE bought FROM VERSION 3"),
-    ast.DiffGraph: Row("DIFF GRAPH", "versions#diff", "DIFF GRAPH shop FROM VERSION 3"),
-    ast.DiffSnapshot: Row("DIFF SNAPSHOT", "versions#diff", "DIFF SNAPSHOT late WITH june"),
-    ast.Begin: Row("BEGIN", "versions#begin-commit-rollback", "BEGIN", python="`db.transaction()`"),
-    ast.Commit: Row("COMMIT", "versions#begin-commit-rollback", "COMMIT", python="`db.transaction()`"),
-    ast.Rollback: Row("ROLLBACK", "versions#begin-commit-rollback", "ROLLBACK", python="`db.transaction()`"),
-    ast.CheckDatabase: Row(
+    CreateSnapshot: Row("CREATE SNAPSHOT", "snapshots#create-snapshot", "CREATE SNAPSHOT late OF shop"),
+    RefreshSnapshot: Row("REFRESH SNAPSHOT", "snapshots#refresh-snapshot", "REFRESH SNAPSHOT late"),
+    ExpireSnapshots: Row("EXPIRE SNAPSHOTS", "maintenance#expire-snapshots", "EXPIRE SNAPSHOTS RETAIN LAST 9 DRY RUN"),
+    Sample: Row("SAMPLE FROM", "samples#sample", f"SAMPLE FROM june {SEEDS}", python="`db.stream(sql)`"),
+    CreateSampler: Row("CREATE SAMPLER", "samples#create-sampler", f"CREATE SAMPLER train AS SAMPLE FROM june {SEEDS}"),
+    SampleUsing: Row("SAMPLE USING", "samples#sample", "SAMPLE USING train BATCH 2", python="`db.stream(name)`"),
+    CreateCache: Row("CREATE CACHE", "caches#create-cache", "CREATE CACHE hot ON SAMPLER train"),
+    RefreshCache: Row("REFRESH CACHE", "caches#create-cache", "REFRESH CACHE hot CONCURRENTLY"),
+    Audit: Row("AUDIT SAMPLE", "samples#audit", "AUDIT SAMPLE USING train", python="`batch.audit()`"),
+    Explain: Row("EXPLAIN", "explain#explain", "EXPLAIN SAMPLE USING train"),
+    Show: Row("SHOW", "show#show", "SHOW SAMPLERS", python="`db.names()`", command="`\\dt`, `\\ds`, … at the prompt"),
+    Describe: Row("DESCRIBE", "show#describe", "DESCRIBE june", command="`\\d` at the prompt"),
+    Summarize: Row("SUMMARIZE SNAPSHOT", "show#summarize-snapshot", "SUMMARIZE SNAPSHOT june"),
+    CreateTag: Row("CREATE TAG", "versions#create-tag", "CREATE TAG now"),
+    DiffTable: Row("DIFF TABLE", "versions#diff", "DIFF TABLE bought FROM VERSION 3"),
+    DiffGraph: Row("DIFF GRAPH", "versions#diff", "DIFF GRAPH shop FROM VERSION 3"),
+    DiffSnapshot: Row("DIFF SNAPSHOT", "versions#diff", "DIFF SNAPSHOT late WITH june"),
+    Begin: Row("BEGIN", "versions#begin-commit-rollback", "BEGIN", python="`db.transaction()`"),
+    Commit: Row("COMMIT", "versions#begin-commit-rollback", "COMMIT", python="`db.transaction()`"),
+    Rollback: Row("ROLLBACK", "versions#begin-commit-rollback", "ROLLBACK", python="`db.transaction()`"),
+    CheckDatabase: Row(
         "CHECK DATABASE",
         "maintenance#check-database",
         "CHECK DATABASE",
         python="`connect(verify=True)`",
         command="`snapdb check`",
     ),
-    ast.BackupDatabase: Row(
+    BackupDatabase: Row(
         "BACKUP DATABASE", "maintenance#backup-database", "BACKUP DATABASE TO 'copy.snapdb'", command="`snapdb backup`"
     ),
-    ast.Vacuum: Row("VACUUM", "maintenance#vacuum", "VACUUM DRY RUN"),
-    ast.Drop: Row("DROP", "show#drop", "DROP SAMPLER train CASCADE"),
-    ast.CreateTask: Row("CREATE TASK", "tasks#create-task", "CREATE TASK t SCHEDULE EVERY INTERVAL '1 day' AS VACUUM"),
-    ast.AlterTask: Row("ALTER TASK", "tasks#create-task", "ALTER TASK t SUSPEND"),
-    ast.ExecuteTask: Row("EXECUTE TASK", "tasks#create-task", "EXECUTE TASK t", command="`snapdb schedule run-now`"),
+    Vacuum: Row("VACUUM", "maintenance#vacuum", "VACUUM DRY RUN"),
+    Drop: Row("DROP", "show#drop", "DROP SAMPLER train CASCADE"),
+    CreateTask: Row("CREATE TASK", "tasks#create-task", "CREATE TASK t SCHEDULE EVERY INTERVAL '1 day' AS VACUUM"),
+    AlterTask: Row("ALTER TASK", "tasks#create-task", "ALTER TASK t SUSPEND"),
+    ExecuteTask: Row("EXECUTE TASK", "tasks#create-task", "EXECUTE TASK t", command="`snapdb schedule run-now`"),
 }
 """By the class that a statement is parsed to, in an order in which the examples can run."""
 
@@ -134,10 +141,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def classes(kind: type[ast.Statement]) -> Iterator[type[ast.Statement]]:
+def classes(kind: type[Statement]) -> Iterator[type[Statement]]:
     """Every class of statements; dataclasses with slots leave a twin behind, which is no statement of the module."""
     for below in kind.__subclasses__():
-        if getattr(ast, below.__name__, None) is below:
+        if getattr(sys.modules[below.__module__], below.__name__, None) is below:
             yield below
         yield from classes(below)
 
@@ -174,7 +181,7 @@ def test_errors_are_shown_as_the_program_says_them(folder: Path) -> None:
 
 
 def test_every_statement_is_in_the_table() -> None:
-    assert set(ROWS) == set(classes(ast.Statement))
+    assert set(ROWS) == set(classes(Statement))
     sections = {
         f"{page.stem}#{re.sub(r'[^a-z]+', '-', title.lower())}"
         for page in PAGES
@@ -183,9 +190,9 @@ def test_every_statement_is_in_the_table() -> None:
     assert {row.page for row in ROWS.values()} == sections
 
 
-def files() -> dict[type[ast.Statement], str]:
+def files() -> dict[type[Statement], str]:
     """For each class of statements the file with most records that run it or, of what none runs, that refuse it."""
-    found: dict[type[ast.Statement], Counter[tuple[bool, str]]] = {}
+    found: dict[type[Statement], Counter[tuple[bool, str]]] = {}
     for path in sorted((ROOT / "tests" / "sql").glob("*.slt")):
         for record in parse_slt(path.read_text("utf-8")):
             if record.kind in ("ok", "query", "error"):
@@ -220,13 +227,13 @@ def test_every_statement_runs_from_python(folder: Path) -> None:
         for kind, row in ROWS.items():
             (statement,) = parse(row.example)
             assert type(statement) is kind
-            if kind is ast.Rollback:
+            if kind is Rollback:
                 db.execute("BEGIN")
             db.execute(row.example).fetchall()
 
 
 def test_every_statement_runs_from_the_command_line(folder: Path) -> None:
-    lines = [("BEGIN;\n" if kind is ast.Rollback else "") + f"{row.example};\n" for kind, row in ROWS.items()]
+    lines = [("BEGIN;\n" if kind is Rollback else "") + f"{row.example};\n" for kind, row in ROWS.items()]
     command = [sys.executable, "-m", "snapdb_cli", "shop.snapdb", "--on-error", "continue", "--format", "csv"]
     done = subprocess.run(command, input="".join(lines), capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr

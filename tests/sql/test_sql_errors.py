@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from snapdb.error_codes import load_codes
 from snapdb.errors import ParseError, SnapdbError
-from snapdb.sql import Island, Name, parse, parse_one
-from snapdb.sql.tokens import identifier, scan
+from snapdb.sql import parse, parse_one
+from snapdb.sql.lexer import identifier, scan
+from snapdb.sql.syntax import Island, Name
 from snapdb.types import did_you_mean
 
 SAMPLE = "SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [1]) "

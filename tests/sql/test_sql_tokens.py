@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql import is_complete, split
-from snapdb.sql.brackets import partners
-from snapdb.sql.rewrite import rewrite
-from snapdb.sql.tokens import identifier, scan, string_value
-from snapdb.sql.travel import bare_ats, time_travels
+from snapdb.sql.embedded import rewrite
+from snapdb.sql.lexer import identifier, is_complete, partners, scan, split, string_value
+from snapdb.sql.queries import bare_ats, time_travels
 
 PIECES = [
     "a",

@@ -16,10 +16,10 @@ from snapdb.database import Database
 from snapdb.errors import ParseError, Span
 from snapdb.plan.tasks import check_condition
 from snapdb.relational import Relational
-from snapdb.sql import ast, parse, to_sql
-from snapdb.sql.body_paths import _READERS, named_paths
-from snapdb.sql.conditions import changed_graphs, with_counts
-from snapdb.sql.task_body import filled, rendered, statements_of
+from snapdb.sql import parse, to_sql
+from snapdb.sql.syntax import Island, Statement
+from snapdb.sql.task_bodies import _READERS, changed_graphs, filled, named_paths, rendered, statements_of, with_counts
+from snapdb.sql.tasks import CreateTask
 from tests.support.trees import statements
 
 VALUES = {"date": "20270314", "time": "023000", "version": "41", "run": "7"}
@@ -101,7 +101,7 @@ def test_what_counts_from_a_folder_with_marks_of_globs_is_no_glob() -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(statements)
-def test_nothing_but_paths_and_placeholders_changes(statement: ast.Statement) -> None:
+def test_nothing_but_paths_and_placeholders_changes(statement: Statement) -> None:
     text = to_sql(statement)
     try:
         paths = named_paths(text)
@@ -252,7 +252,7 @@ def test_bodies_that_may_stand() -> None:
         "FROM '/x.csv', '*.csv', '../*'",
     ):
         (statement,) = parse(f"{TASK}AS {body}")
-        assert isinstance(statement, ast.CreateTask)
+        assert isinstance(statement, CreateTask)
 
 
 def test_the_statements_of_a_body_are_counted() -> None:
@@ -293,7 +293,7 @@ def test_a_wrong_condition_is_told_at_its_place(relational: Relational, conditio
     text = f"{TASK}WHEN ({condition}) AS VACUUM"
     start = text.index(condition)
     with pytest.raises(ParseError) as caught:
-        check_condition(ast.Island(condition, Span(start, start + len(condition))), relational)
+        check_condition(Island(condition, Span(start, start + len(condition))), relational)
     assert caught.value.span is not None
     assert text[slice(*caught.value.span)] == place
 
@@ -307,4 +307,4 @@ def test_right_conditions_need_no_names_yet(relational: Relational) -> None:
         "true",
         "'{date}' IS DISTINCT FROM '{time}'",
     ):
-        check_condition(ast.Island(condition, Span(0, len(condition))), relational)
+        check_condition(Island(condition, Span(0, len(condition))), relational)

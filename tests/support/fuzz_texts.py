@@ -11,9 +11,8 @@ from random import Random
 from lark.grammar import Rule
 
 import snapdb
-from snapdb.sql import split
-from snapdb.sql.grammars import grammar
-from snapdb.sql.tokens import scan
+from snapdb.sql.lexer import scan, split
+from snapdb.sql.parser import grammar
 from tests.support.places import ROOT
 from tests.support.slt import parse_slt
 

@@ -12,7 +12,62 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from snapdb.errors import Span
-from snapdb.sql import ast
+from snapdb.sql.caches import CacheRoom, CreateCache, RefreshCache
+from snapdb.sql.explain import Explain
+from snapdb.sql.exports import CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
+from snapdb.sql.graphs import (
+    ClassesClause,
+    CreateGraph,
+    EdgeClause,
+    EventTime,
+    FeatureClause,
+    HistoryClause,
+    LabelClause,
+    PropertiesClause,
+    PropertyColumn,
+    SparseClause,
+    VertexClause,
+)
+from snapdb.sql.maintenance import (
+    BackupDatabase,
+    CheckDatabase,
+    DropRetention,
+    ExpireSnapshots,
+    RetentionRule,
+    SetRetention,
+    Vacuum,
+)
+from snapdb.sql.queries import Query
+from snapdb.sql.samples import (
+    Audit,
+    Clauses,
+    CreateSampler,
+    FanoutClause,
+    KnownClause,
+    MethodClause,
+    NegativesClause,
+    RefreshClause,
+    Sample,
+    SampleUsing,
+    SeedsClause,
+    WeightColumn,
+)
+from snapdb.sql.show import Describe, Drop, Show, Summarize
+from snapdb.sql.snapshots import CreateSnapshot, LayoutClause, RefreshSnapshot
+from snapdb.sql.syntax import Island, Name, Said, Statement, TimeBound, VersionBound, WindowBound
+from snapdb.sql.tables import (
+    AddColumn,
+    AlterTable,
+    Assignment,
+    CreateTable,
+    Delete,
+    DropColumn,
+    Insert,
+    RenameColumn,
+    Update,
+)
+from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask, Schedule, TaskOption
+from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.types import FORMS
 
 T = TypeVar("T")
@@ -104,12 +159,12 @@ _HELD = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")
 texts = st.one_of(
     st.sampled_from(["", "it's", "a;b -- c", "line\nend", "\\n", "/*", "$$", "名前"]), st.text(_HELD, max_size=8)
 )
-names = st.builds(ast.Name, st.one_of(st.sampled_from(NAMES), st.text(_HELD, min_size=1, max_size=6)), st.just(NOWHERE))
+names = st.builds(Name, st.one_of(st.sampled_from(NAMES), st.text(_HELD, min_size=1, max_size=6)), st.just(NOWHERE))
 counts = st.integers(-3, 10**12)
 
 
-def _island(texts: Sequence[str]) -> st.SearchStrategy[ast.Island]:
-    return st.builds(ast.Island, st.sampled_from(texts), st.just(NOWHERE))
+def _island(texts: Sequence[str]) -> st.SearchStrategy[Island]:
+    return st.builds(Island, st.sampled_from(texts), st.just(NOWHERE))
 
 
 def _some(strategy: st.SearchStrategy[T], least: int = 1, most: int = 3) -> st.SearchStrategy[tuple[T, ...]]:
@@ -120,8 +175,8 @@ def _maybe(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[T | None]:
     return st.none() | strategy
 
 
-def _said(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[ast.Said[T] | None]:
-    return _maybe(st.builds(ast.Said, strategy, st.just(NOWHERE)))
+def _said(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[Said[T] | None]:
+    return _maybe(st.builds(Said, strategy, st.just(NOWHERE)))
 
 
 def _tree(cls: type[T], /, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
@@ -135,9 +190,9 @@ def _tree(cls: type[T], /, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy
     return st.builds(cls, **{**given, **parts})
 
 
-def _bound() -> st.SearchStrategy[ast.VersionBound]:
+def _bound() -> st.SearchStrategy[VersionBound]:
     values = {"VERSION": EXPRESSIONS, "TIMESTAMP": EXPRESSIONS, "TAG": ["'june'", "'it''s'", "E'\\n'", "$$x$$"]}
-    kinds = [_tree(ast.VersionBound, kind=st.just(kind), value=_island(value)) for kind, value in values.items()]
+    kinds = [_tree(VersionBound, kind=st.just(kind), value=_island(value)) for kind, value in values.items()]
     return st.one_of(kinds)
 
 
@@ -148,21 +203,21 @@ bounds = _bound()
 """Of AT and DIFF."""
 
 create_table = st.one_of(
-    _tree(ast.CreateTable, name=names, definition=_island(COLUMNS), query=st.none(), message=messages),
-    _tree(ast.CreateTable, name=names, definition=st.none(), query=_island(QUERIES), message=messages),
+    _tree(CreateTable, name=names, definition=_island(COLUMNS), query=st.none(), message=messages),
+    _tree(CreateTable, name=names, definition=st.none(), query=_island(QUERIES), message=messages),
 )
-insert = _tree(ast.Insert, table=names, columns=any_columns, query=_island(QUERIES), message=messages)
+insert = _tree(Insert, table=names, columns=any_columns, query=_island(QUERIES), message=messages)
 update = _tree(
-    ast.Update,
+    Update,
     table=names,
     alias=_maybe(names),
-    assignments=_some(_tree(ast.Assignment, column=names, value=_island(EXPRESSIONS))),
+    assignments=_some(_tree(Assignment, column=names, value=_island(EXPRESSIONS))),
     others=_maybe(_island(SOURCES)),
     where=_maybe(_island(CONDITIONS)),
     message=messages,
 )
 delete = _tree(
-    ast.Delete,
+    Delete,
     table=names,
     alias=_maybe(names),
     others=_maybe(_island(SOURCES)),
@@ -170,15 +225,15 @@ delete = _tree(
     message=messages,
 )
 changes = st.one_of(
-    _tree(ast.AddColumn, definition=_island(COLUMN)),
-    _tree(ast.DropColumn, column=names),
-    _tree(ast.RenameColumn, column=names, new=names),
+    _tree(AddColumn, definition=_island(COLUMN)),
+    _tree(DropColumn, column=names),
+    _tree(RenameColumn, column=names, new=names),
 )
-alter_table = _tree(ast.AlterTable, table=names, action=changes, message=messages)
+alter_table = _tree(AlterTable, table=names, action=changes, message=messages)
 
 single = st.one_of(st.booleans(), counts, st.floats(-1e30, 1e30), texts)
 copy_from = _tree(
-    ast.CopyFrom,
+    CopyFrom,
     table=names,
     columns=any_columns,
     path=texts,
@@ -189,7 +244,7 @@ copy_from = _tree(
 copy_options = _some(st.tuples(names, single | columns), 0)
 copy_to = st.one_of(
     _tree(
-        ast.CopyTo,
+        CopyTo,
         snapshot=st.none(),
         table=names,
         at=_maybe(bounds),
@@ -199,7 +254,7 @@ copy_to = st.one_of(
         options=copy_options,
     ),
     _tree(
-        ast.CopyTo,
+        CopyTo,
         snapshot=names,
         table=names,
         at=st.none(),
@@ -209,7 +264,7 @@ copy_to = st.one_of(
         options=copy_options,
     ),
     _tree(
-        ast.CopyTo,
+        CopyTo,
         snapshot=st.none(),
         table=st.none(),
         at=st.none(),
@@ -219,13 +274,13 @@ copy_to = st.one_of(
         options=copy_options,
     ),
 )
-copy_snapshot_to = _tree(ast.CopySnapshotTo, snapshot=names, path=texts, options=copy_options)
+copy_snapshot_to = _tree(CopySnapshotTo, snapshot=names, path=texts, options=copy_options)
 
 event_times = {
-    most: _maybe(_tree(ast.EventTime, columns=_some(names, 1, most))) for most in (1, 2)
+    most: _maybe(_tree(EventTime, columns=_some(names, 1, most))) for most in (1, 2)
 }  # a vertex is born, an edge ends as well
-sparse = _tree(ast.SparseClause, width=_maybe(st.integers(1, 2**31 - 1)))
-history = _tree(ast.HistoryClause, table=names, key=columns, event_time=names)
+sparse = _tree(SparseClause, width=_maybe(st.integers(1, 2**31 - 1)))
+history = _tree(HistoryClause, table=names, key=columns, event_time=names)
 about_features = {
     "default": _maybe(st.floats(-1e30, 1e30) | st.integers(-9, 9).map(float)),
     "dtype": _maybe(names),
@@ -234,8 +289,8 @@ about_features = {
 }
 features = _some(
     st.one_of(
-        _tree(ast.FeatureClause, columns=_some(names, 1, 1), name=_maybe(names), **about_features),
-        _tree(ast.FeatureClause, columns=_some(names, 2), name=names, **about_features),
+        _tree(FeatureClause, columns=_some(names, 1, 1), name=_maybe(names), **about_features),
+        _tree(FeatureClause, columns=_some(names, 2), name=names, **about_features),
     ),
     0,
     2,
@@ -243,25 +298,25 @@ features = _some(
 properties = _maybe(
     st.one_of(
         _tree(
-            ast.PropertiesClause,
+            PropertiesClause,
             all=st.just(False),
-            columns=_some(_tree(ast.PropertyColumn, column=names, name=_maybe(names)), 0),
+            columns=_some(_tree(PropertyColumn, column=names, name=_maybe(names)), 0),
             excepted=st.just(()),
         ),
-        _tree(ast.PropertiesClause, all=st.just(True), columns=st.just(()), excepted=any_columns),
+        _tree(PropertiesClause, all=st.just(True), columns=st.just(()), excepted=any_columns),
     )
 )
 label = st.one_of(
-    _tree(ast.LabelClause, name=names, properties=properties),
-    _tree(ast.LabelClause, name=st.none(), properties=properties),
+    _tree(LabelClause, name=names, properties=properties),
+    _tree(LabelClause, name=st.none(), properties=properties),
 )
 labels = st.lists(label, max_size=2, unique_by=lambda label: label.name and label.name.text.lower()).map(tuple)
-classes = _tree(ast.ClassesClause, values=st.lists(texts, min_size=1, max_size=3).map(tuple))
+classes = _tree(ClassesClause, values=st.lists(texts, min_size=1, max_size=3).map(tuple))
 
 
-def _vertex(target: Any, classes: Any) -> st.SearchStrategy[ast.VertexClause]:
+def _vertex(target: Any, classes: Any) -> st.SearchStrategy[VertexClause]:
     return _tree(
-        ast.VertexClause,
+        VertexClause,
         table=names,
         alias=_maybe(names),
         key=any_columns,
@@ -278,9 +333,9 @@ def _vertex(target: Any, classes: Any) -> st.SearchStrategy[ast.VertexClause]:
 vertex = _vertex(st.none(), st.none()) | _vertex(names, _maybe(classes))
 
 
-def _edge(source_key: Any, source_columns: Any, to_key: Any, to_columns: Any) -> st.SearchStrategy[ast.EdgeClause]:
+def _edge(source_key: Any, source_columns: Any, to_key: Any, to_columns: Any) -> st.SearchStrategy[EdgeClause]:
     return _tree(
-        ast.EdgeClause,
+        EdgeClause,
         table=names,
         alias=_maybe(names),
         key=any_columns,
@@ -301,60 +356,60 @@ def _edge(source_key: Any, source_columns: Any, to_key: Any, to_columns: Any) ->
 
 none = st.just(())
 edge = st.one_of(_edge(columns, any_columns, none, none), _edge(none, none, columns, any_columns))
-create_graph = _tree(ast.CreateGraph, name=names, vertices=_some(vertex, 1, 2), edges=_some(edge, 0, 2))
+create_graph = _tree(CreateGraph, name=names, vertices=_some(vertex, 1, 2), edges=_some(edge, 0, 2))
 rules = _tree(
-    ast.RetentionRule, keeps=st.sampled_from(["all", "daily", "weekly", "monthly", "yearly"]), length=st.just("3 days")
+    RetentionRule, keeps=st.sampled_from(["all", "daily", "weekly", "monthly", "yearly"]), length=st.just("3 days")
 )
-set_retention = _tree(ast.SetRetention, graph=names, rules=st.lists(rules, min_size=1, max_size=1).map(tuple))
-drop_retention = _tree(ast.DropRetention, graph=names)
+set_retention = _tree(SetRetention, graph=names, rules=st.lists(rules, min_size=1, max_size=1).map(tuple))
+drop_retention = _tree(DropRetention, graph=names)
 
 moments = _island(MOMENTS)
 event_time = st.one_of(
-    _tree(ast.TimeBound, kind=st.just("AS OF"), start=st.none(), stop=moments),
-    _tree(ast.TimeBound, kind=st.sampled_from(["FROM", "BETWEEN"]), start=moments, stop=moments),
-    _tree(ast.WindowBound, length=_island([*LENGTHS, *COMPUTED]), ending=_maybe(moments)),
+    _tree(TimeBound, kind=st.just("AS OF"), start=st.none(), stop=moments),
+    _tree(TimeBound, kind=st.sampled_from(["FROM", "BETWEEN"]), start=moments, stop=moments),
+    _tree(WindowBound, length=_island([*LENGTHS, *COMPUTED]), ending=_maybe(moments)),
 )
 create_snapshot = _tree(
-    ast.CreateSnapshot,
+    CreateSnapshot,
     name=names,
     graph=names,
     at=_maybe(bounds),
     event_time=_maybe(event_time),
     elements=any_columns,
-    layout=_maybe(_tree(ast.LayoutClause, form=st.sampled_from(FORMS))),
+    layout=_maybe(_tree(LayoutClause, form=st.sampled_from(FORMS))),
     where=_maybe(_island(CONDITIONS)),
 )
-refresh_snapshot = _tree(ast.RefreshSnapshot, name=names)
+refresh_snapshot = _tree(RefreshSnapshot, name=names)
 older, last = _island([*MOMENTS, *LENGTHS[:-1], "INTERVAL '1' day + INTERVAL '1' hour"]), counts
 expire_snapshots = st.one_of(
-    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=older, last=_maybe(last), by_retention=st.just(False)),
-    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=st.none(), last=last, by_retention=st.just(False)),
-    _tree(ast.ExpireSnapshots, graph=_maybe(names), older=st.none(), last=st.none(), by_retention=st.just(True)),
+    _tree(ExpireSnapshots, graph=_maybe(names), older=older, last=_maybe(last), by_retention=st.just(False)),
+    _tree(ExpireSnapshots, graph=_maybe(names), older=st.none(), last=last, by_retention=st.just(False)),
+    _tree(ExpireSnapshots, graph=_maybe(names), older=st.none(), last=st.none(), by_retention=st.just(True)),
 )
 
-seeds = _tree(ast.SeedsClause, query=_island(QUERIES), type=names)
+seeds = _tree(SeedsClause, query=_island(QUERIES), type=names)
 fanout = st.one_of(
     _tree(
-        ast.FanoutClause,
+        FanoutClause,
         edge=names,
         direction=st.sampled_from(["IN", "OUT", "BOTH"]),
         counts=_some(st.integers(-3, 99)),
     ),
     _tree(
-        ast.FanoutClause,
+        FanoutClause,
         edge=st.none(),
         direction=st.sampled_from(["IN", "OUT", "BOTH"]),
         counts=_some(st.integers(-3, 99)),
     ),
 )
-fanouts = st.builds(ast.Said, _some(fanout), st.just(NOWHERE))
+fanouts = st.builds(Said, _some(fanout), st.just(NOWHERE))
 method = st.one_of(
     _tree(
-        ast.MethodClause,
+        MethodClause,
         method=st.sampled_from(["UNIFORM", "LATEST", "TOPK", "FULL", "PRIORITY", "BOTTOMK"]),
         dependent=st.just(1),
     ),
-    _tree(ast.MethodClause, method=st.just("LABOR"), dependent=counts),
+    _tree(MethodClause, method=st.just("LABOR"), dependent=counts),
 )
 decimals = st.decimals(-(10**9), 10**9, places=3) | st.sampled_from([Decimal("1E+99"), Decimal("0.1e-7"), Decimal(20)])
 draws = {
@@ -364,7 +419,7 @@ draws = {
 }
 refresh = st.one_of(
     _tree(
-        ast.RefreshClause,
+        RefreshClause,
         strategy=st.just("FBL"),
         percent=st.none(),
         every=st.none(),
@@ -374,9 +429,9 @@ refresh = st.one_of(
         shared=st.just(False),
         above=st.none(),
     ),
-    _tree(ast.RefreshClause, strategy=st.just("FCR"), percent=st.none(), fetch=st.none(), scope=st.none(), **draws),
+    _tree(RefreshClause, strategy=st.just("FCR"), percent=st.none(), fetch=st.none(), scope=st.none(), **draws),
     _tree(
-        ast.RefreshClause,
+        RefreshClause,
         strategy=st.just("OTF"),
         percent=decimals,
         fetch=_maybe(decimals),
@@ -384,11 +439,11 @@ refresh = st.one_of(
         **draws,
     ),
 )
-weights = _some(_tree(ast.WeightColumn, edge=_maybe(names), column=names))
-negatives = _tree(ast.NegativesClause, count=counts, weight=st.one_of(st.none(), st.just("DEGREE"), names))
+weights = _some(_tree(WeightColumn, edge=_maybe(names), column=names))
+negatives = _tree(NegativesClause, count=counts, weight=st.one_of(st.none(), st.just("DEGREE"), names))
 
 
-def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[ast.Clauses]:
+def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[Clauses]:
     flag, size = st.just(True), st.sampled_from([1, 1536, 10**9, 2 * 10**12, 999_999])
     optional = {
         "seeds": _maybe(seeds),
@@ -399,9 +454,7 @@ def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[ast.Clause
         "temporal": _said(st.booleans()),
         "within": _said(_island(LENGTHS)),
         "negatives": _maybe(negatives),
-        "known": _maybe(
-            _tree(ast.KnownClause, value=st.sampled_from(["EVER", "BEFORE", "AT"]), types=_some(names, 0, 2))
-        ),
+        "known": _maybe(_tree(KnownClause, value=st.sampled_from(["EVER", "BEFORE", "AT"]), types=_some(names, 0, 2))),
         "exclude": _said(st.sampled_from(["NONE", "PAIR", "BOTH"])),
         "subset": _said(decimals),
         "allow_duplicates": _said(flag),
@@ -416,27 +469,27 @@ def _clauses(**required: st.SearchStrategy[Any]) -> st.SearchStrategy[ast.Clause
         "backend": _said(st.sampled_from(["numba", "torch"])),
         "memory": _said(size),
     }
-    return st.builds(ast.Clauses, **{**optional, **required})
+    return st.builds(Clauses, **{**optional, **required})
 
 
-sample = _tree(ast.Sample, snapshot=names, clauses=_clauses(seeds=seeds, fanouts=fanouts))
-sample_using = _tree(ast.SampleUsing, sampler=names, clauses=_clauses())
+sample = _tree(Sample, snapshot=names, clauses=_clauses(seeds=seeds, fanouts=fanouts))
+sample_using = _tree(SampleUsing, sampler=names, clauses=_clauses())
 samples = sample | sample_using
-create_sampler = _tree(ast.CreateSampler, name=names, sample=samples)
-audit = _tree(ast.Audit, sample=samples)
-copy_sample_to = _tree(ast.CopySampleTo, sample=samples, path=texts, options=copy_options)
+create_sampler = _tree(CreateSampler, name=names, sample=samples)
+audit = _tree(Audit, sample=samples)
+copy_sample_to = _tree(CopySampleTo, sample=samples, path=texts, options=copy_options)
 
 shows = st.one_of(
-    _tree(ast.Show, what=st.just("TABLES"), like=_maybe(texts), of=st.none(), at=_maybe(bounds)),
+    _tree(Show, what=st.just("TABLES"), like=_maybe(texts), of=st.none(), at=_maybe(bounds)),
     _tree(
-        ast.Show,
+        Show,
         what=st.sampled_from(["COLUMNS", "SNAPSHOTS", "VERSIONS", "TASK RUNS"]),
         like=_maybe(texts),
         of=_maybe(names),
         at=st.none(),
     ),
     _tree(
-        ast.Show,
+        Show,
         what=st.sampled_from(["GRAPHS", "SAMPLERS", "TAGS", "CACHES", "TASKS"]),
         like=_maybe(texts),
         of=st.none(),
@@ -444,39 +497,37 @@ shows = st.one_of(
     ),
 )
 describe = st.one_of(
-    _tree(ast.Describe, kind=st.just("TABLE"), name=names, at=_maybe(bounds)),
+    _tree(Describe, kind=st.just("TABLE"), name=names, at=_maybe(bounds)),
     _tree(
-        ast.Describe,
+        Describe,
         kind=st.sampled_from(["GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK", None]),
         name=names,
         at=st.none(),
     ),
 )
-drop = _tree(
-    ast.Drop, kind=st.sampled_from(["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]), name=names
-)
-create_tag = _tree(ast.CreateTag, name=names, at=_maybe(bounds))
+drop = _tree(Drop, kind=st.sampled_from(["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]), name=names)
+create_tag = _tree(CreateTag, name=names, at=_maybe(bounds))
 details = st.sampled_from(["SUMMARY", "ROWS", "FEATURES"])
-diff_table = _tree(ast.DiffTable, table=names, start=bounds, stop=_maybe(bounds))
-diff_graph = _tree(ast.DiffGraph, graph=names, start=bounds, stop=_maybe(bounds), detail=details)
-diff_snapshot = _tree(ast.DiffSnapshot, after=names, before=names, detail=details)
-vacuum = _tree(ast.Vacuum, table=_maybe(names), retain=_maybe(_island(["INTERVAL '7 days'", "INTERVAL (1) days"])))
+diff_table = _tree(DiffTable, table=names, start=bounds, stop=_maybe(bounds))
+diff_graph = _tree(DiffGraph, graph=names, start=bounds, stop=_maybe(bounds), detail=details)
+diff_snapshot = _tree(DiffSnapshot, after=names, before=names, detail=details)
+vacuum = _tree(Vacuum, table=_maybe(names), retain=_maybe(_island(["INTERVAL '7 days'", "INTERVAL (1) days"])))
 
-rooms = _tree(ast.CacheRoom, where=st.sampled_from(["MEMORY", "FILE"]), bytes=st.sampled_from([1, 1536, 4 * 10**9]))
-create_cache = _tree(ast.CreateCache, name=names, sampler=names, room=_maybe(rooms))
+rooms = _tree(CacheRoom, where=st.sampled_from(["MEMORY", "FILE"]), bytes=st.sampled_from([1, 1536, 4 * 10**9]))
+create_cache = _tree(CreateCache, name=names, sampler=names, room=_maybe(rooms))
 task_options = st.one_of(
-    _tree(ast.TaskOption, name=st.just("timeout"), value=st.just("1 hour")),
-    _tree(ast.TaskOption, name=st.just("retries"), value=st.integers(0, 9)),
-    _tree(ast.TaskOption, name=st.just("overlap"), value=st.just("skip")),
-    _tree(ast.TaskOption, name=st.just("catch_up"), value=st.just("none")),
+    _tree(TaskOption, name=st.just("timeout"), value=st.just("1 hour")),
+    _tree(TaskOption, name=st.just("retries"), value=st.integers(0, 9)),
+    _tree(TaskOption, name=st.just("overlap"), value=st.just("skip")),
+    _tree(TaskOption, name=st.just("catch_up"), value=st.just("none")),
 )
 schedules = st.one_of(
-    _tree(ast.Schedule, cron=st.sampled_from(["0 3 * * * UTC", "*/5 * * * * Europe/Berlin"]), every=st.none()),
-    _tree(ast.Schedule, cron=st.none(), every=_island(LENGTHS[:-1])),
+    _tree(Schedule, cron=st.sampled_from(["0 3 * * * UTC", "*/5 * * * * Europe/Berlin"]), every=st.none()),
+    _tree(Schedule, cron=st.none(), every=_island(LENGTHS[:-1])),
 )
 BODIES = ["CREATE SNAPSHOT s_{date} OF shop", "INSERT INTO t SELECT '{run}; it''s'", "$$ DROP TABLE t; SELECT 1; $$"]
 create_task = _tree(
-    ast.CreateTask,
+    CreateTask,
     name=names,
     schedule=schedules,
     when=_maybe(_island(CONDITIONS)),
@@ -484,51 +535,51 @@ create_task = _tree(
     body=_island(BODIES),
 )
 alter_task = st.one_of(
-    _tree(ast.AlterTask, name=names, action=st.sampled_from(["SUSPEND", "RESUME"]), options=none),
-    _tree(ast.AlterTask, name=names, action=st.just("SET"), options=_some(task_options, 1, 1)),
+    _tree(AlterTask, name=names, action=st.sampled_from(["SUSPEND", "RESUME"]), options=none),
+    _tree(AlterTask, name=names, action=st.just("SET"), options=_some(task_options, 1, 1)),
 )
 
-query = _island(QUERIES).map(lambda island: ast.Query("", NOWHERE, island))
-_BARE: list[type[ast.Statement]] = [ast.Begin, ast.CheckDatabase, ast.Rollback]
-STATEMENTS: dict[type[ast.Statement], st.SearchStrategy[Any]] = {
+query = _island(QUERIES).map(lambda island: Query("", NOWHERE, island))
+_BARE: list[type[Statement]] = [Begin, CheckDatabase, Rollback]
+STATEMENTS: dict[type[Statement], st.SearchStrategy[Any]] = {
     **{kind: _tree(kind) for kind in _BARE},
-    ast.BackupDatabase: _tree(ast.BackupDatabase, path=st.sampled_from(["a", "it's/b"]), copies=st.booleans()),
-    ast.AlterTable: alter_table,
-    ast.AlterTask: alter_task,
-    ast.Audit: audit,
-    ast.Commit: _tree(ast.Commit, message=messages),
-    ast.CopyFrom: copy_from,
-    ast.CopySampleTo: copy_sample_to,
-    ast.CopySnapshotTo: copy_snapshot_to,
-    ast.CopyTo: copy_to,
-    ast.CreateCache: create_cache,
-    ast.CreateGraph: create_graph,
-    ast.CreateSampler: create_sampler,
-    ast.CreateSnapshot: create_snapshot,
-    ast.CreateTable: create_table,
-    ast.CreateTag: create_tag,
-    ast.CreateTask: create_task,
-    ast.Delete: delete,
-    ast.Describe: describe,
-    ast.DiffGraph: diff_graph,
-    ast.DiffSnapshot: diff_snapshot,
-    ast.DiffTable: diff_table,
-    ast.Drop: drop,
-    ast.ExecuteTask: _tree(ast.ExecuteTask, name=names),
-    ast.ExpireSnapshots: expire_snapshots,
-    ast.Insert: insert,
-    ast.Query: query,
-    ast.RefreshCache: _tree(ast.RefreshCache, name=names),
-    ast.RefreshSnapshot: refresh_snapshot,
-    ast.Sample: sample,
-    ast.SampleUsing: sample_using,
-    ast.SetRetention: set_retention,
-    ast.DropRetention: drop_retention,
-    ast.Show: shows,
-    ast.Summarize: _tree(ast.Summarize, name=names),
-    ast.Update: update,
-    ast.Vacuum: vacuum,
+    BackupDatabase: _tree(BackupDatabase, path=st.sampled_from(["a", "it's/b"]), copies=st.booleans()),
+    AlterTable: alter_table,
+    AlterTask: alter_task,
+    Audit: audit,
+    Commit: _tree(Commit, message=messages),
+    CopyFrom: copy_from,
+    CopySampleTo: copy_sample_to,
+    CopySnapshotTo: copy_snapshot_to,
+    CopyTo: copy_to,
+    CreateCache: create_cache,
+    CreateGraph: create_graph,
+    CreateSampler: create_sampler,
+    CreateSnapshot: create_snapshot,
+    CreateTable: create_table,
+    CreateTag: create_tag,
+    CreateTask: create_task,
+    Delete: delete,
+    Describe: describe,
+    DiffGraph: diff_graph,
+    DiffSnapshot: diff_snapshot,
+    DiffTable: diff_table,
+    Drop: drop,
+    ExecuteTask: _tree(ExecuteTask, name=names),
+    ExpireSnapshots: expire_snapshots,
+    Insert: insert,
+    Query: query,
+    RefreshCache: _tree(RefreshCache, name=names),
+    RefreshSnapshot: refresh_snapshot,
+    Sample: sample,
+    SampleUsing: sample_using,
+    SetRetention: set_retention,
+    DropRetention: drop_retention,
+    Show: shows,
+    Summarize: _tree(Summarize, name=names),
+    Update: update,
+    Vacuum: vacuum,
 }
 """A strategy for the statements of each class; EXPLAIN takes any of them."""
-STATEMENTS[ast.Explain] = _tree(ast.Explain, statement=st.one_of(list(STATEMENTS.values())))
+STATEMENTS[Explain] = _tree(Explain, statement=st.one_of(list(STATEMENTS.values())))
 statements = st.one_of(list(STATEMENTS.values()))

@@ -19,7 +19,9 @@ from snapdb.plan.names import find_vertex_type
 from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
 from snapdb.relational import quote, quote_odd
-from snapdb.sql import ast, parse
+from snapdb.sql import parse
+from snapdb.sql.samples import Sample
+from snapdb.sql.syntax import Name, Statement
 from snapdb.types import FULL, Snapshot, VertexElement
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class Inference:
         if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 1:
             raise ValueError(f"batch is 1 vertex or more, found {self.batch!r}")
 
-    def trial(self, catalog: Catalog) -> ast.Statement:
+    def trial(self, catalog: Catalog) -> Statement:
         """A statement that makes such a table, for a look at whether it may be made: before the work, not after it.
 
         Raises:
@@ -79,7 +81,7 @@ class Inference:
                 )
         return self.statement(f"SELECT 1 AS {quote(self.column)}")
 
-    def statement(self, query: str) -> ast.Statement:
+    def statement(self, query: str) -> Statement:
         """The statement that makes the table of a SELECT."""
         assert self.into is not None
         create = "CREATE OR REPLACE TABLE" if self.replaces else "CREATE TABLE"
@@ -101,7 +103,7 @@ class Inference:
                 code="duplicate-name",
             )
         (statement,) = parse(self._text(snapshot, element))
-        assert isinstance(statement, ast.Sample)
+        assert isinstance(statement, Sample)
         try:
             _check_full(statement)
             plan = bind(statement, engine.context)
@@ -115,7 +117,7 @@ class Inference:
     def _element(self, snapshot: Snapshot) -> VertexElement:
         """The vertex type that is meant."""
         if self.node_type is not None:
-            return find_vertex_type(snapshot, ast.Name(self.node_type, Span(0, 0)))
+            return find_vertex_type(snapshot, Name(self.node_type, Span(0, 0)))
         names = [vertex.name for vertex in snapshot.graph.vertices]
         if len(names) != 1:
             raise BindError(
@@ -133,7 +135,7 @@ class Inference:
         )
 
 
-def _check_full(statement: ast.Sample) -> None:
+def _check_full(statement: Sample) -> None:
     """Nothing when every edge type that is named sends along all of its edges."""
     for clause in statement.fanouts.value:
         if any(count != FULL for count in clause.counts):
@@ -184,7 +186,7 @@ class Ready:
         return train.Inferred(self.element.name, self.element.key, ids, states, asked.column)
 
     @property
-    def statement(self) -> ast.Statement:
+    def statement(self) -> Statement:
         """The statement that makes the table of what was inferred, with the key as the vertex table has it."""
         keys = [f"CAST({quote(name)} AS {type_}) AS {quote(name)}" for name, type_ in self.key.items()]
         return self.asked.statement(f"SELECT {', '.join(keys)}, {quote(self.asked.column)} FROM {quote(INFERRED)}")

@@ -20,8 +20,8 @@ from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.bind import REPEATABLE
 from snapdb.release import __version__
 from snapdb.sql import parse
-from snapdb.sql.ast import Sample
-from snapdb.sql.tokens import scan
+from snapdb.sql.lexer import scan
+from snapdb.sql.samples import Sample
 from snapdb.storage.codec import decode
 from snapdb.types import RNG_SCHEME, SampleSpec, Snapshot, Window
 from snapdb.types.sampling import ZeroWeight

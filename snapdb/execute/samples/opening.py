@@ -31,7 +31,7 @@ from snapdb.plan.samples.bind import streamed, with_seeds
 from snapdb.plan.samples.clauses import with_every
 from snapdb.sampling import Seeds, batches_in
 from snapdb.sampling.periods import auto_every
-from snapdb.sql.ast import Sample, SampleUsing
+from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.storage.artefacts import find_or_build
 from snapdb.storage.locks import Lease
 from snapdb.types import Published, Sampler, SampleSpec, Snapshot

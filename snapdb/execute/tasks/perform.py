@@ -24,9 +24,10 @@ from snapdb.execute.tasks.progress import Progress, Stop, Watch
 from snapdb.execute.tasks.run_ends import Ended, EndState, record
 from snapdb.relational.folders import resolved
 from snapdb.schedule import stamp
-from snapdb.sql import ast, parse
-from snapdb.sql.conditions import changed_graphs, with_counts
-from snapdb.sql.task_body import rendered
+from snapdb.sql import parse
+from snapdb.sql.syntax import Statement
+from snapdb.sql.task_bodies import changed_graphs, rendered, with_counts
+from snapdb.sql.versions import Rollback
 from snapdb.storage.commit import now as clock
 from snapdb.storage.disk import MANIFEST, hash_file, is_hidden_beside
 from snapdb.storage.home import Home
@@ -228,7 +229,7 @@ class Body:
         """The disk that the run's database is to be opened on."""
         return MeteredDisk(self.home.disk, self._leaving)
 
-    def go(self, database: OwnDatabase, statements: Sequence[ast.Statement], disk: MeteredDisk) -> None:
+    def go(self, database: OwnDatabase, statements: Sequence[Statement], disk: MeteredDisk) -> None:
         """Run the statements that are not done yet.
 
         Raises:
@@ -251,7 +252,7 @@ class Body:
             else:
                 rows, said = self._one(database, statement)
             self._say(number, statement, said, time.perf_counter() - started)
-            if isinstance(statement, ast.Rollback):
+            if isinstance(statement, Rollback):
                 self.progress.pending = 0
             self.progress.done(rows, in_transaction=work.state != "idle")
             if work.state == "idle":
@@ -263,7 +264,7 @@ class Body:
                 code="transaction-open",
             )
 
-    def _one(self, database: OwnDatabase, statement: ast.Statement) -> tuple[int, str]:
+    def _one(self, database: OwnDatabase, statement: Statement) -> tuple[int, str]:
         """How many rows a statement added or removed, and what it did, in words."""
         self.progress.under_way, given = True, 0
         result = database.run(statement)
@@ -272,7 +273,7 @@ class Body:
         said = "; ".join(filter(None, (result.message, counted(given, "row") if result.is_query else "")))
         return 0 if result.is_query else result.rowcount, said
 
-    def _say(self, number: int, statement: ast.Statement, said: str, seconds: float) -> None:
+    def _say(self, number: int, statement: Statement, said: str, seconds: float) -> None:
         text = " ".join(statement.source[statement.span.start : statement.span.stop].split())
         short = text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…"
         self.progress.lines.append(f"{number} {short}: {said} ({seconds:.2f} s)")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from snapdb.errors import CommitConflict
-from snapdb.sql.task_body import statements_of
+from snapdb.sql.task_bodies import statements_of
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import RunLock, end_run, find_run, forget_run

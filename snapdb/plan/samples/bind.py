@@ -29,9 +29,11 @@ from snapdb.plan.scope import Context
 from snapdb.relational import Names, quote, quote_odd
 from snapdb.relational.sources import as_arrow
 from snapdb.sql import parse
-from snapdb.sql.ast import Audit, Clauses, CreateSampler, Name, Query, Said, Sample, SampleUsing
-from snapdb.sql.rewrite import rewrite
-from snapdb.sql.tokens import Token, identifier, scan
+from snapdb.sql.embedded import rewrite
+from snapdb.sql.lexer import Token, identifier, scan
+from snapdb.sql.queries import Query
+from snapdb.sql.samples import Audit, Clauses, CreateSampler, Sample, SampleUsing
+from snapdb.sql.syntax import Name, Said
 from snapdb.storage.commit import author, now
 from snapdb.types import Column, Drawing, Fanout, Refresh, Sampler, SampleSpec, SeedOrder, Snapshot
 

@@ -16,9 +16,17 @@ from snapdb.plan.scope import Context
 from snapdb.plan.snapshots import check_length, event_unit
 from snapdb.relational import quote_odd
 from snapdb.sql import parse
-from snapdb.sql.ast import Clauses, FanoutClause, Island, MethodClause, Name, RefreshClause, Sample, WeightColumn
-from snapdb.sql.print_samples import print_refresh_clause
-from snapdb.sql.rewrite import rewrite
+from snapdb.sql.embedded import rewrite
+from snapdb.sql.samples import (
+    Clauses,
+    FanoutClause,
+    MethodClause,
+    RefreshClause,
+    Sample,
+    WeightColumn,
+    print_refresh_clause,
+)
+from snapdb.sql.syntax import Island, Name
 from snapdb.types import (
     FULL,
     Column,

@@ -5,12 +5,13 @@ Our grammars never look into an island: they see one token of a kind in capitals
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from snapdb.errors import Span
-from snapdb.sql.brackets import partners
-from snapdb.sql.tokens import Token, TokenKind
+from snapdb.sql.lexer import Token, TokenKind, partners
 
 
 class Run(NamedTuple):
@@ -24,7 +25,10 @@ class Run(NamedTuple):
 READS = ("SELECT", "WITH", "VALUES", "FROM", "PIVOT", "UNPIVOT", "SUMMARIZE", "TABLE", "DESCRIBE")
 """First words of queries; one may also start with a parenthesis."""
 
+
 Pairs = dict[int, int]
+
+
 Family = str
 """The name of a grammar file: table, graph, copy and the like."""
 
@@ -172,6 +176,8 @@ def _at(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 
 _AFTER_LENGTH = frozenset({"ENDING", "AT", "ELEMENTS", "WITH", "WHERE"})
 """What may follow the length of a window."""
+
+
 _BEFORE_TIME = frozenset({"OF", "FROM", "TO", "BETWEEN", "AND", "INTERVAL", "ENDING", "THAN"})
 
 
@@ -296,3 +302,45 @@ _FINDERS: dict[Family, Callable[[Sequence[Token], Pairs], Iterator[Run]]] = {
     "show": _at,
     "version": _version,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A text after replacements."""
+
+    text: str
+    edits: tuple[tuple[Span, Span], ...]
+    """Each replacement's place in this text and the place that it took in the original; in order."""
+
+    def place(self, index: int) -> int:
+        """Where in the original text a place of this text was; within a replacement, where the replaced part starts.
+
+        >>> rewrite("SELECT at", [(Span(7, 9), '"at"')]).place(11)
+        9
+        """
+        before = bisect_right(self.edits, index, key=lambda edit: edit[0].start) - 1
+        if before < 0:
+            return index
+        new, old = self.edits[before]
+        return old.start if index < new.stop else old.stop + index - new.stop
+
+
+def rewrite(text: str, replacements: Sequence[tuple[Span, str]]) -> Rewritten:
+    """The text with other words in some places, which come in any order and do not overlap.
+
+    >>> rewrite("FROM t AT (VERSION => 3) WHERE at", [(Span(31, 33), '"at"'), (Span(5, 24), "t3")]).text
+    'FROM t3 WHERE "at"'
+    """
+    pieces: list[str] = []
+    edits: list[tuple[Span, Span]] = []
+    length = position = 0
+    for span, words in sorted(replacements):
+        if span.start < position:
+            raise ValueError(f"replacements overlap at {span.start}")
+        kept = text[position : span.start]
+        start = length + len(kept)
+        length = start + len(words)
+        pieces += (kept, words)
+        edits.append((Span(start, length), span))
+        position = span.stop
+    return Rewritten("".join((*pieces, text[position:])), tuple(edits))

@@ -1,4 +1,4 @@
-"""A scanner that knows quotes and comments: text → tokens, with whitespace and comments left out.
+"""A scanner that knows quotes, comments and brackets: text → tokens, statements of a script, pairs of brackets.
 
 It reads words, strings and comments as DuckDB does, so that both agree on where a statement or an island ends.
 """
@@ -6,15 +6,17 @@ It reads words, strings and comments as DuckDB does, so that both agree on where
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from snapdb.errors import ParseError, Span
+from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.types import by_word
 
 _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
+
+
 TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "STATEMENT", "AMONG"]
-"""The kinds in capitals are islands: a run of tokens folded into one (snapdb.sql.islands); AMONG is one word."""
+"""The kinds in capitals are islands: a run of tokens folded into one (snapdb.sql.embedded); AMONG is one word."""
 
 
 class Token(NamedTuple):
@@ -32,9 +34,17 @@ class Token(NamedTuple):
 
 
 _WIDE_SPACE = r"\u00a0\u2000-\u200b\u202f\u205f\u2060\u3000\ufeff"  # exactly what DuckDB skips beyond ASCII
+
+
 _BEYOND_ASCII = rf"[^\x00-\x7f{_WIDE_SPACE}]"
+
+
 _WORD_START = rf"[A-Za-z_]|{_BEYOND_ASCII}"
+
+
 _WORD = rf"(?:{_WORD_START})(?:[A-Za-z0-9_$]|{_BEYOND_ASCII})*+"
+
+
 _PATTERN = re.compile(
     rf"""
     (?:[\t-\r\x20{_WIDE_SPACE}]++ | --[^\r\n]*+)*+
@@ -53,9 +63,15 @@ _PATTERN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+
+
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
 _KINDS: dict[str | None, TokenKind] = by_word(_Scanned)
 """The end of the other groups, a comment or a quote, is not found by the pattern alone."""
+
+
 _token = tuple.__new__  # a NamedTuple's own constructor takes twice as long, and scripts are long
 
 
@@ -141,6 +157,8 @@ def identifier(token: Token) -> str:
 
 
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))|''", re.DOTALL)
+
+
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -165,3 +183,99 @@ def _unescape(escape: re.Match[str], span: Span) -> str:
     if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF or code == 0:
         raise ParseError(f"{escape.group()} is not a character; write the number of one", span=span, code="bad-escape")
     return chr(code)
+
+
+OPENERS = {"(": ")", "[": "]", "{": "}"}
+
+
+CLOSERS = frozenset(OPENERS.values())
+
+
+def partners(tokens: Sequence[Token]) -> dict[int, int]:
+    """The index of the closing bracket for the index of each opening one; ParseError at the first without a partner.
+
+    >>> from snapdb.sql.lexer import scan
+    >>> partners(scan("f(a[1])"))
+    {3: 5, 1: 6}
+    """
+    pairs = {}
+    open_: list[int] = []
+    for index, token in enumerate(tokens):
+        if token.kind != "mark":
+            continue
+        if token.text in OPENERS:
+            open_.append(index)
+        elif token.text in CLOSERS:
+            if not open_:
+                raise ParseError(f'this "{token.text}" closes nothing', span=token.span, code="unclosed-bracket")
+            opener = tokens[open_[-1]]
+            if OPENERS[opener.text] != token.text:
+                message = f'this "{opener.text}" is closed by "{token.text}"; expected "{OPENERS[opener.text]}"'
+                raise ParseError(message, span=opener.span, code="unclosed-bracket")
+            pairs[open_.pop()] = index
+    if open_:
+        opener = tokens[open_[-1]]
+        message = f'this "{opener.text}" is never closed; expected "{OPENERS[opener.text]}"'
+        raise ParseError(message, span=opener.span, code="unclosed-bracket")
+    return pairs
+
+
+class Part(NamedTuple):
+    """One statement's tokens, before it is parsed; never empty."""
+
+    tokens: tuple[Token, ...]
+    ended: bool
+    """Whether a semicolon followed."""
+
+    @property
+    def span(self) -> Span:
+        """From the first token to the last: no semicolon, no comment around it."""
+        return Span(self.tokens[0].span.start, self.tokens[-1].span.stop)
+
+
+def parts(text: str) -> Iterator[Part]:
+    """The statements of a script as tokens, one after another; empty ones are skipped."""
+    check_characters(text)
+    current: list[Token] = []
+    depth = 0
+    for token in tokens(text):
+        kind, mark, _ = token
+        if kind == "mark":
+            if mark in OPENERS:
+                depth += 1
+            elif mark in CLOSERS:
+                depth = max(depth - 1, 0)  # a stray closer is reported when the statement is parsed
+            elif mark == ";" and depth == 0:
+                if current:
+                    yield Part(tuple(current), ended=True)
+                current = []
+                continue
+        current.append(token)
+    if current:
+        yield Part(tuple(current), ended=False)
+
+
+def split(text: str) -> tuple[Span, ...]:
+    """Where each statement of a script stands, without its semicolon and the comments around it.
+
+    >>> text = "SELECT ';'; -- nothing\\n; SELECT 2"
+    >>> [text[span.start : span.stop] for span in split(text)]
+    ["SELECT ';'", 'SELECT 2']
+    """
+    try:
+        return tuple(part.span for part in parts(text))
+    except SnapdbError as error:
+        raise error.located(text) from None
+
+
+def is_complete(text: str) -> bool:
+    """Whether the last statement is ended by a semicolon outside quotes, comments and brackets.
+
+    >>> is_complete("SELECT ';'"), is_complete("SELECT (1;"), is_complete("SELECT 1; -- done")
+    (False, False, True)
+    """
+    try:
+        found = tuple(parts(text))
+    except ParseError:
+        return False
+    return bool(found) and found[-1].ended

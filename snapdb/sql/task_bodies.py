@@ -1,18 +1,68 @@
-"""Where a text of statements names files: the strings that DuckDB or COPY opens as paths, and none that are values."""
+"""What a task runs, as each run is to run it: placeholders filled, paths made absolute, counted changes of graphs."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.brackets import CLOSERS, OPENERS, partners
-from snapdb.sql.islands import explained, says, top_level
-from snapdb.sql.split import parts
-from snapdb.sql.tokens import Token, identifier, string_value
+from snapdb.sql.embedded import Rewritten, explained, rewrite, says, top_level
+from snapdb.sql.lexer import CLOSERS, OPENERS, Token, identifier, partners, parts, scan, string_value
+
+PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"}
+"""What may stand in braces anywhere in a task's body, and a value such as a run puts there."""
+
+
+_PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """Statements or a condition as a run runs them."""
+
+    text: str
+    places: tuple[str, ...]
+    """Absolute paths of the files that the text names, and of folders, which end with a slash, for globs and what is
+    written; in order, each once."""
+
+
+def rendered(text: str, values: Mapping[str, str], folder: str) -> Rendered:
+    """A body or a condition with its placeholders filled, and its paths made absolute; all else is left as it was.
+
+    Args:
+        values: Of `date`, `time`, `version` and `run`.
+        folder: Where relative paths count from.
+
+    >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/d")
+    Rendered(text="COPY t FROM '/d/in/20260101.csv'; COPY t TO '/out/7.csv'", places=('/d/in/20260101.csv', '/out/'))
+    """
+    said = filled(text, values).text
+    named = named_paths(said)
+    moved = [(path.span, path.absolute(folder)) for path in named if path.absolute(folder) != path.path]
+    replacements = [(span, "'" + path.replace("'", "''") + "'") for span, path in moved]
+    return Rendered(rewrite(said, replacements).text, tuple(sorted({path.place(folder) for path in named})))
+
+
+def filled(text: str, values: Mapping[str, str]) -> Rewritten:
+    """A text with the values of its placeholders.
+
+    >>> filled("CREATE SNAPSHOT shop_{date} OF shop", PLACEHOLDERS).text
+    'CREATE SNAPSHOT shop_20260101 OF shop'
+    """
+    return rewrite(text, [(Span(*found.span()), values[found[1]]) for found in _PLACEHOLDER.finditer(text)])
+
+
+def statements_of(body: str) -> int:
+    """How many statements a body has.
+
+    >>> statements_of("BEGIN; INSERT INTO t VALUES ('{date};'); COMMIT;")
+    3
+    """
+    return sum(1 for _ in parts(body))
+
 
 _READERS = frozenset(
     (
@@ -45,8 +95,12 @@ _READERS = frozenset(
     )
 )
 """DuckDB's functions in FROM whose first argument is a path, or a list of them."""
+
+
 _OPENERS = _READERS - {"glob"} | {"query", "query_table"}
 """Functions whose argument opens a file when it is read; glob only lists names."""
+
+
 _ENDS = frozenset(
     (
         "EXCEPT",
@@ -67,14 +121,26 @@ _ENDS = frozenset(
     )
 )
 """Words after which a comma names no further table."""
+
+
 _SHOWS = frozenset({"DESC", "DESCRIBE", "PIVOT", "PIVOT_LONGER", "PIVOT_WIDER", "SUMMARIZE", "TABLE", "UNPIVOT"})
 """Words besides FROM and JOIN after which a table stands."""
+
+
 _HAVE_FROM = frozenset({"EXTRACT", "OVERLAY", "POSITION", "SUBSTRING", "TRIM"})
 """Functions in whose parentheses FROM stands before a value."""
+
+
 WORDS_BEFORE_FILES = frozenset(word.lower() for word in {"FROM", "JOIN", "USING", *_SHOWS}) | _OPENERS
 """A query that has none of these words opens no file."""
+
+
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
 _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")
+
+
 _GLOB = re.compile(r"[*?[]")
 
 
@@ -157,7 +223,7 @@ def file_arguments(tokens: Sequence[Token]) -> Iterator[tuple[Token, ...]]:
 
     `query` and `query_table` are among the readers: what they are given is a query, or stands in a table's place.
 
-    >>> from snapdb.sql.tokens import scan
+    >>> from snapdb.sql.lexer import scan
     >>> text = "SELECT 'a' FROM 'b.csv', read_text('c' || $x, size => 1) WHERE d = 'e'"
     >>> [" ".join(token.text for token in argument) for argument in file_arguments(scan(text))]
     ["'b.csv'", "'c' | | $x"]
@@ -265,3 +331,44 @@ def _given(tokens: Sequence[Token], pairs: dict[int, int], opener: int) -> Itera
         beside = {tokens[index - 1].text, tokens[index + 1].text}
         if tokens[index].kind == "string" and beside <= {"(", "[", ",", "]", ")"}:
             yield tokens[index]
+
+
+class Changed(NamedTuple):
+    """changed('graph') in a condition: the rows added and removed since the last run that ended well."""
+
+    name: str
+    """Of the graph, as it was written."""
+    span: Span
+    """From the word to the closing parenthesis."""
+
+
+def changed_graphs(condition: str) -> tuple[Changed, ...]:
+    """Where a condition asks for the changes of a graph, in order; spans count in the condition.
+
+    Raises:
+        ParseError: what stands in the parentheses is not one string.
+
+    >>> changed_graphs("changed('shop') > 10 OR 'changed(1)' = x")
+    (Changed(name='shop', span=Span(start=0, stop=15)),)
+    """
+    tokens = scan(condition)
+    pairs = partners(tokens)
+    found = []
+    for index, token in enumerate(tokens):
+        if token.word != "CHANGED" or not says(tokens, index + 1, "(") or (index and says(tokens, index - 1, ".")):
+            continue
+        closer = pairs[index + 1]
+        span = Span(token.span.start, tokens[closer].span.stop)
+        if closer != index + 3 or tokens[index + 2].kind != "string":
+            raise ParseError("changed takes a graph's name in quotes: changed('shop')", span=span, code="bad-changed")
+        found.append(Changed(string_value(tokens[index + 2]), span))
+    return tuple(found)
+
+
+def with_counts(condition: str, counts: Mapping[str, int]) -> str:
+    """A condition with numbers in the place of changed('graph'), by the names as they are written in it.
+
+    >>> with_counts("changed('shop') > 10 OR CHANGED ( 'bank' ) > 0", {"shop": 12, "bank": 0})
+    '12 > 10 OR 0 > 0'
+    """
+    return rewrite(condition, [(span, str(counts[name])) for name, span in changed_graphs(condition)]).text

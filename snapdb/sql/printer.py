@@ -6,26 +6,29 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 
-from snapdb.sql.ast import Island, Name, VersionBound
-from snapdb.sql.grammars import RESERVED
-from snapdb.sql.tokens import scan
-from snapdb.sql.travel import NO_NAMES
+from snapdb.sql.lexer import scan
+from snapdb.sql.queries import NO_NAMES
+from snapdb.sql.syntax import RESERVED, Island, Name, VersionBound
 
 WIDTH = 100
 """A statement that fits into so many characters stands on one line."""
 
+
 _TAKEN = "AT BOTH DEGREE DRY IF INTERVAL MESSAGE NEW PROPERTY RETAIN SET SNAPSHOT"
+
+
 QUOTED = frozenset(_TAKEN.split()) | RESERVED | NO_NAMES
 """Words that are printed in quotes where they are names: somewhere a keyword of the same spelling would be read."""
+
 
 _PLAIN = re.compile(r"[^\W\d]\w*")
 
 
-def name(value: Name) -> str:
+def print_name(value: Name) -> str:
     """An identifier, in double quotes where a word would be read as something else.
 
     >>> from snapdb.errors import Span
-    >>> [name(Name(text, Span(0, 0))) for text in ("bought", "order", "Order item")]
+    >>> [print_name(Name(text, Span(0, 0))) for text in ("bought", "order", "Order item")]
     ['bought', '"order"', '"Order item"']
     """
     text = value.text
@@ -34,79 +37,81 @@ def name(value: Name) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def string(text: str) -> str:
+def print_string(text: str) -> str:
     """A text in single quotes, as it is: only quotes are doubled."""
     return "'" + text.replace("'", "''") + "'"
 
 
-def number(value: float | Decimal) -> str:
+def print_number(value: float | Decimal) -> str:
     """A number as the shortest text that reads back as the same."""
     return repr(value) if isinstance(value, int | float) else str(value)
 
 
-def size(count: int) -> str:
+def print_size(count: int) -> str:
     """Bytes in the largest unit that holds them exactly.
 
-    >>> size(2_000_000_000), size(1536), size(7)
+    >>> print_size(2_000_000_000), print_size(1536), print_size(7)
     ('2GB', '1536B', '7B')
     """
     power = next(power for power in (4, 3, 2, 1, 0) if count % 1000**power == 0)
     return f"{count // 1000**power}{('', 'K', 'M', 'G', 'T')[power]}B"
 
 
-def listed(names: Iterable[Name]) -> str:
+def print_columns(names: Iterable[Name]) -> str:
     """Names in parentheses."""
-    return f"({', '.join(map(name, names))})"
+    return f"({', '.join(map(print_name, names))})"
 
 
-def named(keyword: str, value: Name | None) -> str | None:
+def print_named(keyword: str, value: Name | None) -> str | None:
     """A keyword and a name, where there is one."""
-    return None if value is None else f"{keyword} {name(value)}"
+    return None if value is None else f"{keyword} {print_name(value)}"
 
 
-def said(keyword: str, island: Island | None) -> str | None:
+def print_fragment(keyword: str, island: Island | None) -> str | None:
     """A keyword and an island as it was written, where there is one."""
     return None if island is None else f"{keyword} {island.text}"
 
 
-def message(text: str | None) -> str | None:
+def print_message(text: str | None) -> str | None:
     """MESSAGE, where there is one."""
-    return None if text is None else f"MESSAGE {string(text)}"
+    return None if text is None else f"MESSAGE {print_string(text)}"
 
 
-def version(bound: VersionBound | None) -> str | None:
+def print_at(bound: VersionBound | None) -> str | None:
     """AT (…), where there is one."""
     return None if bound is None else f"AT ({bound.kind} => {bound.value.text})"
 
 
 _MOMENT = re.compile(r"(- )?number|(DATE |TIMESTAMP |TIMESTAMPTZ )?string")
+
+
 _LENGTH = re.compile(r"INTERVAL (string( \w+)?|(- )?number \w+)")
 
 
-def moment(island: Island, *, length: bool = False) -> str:
+def print_time(island: Island, *, length: bool = False) -> str:
     """A time as it was written, in parentheses where the grammar would not read it bare; `length`: or an INTERVAL."""
     shape = " ".join(token.word or token.kind for token in scan(island.text))
     bare = _MOMENT.fullmatch(shape) or (length and _LENGTH.fullmatch(shape))
     return island.text if bare else f"({island.text})"
 
 
-def creation(kind: str, named: Name, *, or_replace: bool, if_not_exists: bool) -> str:
+def print_creation(kind: str, named: Name, *, or_replace: bool, if_not_exists: bool) -> str:
     """CREATE [OR REPLACE] kind [IF NOT EXISTS] name."""
-    return f"CREATE {'OR REPLACE ' * or_replace}{kind} {'IF NOT EXISTS ' * if_not_exists}{name(named)}"
+    return f"CREATE {'OR REPLACE ' * or_replace}{kind} {'IF NOT EXISTS ' * if_not_exists}{print_name(named)}"
 
 
-def clauses(*given: object) -> str:
+def join_clauses(*given: object) -> str:
     """Clauses after one another; what is no text is left out."""
     return " ".join(clause for clause in given if isinstance(clause, str))
 
 
-def statement(*given: object) -> str:
+def print_statement(*given: object) -> str:
     """Clauses on one line where they fit, else one a line; what is no text is left out.
 
-    >>> statement("DROP TABLE t", False, "CASCADE")
+    >>> print_statement("DROP TABLE t", False, "CASCADE")
     'DROP TABLE t CASCADE'
     """
-    line = clauses(*given)
+    line = join_clauses(*given)
     if len(line) <= WIDTH and "\n" not in line:
         return line
     return "\n  ".join(clause for clause in given if isinstance(clause, str))

@@ -1,10 +1,20 @@
-"""Trees of explain.lark as EXPLAIN, whatever statement it is about."""
+"""EXPLAIN of any other statement."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from snapdb.errors import ParseError
-from snapdb.sql.ast import Explain
-from snapdb.sql.build import Place, Read, Tree, first_tree, has, leaves, span_of, trees
+from snapdb.sql.syntax import Place, Read, Statement, Tree, first_tree, has, leaves, span_of, trees
+
+
+@dataclass(frozen=True, slots=True)
+class Explain(Statement):
+    """EXPLAIN [ANALYZE] [(FORMAT text | json)] of any other statement."""
+
+    statement: Statement
+    analyze: bool
+    json: bool
 
 
 def build_explain(tree: Tree, place: Place, read: Read) -> Explain:

@@ -1,20 +1,129 @@
-"""Reading Lark's trees: the names, islands, numbers and clauses that every family's builder shares."""
+"""What statements are made of, each with its place in the text: names, islands, bounds, numbers and sizes.
+
+The functions read them from Lark's trees; every family's builder uses them.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
 from math import inf, isfinite
-from typing import NamedTuple
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 import lark
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.ast import ColumnList, Island, Name, Statement, VersionBound
-from snapdb.sql.bounds import version_bound
-from snapdb.sql.tokens import Token, TokenKind, identifier, string_value
+from snapdb.sql.lexer import Token, TokenKind, identifier, scan, string_value
+from snapdb.types import by_word
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier as it was written, without its quotes."""
+
+    text: str
+    span: Span = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+ColumnList = tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Island:
+    """A SELECT or an expression inside our statement that DuckDB will read as it stands."""
+
+    text: str
+    """Exactly `source[span.start:span.stop]`, without the parentheses around it, if any."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement of a script."""
+
+    source: str = field(compare=False)
+    """The whole text that was parsed; spans count in it."""
+    span: Span = field(compare=False)
+    """This statement within `source`, without the semicolon."""
+
+    @property
+    def text(self) -> str:
+        return self.source[self.span.start : self.span.stop]
+
+
+@dataclass(frozen=True, slots=True)
+class VersionBound:
+    """AT (VERSION => n | TIMESTAMP => '…' | TAG => 'name'), or one end of a DIFF."""
+
+    kind: Literal["VERSION", "TIMESTAMP", "TAG"]
+    value: Island
+    """An expression; for a TAG a string or a parameter."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBound:
+    """FOR EVENT_TIME AS OF t | FROM a TO b | BETWEEN a AND b. AS OF has no start."""
+
+    kind: Literal["AS OF", "FROM", "BETWEEN"]
+    start: Island | None
+    stop: Island
+    """Each a bare integer, a string, DATE '…', TIMESTAMP '…', TIMESTAMPTZ '…' or a parenthesised expression."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowBound:
+    """FOR EVENT_TIME WINDOW length [ENDING t]."""
+
+    length: Island
+    """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
+    ending: Island | None
+    """As TimeBound's; None: the latest event."""
+    span: Span = field(compare=False)
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Said(Generic[T]):
+    """A clause: what it says, and where it stands."""
+
+    value: T
+    span: Span = field(compare=False)
+
+
+_Kind = Literal["VERSION", "TIMESTAMP", "TAG"]
+
+
+BOUNDS: dict[str, _Kind] = by_word(_Kind)
+
+
+def version_bound(kind: str, value: Island, span: Span) -> VersionBound:
+    """The bound that a keyword, whatever its case, and a value stand for; a TAG's value is one string or parameter.
+
+    >>> version_bound("tag", Island("'june'", Span(4, 10)), Span(0, 10)).kind
+    'TAG'
+    """
+    bound = BOUNDS[kind.upper()]
+    if bound == "TAG" and [token.kind for token in scan(value.text)] not in (["string"], ["parameter"]):
+        raise ParseError(
+            f"TAG takes a name in single quotes, found {value.text[:40]}", span=value.span, code="bad-bound"
+        )
+    return VersionBound(bound, value, span)
+
 
 Tree = lark.Tree[lark.Token]
+
+
 Leaf = lark.Token
+
 
 Read = Callable[[Leaf], Statement]
 """Reads the statement that a leaf stands for, by the grammar of its own family."""
@@ -155,3 +264,43 @@ def integer(tree: Tree, clause: str) -> int:
         raise ParseError(
             f"{clause} takes a whole number, found {text[:40]}", span=span_of(tree), code="bad-number"
         ) from None
+
+
+RESERVED = frozenset({"AS", "DEFAULT", "KEY", "SELECT", "WHERE"})
+"""Words that are no names unless they are quoted: without that, a forgotten name would swallow them."""
+
+
+UNITS = ("B", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")
+"""KB is 1000 bytes and KiB 1024, as in DuckDB."""
+
+
+_SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]+)\s*", re.ASCII)
+
+
+def size(text: str) -> int | None:
+    """The bytes of a size such as '2GB' or '1.5 GiB'; None when it is none, or beyond 64 bits.
+
+    >>> size("2GB"), size("1.5 kib"), size("2")
+    (2000000000, 1536, None)
+    """
+    found = _SIZE.fullmatch(text)
+    unit = found and next((unit for unit in UNITS if unit.lower() == found[2].lower()), None)
+    if not found or not unit:
+        return None
+    power = "BKMGT".index(unit[0])
+    bytes_ = int(Decimal(found[1]) * (1024 if "i" in unit else 1000) ** power)
+    return bytes_ if bytes_ < 2**63 else None
+
+
+def bytes_of(name: str, given: int | str | None) -> int | None:
+    """The bytes that a Python argument says, as a number or as a size.
+
+    Raises:
+        ValueError: its text is no size.
+    """
+    if not isinstance(given, str):
+        return given
+    found = size(given)
+    if found is None:
+        raise ValueError(f"{name} is a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {given!r}")
+    return found

@@ -8,9 +8,9 @@ from lark import Lark
 from lark.exceptions import UnexpectedToken
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.grammars import RESERVED
-from snapdb.sql.islands import READS
-from snapdb.sql.tokens import Token
+from snapdb.sql.embedded import READS
+from snapdb.sql.lexer import Token
+from snapdb.sql.syntax import RESERVED
 from snapdb.types import did_you_mean
 
 _READABLE = {
@@ -27,11 +27,14 @@ _READABLE = {
     "$END": "the end of the statement",
 }
 
+
 _LONG = 80
 """Characters of what was expected that are not worth reading where a word was only misspelt."""
 
+
 _STARTS = frozenset({"CREATE", "DIFF", "DROP", "EXPLAIN", "INSERT", "REFRESH", "SAMPLE", "SELECT", "SHOW", "UPDATE"})
 """Words that begin a statement more often than they are misplaced."""
+
 
 _GROUPS = (
     (
@@ -42,17 +45,19 @@ _GROUPS = (
 )
 """Terminals that together stand for one thing."""
 
+
 _REFRESHED_BY = {
     **dict.fromkeys(("EVERY", "AMPLIFY", "SHARED", "DEGREE"), "REFRESH FCR or OTF"),
     **dict.fromkeys(("FETCH", "SCOPE"), "REFRESH OTF"),
 }
 """Parts of a clause that are easily taken for clauses, or for parts of another strategy."""
 
+
 _ROOMS = (["IN", "MEMORY"], ["IN", "FILE"])
 """What the size of a cache follows."""
 
 
-def explain(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
+def explain_unexpected(error: UnexpectedToken, parser: Lark, tokens: Sequence[Token]) -> ParseError:
     """The error to show for a token that the grammar could not take; `tokens` are the statement's, unfolded."""
     accepted: set[str] = error.accepts
     expected = _expected(accepted, parser)

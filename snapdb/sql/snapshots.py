@@ -1,24 +1,33 @@
-"""Trees of snapshot.lark as CREATE, REFRESH and EXPIRE."""
+"""Snapshots: CREATE and REFRESH."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Literal
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.ast import (
-    CreateSnapshot,
-    ExpireSnapshots,
+from snapdb.sql.maintenance import ExpireSnapshots
+from snapdb.sql.printer import (
+    print_at,
+    print_columns,
+    print_creation,
+    print_fragment,
+    print_name,
+    print_statement,
+    print_string,
+    print_time,
+)
+from snapdb.sql.syntax import (
+    ColumnList,
     Island,
-    LayoutClause,
-    RefreshSnapshot,
+    Leaf,
+    Name,
+    Place,
     Statement,
     TimeBound,
-    WindowBound,
-)
-from snapdb.sql.build import (
-    Leaf,
-    Place,
     Tree,
+    VersionBound,
+    WindowBound,
     bound,
     columns,
     has,
@@ -31,7 +40,41 @@ from snapdb.sql.build import (
     string,
     trees,
 )
-from snapdb.types import FORMS, did_you_mean
+from snapdb.types import FORMS, Form, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutClause:
+    """WITH (layout = 'full' | 'ends' | 'bitmap' | 'materialized')."""
+
+    form: Form
+    span: Span = field(compare=False)
+    """Of the form."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSnapshot(Statement):
+    """CREATE [OR REPLACE] SNAPSHOT [IF NOT EXISTS] name OF graph [AT …] [FOR EVENT_TIME …] [ELEMENTS (…)] [WITH …] …"""
+
+    name: Name
+    graph: Name
+    at: VersionBound | None
+    event_time: TimeBound | WindowBound | None
+    elements: ColumnList
+    """Empty: all elements of the graph."""
+    layout: LayoutClause | None
+    where: Island | None
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshSnapshot(Statement):
+    """REFRESH SNAPSHOT name [FULL] [DRY RUN]."""
+
+    name: Name
+    full: bool
+    dry_run: bool
 
 
 def build_snapshot(tree: Tree, place: Place) -> Statement:
@@ -126,3 +169,37 @@ def _form(value: Leaf) -> LayoutClause:
         near = did_you_mean(said, FORMS) or f"; layout is one of {', '.join(FORMS)}"
         raise ParseError(f'no layout "{said[:40]}"{near}', span=span_of(value), code="unknown-layout")
     return LayoutClause(form, span_of(value))
+
+
+def print_create_snapshot(tree: CreateSnapshot) -> str:
+    """CREATE SNAPSHOT."""
+    kept = print_creation("SNAPSHOT", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists)
+    return print_statement(
+        f"{kept} OF {print_name(tree.graph)}",
+        print_at(tree.at),
+        tree.event_time and f"FOR EVENT_TIME {_print_time(tree.event_time)}",
+        bool(tree.elements) and f"ELEMENTS {print_columns(tree.elements)}",
+        tree.layout and f"WITH (layout = {print_string(tree.layout.form)})",
+        print_fragment("WHERE", tree.where),
+    )
+
+
+def _print_time(bound: TimeBound | WindowBound) -> str:
+    if isinstance(bound, WindowBound):
+        ending = "" if bound.ending is None else f" ENDING {print_time(bound.ending)}"
+        return f"WINDOW {print_time(bound.length, length=True)}{ending}"
+    stop = print_time(bound.stop)
+    match bound.kind, bound.start:
+        case "FROM", start if start is not None:
+            return f"FROM {print_time(start)} TO {stop}"
+        case "BETWEEN", start if start is not None:
+            return f"BETWEEN {print_time(start)} AND {stop}"
+        case _:
+            return f"AS OF {stop}"
+
+
+def print_refresh_snapshot(tree: RefreshSnapshot) -> str:
+    """REFRESH SNAPSHOT."""
+    return print_statement(
+        f"REFRESH SNAPSHOT {print_name(tree.name)}", tree.full and "FULL", tree.dry_run and "DRY RUN"
+    )

@@ -1,0 +1,95 @@
+"""Caches of a sampler's rows: CREATE CACHE, REFRESH CACHE."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from snapdb.errors import ParseError, Span
+from snapdb.sql.printer import print_creation, print_name, print_size, print_statement, print_string
+from snapdb.sql.syntax import (
+    UNITS,
+    Name,
+    Place,
+    Statement,
+    Tree,
+    first_tree,
+    has,
+    leaves,
+    name,
+    size,
+    span_of,
+    string,
+    trees,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRoom:
+    """IN MEMORY 'size' | IN FILE 'size'."""
+
+    where: Literal["MEMORY", "FILE"]
+    bytes: int
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCache(Statement):
+    """CREATE [OR REPLACE] CACHE [IF NOT EXISTS] name ON SAMPLER sampler [IN MEMORY '4GB' | IN FILE '4GB']."""
+
+    name: Name
+    sampler: Name
+    room: CacheRoom | None
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshCache(Statement):
+    """REFRESH CACHE name [CONCURRENTLY]."""
+
+    name: Name
+    concurrently: bool
+
+
+def build_cache(tree: Tree, place: Place) -> Statement:
+    """CREATE CACHE or REFRESH CACHE."""
+    (statement,) = trees(tree)
+    first, *rest = leaves(statement)
+    if statement.data == "refresh":
+        return RefreshCache(*place, name=name(first), concurrently=has(statement, "concurrently"))
+    return CreateCache(
+        *place,
+        name=name(first),
+        sampler=name(rest[0]),
+        room=_room(first_tree(statement, "room")),
+        or_replace=has(statement, "replace"),
+        if_not_exists=has(statement, "guard"),
+    )
+
+
+def _room(tree: Tree | None) -> CacheRoom | None:
+    if tree is None:
+        return None
+    where, said = leaves(tree)
+    if not (bytes_ := size(string(said))):
+        raise ParseError(
+            f"IN {where.upper()} takes a size above 0 such as '4GB', in {', '.join(UNITS)}; found {said[:40]}",
+            span=span_of(said),
+            code="bad-size",
+        )
+    return CacheRoom("FILE" if where.type == "FILE" else "MEMORY", bytes_, span_of(tree))
+
+
+def print_create_cache(tree: CreateCache) -> str:
+    """CREATE CACHE."""
+    return print_statement(
+        print_creation("CACHE", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists),
+        f"ON SAMPLER {print_name(tree.sampler)}",
+        tree.room and f"IN {tree.room.where} {print_string(print_size(tree.room.bytes))}",
+    )
+
+
+def print_refresh_cache(tree: RefreshCache) -> str:
+    """REFRESH CACHE."""
+    return print_statement(f"REFRESH CACHE {print_name(tree.name)}", tree.concurrently and "CONCURRENTLY")

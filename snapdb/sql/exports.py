@@ -1,0 +1,232 @@
+"""COPY: files that are written, and those that are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from snapdb.errors import ParseError, Span
+from snapdb.sql.printer import (
+    join_clauses,
+    print_at,
+    print_columns,
+    print_message,
+    print_name,
+    print_number,
+    print_statement,
+    print_string,
+)
+from snapdb.sql.samples import Sample, SampleUsing, print_sample, print_sample_using
+from snapdb.sql.syntax import (
+    ColumnList,
+    Island,
+    Leaf,
+    Name,
+    Place,
+    Read,
+    Statement,
+    Tree,
+    VersionBound,
+    bound,
+    columns,
+    first_tree,
+    integer,
+    island,
+    leaves,
+    message,
+    name,
+    number,
+    span_of,
+    string,
+    trees,
+)
+
+CopyOption = tuple[Name, str | bool | int | float | ColumnList]
+"""FORMAT, HEADER, DELIMITER, … as written; a bare option is True, one with parentheses names columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFrom(Statement):
+    """COPY name [(columns)] FROM 'path' [(option value, …)] [MESSAGE '…']."""
+
+    table: Name
+    columns: ColumnList
+    """Empty: by position, all of them."""
+    path: str
+    path_span: Span = field(compare=False)
+    options: tuple[tuple[Name, str | bool | int | float], ...]
+    """FORMAT, HEADER, DELIMITER, … as written; a bare option is True."""
+    new_only: bool
+    """NEW FILES ONLY stands among them."""
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CopyTo(Statement):
+    """COPY table [AT (…)] [(columns)] | snapshot.element [(columns)] | (query) TO 'path' [(option value, …)]."""
+
+    snapshot: Name | None
+    """Of the element; None: a table, or a query."""
+    table: Name | None
+    """None: a query."""
+    at: VersionBound | None
+    columns: ColumnList
+    """Empty: all of them."""
+    query: Island | None
+    path: str
+    path_span: Span = field(compare=False)
+    options: tuple[CopyOption, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CopySnapshotTo(Statement):
+    """COPY SNAPSHOT name TO 'path' [(option value, …)]."""
+
+    snapshot: Name
+    path: str
+    path_span: Span = field(compare=False)
+    options: tuple[CopyOption, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CopySampleTo(Statement):
+    """COPY (SAMPLE …) TO 'path' [(option value, …)]."""
+
+    sample: Sample | SampleUsing
+    path: str
+    path_span: Span = field(compare=False)
+    options: tuple[CopyOption, ...]
+
+
+def build_copy(tree: Tree, place: Place, read: Read) -> Statement:
+    """COPY … FROM, COPY … TO, COPY SNAPSHOT or COPY (SAMPLE …)."""
+    (statement,) = trees(tree)
+    *what, path = leaves(statement)
+    options = first_tree(statement, "options")
+    given = () if options is None else tuple(trees(options))
+    new_only = next((found for option in given if (found := first_tree(option, "new_files")) is not None), None)
+    said = tuple(_option(option) for option in given if leaves(option))
+    if new_only is not None and statement.data != "copy_from":
+        raise ParseError(
+            "NEW FILES ONLY is about files that are read: COPY … FROM 'days/*.parquet' (NEW FILES ONLY); leave it out",
+            span=span_of(new_only),
+            code="bad-option",
+        )
+    match statement.data:
+        case "copy_from":
+            return _from(statement, place, said, new_only=new_only is not None)
+        case "copy_to":
+            return _to(statement, place, what, path, said)
+        case "copy_snapshot":
+            return CopySnapshotTo(*place, name(what[1]), string(path), span_of(path), said)
+        case _:
+            sample = read(what[0])
+            assert isinstance(sample, Sample | SampleUsing), "only what begins with SAMPLE is folded"
+            return CopySampleTo(*place, sample, string(path), span_of(path), said)
+
+
+def _from(tree: Tree, place: Place, options: tuple[CopyOption, ...], *, new_only: bool) -> CopyFrom:
+    table, path = leaves(tree)
+    return CopyFrom(
+        *place,
+        table=name(table),
+        columns=columns(first_tree(tree, "columns")),
+        path=string(path),
+        path_span=span_of(path),
+        options=tuple((label, _single(label, value)) for label, value in options),
+        new_only=new_only,
+        message=message(tree),
+    )
+
+
+def _to(tree: Tree, place: Place, what: Sequence[Leaf], path: Leaf, options: tuple[CopyOption, ...]) -> CopyTo:
+    at, *names = first_tree(tree, "at"), *(name(leaf) for leaf in what if leaf.type != "QUERY")
+    if len(names) > 1 and at is not None:
+        reason = f"{names[0]} is a snapshot, which is pinned to its version; leave AT out"
+        raise ParseError(f"AT stands after a table's own name: {reason}", span=span_of(at), code="at-place")
+    return CopyTo(
+        *place,
+        snapshot=names[0] if len(names) > 1 else None,
+        table=names[-1] if names else None,
+        at=None if at is None else bound(at),
+        columns=columns(first_tree(tree, "columns")),
+        query=None if names else island(what[0]),
+        path=string(path),
+        path_span=span_of(path),
+        options=options,
+    )
+
+
+def _option(tree: Tree) -> CopyOption:
+    """An option of COPY; one without a value is True."""
+    label, *words = leaves(tree)
+    if numbers := trees(tree, "number"):
+        whole = "".join(leaves(numbers[0])).lstrip("-").isdecimal()
+        return name(label), integer(numbers[0], str(label)) if whole else number(numbers[0])
+    if (listed := first_tree(tree, "columns")) is not None:
+        return name(label), columns(listed)
+    if not words:
+        return name(label), True
+    (value,) = words
+    if value.type == "STRING":
+        return name(label), string(value)
+    return name(label), {"true": True, "false": False}.get(value.lower(), name(value).text)
+
+
+def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | bool | int | float:
+    """The value of an option that names no columns; COPY … FROM has no other."""
+    if isinstance(value, tuple):
+        raise ParseError(
+            f"{label} takes one value in COPY … FROM; leave the parentheses out", span=value[0].span, code="bad-option"
+        )
+    return value
+
+
+def print_copy_from(tree: CopyFrom) -> str:
+    """COPY … FROM."""
+    table = join_clauses(print_name(tree.table), bool(tree.columns) and print_columns(tree.columns))
+    options = _print_options(tree.options, new_only=tree.new_only)
+    return print_statement(f"COPY {table}", f"FROM {print_string(tree.path)}", options, print_message(tree.message))
+
+
+def print_copy_to(tree: CopyTo) -> str:
+    """COPY table TO, COPY snapshot.element TO, or COPY (query) TO."""
+    if tree.query is not None:
+        what = f"({tree.query.text})"
+    else:
+        assert tree.table is not None, "a table, or a query"
+        table = (
+            print_name(tree.table) if tree.snapshot is None else f"{print_name(tree.snapshot)}.{print_name(tree.table)}"
+        )
+        what = join_clauses(table, print_at(tree.at), bool(tree.columns) and print_columns(tree.columns))
+    return print_statement(f"COPY {what}", f"TO {print_string(tree.path)}", _print_options(tree.options))
+
+
+def print_copy_snapshot_to(tree: CopySnapshotTo) -> str:
+    """COPY SNAPSHOT … TO."""
+    return print_statement(
+        f"COPY SNAPSHOT {print_name(tree.snapshot)}", f"TO {print_string(tree.path)}", _print_options(tree.options)
+    )
+
+
+def print_copy_sample_to(tree: CopySampleTo) -> str:
+    """COPY (SAMPLE …) TO."""
+    sample = print_sample(tree.sample) if isinstance(tree.sample, Sample) else print_sample_using(tree.sample)
+    return print_statement(f"COPY ({sample})", f"TO {print_string(tree.path)}", _print_options(tree.options))
+
+
+def _print_options(options: Sequence[CopyOption], *, new_only: bool = False) -> str | None:
+    said = [*map(_print_option, options), *(["NEW FILES ONLY"] if new_only else [])]
+    return f"({', '.join(said)})" if said else None
+
+
+def _print_option(option: CopyOption) -> str:
+    """An option; one that is true stands without a value."""
+    label, value = option
+    if value is True:
+        return print_name(label)
+    if isinstance(value, tuple):
+        return f"{print_name(label)} {print_columns(value)}"
+    if value is False:
+        return f"{print_name(label)} false"
+    return f"{print_name(label)} {print_string(value) if isinstance(value, str) else print_number(value)}"

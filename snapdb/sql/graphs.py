@@ -1,0 +1,528 @@
+"""Property graphs: their elements, features, labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from snapdb.errors import ParseError, Span
+from snapdb.sql.maintenance import build_retention
+from snapdb.sql.printer import (
+    WIDTH,
+    join_clauses,
+    print_columns,
+    print_creation,
+    print_name,
+    print_named,
+    print_number,
+    print_statement,
+    print_string,
+)
+from snapdb.sql.syntax import (
+    ColumnList,
+    Name,
+    Place,
+    Statement,
+    Tree,
+    columns,
+    first_tree,
+    has,
+    integer,
+    leaves,
+    name,
+    number,
+    once,
+    span_of,
+    string,
+    trees,
+)
+from snapdb.sql.unsupported import refused
+from snapdb.types import by_word
+from snapdb.types.graph import OnDuplicate
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """EVENT TIME (column [, column]) [NULLS STATIC | NULLS ERROR]."""
+
+    columns: ColumnList
+    """One or two."""
+    nulls_static: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SparseClause:
+    """SPARSE [n] of a feature."""
+
+    width: int | None
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryClause:
+    """FROM table KEY (columns) EVENT TIME (column) of a feature."""
+
+    table: Name
+    key: ColumnList
+    event_time: Name
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureClause:
+    """One item of FEATURES: column or (column, …), then in any order AS name, TYPE t, SPARSE, FROM …, DEFAULT n."""
+
+    columns: ColumnList
+    name: Name | None
+    default: float | None
+    default_span: Span | None = field(compare=False)
+    dtype: Name | None
+    sparse: SparseClause | None
+    history: HistoryClause | None
+
+
+@dataclass(frozen=True, slots=True)
+class PropertyColumn:
+    """One item of PROPERTIES: column [AS name]."""
+
+    column: Name
+    name: Name | None
+
+
+@dataclass(frozen=True, slots=True)
+class PropertiesClause:
+    """PROPERTIES (column [AS name], …) | PROPERTIES [ARE] ALL COLUMNS [EXCEPT (column, …)] | NO PROPERTIES."""
+
+    all: bool
+    columns: tuple[PropertyColumn, ...]
+    """Of PROPERTIES (…)."""
+    excepted: ColumnList
+    """Of ALL COLUMNS EXCEPT."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelClause:
+    """LABEL name [properties] | DEFAULT LABEL [properties]."""
+
+    name: Name | None
+    """None: DEFAULT, the element's own name."""
+    properties: PropertiesClause | None
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassesClause:
+    """CLASSES ('text', …) of a target."""
+
+    values: tuple[str, ...]
+    """The code of each is its place."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class VertexClause:
+    """table [AS alias] [KEY (…)] [EVENT TIME (…)] [FEATURES (…)] [TARGET (…)] [ON DUPLICATE KEY …] [LABEL …] …"""
+
+    table: Name
+    alias: Name | None
+    key: ColumnList
+    """Empty: the columns that the edges refer to."""
+    features: tuple[FeatureClause, ...]
+    event_time: EventTime | None
+    """Of one column."""
+    target: Name | None
+    on_duplicate: OnDuplicate
+    labels: tuple[LabelClause, ...]
+    properties: PropertiesClause | None
+    """Those said before the first label."""
+    classes: ClassesClause | None
+    """Of TARGET."""
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeClause:
+    """table [AS alias] [KEY (…)] SOURCE [KEY (…) REFERENCES] v [(…)] DESTINATION … [EVENT TIME (…)] …"""
+
+    table: Name
+    alias: Name | None
+    key: ColumnList
+    """Its own, which tells nothing: edges are told apart by e_id. Mostly empty."""
+    source_key: ColumnList
+    """Empty: the columns that are called as the vertex table's key."""
+    source: Name
+    source_columns: ColumnList
+    """The columns named after REFERENCES; empty: the vertex table's key."""
+    destination_key: ColumnList
+    destination: Name
+    destination_columns: ColumnList
+    event_time: EventTime | None
+    weight: Name | None
+    features: tuple[FeatureClause, ...]
+    on_dangling: Literal["ERROR", "SKIP"]
+    labels: tuple[LabelClause, ...]
+    properties: PropertiesClause | None
+    """Those said before the first label."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreateGraph(Statement):
+    """CREATE [OR REPLACE] PROPERTY GRAPH [IF NOT EXISTS] name VERTEX TABLES (…) [EDGE TABLES (…)]."""
+
+    name: Name
+    vertices: tuple[VertexClause, ...]
+    edges: tuple[EdgeClause, ...]
+    or_replace: bool
+    if_not_exists: bool
+
+
+_DUPLICATES: dict[str, OnDuplicate] = by_word(OnDuplicate)
+
+
+def build_graph(tree: Tree, place: Place) -> Statement:
+    """CREATE PROPERTY GRAPH, or ALTER PROPERTY GRAPH … SET or DROP RETENTION."""
+    (statement,) = trees(tree)
+    return _create(statement, place) if statement.data == "create" else build_retention(statement, place)
+
+
+def _create(tree: Tree, place: Place) -> CreateGraph:
+    vertices, edges = first_tree(tree, "vertices"), first_tree(tree, "edges")
+    return CreateGraph(
+        *place,
+        name=name(leaves(tree)[0]),
+        vertices=() if vertices is None else tuple(_vertex(vertex) for vertex in trees(vertices)),
+        edges=() if edges is None else tuple(_edge(edge) for edge in trees(edges)),
+        or_replace=has(tree, "replace"),
+        if_not_exists=has(tree, "guard"),
+    )
+
+
+def _vertex(tree: Tree) -> VertexClause:
+    clauses = _clauses(tree)
+    labels = build_labels(trees(tree))
+    duplicate = clauses.get("on_duplicate")
+    return VertexClause(
+        table=name(leaves(tree)[0]),
+        alias=_alias(tree),
+        key=_key(clauses),
+        features=_features(clauses.get("features")),
+        event_time=_event_time(clauses.get("event_time"), 1, "a vertex is born once"),
+        target=_target(clauses.get("target")),
+        classes=_classes(clauses.get("target")),
+        on_duplicate="ERROR" if duplicate is None else _DUPLICATES[leaves(duplicate)[0].type],
+        labels=labels.labels,
+        properties=labels.properties,
+    )
+
+
+def _edge(tree: Tree) -> EdgeClause:
+    clauses = _clauses(tree)
+    labels = build_labels(trees(tree))
+    source, destination = _end(clauses["source"]), _end(clauses["destination"])
+    weight, dangling = clauses.get("weight"), clauses.get("on_dangling")
+    skips = dangling is not None and leaves(dangling)[0].type == "SKIP"
+    return EdgeClause(
+        table=name(leaves(tree)[0]),
+        alias=_alias(tree),
+        key=_key(clauses),
+        source_key=source.key,
+        source=source.vertex,
+        source_columns=source.columns,
+        destination_key=destination.key,
+        destination=destination.vertex,
+        destination_columns=destination.columns,
+        event_time=_event_time(clauses.get("event_time"), 2, "when an edge begins, and when it ends"),
+        weight=None if weight is None else name(leaves(weight)[0]),
+        features=_features(clauses.get("features")),
+        on_dangling="SKIP" if skips else "ERROR",
+        labels=labels.labels,
+        properties=labels.properties,
+    )
+
+
+def _clauses(tree: Tree) -> dict[str, Tree]:
+    """The clauses of an element that stand at most once, by rule: all but labels and properties."""
+    return once(clause for clause in trees(tree) if clause.data not in ("label", "properties"))
+
+
+def _key(clauses: dict[str, Tree]) -> ColumnList:
+    return columns(first_tree(clauses["key"], "columns")) if "key" in clauses else ()
+
+
+class _End(NamedTuple):
+    """SOURCE or DESTINATION [KEY (…) REFERENCES] vertex [(…)]."""
+
+    key: ColumnList
+    vertex: Name
+    columns: ColumnList
+
+
+def _end(tree: Tree) -> _End:
+    key, referenced, *_ = (*trees(tree, "columns"), None, None)
+    return _End(columns(key), name(leaves(tree)[0]), columns(referenced))
+
+
+def _alias(tree: Tree) -> Name | None:
+    alias = first_tree(tree, "alias")
+    return None if alias is None else name(leaves(alias)[0])
+
+
+def _event_time(tree: Tree | None, most: int, why: str) -> EventTime | None:
+    if tree is None:
+        return None
+    found, nulls = columns(first_tree(tree, "columns")), first_tree(tree, "nulls")
+    if len(found) > most:
+        takes = "one column" if most == 1 else "one column or two"
+        raise ParseError(
+            f"EVENT TIME takes {takes} here: {why}; leave {found[most]} out",
+            span=found[most].span,
+            code="event-time-columns",
+        )
+    return EventTime(found, nulls is not None and leaves(nulls)[0].type == "STATIC")
+
+
+def _target(tree: Tree | None) -> Name | None:
+    """TARGET's column; a batch delivers it as y, so that no other alias can stand."""
+    if tree is None:
+        return None
+    alias = _alias(tree)
+    if alias is not None and alias.text.lower() != "y":
+        raise ParseError(
+            f"a target is delivered as y, not as {alias.text}; write AS y", span=alias.span, code="target-name"
+        )
+    return name(leaves(tree)[0])
+
+
+def _classes(tree: Tree | None) -> ClassesClause | None:
+    """The classes that TARGET declares."""
+    clause = None if tree is None else first_tree(tree, "classes")
+    return None if clause is None else ClassesClause(tuple(map(string, leaves(clause))), span_of(clause))
+
+
+def _features(tree: Tree | None) -> tuple[FeatureClause, ...]:
+    return () if tree is None else tuple(_feature(feature) for feature in trees(tree))
+
+
+def _feature(tree: Tree) -> FeatureClause:
+    """An item of FEATURES; several columns are one feature only under a name."""
+    group = first_tree(tree, "columns")
+    parts = once(part for part in trees(tree) if part is not group)
+    default, dtype = parts.get("default"), parts.get("type")
+    if group is not None and "alias" not in parts:
+        raise ParseError(
+            f"expected AS and a name for the feature after {_written(group)}",
+            span=span_of(group),
+            code="feature-name-missing",
+        )
+    return FeatureClause(
+        columns=(name(leaves(tree)[0]),) if group is None else columns(group),
+        name=_alias(tree),
+        default=None if default is None else number(trees(default)[0]),
+        default_span=None if default is None else span_of(default),
+        dtype=None if dtype is None else name(leaves(dtype)[0]),
+        sparse=_sparse(parts.get("sparse")),
+        history=_history(parts.get("history")),
+    )
+
+
+def _written(group: Tree) -> str:
+    return f"({', '.join(map(str, columns(group)))})"
+
+
+def _sparse(tree: Tree | None) -> SparseClause | None:
+    if tree is None:
+        return None
+    said = first_tree(tree, "number")
+    width = None if said is None else integer(said, "SPARSE")
+    if width is not None and not 1 <= width < 2**31:
+        raise ParseError(
+            f"SPARSE takes a width from 1 to 2147483647, found {width}", span=span_of(said or tree), code="bad-number"
+        )
+    return SparseClause(width, span_of(tree))
+
+
+def _history(tree: Tree | None) -> HistoryClause | None:
+    """Where a feature's values in time are: the first list is the key, the second the event time."""
+    if tree is None:
+        return None
+    key, time = (columns(found) for found in trees(tree, "columns"))
+    if len(time) > 1:
+        message = "a history has one EVENT TIME, since when a row's values hold; leave the other column out"
+        raise ParseError(message, span=time[1].span, code="event-time-columns")
+    return HistoryClause(name(leaves(tree)[0]), key, time[0], span_of(tree))
+
+
+class Labels(NamedTuple):
+    """What an element says of labels and properties."""
+
+    labels: tuple[LabelClause, ...]
+    properties: PropertiesClause | None
+    """Those before the first label, which are the element's own."""
+
+
+def build_labels(clauses: Iterable[Tree]) -> Labels:
+    """The labels among an element's clauses; properties belong to the label before them."""
+    own: PropertiesClause | None = None
+    found: list[LabelClause] = []
+    for clause in clauses:
+        if clause.data == "label":
+            label = _label(clause)
+            if any(_folded(label) == _folded(before) for before in found):
+                raise ParseError(
+                    f"LABEL {label.name or 'of the same name'} is given twice; keep one",
+                    span=label.span,
+                    code="duplicate-clause",
+                )
+            found.append(label)
+        elif clause.data == "properties":
+            said = _properties(clause)
+            if (found[-1].properties if found else own) is not None:
+                raise ParseError("PROPERTIES are given twice; keep one", span=said.span, code="duplicate-clause")
+            if found:
+                found[-1] = LabelClause(found[-1].name, said, found[-1].span)
+            else:
+                own = said
+    return Labels(tuple(found), own)
+
+
+def _label(tree: Tree) -> LabelClause:
+    inherited = first_tree(tree, "inherited")
+    if inherited is not None:
+        reason = "a label belongs to all rows of a table"
+        way = "give each kind of row an element of its own, over a table with just these rows"
+        raise refused("LABEL … IN", reason, way, span_of(inherited))
+    words = leaves(tree)
+    return LabelClause(name(words[0]) if words else None, None, span_of(tree))
+
+
+def _folded(label: LabelClause) -> str | None:
+    return None if label.name is None else label.name.text.lower()
+
+
+def _properties(tree: Tree) -> PropertiesClause:
+    """PROPERTIES (…), ALL COLUMNS or NO PROPERTIES."""
+    listed, all_ = trees(tree, "property"), first_tree(tree, "all_columns")
+    return PropertiesClause(
+        all=all_ is not None,
+        columns=tuple(_property(item) for item in listed),
+        excepted=() if all_ is None else _excepted(all_),
+        span=span_of(tree),
+    )
+
+
+def _excepted(tree: Tree) -> ColumnList:
+    except_ = first_tree(tree, "except")
+    return () if except_ is None else columns(first_tree(except_, "columns"))
+
+
+def _property(tree: Tree) -> PropertyColumn:
+    alias = first_tree(tree, "alias")
+    return PropertyColumn(name(leaves(tree)[0]), None if alias is None else name(leaves(alias)[0]))
+
+
+def print_create_graph(tree: CreateGraph) -> str:
+    """CREATE PROPERTY GRAPH."""
+    return print_statement(
+        print_creation("PROPERTY GRAPH", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists),
+        _print_tables("VERTEX TABLES", [_print_vertex(vertex) for vertex in tree.vertices]),
+        bool(tree.edges) and _print_tables("EDGE TABLES", [_print_edge(edge) for edge in tree.edges]),
+    )
+
+
+def _print_tables(keyword: str, elements: Sequence[str]) -> str:
+    """Elements in parentheses, one a line where all of them do not fit on one."""
+    line = f"{keyword} ({', '.join(elements)})"
+    return line if len(line) <= WIDTH else f"{keyword} (\n    " + ",\n    ".join(elements) + ")"
+
+
+def _print_vertex(vertex: VertexClause) -> str:
+    return join_clauses(
+        print_name(vertex.table),
+        print_named("AS", vertex.alias),
+        bool(vertex.key) and f"KEY {print_columns(vertex.key)}",
+        _print_event_time(vertex.event_time),
+        _print_features(vertex.features),
+        vertex.target and f"TARGET ({join_clauses(print_name(vertex.target), _print_classes(vertex.classes), 'AS y')})",
+        vertex.on_duplicate != "ERROR" and f"ON DUPLICATE KEY {vertex.on_duplicate}",
+        *_print_told(vertex.properties, vertex.labels),
+    )
+
+
+def _print_classes(classes: ClassesClause | None) -> str | None:
+    return None if classes is None else f"CLASSES ({', '.join(map(print_string, classes.values))})"
+
+
+def _print_edge(edge: EdgeClause) -> str:
+    return join_clauses(
+        print_name(edge.table),
+        print_named("AS", edge.alias),
+        bool(edge.key) and f"KEY {print_columns(edge.key)}",
+        _print_end("SOURCE", edge.source_key, edge.source, edge.source_columns),
+        _print_end("DESTINATION", edge.destination_key, edge.destination, edge.destination_columns),
+        _print_event_time(edge.event_time),
+        edge.weight and f"WEIGHT ({print_name(edge.weight)})",
+        _print_features(edge.features),
+        edge.on_dangling != "ERROR" and f"ON DANGLING {edge.on_dangling}",
+        *_print_told(edge.properties, edge.labels),
+    )
+
+
+def _print_end(keyword: str, key: ColumnList, vertex: Name, columns: ColumnList) -> str:
+    said = f"{keyword} KEY {print_columns(key)} REFERENCES" if key else keyword
+    return join_clauses(said, print_name(vertex), bool(columns) and print_columns(columns))
+
+
+def _print_event_time(time: EventTime | None) -> str | None:
+    return (
+        None
+        if time is None
+        else join_clauses(f"EVENT TIME {print_columns(time.columns)}", time.nulls_static and "NULLS STATIC")
+    )
+
+
+def _print_features(features: Sequence[FeatureClause]) -> str | None:
+    return f"FEATURES ({', '.join(map(_print_feature, features))})" if features else None
+
+
+def _print_feature(feature: FeatureClause) -> str:
+    """A feature; one column in parentheses says the same as without them, but only under a name."""
+    sparse = feature.sparse
+    width = "" if sparse is None or sparse.width is None else f" [{sparse.width}]"
+    return join_clauses(
+        print_name(feature.columns[0]) if len(feature.columns) == 1 else print_columns(feature.columns),
+        print_named("AS", feature.name),
+        print_named("TYPE", feature.dtype),
+        sparse and f"SPARSE{width}",
+        _print_history(feature.history),
+        feature.default is not None and f"DEFAULT {print_number(feature.default)}",
+    )
+
+
+def _print_history(history: HistoryClause | None) -> str | None:
+    if history is None:
+        return None
+    key, time = print_columns(history.key), print_name(history.event_time)
+    return f"FROM {print_name(history.table)} KEY {key} EVENT TIME ({time})"
+
+
+def _print_told(properties: PropertiesClause | None, labels: Sequence[LabelClause]) -> list[str | None]:
+    """The element's own properties, then each label with its own."""
+    return [_print_properties(properties), *map(_print_label, labels)]
+
+
+def _print_label(label: LabelClause) -> str:
+    return join_clauses(
+        "DEFAULT LABEL" if label.name is None else f"LABEL {print_name(label.name)}",
+        _print_properties(label.properties),
+    )
+
+
+def _print_properties(properties: PropertiesClause | None) -> str | None:
+    if properties is None:
+        return None
+    if properties.all:
+        excepted = properties.excepted
+        return join_clauses("PROPERTIES ARE ALL COLUMNS", bool(excepted) and f"EXCEPT {print_columns(excepted)}")
+    items = (join_clauses(print_name(item.column), print_named("AS", item.name)) for item in properties.columns)
+    return f"PROPERTIES ({', '.join(items)})" if properties.columns else "NO PROPERTIES"

@@ -1,0 +1,584 @@
+"""Samples and samplers: SAMPLE, AUDIT SAMPLE, CREATE SAMPLER and their clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+from typing import Any, Literal, TypeVar
+
+from snapdb.errors import ParseError, Span
+from snapdb.sql.printer import print_creation, print_name, print_number, print_size, print_statement, print_string
+from snapdb.sql.syntax import (
+    UNITS,
+    Island,
+    Name,
+    Place,
+    Said,
+    Statement,
+    Tree,
+    first_tree,
+    has,
+    integer,
+    island,
+    leaves,
+    name,
+    once,
+    size,
+    span_of,
+    string,
+    trees,
+)
+from snapdb.types import FULL, Backend, Direction, Method, SeedOrder, by_word, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class SeedsClause:
+    """SEEDS (query) AS vertex_type, or SEEDS EDGES edge_type (query)."""
+
+    query: Island
+    type: Name
+    """A vertex type, or an edge type."""
+    edges: bool
+    """SEEDS EDGES: the seeds are edges."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FanoutClause:
+    """One item of FANOUT: edge type [IN|OUT|BOTH] => [n | FULL, …], or DEFAULT [IN|OUT|BOTH] => […]."""
+
+    edge: Name | None
+    """None: DEFAULT, every edge type that is not named."""
+    direction: Literal["IN", "OUT", "BOTH"]
+    counts: tuple[int, ...]
+    """-1 for FULL; other negative numbers are left to the binder to refuse."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MethodClause:
+    """METHOD m, for LABOR with [DEPENDENT BATCHES n]."""
+
+    method: Method
+    dependent: int
+    """1 when not said."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightColumn:
+    """One item of WEIGHT BY: a column, or type.column."""
+
+    edge: Name | None
+    """None: of every edge type that is walked."""
+    column: Name
+
+
+@dataclass(frozen=True, slots=True)
+class NegativesClause:
+    """NEGATIVES n PER POSITIVE [WEIGHTED BY column | DEGREE]."""
+
+    count: int
+    weight: Name | Literal["DEGREE"] | None
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownClause:
+    """EXCLUDE KNOWN [EVER | BEFORE SEED_TIME | AT SEED_TIME] [IN (edge type, …)]."""
+
+    value: Literal["EVER", "BEFORE", "AT"]
+    types: tuple[Name, ...]
+    """Empty: the seeds' own."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshClause:
+    """REFRESH FBL | FCR … | OTF p PERCENT …: how long what was drawn serves further batches."""
+
+    strategy: Literal["FBL", "FCR", "OTF"]
+    """FBL draws afresh for every batch."""
+    percent: Decimal | None
+    """Of OTF: how much of a row is drawn anew; None for the others."""
+    every: int | Literal["AUTO"] | None
+    """EVERY n BATCHES or EVERY AUTO."""
+    amplify: Decimal | None
+    fetch: Decimal | None
+    """FETCH q PERCENT, of OTF."""
+    scope: Literal["ALL", "VISITED"] | None
+    """Of OTF."""
+    shared: bool
+    above: int | None
+    """DEGREE ABOVE d."""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """All clauses of SAMPLE, which stand in any order, each at most once; None: not said.
+
+    Each has the `span` of its whole text.
+    """
+
+    seeds: SeedsClause | None = None
+    fanouts: Said[tuple[FanoutClause, ...]] | None = None
+    method: MethodClause | None = None
+    weights: Said[tuple[WeightColumn, ...]] | None = None
+    replace: Said[bool] | None = None
+    """WITH REPLACEMENT is true, WITHOUT REPLACEMENT false."""
+    temporal: Said[bool] | None = None
+    """TEMPORAL <= is true, TEMPORAL < false."""
+    within: Said[Island] | None = None
+    """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
+    negatives: NegativesClause | None = None
+    known: KnownClause | None = None
+    exclude: Said[Literal["NONE", "PAIR", "BOTH"]] | None = None
+    """KEEP SEEDS, EXCLUDE SEEDS, EXCLUDE SEEDS BOTH DIRECTIONS."""
+    subset: Said[Decimal] | None = None
+    """A percentage."""
+    allow_duplicates: Said[bool] | None = None
+    layout: Said[Literal["NODES", "BLOCKS"]] | None = None
+    reuse_hops: Said[bool] | None = None
+    order: Said[SeedOrder] | None = None
+    batch: Said[int] | None = None
+    repeatable: Said[int] | None = None
+    epochs: Said[int] | None = None
+    refresh: RefreshClause | None = None
+    device: Said[str] | None = None
+    backend: Said[Backend] | None = None
+    memory: Said[int] | None = None
+    """Bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample(Statement):
+    """SAMPLE FROM snapshot, then its clauses; SEEDS and FANOUT are there."""
+
+    snapshot: Name
+    clauses: Clauses
+
+    @property
+    def seeds(self) -> SeedsClause:
+        assert self.clauses.seeds is not None, "the parser wants SEEDS"
+        return self.clauses.seeds
+
+    @property
+    def fanouts(self) -> Said[tuple[FanoutClause, ...]]:
+        assert self.clauses.fanouts is not None, "the parser wants FANOUT"
+        return self.clauses.fanouts
+
+
+@dataclass(frozen=True, slots=True)
+class SampleUsing(Statement):
+    """SAMPLE USING sampler [clauses that stand in place of the sampler's own]."""
+
+    sampler: Name
+    clauses: Clauses
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSampler(Statement):
+    """CREATE [OR REPLACE] SAMPLER [IF NOT EXISTS] name AS SAMPLE FROM … | SAMPLE USING other …."""
+
+    name: Name
+    sample: Sample | SampleUsing
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Audit(Statement):
+    """AUDIT SAMPLE …."""
+
+    sample: Sample | SampleUsing
+
+
+def build_sample(tree: Tree, place: Place) -> Statement:
+    """SAMPLE, AUDIT SAMPLE or CREATE SAMPLER."""
+    (statement,) = trees(tree)
+    if statement.data in ("sample", "using"):
+        return _sampled(statement, place)
+    inner = trees(statement)[-1]
+    sample = _sampled(inner, Place(place.source, span_of(inner)))
+    if statement.data == "audit":
+        return Audit(*place, sample)
+    return CreateSampler(*place, name(leaves(statement)[0]), sample, has(statement, "replace"), has(statement, "guard"))
+
+
+def _sampled(tree: Tree, place: Place) -> Sample | SampleUsing:
+    of, clauses = name(leaves(tree)[0]), build_clauses(once(trees(tree)), place.source)
+    if tree.data == "using":
+        return SampleUsing(*place, of, clauses)
+    if clauses.seeds is None:
+        raise _lacking("SEEDS clause; add e.g. SEEDS (SELECT id FROM t) AS vertex_type", place)
+    if clauses.fanouts is None:
+        raise _lacking("FANOUT clause; add e.g. FANOUT (DEFAULT => [10, 10])", place)
+    return Sample(*place, of, clauses)
+
+
+def _lacking(what: str, place: Place) -> ParseError:
+    return ParseError(f"expected a {what}", span=Span(place.span.stop, place.span.stop), code="missing-clause")
+
+
+_Known = Literal["EVER", "BEFORE", "AT"]
+
+
+_Strategy = Literal["FBL", "FCR", "OTF"]
+
+
+_METHODS: dict[str, Method] = by_word(Method)
+
+
+_KNOWN: dict[str, _Known] = by_word(_Known)
+
+
+_EXCLUDED: dict[str, Literal["NONE", "BOTH"]] = {"KEEP": "NONE", "BOTH": "BOTH"}
+
+
+_ORDERS: dict[str, SeedOrder] = {"SHUFFLE": "SHUFFLE", "IN": "IN ORDER", "FIXED": "FIXED"}
+
+
+_DIRECTIONS: dict[str, Direction] = by_word(Direction)
+
+
+_STRATEGIES: dict[str, _Strategy] = by_word(_Strategy)
+
+
+_BACKENDS: dict[str, Backend] = by_word(Backend)
+
+
+def build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
+    """What trees of clauses say, by rule."""
+    if "seeds" in given and "seed_edges" in given:
+        later = max(span_of(given["seeds"]), span_of(given["seed_edges"]))
+        raise ParseError("SEEDS is given twice; keep one", span=later, code="duplicate-clause")
+    said: dict[str, Any] = {}
+    for rule, tree in given.items():
+        if rule == "within":
+            said[rule] = _within(tree, source)
+        else:
+            field, build = _BUILDERS[rule]
+            said[field] = build(tree)
+    return Clauses(**said)
+
+
+def _seeds(tree: Tree) -> SeedsClause:
+    query, vertex = leaves(tree)
+    return SeedsClause(island(query), name(vertex), False, span_of(tree))
+
+
+def _seed_edges(tree: Tree) -> SeedsClause:
+    edge, query = leaves(tree)
+    return SeedsClause(island(query), name(edge), True, span_of(tree))
+
+
+def _fanout(tree: Tree) -> Said[tuple[FanoutClause, ...]]:
+    return Said(tuple(_item(item) for item in trees(tree)), span_of(tree))
+
+
+def _item(tree: Tree) -> FanoutClause:
+    """An edge type, or none for DEFAULT, maybe a direction, and its counts."""
+    words = leaves(tree)
+    edge = words.pop(0) if words and words[0].type not in _DIRECTIONS else None
+    return FanoutClause(
+        edge=None if edge is None else name(edge),
+        direction=_DIRECTIONS[words[0].type] if words else "IN",
+        counts=tuple(FULL if leaves(count) else integer(trees(count)[0], "FANOUT") for count in trees(tree)),
+        span=span_of(tree),
+    )
+
+
+def _number(clause: str) -> Callable[[Tree], Said[int]]:
+    """What reads a clause that is a whole number."""
+    return lambda tree: Said(integer(trees(tree)[0], clause), span_of(tree))
+
+
+def _flag(tree: Tree) -> Said[bool]:
+    """True: the clause is there."""
+    return Said(True, span_of(tree))
+
+
+def _method(tree: Tree) -> MethodClause:
+    """METHOD."""
+    dependent = first_tree(tree, "dependent")
+    batches = 1 if dependent is None else integer(trees(dependent)[0], "DEPENDENT BATCHES")
+    return MethodClause(_METHODS[leaves(tree)[0].type], batches, span_of(tree))
+
+
+def _weights(tree: Tree) -> Said[tuple[WeightColumn, ...]]:
+    """WEIGHT BY."""
+    return Said(tuple(_weight(column) for column in trees(tree, "column")), span_of(tree))
+
+
+def _weight(tree: Tree) -> WeightColumn:
+    *edge, column = leaves(tree)
+    return WeightColumn(name(edge[0]) if edge else None, name(column))
+
+
+def _replacement(tree: Tree) -> Said[bool]:
+    """WITH REPLACEMENT is true."""
+    return Said(leaves(tree)[0].type == "WITH", span_of(tree))
+
+
+def _temporal(tree: Tree) -> Said[bool]:
+    """TEMPORAL <= is true."""
+    return Said(leaves(tree)[0].type == "UP_TO_TIME", span_of(tree))
+
+
+def _within(tree: Tree, source: str) -> Said[Island]:
+    """The length of WITHIN as it was written."""
+    span = span_of(trees(tree)[0])
+    return Said(Island(source[span.start : span.stop], span), span_of(tree))
+
+
+def _negatives(tree: Tree) -> NegativesClause:
+    """NEGATIVES."""
+    weighted = first_tree(tree, "weighted")
+    weight: Name | Literal["DEGREE"] | None = None
+    if weighted is not None:
+        (by,) = leaves(weighted)
+        weight = "DEGREE" if by.type == "DEGREE" else name(by)
+    return NegativesClause(integer(trees(tree, "number")[0], "NEGATIVES"), weight, span_of(tree))
+
+
+def _known(tree: Tree) -> KnownClause:
+    """EXCLUDE KNOWN; EVER where nothing is said."""
+    when, among = leaves(tree), first_tree(tree, "among")
+    types = () if among is None else tuple(name(leaf) for leaf in leaves(among)[1:])
+    return KnownClause(_KNOWN[when[0].type] if when else "EVER", types, span_of(tree))
+
+
+def _exclude(tree: Tree) -> Said[Literal["NONE", "PAIR", "BOTH"]]:
+    """EXCLUDE SEEDS or KEEP SEEDS."""
+    words = leaves(tree)
+    return Said(_EXCLUDED[words[0].type] if words else "PAIR", span_of(tree))
+
+
+def _order(tree: Tree) -> Said[SeedOrder]:
+    """SHUFFLE, IN ORDER or FIXED."""
+    return Said(_ORDERS[leaves(tree)[0].type], span_of(tree))
+
+
+def _layout(tree: Tree) -> Said[Literal["NODES", "BLOCKS"]]:
+    """LAYOUT."""
+    return Said("BLOCKS" if leaves(tree)[0].type == "BLOCKS" else "NODES", span_of(tree))
+
+
+def _subset(tree: Tree) -> Said[Decimal]:
+    """SUBSET's percentage, exactly as it was written."""
+    return Said(_decimal(trees(tree)[0], "SUBSET"), span_of(tree))
+
+
+def _decimal(tree: Tree, clause: str) -> Decimal:
+    """A number of a clause, exactly as it was written."""
+    text = "".join(leaves(tree))
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # hexadecimal
+        raise ParseError(
+            f"{clause} takes a decimal number, found {text[:40]}", span=span_of(tree), code="bad-number"
+        ) from None
+
+
+def _device(tree: Tree) -> Said[str]:
+    """ON."""
+    return Said(string(leaves(tree)[0]), span_of(tree))
+
+
+def _backend(tree: Tree) -> Said[Backend]:
+    """WITH numba or WITH torch."""
+    return Said(_BACKENDS[leaves(tree)[-1].type.lower()], span_of(tree))
+
+
+def _memory(tree: Tree) -> Said[int] | None:
+    """The bytes of WITH (memory = '2GB')."""
+    found: Said[int] | None = None
+    for option in trees(tree, "option"):
+        key, value = leaves(option)
+        if key.lower() != "memory":
+            near = did_you_mean(key, ["memory"]) or "; SAMPLE takes memory"
+            raise ParseError(f"no option {key[:40]} in WITH{near}", span=span_of(key), code="unknown-option")
+        if found is not None:
+            raise ParseError("memory is given twice; keep one", span=span_of(option), code="duplicate-clause")
+        if not (bytes_ := size(string(value))):
+            raise ParseError(
+                f"memory is a size such as '2GB', in {', '.join(UNITS)}; found {value[:40]}",
+                span=span_of(value),
+                code="bad-size",
+            )
+        found = Said(bytes_, span_of(tree))
+    return found
+
+
+def _refresh(tree: Tree) -> RefreshClause:
+    """REFRESH."""
+    said = once(clause for clause in trees(tree) if clause.data != "percent")
+    percent = first_tree(tree, "percent")
+    return RefreshClause(
+        strategy=_STRATEGIES[leaves(tree)[0].type],
+        percent=None if percent is None else _decimal(trees(percent)[0], "OTF"),
+        every=_every(said["every"]) if "every" in said else None,
+        amplify=_decimal(trees(said["amplify"])[0], "AMPLIFY") if "amplify" in said else None,
+        fetch=_decimal(trees(trees(said["fetch"])[0])[0], "FETCH") if "fetch" in said else None,
+        scope=_scope(said["scope"]) if "scope" in said else None,
+        shared="shared" in said,
+        above=integer(trees(said["above"])[0], "DEGREE ABOVE") if "above" in said else None,
+        span=span_of(tree),
+    )
+
+
+def _every(tree: Tree) -> int | Literal["AUTO"]:
+    return integer(trees(tree)[0], "EVERY") if trees(tree) else "AUTO"
+
+
+def _scope(tree: Tree) -> Literal["ALL", "VISITED"]:
+    return "ALL" if leaves(tree)[0].type == "ALL" else "VISITED"
+
+
+_BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
+    "seeds": ("seeds", _seeds),
+    "seed_edges": ("seeds", _seed_edges),
+    "fanout": ("fanouts", _fanout),
+    "method": ("method", _method),
+    "weight_by": ("weights", _weights),
+    "replacement": ("replace", _replacement),
+    "temporal": ("temporal", _temporal),
+    "negatives": ("negatives", _negatives),
+    "known": ("known", _known),
+    "exclude": ("exclude", _exclude),
+    "subset": ("subset", _subset),
+    "duplicates": ("allow_duplicates", _flag),
+    "layout": ("layout", _layout),
+    "reuse": ("reuse_hops", _flag),
+    "order": ("order", _order),
+    "batch": ("batch", _number("BATCH")),
+    "repeatable": ("repeatable", _number("REPEATABLE")),
+    "epochs": ("epochs", _number("EPOCHS")),
+    "refresh": ("refresh", _refresh),
+    "device": ("device", _device),
+    "backend": ("backend", _backend),
+    "options": ("memory", _memory),
+}
+"""Rule → the field of `Clauses`, and what reads it; WITHIN is read from the source."""
+
+
+T = TypeVar("T")
+
+
+def print_sample(tree: Sample) -> str:
+    """SAMPLE FROM."""
+    return print_statement(f"SAMPLE FROM {print_name(tree.snapshot)}", *_print_clauses(tree.clauses))
+
+
+def print_sample_using(tree: SampleUsing) -> str:
+    """SAMPLE USING."""
+    return print_statement(f"SAMPLE USING {print_name(tree.sampler)}", *_print_clauses(tree.clauses))
+
+
+def print_create_sampler(tree: CreateSampler) -> str:
+    """CREATE SAMPLER."""
+    head = print_creation("SAMPLER", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists)
+    sample = print_sample(tree.sample) if isinstance(tree.sample, Sample) else print_sample_using(tree.sample)
+    return print_statement(f"{head} AS", sample)
+
+
+def _print_clauses(said: Clauses) -> Iterator[object]:
+    """Each clause that was said as text, in the grammar's order; what was not is no text."""
+    yield said.seeds and _print_seeds(said.seeds)
+    yield said.fanouts and f"FANOUT ({', '.join(map(_print_fanout, said.fanouts.value))})"
+    yield said.method and _print_method(said.method)
+    yield said.weights and f"WEIGHT BY {', '.join(map(_print_weight, said.weights.value))}"
+    yield _print_choice(said.replace, {True: "WITH REPLACEMENT", False: "WITHOUT REPLACEMENT"})
+    yield _print_choice(said.temporal, {True: "TEMPORAL <= SEED_TIME", False: "TEMPORAL < SEED_TIME"})
+    yield said.within and f"WITHIN {said.within.value.text}"
+    yield said.negatives and _print_negatives(said.negatives)
+    yield said.known and _print_known(said.known)
+    yield _print_choice(said.exclude, _EXCLUDED_WORDS)
+    yield said.subset and f"SUBSET {print_number(said.subset.value)} PERCENT PER EPOCH"
+    yield said.allow_duplicates and "ALLOW DUPLICATES"
+    yield said.layout and f"LAYOUT {said.layout.value}"
+    yield said.reuse_hops and "REUSE HOPS"
+    yield said.order and said.order.value
+    yield said.batch and f"BATCH {said.batch.value}"
+    yield said.repeatable and f"REPEATABLE ({said.repeatable.value})"
+    yield said.epochs and f"EPOCHS {said.epochs.value}"
+    yield said.refresh and print_refresh_clause(said.refresh)
+    yield said.device and f"ON {print_string(said.device.value)}"
+    yield said.backend and f"WITH {said.backend.value.upper()}"
+    yield said.memory and f"WITH (memory = {print_string(print_size(said.memory.value))})"
+
+
+_KNOWN_WORDS: dict[Literal["EVER", "BEFORE", "AT"], str] = {
+    "EVER": "EXCLUDE KNOWN EVER",
+    "BEFORE": "EXCLUDE KNOWN BEFORE SEED_TIME",
+    "AT": "EXCLUDE KNOWN AT SEED_TIME",
+}
+
+
+_EXCLUDED_WORDS: dict[Literal["NONE", "PAIR", "BOTH"], str] = {
+    "NONE": "KEEP SEEDS",
+    "PAIR": "EXCLUDE SEEDS",
+    "BOTH": "EXCLUDE SEEDS BOTH DIRECTIONS",
+}
+
+
+def _print_choice(said: Said[T] | None, words: Mapping[T, str]) -> str | None:
+    return None if said is None else words[said.value]
+
+
+def _print_seeds(seeds: SeedsClause) -> str:
+    if seeds.edges:
+        return f"SEEDS EDGES {print_name(seeds.type)} ({seeds.query.text})"
+    return f"SEEDS ({seeds.query.text}) AS {print_name(seeds.type)}"
+
+
+def _print_fanout(item: FanoutClause) -> str:
+    """An item of FANOUT; IN is not said."""
+    edge = "DEFAULT" if item.edge is None else print_name(item.edge)
+    direction = "" if item.direction == "IN" else f" {item.direction}"
+    counts = ", ".join("FULL" if count == FULL else str(count) for count in item.counts)
+    return f"{edge}{direction} => [{counts}]"
+
+
+def _print_method(method: MethodClause) -> str:
+    dependent = "" if method.dependent == 1 else f" DEPENDENT BATCHES {method.dependent}"
+    return f"METHOD {method.method}{dependent}"
+
+
+def _print_weight(weight: WeightColumn) -> str:
+    return (
+        print_name(weight.column) if weight.edge is None else f"{print_name(weight.edge)}.{print_name(weight.column)}"
+    )
+
+
+def _print_negatives(negatives: NegativesClause) -> str:
+    by = negatives.weight
+    weighted = "" if by is None else f" WEIGHTED BY {by if isinstance(by, str) else print_name(by)}"
+    return f"NEGATIVES {negatives.count} PER POSITIVE{weighted}"
+
+
+def _print_known(known: KnownClause) -> str:
+    types = f" IN ({', '.join(map(print_name, known.types))})" if known.types else ""
+    return f"{_KNOWN_WORDS[known.value]}{types}"
+
+
+def print_refresh_clause(refresh: RefreshClause) -> str:
+    """REFRESH."""
+    words = [f"REFRESH {refresh.strategy}"]
+    if refresh.percent is not None:
+        words.append(f"{print_number(refresh.percent)} PERCENT")
+    if refresh.every is not None:
+        words.append("EVERY AUTO" if refresh.every == "AUTO" else f"EVERY {refresh.every} BATCHES")
+    if refresh.amplify is not None:
+        words.append(f"AMPLIFY {print_number(refresh.amplify)}")
+    if refresh.fetch is not None:
+        words.append(f"FETCH {print_number(refresh.fetch)} PERCENT")
+    if refresh.scope is not None:
+        words.append(f"SCOPE {refresh.scope}")
+    if refresh.shared:
+        words.append("SHARED")
+    if refresh.above is not None:
+        words.append(f"DEGREE ABOVE {refresh.above}")
+    return " ".join(words)

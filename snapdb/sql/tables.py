@@ -1,0 +1,401 @@
+"""Statements that write tables: CREATE TABLE, INSERT, UPDATE, DELETE, ALTER TABLE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from snapdb.errors import Span
+from snapdb.sql.embedded import says, top_level
+from snapdb.sql.lexer import Token, partners
+from snapdb.sql.printer import (
+    join_clauses,
+    print_columns,
+    print_creation,
+    print_fragment,
+    print_message,
+    print_name,
+    print_named,
+    print_statement,
+)
+from snapdb.sql.queries import opens_bound
+from snapdb.sql.syntax import (
+    ColumnList,
+    Island,
+    Name,
+    Place,
+    Statement,
+    Tree,
+    columns,
+    first_tree,
+    has,
+    island,
+    leaves,
+    message,
+    name,
+    part,
+    trees,
+)
+from snapdb.sql.unsupported import refused
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable(Statement):
+    """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name ( (column type …) | AS query )."""
+
+    name: Name
+    definition: Island | None
+    """What stands between the parentheses: columns, types, NOT NULL."""
+    query: Island | None
+    or_replace: bool
+    if_not_exists: bool
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Insert(Statement):
+    """INSERT INTO name [(columns)] (query | VALUES …) [MESSAGE '…']."""
+
+    table: Name
+    columns: ColumnList
+    query: Island
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One item of UPDATE … SET: column = value."""
+
+    column: Name
+    value: Island
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Statement):
+    """UPDATE name [[AS] alias] SET column = value, … [FROM others] [WHERE condition] [MESSAGE '…']."""
+
+    table: Name
+    alias: Name | None
+    assignments: tuple[Assignment, ...]
+    others: Island | None
+    """What follows FROM: tables, subqueries and joins."""
+    where: Island | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Statement):
+    """DELETE FROM name [[AS] alias] [USING others] [WHERE condition] [MESSAGE '…']."""
+
+    table: Name
+    alias: Name | None
+    others: Island | None
+    """What follows USING: tables, subqueries and joins."""
+    where: Island | None
+    message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """ADD [COLUMN] [IF NOT EXISTS] definition."""
+
+    definition: Island
+    """The column's name, its type and what else was said: NOT NULL, DEFAULT …"""
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """DROP [COLUMN] [IF EXISTS] column."""
+
+    column: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """RENAME [COLUMN] column TO new."""
+
+    column: Name
+    new: Name
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable(Statement):
+    """ALTER TABLE [IF EXISTS] name ADD … | DROP … | RENAME … [MESSAGE '…']."""
+
+    table: Name
+    action: AddColumn | DropColumn | RenameColumn
+    if_exists: bool
+    message: str | None
+
+
+def build_table(tree: Tree, place: Place) -> Statement:
+    """CREATE TABLE, INSERT, UPDATE, DELETE or ALTER TABLE."""
+    (statement,) = trees(tree)
+    return _BUILDERS[str(statement.data)](statement, place)
+
+
+def _create(tree: Tree, place: Place) -> CreateTable:
+    return CreateTable(
+        *place,
+        name=name(leaves(tree)[0]),
+        definition=part(tree, "definition"),
+        query=part(tree, "query"),
+        or_replace=has(tree, "replace"),
+        if_not_exists=has(tree, "guard"),
+        message=message(tree),
+    )
+
+
+def _insert(tree: Tree, place: Place) -> Insert:
+    return Insert(
+        *place,
+        table=name(leaves(tree)[0]),
+        columns=columns(first_tree(tree, "columns")),
+        query=_required(tree, "query"),
+        message=message(tree),
+    )
+
+
+def _update(tree: Tree, place: Place) -> Update:
+    return Update(
+        *place,
+        table=name(leaves(tree)[0]),
+        alias=_alias(tree),
+        assignments=tuple(_assignment(item) for item in trees(tree, "assignment")),
+        others=part(tree, "from"),
+        where=part(tree, "condition"),
+        message=message(tree),
+    )
+
+
+def _assignment(tree: Tree) -> Assignment:
+    column, value = leaves(tree)
+    return Assignment(name(column), island(value))
+
+
+def _delete(tree: Tree, place: Place) -> Delete:
+    return Delete(
+        *place,
+        table=name(leaves(tree)[0]),
+        alias=_alias(tree),
+        others=part(tree, "using"),
+        where=part(tree, "condition"),
+        message=message(tree),
+    )
+
+
+def _alias(tree: Tree) -> Name | None:
+    alias = first_tree(tree, "alias")
+    return None if alias is None else name(leaves(alias)[0])
+
+
+def _alter(tree: Tree, place: Place) -> AlterTable:
+    (change,) = (child for child in trees(tree) if child.data in ("add", "drop", "rename"))
+    return AlterTable(
+        *place,
+        table=name(leaves(tree)[0]),
+        action=_change(change),
+        if_exists=has(tree, "if_exists"),
+        message=message(tree),
+    )
+
+
+def _change(tree: Tree) -> AddColumn | DropColumn | RenameColumn:
+    first, *rest = leaves(tree)
+    match tree.data:
+        case "add":
+            return AddColumn(island(first), if_not_exists=has(tree, "guard"))
+        case "drop":
+            return DropColumn(name(first), if_exists=has(tree, "if_exists"))
+        case _:
+            return RenameColumn(name(first), name(rest[0]))
+
+
+def _required(tree: Tree, rule: str) -> Island:
+    found = part(tree, rule)
+    assert found is not None, "the grammar asks for one"
+    return found
+
+
+_BUILDERS: dict[str, Callable[[Tree, Place], Statement]] = {
+    "create_table": _create,
+    "insert": _insert,
+    "update": _update,
+    "delete": _delete,
+    "alter": _alter,
+}
+
+
+def print_create_table(tree: CreateTable) -> str:
+    """CREATE TABLE."""
+    return print_statement(
+        print_creation("TABLE", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists),
+        tree.definition and f"({tree.definition.text})",
+        print_fragment("AS", tree.query),
+        print_message(tree.message),
+    )
+
+
+def print_insert(tree: Insert) -> str:
+    """INSERT."""
+    table = join_clauses(print_name(tree.table), bool(tree.columns) and print_columns(tree.columns))
+    return print_statement(f"INSERT INTO {table}", tree.query.text, print_message(tree.message))
+
+
+def print_update(tree: Update) -> str:
+    """UPDATE."""
+    values = ", ".join(f"{print_name(item.column)} = {item.value.text}" for item in tree.assignments)
+    return print_statement(
+        f"UPDATE {print_name(tree.table)}",
+        print_named("AS", tree.alias),
+        f"SET {values}",
+        print_fragment("FROM", tree.others),
+        print_fragment("WHERE", tree.where),
+        print_message(tree.message),
+    )
+
+
+def print_delete(tree: Delete) -> str:
+    """DELETE."""
+    return print_statement(
+        f"DELETE FROM {print_name(tree.table)}",
+        print_named("AS", tree.alias),
+        print_fragment("USING", tree.others),
+        print_fragment("WHERE", tree.where),
+        print_message(tree.message),
+    )
+
+
+def print_alter_table(tree: AlterTable) -> str:
+    """ALTER TABLE."""
+    guard = "IF EXISTS " if tree.if_exists else ""
+    return print_statement(
+        f"ALTER TABLE {guard}{print_name(tree.table)}", _print_change(tree.action), print_message(tree.message)
+    )
+
+
+def _print_change(action: AddColumn | DropColumn | RenameColumn) -> str:
+    match action:
+        case AddColumn(definition, if_not_exists):
+            return f"ADD COLUMN {'IF NOT EXISTS ' * if_not_exists}{definition.text}"
+        case DropColumn(column, if_exists):
+            return f"DROP COLUMN {'IF EXISTS ' * if_exists}{print_name(column)}"
+        case RenameColumn(column, new):
+            return f"RENAME COLUMN {print_name(column)} TO {print_name(new)}"
+
+
+_LATER = "it is not in this version"
+
+
+_CONSTRAINTS = ("the only constraint that is kept is a column's NOT NULL", "find the rows that break it with a SELECT")
+
+
+_COPIED = "write CREATE OR REPLACE TABLE t AS SELECT … FROM t"
+
+
+_ALTERED = (
+    (("SET", "NOT", "NULL"), "UPDATE or DELETE the rows without a value and keep new ones out in the INSERT's query"),
+    (("DROP", "NOT", "NULL"), _COPIED),
+    (("SET", "DEFAULT"), "name the value in INSERT"),
+    (("DROP", "DEFAULT"), "name the value in INSERT"),
+    ((), "ADD a column of the new type, UPDATE t SET new = CAST(old AS …), DROP the old one, RENAME the new one"),
+)
+"""What may follow ALTER COLUMN c, and the way round; the last: its TYPE."""
+
+
+def refuse_write(tokens: Sequence[Token]) -> None:
+    """Raise at the first form that is not kept."""
+    verb, top = tokens[0].word, tuple(top_level(tokens, partners(tokens)))
+    if verb != "COPY" or not any(tokens[index].word == "TO" for index in top[2:]):
+        _refuse_at(tokens)
+    if verb == "INSERT":
+        _refuse_insert(tokens)
+    elif verb == "UPDATE":
+        _refuse_update(tokens, top)
+    elif verb == "ALTER":
+        _refuse_alter(tokens, top)
+    elif verb == "COPY":
+        return
+    for index in top:
+        if tokens[index].word in {"RETURNING", "ON"}:
+            _refuse_clause(verb, tokens, index)
+
+
+def _refuse_at(tokens: Sequence[Token]) -> None:
+    """Raise for a write to a table as it was."""
+    verb = tokens[0].word
+    table = 4 if says(tokens, 1, "TABLE", "IF", "EXISTS") else 2 if verb in {"ALTER", "DELETE", "INSERT"} else 1
+    if opens_bound(tokens, table + 1):
+        reason, way = "versions do not change once they are made", f"leave it out: {verb} makes a new version"
+        raise refused(f"AT in {verb}", reason, way, tokens[table + 1].span)
+
+
+def _refuse_insert(tokens: Sequence[Token]) -> None:
+    if says(tokens, 1, "OR"):
+        raise refused("INSERT OR …", "tables have no unique keys", "write INSERT INTO", tokens[1].span)
+    if says(tokens, 3, "DEFAULT", "VALUES"):
+        raise refused("DEFAULT VALUES", _LATER, "write VALUES (…)", tokens[3].span)
+    if says(tokens, 3, "BY", "NAME") or says(tokens, 3, "BY", "POSITION"):
+        raise refused("BY", _LATER, "name the columns: INSERT INTO t (a, b) SELECT …", tokens[3].span)
+
+
+def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
+    """Raise for assignments to several columns, and to a path."""
+    started = False
+    for index in top:
+        word, before = tokens[index].word, tokens[index - 1].word
+        if started and word in {"FROM", "WHERE"} and before not in {".", "DISTINCT", ","}:
+            return
+        if index < 3 or before not in ({","} if started else {"SET"}):
+            continue
+        started = True
+        if word == "(":
+            raise refused("SET (…) =", _LATER, "write a = …, b = …", tokens[index].span)
+        if says(tokens, index + 1, "."):
+            span = Span(tokens[index].span.start, tokens[min(index + 2, len(tokens) - 1)].span.stop)
+            raise refused("SET t.c", "UPDATE sets whole columns of its own table", "write SET c = …", span)
+
+
+def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
+    """Raise for changes of a table other than of its columns' names, and for several changes at once."""
+    action = 5 if says(tokens, 2, "IF", "EXISTS") else 3
+    place = tokens[action].span if action < len(tokens) else tokens[-1].span
+    if says(tokens, action, "RENAME", "TO") and not says(tokens, action + 2, "TO"):
+        way = "write CREATE TABLE new AS SELECT * FROM t, then DROP TABLE t"
+        raise refused("RENAME TO", "a table keeps its name through all versions", way, place)
+    if says(tokens, action, "ALTER"):
+        _refuse_alter_column(tokens, action)
+    for verb in ("ADD", "DROP"):
+        for word in ("CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK"):
+            if says(tokens, action, verb, word):
+                raise refused(f"{verb} {word}", *_CONSTRAINTS, place)
+    for index in top:
+        if index > action and tokens[index].word == ",":
+            raise refused("a second change in ALTER TABLE", _LATER, "write one ALTER TABLE each", tokens[index].span)
+
+
+def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
+    change = action + 3 if says(tokens, action + 1, "COLUMN") else action + 2
+    words, way = next((words, way) for words, way in _ALTERED if not words or says(tokens, change, *words))
+    what = " ".join(words) if words else "TYPE"
+    reason = "columns keep their types and rules through all versions"
+    raise refused(f"ALTER COLUMN … {what}", reason, way, tokens[action].span)
+
+
+def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
+    """Raise when the token at `index` starts a clause that is not kept."""
+    word, span = tokens[index].word, tokens[index].span
+    if verb == "ALTER":
+        return
+    if word == "RETURNING" and tokens[index - 1].word != ".":
+        raise refused("RETURNING", "a write gives back its number of rows only", "SELECT the rows first", span)
+    if says(tokens, index, "ON", "CONFLICT") and _conflict_action(tokens, index + 2):
+        way = "use UPDATE, and INSERT … SELECT … WHERE NOT EXISTS (…), or ON DUPLICATE KEY in the property graph"
+        raise refused("ON CONFLICT", "tables have no unique keys", way, Span(span.start, tokens[index + 1].span.stop))
+
+
+def _conflict_action(tokens: Sequence[Token], after: int) -> bool:
+    """Whether ON CONFLICT is the clause and not a join on a column of that name."""
+    return after < len(tokens) and tokens[after].word in {"DO", "ON", "("}

@@ -1,0 +1,487 @@
+"""Scheduled tasks: CREATE TASK, ALTER TASK, EXECUTE TASK."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
+from typing import Literal
+from zoneinfo import available_timezones
+
+import lark
+from cronsim import CronSim, CronSimError
+
+from snapdb.errors import ParseError, SnapdbError, Span
+from snapdb.sql.embedded import Rewritten
+from snapdb.sql.explain import Explain
+from snapdb.sql.lexer import Token, scan
+from snapdb.sql.printer import print_creation, print_name, print_statement, print_string
+from snapdb.sql.syntax import (
+    Island,
+    Leaf,
+    Name,
+    Place,
+    Statement,
+    Tree,
+    first_tree,
+    has,
+    integer,
+    island,
+    leaves,
+    name,
+    once,
+    part,
+    span_of,
+    string,
+    trees,
+)
+from snapdb.sql.task_bodies import _PLACEHOLDER, PLACEHOLDERS, filled, named_paths
+from snapdb.sql.unsupported import refuse_parameters, refused
+from snapdb.sql.versions import Begin, Commit, Rollback
+from snapdb.types import by_word, did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """SCHEDULE 'USING CRON …' | SCHEDULE EVERY INTERVAL …: one of the two."""
+
+    cron: str | None
+    """Five fields and a zone, as after USING CRON."""
+    every: Island | None
+    """INTERVAL …"""
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOption:
+    """One item of a task's WITH or SET."""
+
+    name: Literal["timeout", "retries", "overlap", "catch_up"]
+    value: str | int
+    span: Span = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTask(Statement):
+    """CREATE [OR REPLACE] TASK [IF NOT EXISTS] name SCHEDULE … [WHEN (…)] [WITH (…)] AS statement | $$ … $$."""
+
+    name: Name
+    schedule: Schedule
+    when: Island | None
+    options: tuple[TaskOption, ...]
+    body: Island
+    """What stands after AS as it was written, its dollars included; {date} and the like stand in it still."""
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTask(Statement):
+    """ALTER TASK name SUSPEND | RESUME | SET (option = value, …)."""
+
+    name: Name
+    action: Literal["SUSPEND", "RESUME", "SET"]
+    options: tuple[TaskOption, ...]
+    """Of SET, one or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteTask(Statement):
+    """EXECUTE TASK name."""
+
+    name: Name
+
+
+_Option = Literal["timeout", "retries", "overlap", "catch_up"]
+
+
+_OPTIONS: dict[str, _Option] = by_word(_Option)
+
+
+_TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": ("none", "last", "all")}
+"""What an option of one word may be."""
+
+
+def build_task(tree: Tree, place: Place, parse: Callable[[str], tuple[Statement, ...]]) -> Statement:
+    """CREATE TASK, ALTER TASK or EXECUTE TASK; a body is read too, so that its mistakes show at once."""
+    (statement,) = trees(tree)
+    match statement.data:
+        case "create":
+            return _create(statement, place, parse)
+        case "alter":
+            return _alter(statement, place)
+        case _:
+            return ExecuteTask(*place, name=name(leaves(statement)[0]))
+
+
+def _create(tree: Tree, place: Place, parse: Callable[[str], tuple[Statement, ...]]) -> CreateTask:
+    task, body = leaves(tree)
+    clauses = once(trees(tree))
+    check_body(body, parse)
+    return CreateTask(
+        *place,
+        name=name(task),
+        schedule=_schedule(clauses["schedule"], place.source),
+        when=part(tree, "when"),
+        options=_options(clauses.get("options")),
+        body=island(body),
+        or_replace=has(tree, "replace"),
+        if_not_exists=has(tree, "guard"),
+    )
+
+
+def _alter(tree: Tree, place: Place) -> AlterTask:
+    task, *action = leaves(tree)
+    settings = first_tree(tree, "set")
+    if settings is not None:
+        return AlterTask(*place, name=name(task), action="SET", options=_options(settings))
+    return AlterTask(*place, name(task), "SUSPEND" if action[0].type == "SUSPEND" else "RESUME", ())
+
+
+def _schedule(tree: Tree, source: str) -> Schedule:
+    """When the task runs: the text of a cron line, or the interval as it was written."""
+    every = first_tree(tree, "interval")
+    if every is not None:
+        span = span_of(every)
+        return Schedule(None, Island(source[span.start : span.stop], span), span_of(tree))
+    (said,) = leaves(tree)
+    return Schedule(cron(string(said), span_of(said)), None, span_of(tree))
+
+
+def _options(tree: Tree | None) -> tuple[TaskOption, ...]:
+    if tree is None:
+        return ()
+    options = [_option(option) for option in trees(tree)]
+    for index, option in enumerate(options):
+        if option.name in {before.name for before in options[:index]}:
+            raise ParseError(f"{option.name} is given twice; keep one", span=option.span, code="duplicate-clause")
+    return tuple(options)
+
+
+def _option(tree: Tree) -> TaskOption:
+    key, *words = leaves(tree)
+    option = _OPTIONS.get(key.lower())
+    if option is None:
+        hint = did_you_mean(key, _OPTIONS) or f"; a task takes {', '.join(_OPTIONS)}"
+        raise ParseError(f"no option {key[:40]} of a task{hint}", span=span_of(key), code="unknown-option")
+    said: Tree | Leaf = words[0] if words else trees(tree)[0]
+    span = span_of(tree)
+    match option:
+        case "retries":
+            return TaskOption(option, _count(said), span)
+        case "timeout":
+            return TaskOption(option, _length(said), span)
+        case _:
+            return TaskOption(option, _word(option, said), span)
+
+
+def _count(said: Tree | Leaf) -> int:
+    """A number of retries."""
+    if isinstance(said, Leaf) or said.data != "number":
+        raise ParseError(f"retries takes a whole number, found {_shown(said)}", span=span_of(said), code="bad-number")
+    if not 0 <= (count := integer(said, "retries")) <= 100:
+        raise ParseError(f"retries takes 0 to 100, found {count}", span=span_of(said), code="bad-number")
+    return count
+
+
+def _length(said: Tree | Leaf) -> str:
+    """A length of time as text, said by a string or by INTERVAL."""
+    match said:
+        case Leaf(type="STRING"):
+            return string(said)
+        case lark.Tree(data="length"):
+            number, *unit = leaves(said)
+            return " ".join((string(number) if number.type == "STRING" else number, *unit))
+        case _:
+            raise ParseError(
+                f"timeout takes a string such as '30 minutes', found {_shown(said)}",
+                span=span_of(said),
+                code="bad-option",
+            )
+
+
+def _word(option: _Option, said: Tree | Leaf) -> str:
+    """One of the words that an option may be, with quotes around it or without."""
+    if isinstance(said, Leaf):
+        word = (string(said) if said.type == "STRING" else name(said).text).lower()
+        if word in _TAKEN[option]:
+            return word
+    raise ParseError(
+        f"{option} is one of {', '.join(_TAKEN[option])}, found {_shown(said)}", span=span_of(said), code="bad-option"
+    )
+
+
+def _shown(said: Tree | Leaf) -> str:
+    """A value as it was written, about."""
+    return " ".join([said] if isinstance(said, Leaf) else leaves(said))[:40]
+
+
+def check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> None:
+    """Raise the first mistake of a body at its place in the source; `parse` is told of the text with sample values."""
+    start, text = _inside(body)
+    sample = filled(text, PLACEHOLDERS)
+    try:
+        _check(scan(sample.text))
+        statements = parse(sample.text)
+        if not statements:
+            raise ParseError(
+                "this task does nothing; write a statement between the dollars",
+                span=Span(0, len(sample.text)),
+                code="empty-task",
+            )
+        _check_statements(statements)
+        named_paths(sample.text)
+    except SnapdbError as error:
+        if error.span is not None:
+            error.span = _placed(error.span, sample, start)
+            found = _PLACEHOLDER.fullmatch(text[error.span.start - start : error.span.stop - start])
+            if found is not None and error.code == "unexpected-word":
+                said = error.message.replace(PLACEHOLDERS[found[1]], found[0])
+                error.message = f"{said}, which is digits; begin a name with a letter, such as s_{found[0]}"
+        raise
+
+
+def _inside(body: Leaf) -> tuple[int, str]:
+    """Where the statements of a body begin in the source, and their text: without dollars around them."""
+    span = span_of(body)
+    if body.type != "STRING":
+        return span.start, str(body)
+    if not body.startswith("$"):
+        raise ParseError(
+            "a task's body is a statement, or several between $$ and $$; take the quotes away",
+            span=span,
+            code="quoted-task",
+        )
+    edge = body.index("$", 1) + 1
+    return span.start + edge, body[edge:-edge]
+
+
+def _check(tokens: tuple[Token, ...]) -> None:
+    """Raise for what no task may hold: parameters, other tasks, braces that nothing fills."""
+    refuse_parameters(tokens, "a task")
+    words = [token.word for token in tokens]
+    for index, token in enumerate(tokens):
+        if token.word == "TASK" and index and words[index - 1] in {"CREATE", "REPLACE"}:
+            raise refused("CREATE TASK in a task", "a task makes no tasks", "make it by itself", token.span)
+        if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
+            said, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            if said in PLACEHOLDERS:  # filled, were it written without blanks
+                raise ParseError(
+                    f"{{{said}}} stands without blanks in its braces; take them away",
+                    span=tokens[index + 1].span,
+                    code="unknown-placeholder",
+                )
+            hint = did_you_mean(said, PLACEHOLDERS) or f"; it knows {known}"
+            raise ParseError(
+                f"a task knows no {{{said[:40]}}}{hint}", span=tokens[index + 1].span, code="unknown-placeholder"
+            )
+
+
+def _check_statements(statements: Sequence[Statement]) -> None:
+    """Raise for a run of another task, and for a transaction that the body does not end, or did not begin."""
+    begun: Span | None = None
+    for statement in statements:
+        inner = statement
+        while isinstance(inner, Explain):
+            inner = inner.statement
+        match inner:
+            case ExecuteTask():
+                raise refused("EXECUTE TASK in a task", "a task runs no other", "write its statements here", inner.span)
+            case Begin() if begun is not None:
+                raise _unpaired("BEGIN stands in a transaction that is open; COMMIT or ROLLBACK that first", inner.span)
+            case Begin():
+                begun = inner.span
+            case Commit() | Rollback():
+                if begun is None:
+                    raise _unpaired("no transaction is open here; write BEGIN before what belongs to it", inner.span)
+                begun = None
+    if begun is not None:
+        raise _unpaired("this task never ends the transaction that it begins; add COMMIT", begun)
+
+
+def _unpaired(message: str, span: Span) -> ParseError:
+    return ParseError(message, span=span, code="task-transaction")
+
+
+def _placed(span: Span, sample: Rewritten, start: int) -> Span:
+    """A place of the text with sample values as one of the source."""
+    first, stop = sample.place(span.start), sample.place(span.stop)
+    return Span(start + first, start + max(first, stop))
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One field of a line, by what it may hold."""
+
+    name: str
+    least: int
+    most: int
+    words: tuple[str, ...] = ()
+    """Names of its first values."""
+    bounds: str = ""
+    """How its values are told; '': as numbers."""
+    more: str = ""
+    """A pattern of what else it takes."""
+    example: str = "1-5"
+
+
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+
+
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+
+
+_FIELDS = (
+    _Field("minute", 0, 59),
+    _Field("hour", 0, 23),
+    _Field("day of the month", 1, 31, more="LW?", example="1-5, L for the last one"),
+    _Field("month", 1, 12, _MONTHS, "1 to 12 or JAN to DEC"),
+    _Field(
+        "day of the week",
+        0,
+        7,
+        _DAYS,
+        "0 to 7 or SUN to SAT",
+        rf"[0-7]L|(?:[0-7]|{'|'.join(_DAYS)})#[1-5]",
+        "MON-FRI, FRI#2 for the second of a month, 5L for the last one",
+    ),
+)
+"""In the order of the line; Sunday is 0 or 7."""
+
+
+_ITEM = re.compile(r"(?:\*|(\d{1,2}|[A-Z]{3})(?:-(\d{1,2}|[A-Z]{3}))?)(?:/(\d{1,2}))?", re.ASCII)
+
+
+_NICKNAMES = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+
+
+_NO_ZONES = {"Factory", "localtime"}
+"""Names that stand for something else on every machine."""
+
+
+def cron(text: str, span: Span) -> str:
+    """The five fields and the zone of 'USING CRON …', in capitals and with single spaces; ParseError where it is none.
+
+    >>> cron("using cron 0 3 * * mon-fri  Europe/Berlin", Span(0, 0))
+    '0 3 * * MON-FRI Europe/Berlin'
+    >>> cron("USING CRON 0 3 L * *", Span(0, 0))
+    '0 3 L * * UTC'
+    """
+    words = text.split()
+    nickname = next((word for word in words if word.startswith("@")), None)
+    if nickname is not None:
+        line = _NICKNAMES.get(nickname.lower(), "0 3 * * * UTC")
+        raise _bad(f"SCHEDULE takes no {nickname[:40]}; write 'USING CRON {line}'", span)
+    if [word.upper() for word in words[:2]] != ["USING", "CRON"]:
+        way = "'USING CRON 0 3 * * * UTC' or EVERY INTERVAL '1 day'"
+        raise _bad(f"SCHEDULE takes {way}, found '{text[:40]}'", span)
+    said = words[2:]
+    fields, zones = [word.upper() for word in said[: len(_FIELDS)]], said[len(_FIELDS) :] or ["UTC"]
+    if len(fields) < len(_FIELDS) or fields[-1] == "UTC" or len(zones) > 1 or not zones[0][0].isalpha():
+        names = ", ".join(field.name for field in _FIELDS)
+        raise _bad(
+            f"USING CRON takes {names} and perhaps a time zone, such as 0 3 * * * Europe/Berlin; found "
+            f"'{' '.join(said)[:60]}'",
+            span,
+        )
+    for word, allowed in zip(fields, _FIELDS, strict=True):
+        if not all(_fits(item, allowed) for item in word.split(",")):
+            bounds = allowed.bounds or f"{allowed.least} to {allowed.most}"
+            raise _bad(
+                f"the {allowed.name} of USING CRON is {bounds}, as *, 5, {allowed.example}, */10 or several with "
+                f"commas; found {word[:40]}",
+                span,
+            )
+    _check_zone(zones[0], span)
+    _check_days(" ".join(fields), span)
+    return " ".join((*fields, *zones))
+
+
+def _bad(message: str, span: Span) -> ParseError:
+    return ParseError(message, span=span, code="bad-schedule")
+
+
+def _fits(item: str, field: _Field) -> bool:
+    """Whether an item of a field names values within its bounds."""
+    if field.more and re.fullmatch(field.more, item):
+        return True
+    found = _ITEM.fullmatch(item)
+    if found is None:
+        return False
+    first, last, step = found.groups()
+    low = field.least if first is None else _value(first, field)
+    high = field.most if first is None else low if last is None else _value(last, field)
+    if step is not None and (int(step) == 0 or (low == high and last is not None)):  # 5-5/10 is no 5/10
+        return False
+    return field.least <= low <= high <= field.most
+
+
+def _value(said: str, field: _Field) -> int:
+    """A number, or that of a name; below all bounds where it is neither."""
+    if said.isdigit():
+        return int(said)
+    return field.words.index(said) + field.least if said in field.words else -1
+
+
+def _check_zone(zone: str, span: Span) -> None:
+    if zone not in _zones():
+        hint = did_you_mean(zone, _zones()) or "; zones have the names of IANA, such as UTC or Europe/Berlin"
+        raise _bad(f'USING CRON knows no time zone "{zone[:60]}"{hint}', span)
+
+
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(available_timezones() - _NO_ZONES)
+
+
+def _check_days(line: str, span: Span) -> None:
+    """Raise where a line names days that no year has."""
+    try:
+        next(CronSim(line, datetime(2000, 1, 1)))
+    except (CronSimError, StopIteration):
+        raise _bad(
+            f"USING CRON {line} never fires, for its months have no such day; name a day that they have", span
+        ) from None
+
+
+def print_create_task(tree: CreateTask) -> str:
+    """CREATE TASK; its body stands as it was written."""
+    return print_statement(
+        print_creation("TASK", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists),
+        _print_schedule(tree.schedule),
+        tree.when and f"WHEN ({tree.when.text})",
+        bool(tree.options) and f"WITH {_print_options(tree.options)}",
+        f"AS {tree.body.text}",
+    )
+
+
+def _print_schedule(schedule: Schedule) -> str:
+    if schedule.every is not None:
+        return f"SCHEDULE EVERY {schedule.every.text}"
+    return f"SCHEDULE {print_string(f'USING CRON {schedule.cron}')}"
+
+
+def print_alter_task(tree: AlterTask) -> str:
+    """ALTER TASK."""
+    options = f" {_print_options(tree.options)}" if tree.options else ""
+    return print_statement(f"ALTER TASK {print_name(tree.name)}", f"{tree.action}{options}")
+
+
+def _print_options(options: Sequence[TaskOption]) -> str:
+    written = (f"{o.name} = {print_string(o.value) if isinstance(o.value, str) else o.value}" for o in options)
+    return f"({', '.join(written)})"
+
+
+def print_execute_task(tree: ExecuteTask) -> str:
+    """EXECUTE TASK."""
+    return f"EXECUTE TASK {print_name(tree.name)}"
