@@ -38,12 +38,16 @@ if TYPE_CHECKING:
 
 
 CHECKS = ("time", "feature time", "snapshot", "exclusion", "target horizon")
-"""edges and vertices from beyond their seed's time; values that were not known then; edges and vertices that the
-snapshot has not; what seeds must not see; targets of others than seeds, and seeds that were not born."""
+"""In this order: edges and vertices from beyond their seed's time; values that were not known then; edges and vertices
+that the snapshot does not have; what seeds must not see; targets of others than seeds, and seeds that were not born."""
 
 _FIELDS = [("batch", pa.int64()), ("check", pa.string()), ("violations", pa.int64())]
 _CHUNK = 1 << 21
 """Rows of evidence that are held against the tables at once: each time, these are read."""
+Counts = Counter[tuple[int, str]]
+"""(batch, check) → violations."""
+
+Int64s = npt.NDArray[np.int64]
 
 
 def audit(plan: AuditPlan, engine: Engine) -> Rows:
@@ -99,13 +103,6 @@ def _listed(start: int, stop: int, found: Counts) -> pa.RecordBatch:
     return listing(
         _FIELDS, [(number, check, found[number, check]) for number in range(start, stop) for check in CHECKS]
     )
-
-
-# The evidence of batches against the rows that SQL sees of the snapshot: how often each batch breaks each rule
-
-
-Counts = Counter[tuple[int, str]]
-"""(batch, check) → violations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +273,6 @@ def _counted(table: pa.Table) -> Counts:
     return Counter(pairs)
 
 
-# Values that change in time, as a batch has them, against the last ones that were known by each seed's time
-
-
-Int64s = npt.NDArray[np.int64]
-
-
 def wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
     """How many nodes have a value that is not the last one before their seed's time and the window's end."""
     found = 0
@@ -326,9 +317,6 @@ def _bytes(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 def _array(tensor: Any) -> npt.NDArray[Any]:
     found: npt.NDArray[Any] = tensor.cpu().numpy()
     return found
-
-
-# What batches say of themselves, as tables that SQL can hold against the snapshot: edges, seeds, negatives, nodes
 
 
 @dataclass(slots=True)
@@ -380,7 +368,7 @@ def _edges(batch: Batch, relation: Relation, times: Int64s | None) -> dict[str, 
         crosses = _array(batch.batch[key.source])[index[0]] != tree
     return {
         "tree": pa.array(tree),
-        "s": _first_moments(times if batch.batch else None, tree),
+        "s": _seed_moments(times if batch.batch else None, tree),
         "e_id": pa.array(_array(batch.e_id[key])),
         "source": pa.array(source),
         "destination": pa.array(destination),
@@ -392,7 +380,7 @@ def _edges(batch: Batch, relation: Relation, times: Int64s | None) -> dict[str, 
 def _seed_edges(batch: Batch, seeds: Seeds, times: Int64s | None) -> dict[str, Any]:
     trees = np.arange(batch.batch_size)
     ids = seeds.ids[_array(batch.input_id)]
-    return {"tree": pa.array(trees), "s": _first_moments(times, trees), "e_id": pa.array(ids)}
+    return {"tree": pa.array(trees), "s": _seed_moments(times, trees), "e_id": pa.array(ids)}
 
 
 def _negatives(batch: Batch, times: Int64s | None) -> dict[str, Any]:
@@ -400,7 +388,7 @@ def _negatives(batch: Batch, times: Int64s | None) -> dict[str, Any]:
     seed, local = _drawn(batch)
     return {
         "n": pa.array(np.arange(local.size)),
-        "s": _first_moments(times, seed),
+        "s": _seed_moments(times, seed),
         "source": pa.array(_array(batch.n_id[edge.source])[_array(batch.src_index)[seed]]),
         "destination": pa.array(_array(batch.n_id[edge.destination])[local]),
     }
@@ -437,8 +425,8 @@ def _drawn(batch: Batch) -> tuple[Int64s, Int64s]:
 
 
 def _roles(role: str, ids: Int64s, times: Int64s | None, seed: Int64s) -> dict[str, Any]:
-    return {"id": pa.array(ids), "s": _first_moments(times, seed), "role": pa.array([role]).take(pa.array(seed * 0))}
+    return {"id": pa.array(ids), "s": _seed_moments(times, seed), "role": pa.array([role]).take(pa.array(seed * 0))}
 
 
-def _first_moments(times: Int64s | None, seed: Int64s) -> pa.Array:
+def _seed_moments(times: Int64s | None, seed: Int64s) -> pa.Array:
     return pa.nulls(seed.size, pa.int64()) if times is None else pa.array(times[seed])

@@ -1,4 +1,4 @@
-"""What a lineage says of the statement that opened a stream: the tables it read, its parameters, seeds from outside."""
+"""The lineage of batches: what a statement adds to it when it is opened, and how it is read back for a replay."""
 
 from __future__ import annotations
 
@@ -25,6 +25,35 @@ from snapdb.sql.samples import Sample
 from snapdb.storage.codec import decode
 from snapdb.types import RNG_SCHEME, SampleSpec, Snapshot, Window
 from snapdb.types.sampling import ZeroWeight
+
+_GIVE = "give batch.lineage, what json.load read of one, or a manifest"
+
+_FIELDS: dict[str, tuple[type, ...]] = {
+    "database": (str,),
+    "snapshot": (str,),
+    "version": (int,),
+    "window": (list, tuple),
+    "definition": (str,),
+    "pinned": (Mapping,),
+    "tables_version": (int,),
+    "tables_digest": (str,),
+    "given_seeds": (bool,),
+    "sampler": (str,),
+    "seeds": (str,),
+    "seed": (int,),
+    "generation": (int,),
+}
+"""What every lineage of a batch says, and as what."""
+_MORE: dict[str, tuple[type, ...]] = {
+    "epoch": (int,),
+    "seed_query": (str,),
+    "parameters": (Mapping, list),
+    "zero_weight": (str,),
+    "classes": (Mapping,),
+    "widths": (Mapping,),
+}
+"""What some say too."""
+_CODINGS = ("classes", "widths")
 
 
 def sample_lineage(engine: Engine, plan: SamplePlan) -> dict[str, Any]:
@@ -61,39 +90,6 @@ def _parameters(given: Parameters, named: set[str]) -> dict[str, Any]:
         return {"parameters": plain([*given])}
     except TypeError:
         return {}
-
-
-# A lineage that is read back: which snapshot, tables, sampler and seeds a batch came from
-
-
-_GIVE = "give batch.lineage, what json.load read of one, or a manifest"
-
-_FIELDS: dict[str, tuple[type, ...]] = {
-    "database": (str,),
-    "snapshot": (str,),
-    "version": (int,),
-    "window": (list, tuple),
-    "definition": (str,),
-    "pinned": (Mapping,),
-    "tables_version": (int,),
-    "tables_digest": (str,),
-    "given_seeds": (bool,),
-    "sampler": (str,),
-    "seeds": (str,),
-    "seed": (int,),
-    "generation": (int,),
-}
-"""What every lineage of a batch says, and as what."""
-_MORE: dict[str, tuple[type, ...]] = {
-    "epoch": (int,),
-    "seed_query": (str,),
-    "parameters": (Mapping, list),
-    "zero_weight": (str,),
-    "classes": (Mapping,),
-    "widths": (Mapping,),
-}
-"""What some say too."""
-_CODINGS = ("classes", "widths")
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +243,6 @@ def _parameters_of(said: Any) -> Parameters:
 
 def _damaged(what: str) -> InputError:
     return InputError(f"this lineage is damaged: {what}; {_GIVE}", code="lineage")
-
-
-# The values of a statement's parameters as plain values for JSON, and back
 
 
 class _Kind(NamedTuple):

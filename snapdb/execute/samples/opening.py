@@ -1,4 +1,4 @@
-"""From a sampling plan to what a sampler or a stream needs: the view with its columns, the seeds, the files' lease."""
+"""What a sampler or a stream reads: the snapshot opened with its seeds, and again when a newer one is published."""
 
 from __future__ import annotations
 
@@ -38,6 +38,8 @@ from snapdb.types import Published, Sampler, SampleSpec, Snapshot
 
 _WORTH = 1_000_000
 """Edges from which out-neighbours are kept on the disk; fewer are sorted in memory when they are needed."""
+_CALLER = 5
+"""Frames from a warning to the caller that renews the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +158,6 @@ def _reverse(engine: Engine, plan: SamplePlan) -> None:
             find_or_build(engine.home, engine.ledger, outgoing_artefact(edge), build)
 
 
-# What a stream was asked for, opened when it begins, and again when something newer is published
-
-
-_CALLER = 5
-"""Frames from a warning to whoever renews the stream."""
-
-
 class _Mark(NamedTuple):
     """What a stream follows: it goes on when that is another one."""
 
@@ -215,7 +210,7 @@ class Following:
 
 
 class _Look:
-    """From one publication to the next."""
+    """Opens the next publication of what a stream follows."""
 
     def __init__(self, following: Following, plan: SamplePlan, mark: _Mark) -> None:
         self._following, self._plan, self._mark = following, plan, mark
@@ -270,11 +265,8 @@ class _Look:
         )
 
 
-# A snapshot opened whole: all its elements, with the births of vertices, for readers that are no statement
-
-
 def open_whole(engine: Engine, snapshot: Snapshot) -> OpenSnapshot:
-    """The snapshot as arrays; its files stay until the lease is released.
+    """The whole snapshot as arrays, with the births of vertices; its files stay until the lease is released.
 
     Raises:
         CorruptError: a file of it is missing or damaged.

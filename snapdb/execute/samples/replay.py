@@ -278,9 +278,6 @@ def _whole(batch: Batch) -> Batch:
     return batch
 
 
-# A snapshot as the CREATE SNAPSHOT that pins it again
-
-
 def create_text(plan: CreateSnapshotPlan) -> str:
     """The statement; nothing in it is relative to now."""
     parts = [f"CREATE SNAPSHOT {quote_odd(plan.name)} OF {quote_odd(plan.graph.name)} AT (VERSION => {plan.version})"]

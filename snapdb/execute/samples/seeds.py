@@ -1,4 +1,4 @@
-"""The rows of a seed query as seeds: found in the snapshot, each once, in canonical order."""
+"""The rows of a seed query as seeds: ids in the snapshot, times, targets and further columns, in canonical order."""
 
 from __future__ import annotations
 
@@ -203,9 +203,6 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
         )
 
 
-# What a seed query says of its seeds beside their ids: times in the unit of event times, targets, and what else
-
-
 def seed_times(engine: Engine, plan: SamplePlan, table: pa.Table, column: Column) -> Int64s:
     """[rows] the times of seeds: microseconds since 1970 UTC, or the user's integers.
 
@@ -323,9 +320,6 @@ def shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
     first = table.select(list(plan.columns.key)).take(pa.array(rows[:3])).to_pylist()
     keys = [["NULL" if key is None else str(key) for key in row.values()] for row in first]
     return ", ".join(key[0] if len(key) == 1 else f"({', '.join(key)})" for key in keys)
-
-
-# Where seed edges are: one look at every edge of a snapshot finds the ends of any number of them
 
 
 def find_ends(

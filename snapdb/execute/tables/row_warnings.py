@@ -32,6 +32,22 @@ _FEW = 2_000
 """Rows up to which the map is searched for each of their keys."""
 _SHARE = 16
 """Of more rows, whose keys are no consecutive integers, the first sixteenth is compared, and all where one is wrong."""
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_MOST_RANGES = 32
+"""Ranges that a condition lists; more are joined."""
+
+_REMEMBERED = 1 << 12
+"""Files of which the bounds are kept."""
+
+_MOST_KEYS = 10_000_000
+"""Keys of a map that is worth a filter: 128 MiB of bits, and about a second to read them."""
+_FILTER_BITS = 64
+"""Bits of a filter for each key, at least."""
+_FILTERS = 4
+"""Filters that a process keeps: those that were asked for last."""
+_BATCH = 500_000
+
+Range = tuple[int, int]
 
 
 def warn_of_rows(
@@ -239,7 +255,7 @@ def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset
         found = None if vertex is None or not _touches(key, changed) else _map(new, vertex)
         if vertex is None or found is None:
             continue
-        if found[1].limit <= LARGEST or new.count <= _FEW or new.ranges(*found):
+        if found[1].limit <= _MOST_KEYS or new.count <= _FEW or new.ranges(*found):
             yield _End(side, key, vertex, *found)
 
 
@@ -254,7 +270,7 @@ def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
     if any(keys.ranges for keys in known):
         return True
     filters = [
-        (key_filter(session, end.id_map, new.engine.home), end.key) for end in ends if end.id_map.limit <= LARGEST
+        (key_filter(session, end.id_map, new.engine.home), end.key) for end in ends if end.id_map.limit <= _MOST_KEYS
     ]
     return len(filters) < len(ends) or lack(session, new.rows if new.count <= _FEW else new.first_rows, filters)
 
@@ -276,25 +292,16 @@ def _caller() -> int:
     raise AssertionError("unreachable: frames end")
 
 
-# Which keys an id map has, as SQL that reads as little of the map as it can
-
-
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
-_MOST = 32
-"""Ranges that a condition lists; more are joined."""
-
-_REMEMBERED = 1 << 12
-"""Files of which the bounds are kept."""
-
-Range = tuple[int, int]
-
 _bounds: dict[str, Range | None] = {}
 """Of files of keys. A file never changes, and no other gets its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownKeys:
-    """Keys as ranges of integers that are there without a gap, and as queries for the others."""
+    """The keys of an id map, as SQL that reads as little of the map as it can.
+
+    They are ranges of integers without a gap, and queries for the others.
+    """
 
     width: int
     """Columns of the key, which queries call k0, k1, …"""
@@ -375,7 +382,7 @@ def _ranges(session: Session, id_map: IdMap, home: Home) -> tuple[tuple[Range, .
         else:
             joined.append(segment)
     merged = _merged(ranges)
-    return (merged, tuple(joined)) if len(merged) <= _MOST else ((), id_map.segments)
+    return (merged, tuple(joined)) if len(merged) <= _MOST_RANGES else ((), id_map.segments)
 
 
 def _bounds_of(session: Session, segments: Sequence[Segment], home: Home) -> Mapping[str, Range | None]:
@@ -405,23 +412,16 @@ def _merged(ranges: Sequence[Range]) -> tuple[Range, ...]:
     return tuple(merged)
 
 
-# A Bloom filter of an id map: finds in a fraction of a join's time that some of a million keys are not in it
-
-
-LARGEST = 10_000_000
-"""Keys of a map that are worth a filter: 128 MiB of bits, and about a second to read them."""
-_FILTER_BITS = 64
-"""For each key, at least."""
-_LEFT = 4
-"""Filters that a process keeps: those that were asked for last."""
-_BATCH = 500_000
-
 _filters: OrderedDict[tuple[str, int], KeyFilter] = OrderedDict()
 
 
 @dataclass(slots=True)
 class KeyFilter:
-    """The bits of a map's keys."""
+    """A Bloom filter of an id map: finds in a fraction of a join's time that some of a million keys are not in it.
+
+    Bloom, 1970, with one bit for a key: a key whose bit is not set was never in the map, and of the keys that were
+    never in it one in 64 has its bit set. A filter stays in the process, and reads new files of the map as they come.
+    """
 
     types: tuple[str, ...]
     bits: npt.NDArray[np.uint8]
@@ -480,6 +480,6 @@ def key_filter(session: Session, id_map: IdMap, home: Home) -> KeyFilter:
         found = KeyFilter.empty(id_map)
     found.take(session, id_map, home)
     _filters[name] = found
-    while len(_filters) > _LEFT:
+    while len(_filters) > _FILTERS:
         _filters.popitem(last=False)
     return found

@@ -40,6 +40,24 @@ from snapdb.types.text import counted
 _PATIENCE = 10.0
 """Seconds to wait for a process that still holds the lock of the task's runs: one that is being killed."""
 _PULSE = 0.05
+_EXCERPT = 60
+"""Characters of a statement that stand in the log."""
+
+_NOT_BY_TASK = """
+    > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
+"""
+_CHANGED = f"""
+    SELECT coalesce(sum(c.rows_added + c.rows_removed), 0) FROM changes c JOIN tables t ON t.id = c.table_id
+    WHERE t.folded IN (SELECT value FROM json_each(?)) AND c.version {_NOT_BY_TASK.format(version="c.version")}
+"""
+_REPLACED = f"""
+    SELECT json_group_array(id) FROM tables
+    WHERE folded IN (SELECT value FROM json_each(?)) AND dropped {_NOT_BY_TASK.format(version="dropped")}
+"""
+_HELD = """
+    SELECT coalesce(sum(rows_added - rows_removed), 0) FROM changes WHERE table_id IN (SELECT value FROM json_each(?))
+"""
+"""How many rows tables held when they were dropped, which is no change of theirs."""
 
 
 def perform(
@@ -204,13 +222,6 @@ class _Attempt:
         return self.run.step if found is None else found.step
 
 
-# The statements of a task, one after another: each is marked when it is done, and none is done again
-
-
-_EXCERPT = 60
-"""Characters of a statement that stand in the log."""
-
-
 @dataclass(slots=True)
 class Body:
     """Runs what is left of a task's statements for one attempt of a run.
@@ -303,26 +314,6 @@ def _stands(export: RunExport) -> bool:
     """Whether a folder is there, and its manifest is the one that was meant: it got its name when it was whole."""
     manifest = Path(export.path) / MANIFEST
     return manifest.is_file() and hash_file(manifest)[1] == export.sha256
-
-
-# WHEN of a task: whether a firing is to run, by a query that may ask how much a graph has changed
-
-
-_OF_OTHERS = """
-    > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
-"""
-_CHANGED = f"""
-    SELECT coalesce(sum(c.rows_added + c.rows_removed), 0) FROM changes c JOIN tables t ON t.id = c.table_id
-    WHERE t.folded IN (SELECT value FROM json_each(?)) AND c.version {_OF_OTHERS.format(version="c.version")}
-"""
-_REPLACED = f"""
-    SELECT json_group_array(id) FROM tables
-    WHERE folded IN (SELECT value FROM json_each(?)) AND dropped {_OF_OTHERS.format(version="dropped")}
-"""
-_HELD = """
-    SELECT coalesce(sum(rows_added - rows_removed), 0) FROM changes WHERE table_id IN (SELECT value FROM json_each(?))
-"""
-"""How many rows tables held when they were dropped, which is no change of theirs."""
 
 
 def condition_query(home: Home, ledger: Ledger, task: Task) -> str | None:

@@ -1,4 +1,4 @@
-"""How far a run of a task has come, and what is said of it."""
+"""How far a run of a task has come, what its log says, and requests to end it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ _UNITS = (
     (1_000, "millisecond"),
     (1, "microsecond"),
 )
+Reason = Literal["terminated", "interrupted", "timeout"]
+
+_PULSE = 0.05
+"""Seconds between two checks, and between two interrupts: one that comes before a statement begins has no effect."""
 
 
 @dataclass(slots=True)
@@ -104,15 +108,6 @@ def duration(length: int) -> str:
 
 def _first_line(text: str) -> str:
     return text.partition("\n")[0]
-
-
-# Ending a run of a task from outside: by whoever started it, or because its time is over
-
-
-Reason = Literal["terminated", "interrupted", "timeout"]
-
-_PULSE = 0.05
-"""Seconds between two looks, and between two interrupts: one that comes before a statement begins is not heard."""
 
 
 class Stop:
