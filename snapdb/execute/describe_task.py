@@ -13,7 +13,7 @@ from snapdb.catalog.task_tables import Look, look
 from snapdb.catalog.windows import moment
 from snapdb.execute.operator import Engine
 from snapdb.execute.tasks.leader import leads
-from snapdb.plan.moments import spelled
+from snapdb.plan.times import spelled
 from snapdb.schedule import firings
 from snapdb.types import Task
 

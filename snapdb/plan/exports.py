@@ -12,12 +12,12 @@ from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.asked import Asked
 from snapdb.plan.fits import key_family
-from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import find_snapshot, find_table
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
 from snapdb.plan.scope import Context
+from snapdb.plan.times import resolve_version
 from snapdb.relational import Names, quote, quote_all, quote_odd, text_literal
 from snapdb.sql.exports import CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.syntax import ColumnList, Name
@@ -25,6 +25,83 @@ from snapdb.types import Column, Snapshot, Table, by_word
 from snapdb.types.text import counted, did_you_mean
 
 FileFormat = Literal["parquet", "csv", "tsv", "json", "jsonl", "arrow"]
+SnapshotFormat = Literal["parquet", "npz", "pyg"]
+BatchFormat = Literal["arrow", "parquet", "npz", "safetensors", "pt"]
+_FILE_FORMATS: dict[str, FileFormat] = {
+    "parquet": "parquet",
+    "csv": "csv",
+    "tsv": "tsv",
+    "json": "json",
+    "jsonl": "jsonl",
+    "ndjson": "jsonl",
+    "arrow": "arrow",
+}
+_ENDINGS: dict[str, FileFormat] = {
+    **_FILE_FORMATS,
+    "pq": "parquet",
+    "txt": "csv",
+    "feather": "arrow",
+    "arrows": "arrow",
+    "ipc": "arrow",
+}
+"""What a file's name ends in, and its format."""
+_CSV_OPTIONS = (
+    "compression",
+    "dateformat",
+    "delim",
+    "delimiter",
+    "encoding",
+    "escape",
+    "force_quote",
+    "header",
+    "null",
+    "nullstr",
+    "quote",
+    "sep",
+    "timestampformat",
+)
+_JSON_OPTIONS = ("compression", "dateformat", "timestampformat")
+_FILE_OPTIONS: dict[FileFormat, tuple[str, ...]] = {
+    "parquet": ("compression", "compression_level", "row_group_size", "row_group_size_bytes"),
+    "csv": _CSV_OPTIONS,
+    "tsv": tuple(option for option in _CSV_OPTIONS if option not in ("delim", "delimiter", "sep")),
+    "json": _JSON_OPTIONS,
+    "jsonl": _JSON_OPTIONS,
+    "arrow": (),
+}
+"""What may be said for each format; DuckDB's writers take them under these names or those of `_DUCKDB_NAMES`."""
+_DUCKDB_NAMES = {"nullstr": "null", "delimiter": "delim", "sep": "delim"}
+_WRITERS: dict[FileFormat, str] = {
+    "parquet": "FORMAT parquet",
+    "csv": "FORMAT csv",
+    "tsv": "FORMAT csv, DELIM '\t'",
+    "json": "FORMAT json, ARRAY true",
+    "jsonl": "FORMAT json, ARRAY false",
+    "arrow": "",
+}
+_FOLDER_OPTIONS = frozenset(
+    {
+        "append",
+        "file_size_bytes",
+        "filename_pattern",
+        "hive_file_pattern",
+        "overwrite",
+        "overwrite_or_ignore",
+        "partition_by",
+        "per_thread_output",
+        "write_partition_columns",
+    }
+)
+"""Options of DuckDB's that make a folder of files."""
+_COPY_SNAPSHOT = "COPY SNAPSHOT … TO"
+_SNAPSHOT_FORMATS: dict[str, SnapshotFormat] = by_word(SnapshotFormat)
+_SNAPSHOT_OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
+_SPLIT = "split"
+"""The column that tells splits where nothing else was said."""
+_COPY_SAMPLE = "COPY (SAMPLE …) TO"
+_BATCH_FORMATS: dict[str, BatchFormat] = by_word(BatchFormat)
+_BATCH_OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
+_VALUE_WORDS = {bool: "true or false", int: "a whole number", str: "one name"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +126,6 @@ class CopyToPlan(Plan):
         return PlanNode("CopyTo", f"'{self.path}'", (describe_query(self.query),))
 
 
-SnapshotFormat = Literal["parquet", "npz", "pyg"]
-
-
 @dataclass(frozen=True, slots=True)
 class CopySnapshotPlan(Plan):
     """A whole snapshot goes into a folder."""
@@ -73,12 +147,9 @@ class CopySnapshotPlan(Plan):
     def describe(self) -> PlanNode:
         splits = {} if self.format == "parquet" else self.splits
         graph = self.snapshot.graph
-        vertices = (PlanNode("Vertices", f"{v.name}{_masked(splits.get(v.name))}") for v in graph.vertices)
+        vertices = (PlanNode("Vertices", f"{v.name}{_mask_note(splits.get(v.name))}") for v in graph.vertices)
         edges = (PlanNode("Edges", edge.name) for edge in graph.edges)
         return PlanNode("CopySnapshot", f"{self.snapshot.name} to '{self.path}' as {self.format}", (*vertices, *edges))
-
-
-BatchFormat = Literal["arrow", "parquet", "npz", "safetensors", "pt"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,103 +175,35 @@ class CopySamplePlan(Plan):
         return PlanNode("CopySample", detail, (self.sample.describe(),))
 
 
-def _masked(column: str | None) -> str:
+def _mask_note(column: str | None) -> str:
     return "" if column is None else f", a mask for each {column}"
-
-
-_FILE_FORMATS: dict[str, FileFormat] = {
-    "parquet": "parquet",
-    "csv": "csv",
-    "tsv": "tsv",
-    "json": "json",
-    "jsonl": "jsonl",
-    "ndjson": "jsonl",
-    "arrow": "arrow",
-}
-_ENDINGS: dict[str, FileFormat] = {
-    **_FILE_FORMATS,
-    "pq": "parquet",
-    "txt": "csv",
-    "feather": "arrow",
-    "arrows": "arrow",
-    "ipc": "arrow",
-}
-"""What a file's name ends in, and its format."""
-_CSV = (
-    "compression",
-    "dateformat",
-    "delim",
-    "delimiter",
-    "encoding",
-    "escape",
-    "force_quote",
-    "header",
-    "null",
-    "nullstr",
-    "quote",
-    "sep",
-    "timestampformat",
-)
-_JSON = ("compression", "dateformat", "timestampformat")
-_FILE_OPTIONS: dict[FileFormat, tuple[str, ...]] = {
-    "parquet": ("compression", "compression_level", "row_group_size", "row_group_size_bytes"),
-    "csv": _CSV,
-    "tsv": tuple(option for option in _CSV if option not in ("delim", "delimiter", "sep")),
-    "json": _JSON,
-    "jsonl": _JSON,
-    "arrow": (),
-}
-"""What may be said for each format; DuckDB's writers take them under these names or those of `_THEIRS`."""
-_THEIRS = {"nullstr": "null", "delimiter": "delim", "sep": "delim"}
-_WRITERS: dict[FileFormat, str] = {
-    "parquet": "FORMAT parquet",
-    "csv": "FORMAT csv",
-    "tsv": "FORMAT csv, DELIM '\t'",
-    "json": "FORMAT json, ARRAY true",
-    "jsonl": "FORMAT json, ARRAY false",
-    "arrow": "",
-}
-_MANY = frozenset(
-    {
-        "append",
-        "file_size_bytes",
-        "filename_pattern",
-        "hive_file_pattern",
-        "overwrite",
-        "overwrite_or_ignore",
-        "partition_by",
-        "per_thread_output",
-        "write_partition_columns",
-    }
-)
-"""Options of DuckDB's that make a folder of files."""
 
 
 def bind_copy_to(statement: CopyTo, context: Context) -> CopyToPlan:
     """The query whose rows are written, and how."""
     if not statement.path.strip():
         raise BindError("COPY TO needs a path", span=statement.path_span, code="bad-path")
-    format_ = _format(statement)
-    writer = [_WRITERS[format_], *_options(statement, format_)]
-    asked = _asked(statement, context)
+    format_ = _file_format(statement)
+    writer = [_WRITERS[format_], *_writer_options(statement, format_)]
+    asked = _copied_rows(statement, context)
     return CopyToPlan(asked, statement.path, statement.path_span, format_, ", ".join(filter(None, writer)))
 
 
-def _asked(statement: CopyTo, context: Context) -> Asked:
+def _copied_rows(statement: CopyTo, context: Context) -> Asked:
     """The rows of a query, of a table at some version, or of a snapshot's element."""
     if statement.query is not None:
         return context.asked(statement.query)
     assert statement.table is not None, "the parser wants one of them"
     if statement.snapshot is not None:
-        source, names = _element(context, statement.snapshot, statement.table)
+        source, names = _snapshot_element(context, statement.snapshot, statement.table)
     else:
-        table = _table(statement, statement.table, context)
+        table = _table_at(statement, statement.table, context)
         source, names = quote_odd(table.name), Names({table.name: context.rows(table)})
-    columns = _columns(statement, context, source, names) if statement.columns else "*"
+    columns = _chosen_columns(statement, context, source, names) if statement.columns else "*"
     return Asked(f"SELECT {columns} FROM {source}", statement.table.span, names)
 
 
-def _table(statement: CopyTo, name: Name, context: Context) -> Table:
+def _table_at(statement: CopyTo, name: Name, context: Context) -> Table:
     """The table at the version that was asked for."""
     if statement.at is None:
         return find_table(context, name)
@@ -212,10 +215,10 @@ def _table(statement: CopyTo, name: Name, context: Context) -> Table:
         raise
 
 
-def _element(context: Context, name: Name, said: Name) -> tuple[str, Names]:
+def _snapshot_element(context: Context, name: Name, said: Name) -> tuple[str, Names]:
     """What a snapshot shows of an element, or a table of facts, as SQL names it."""
     if name.text.lower() == SCHEMA:
-        return _fact(context, said)
+        return _system_table(context, said)
     snapshot = find_snapshot(context, name)
     known = {e.name.lower(): e.name for e in snapshot.graph.elements}
     if (element := known.get(said.text.lower())) is None:
@@ -227,7 +230,7 @@ def _element(context: Context, name: Name, said: Name) -> tuple[str, Names]:
     return f"{quote_odd(snapshot.name)}.{quote_odd(element)}", Names(schemas={snapshot.name: views})
 
 
-def _fact(context: Context, said: Name) -> tuple[str, Names]:
+def _system_table(context: Context, said: Name) -> tuple[str, Names]:
     """A table of facts, as SQL names it."""
     table = said.text.lower()
     if table not in FACTS:
@@ -237,7 +240,7 @@ def _fact(context: Context, said: Name) -> tuple[str, Names]:
     return f"{SCHEMA}.{table}", Names(schemas={SCHEMA: views}, sources=sources)
 
 
-def _columns(statement: CopyTo, context: Context, source: str, names: Names) -> str:
+def _chosen_columns(statement: CopyTo, context: Context, source: str, names: Names) -> str:
     with context.relational.session(names) as session:
         known = {column.name.lower(): column.name for column in session.describe(f"SELECT * FROM {source}")}
     for name in statement.columns:
@@ -247,7 +250,7 @@ def _columns(statement: CopyTo, context: Context, source: str, names: Names) -> 
     return quote_all(known[name.text.lower()] for name in statement.columns)
 
 
-def _format(statement: CopyTo) -> FileFormat:
+def _file_format(statement: CopyTo) -> FileFormat:
     """The format, said or told by the file's ending; Parquet where it has none."""
     said = next((value for name, value in statement.options if name.text.lower() == "format"), None)
     place = next((name.span for name, _ in statement.options if name.text.lower() == "format"), statement.path_span)
@@ -265,21 +268,21 @@ def _format(statement: CopyTo) -> FileFormat:
     return found
 
 
-def _options(statement: CopyTo, format_: FileFormat) -> list[str]:
+def _writer_options(statement: CopyTo, format_: FileFormat) -> list[str]:
     """The other options as DuckDB's writer takes them, each once."""
     found: dict[str, str] = {}
     for name, value in statement.options:
         option = name.text.lower()
         if option != "format" and option not in _FILE_OPTIONS[format_]:
-            raise _unknown(name, format_)
-        if (same := _THEIRS.get(option, option)) in found:
+            raise _unknown_option(name, format_)
+        if (same := _DUCKDB_NAMES.get(option, option)) in found:
             raise ParseError(f"{name} is given twice; keep one", span=name.span, code="duplicate-clause")
-        found[same] = f"{same.upper()} {_literal(value)}"
+        found[same] = f"{same.upper()} {_option_literal(value)}"
     return [said for option, said in found.items() if option != "format"]
 
 
-def _unknown(name: Name, format_: FileFormat) -> ParseError:
-    if name.text.lower() in _MANY:
+def _unknown_option(name: Name, format_: FileFormat) -> ParseError:
+    if name.text.lower() in _FOLDER_OPTIONS:
         return ParseError(
             f"COPY TO writes one file, and {name} would make a folder of them; leave it out, or write one COPY a part",
             span=name.span,
@@ -290,7 +293,7 @@ def _unknown(name: Name, format_: FileFormat) -> ParseError:
     return ParseError(f"COPY TO has no option {name} for {format_}{hint}", span=name.span, code="unknown-option")
 
 
-def _literal(value: str | bool | int | float | ColumnList) -> str:
+def _option_literal(value: str | bool | int | float | ColumnList) -> str:
     match value:
         case str():
             return text_literal(value)
@@ -298,13 +301,6 @@ def _literal(value: str | bool | int | float | ColumnList) -> str:
             return f"({', '.join(quote(name.text) for name in value)})"
         case _:
             return str(value).lower()
-
-
-_COPY_SNAPSHOT = "COPY SNAPSHOT … TO"
-_SNAPSHOT_FORMATS: dict[str, SnapshotFormat] = by_word(SnapshotFormat)
-_SNAPSHOT_OPTIONS: dict[str, type] = {"format": str, "split": str, "overwrite": bool}
-_SPLIT = "split"
-"""The column that tells splits where nothing else was said."""
 
 
 def bind_copy_snapshot(statement: CopySnapshotTo, context: Context) -> CopySnapshotPlan:
@@ -317,16 +313,16 @@ def bind_copy_snapshot(statement: CopySnapshotTo, context: Context) -> CopySnaps
         statement.path,
         statement.path_span,
         format_,
-        _splits(snapshot, context, options.get("split")),
+        _split_columns(snapshot, context, options.get("split")),
         split_said="split" in options,
         overwrite=overwrites(options),
     )
 
 
-def _splits(snapshot: Snapshot, context: Context, said: Chosen | None) -> Mapping[str, str]:
+def _split_columns(snapshot: Snapshot, context: Context, said: Chosen | None) -> Mapping[str, str]:
     """Vertex type → the column of its table that splits its vertices, of those that have one."""
     wanted = _SPLIT if said is None else said.value.lower()
-    columns = list(_shown(snapshot, context))
+    columns = list(_shown_columns(snapshot, context))
     found = [(element, column) for element, name, column in columns if name.lower() == wanted]
     text = {element: column.name for element, column in found if key_family(column.type) == "VARCHAR"}
     if said is None:
@@ -349,18 +345,13 @@ def _splits(snapshot: Snapshot, context: Context, said: Chosen | None) -> Mappin
     return text
 
 
-def _shown(snapshot: Snapshot, context: Context) -> Iterator[tuple[str, str, Column]]:
+def _shown_columns(snapshot: Snapshot, context: Context) -> Iterator[tuple[str, str, Column]]:
     """Every column of a vertex type that the snapshot shows: the type, its name there, and the table's column."""
     tables = context.tables_under(snapshot)
     for vertex in snapshot.graph.vertices:
         columns = {column.name: column for column in tables[vertex.table.lower()].columns}
         for name, new in shown_columns(vertex, list(columns)):
             yield vertex.name, new, columns[name]
-
-
-_COPY_SAMPLE = "COPY (SAMPLE …) TO"
-_BATCH_FORMATS: dict[str, BatchFormat] = by_word(BatchFormat)
-_BATCH_OPTIONS: dict[str, type] = {"format": str, "epochs": int, "overwrite": bool}
 
 
 def bind_copy_sample(statement: CopySampleTo, context: Context) -> CopySamplePlan:
@@ -387,9 +378,6 @@ def _check_epochs(statement: CopySampleTo, said: Chosen) -> None:
         raise ParseError(
             "EPOCHS is given in SAMPLE and as an option; keep one", span=said.span, code="duplicate-clause"
         )
-
-
-_NEEDS = {bool: "true or false", int: "a whole number", str: "one name"}
 
 
 class Chosen(NamedTuple):
@@ -424,7 +412,7 @@ def export_options(
         if option in found:
             raise ParseError(f"{name} is given twice; keep one", span=name.span, code="duplicate-clause")
         if type(value) is not kinds[option]:  # True is an int too
-            raise ParseError(f"{name} takes {_NEEDS[kinds[option]]}", span=name.span, code="bad-option")
+            raise ParseError(f"{name} takes {_VALUE_WORDS[kinds[option]]}", span=name.span, code="bad-option")
         found[option] = Chosen(value, name.span)
     return found
 

@@ -20,6 +20,11 @@ _CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "local
 _ALSO = frozenset(("current_localtime", "current_localtimestamp"))
 """Functions of the clock that DuckDB does not list as such. age() of one argument is another."""
 _INSTEAD = "store its result in a table, or choose by a column or hash()"
+_MARKED = re.compile(r"[*?[]")
+_LOCAL = re.compile(r"file:(//(localhost)?)?")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_DEEPEST = 8
+"""Queries within queries that are read, by `query('…')`."""
 
 
 def check_repeatable(relational: Relational, island: Island, why: str, instead: str = _INSTEAD) -> None:
@@ -75,19 +80,6 @@ def _arguments(following: tuple[Token, ...]) -> int:
         if depth == 0:
             break
     return commas + 1
-
-
-_MARKED = re.compile(r"[*?[]")
-
-
-_LOCAL = re.compile(r"file:(//(localhost)?)?")
-
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-
-
-_DEEPEST = 8
-"""Queries within queries that are read, by `query('…')`."""
 
 
 def check_foreign(

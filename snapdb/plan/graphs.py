@@ -49,6 +49,33 @@ from snapdb.types import (
 from snapdb.types.sampling import BATCH_NAMES
 from snapdb.types.text import did_you_mean
 
+_LONGEST = 100
+"""Letters of a feature's name, which names a file."""
+_DTYPES = {
+    "float16": "float16",
+    "half": "float16",
+    "fp16": "float16",
+    "float32": "float32",
+    "float": "float32",
+    "float64": "float64",
+    "double": "float64",
+    "int8": "int8",
+    "int16": "int16",
+    "int32": "int32",
+    "int64": "int64",
+    "uint8": "uint8",
+    "bool": "bool",
+}
+"""What TYPE takes, and numpy's name of it."""
+_RANGES: dict[str, tuple[float, float]] = {
+    "bool": (0, 1),
+    "uint8": (0, 255),
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+    "float16": (-65504.0, 65504.0),
+    "float32": (-3.4028234663852886e38, 3.4028234663852886e38),
+}
+"""The least and the greatest value of each type."""
+
 
 @dataclass(frozen=True, slots=True)
 class CreateGraphPlan(Plan):
@@ -225,36 +252,6 @@ def _check_unique(names: Sequence[Name], complaint: str) -> None:
         if name.text.lower() in seen:
             raise BindError(complaint.format(f'"{name}"'), span=name.span, code="duplicate-name")
         seen.add(name.text.lower())
-
-
-_LONGEST = 100
-"""Letters of a feature's name, which names a file."""
-
-_DTYPES = {
-    "float16": "float16",
-    "half": "float16",
-    "fp16": "float16",
-    "float32": "float32",
-    "float": "float32",
-    "float64": "float64",
-    "double": "float64",
-    "int8": "int8",
-    "int16": "int16",
-    "int32": "int32",
-    "int64": "int64",
-    "uint8": "uint8",
-    "bool": "bool",
-}
-"""What TYPE takes, and numpy's name of it."""
-
-_RANGES: dict[str, tuple[float, float]] = {
-    "bool": (0, 1),
-    "uint8": (0, 255),
-    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
-    "float16": (-65504.0, 65504.0),
-    "float32": (-3.4028234663852886e38, 3.4028234663852886e38),
-}
-"""The least and the greatest value of each type."""
 
 
 def bind_features(

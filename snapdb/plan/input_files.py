@@ -1,4 +1,4 @@
-"""How a file's columns become those of a table: by name where the file has names, else by position."""
+"""Files that COPY FROM and INSERT read: columns matched with a table's, files not loaded yet, files to copy whole."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ from snapdb.storage.changes import LoadedFile
 from snapdb.storage.loaded import Memory, has_footer, loaded_files, look_at
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
+
+_NAMED_FILES = 5
+"""Files of a kind that are named; of the rest it is told how many they are."""
+_WORTH = 8 << 20
+"""Bytes from which copying is worth a segment of its own; small files are better rewritten into one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +86,7 @@ def _from_json(session: Session, file: File, path: str, label: str) -> Matched:
     types = {found.get(w.lower(), w): c.type for w in file.wanted if (c := table.column(w)) is not None}
     # Bytes are written as in SQL, '\\xFF', which DuckDB reads in a text but not in JSON.
     read = {name: "VARCHAR" if type_ == "BLOB" else type_ for name, type_ in types.items()}
-    said = f", columns = {_struct(read)}{file.said}"
+    said = f", columns = {_json_struct(read)}{file.said}"
     return _by_name(file, label, [*types, *extra], "read_json", said)
 
 
@@ -112,7 +117,7 @@ def _from_csv(session: Session, file: File, path: str, label: str) -> Matched:
     known = {c.name.lower(): c.name for c in found}
     if any(w.lower() in known for w in wanted):
         cast = {known[w.lower()]: type_ for w, type_ in types.items() if w.lower() in known}
-        said = f", types = {_struct(cast)}{file.said}"
+        said = f", types = {_json_struct(cast)}{file.said}"
         return _by_name(file, label, [c.name for c in found], "read_csv", said)
     if not file.headed and any(not re.fullmatch(r"column\d+", c.name) for c in found):
         names = ", ".join(c.name for c in found)
@@ -128,17 +133,13 @@ def _from_csv(session: Session, file: File, path: str, label: str) -> Matched:
             code="file-columns",
         )
     header = "" if file.headed else ", header = false"
-    said = f", columns = {_struct(types)}, auto_detect = true{file.said}{header}"
+    said = f", columns = {_json_struct(types)}, auto_detect = true{file.said}{header}"
     return Matched("*", "read_csv", said, tuple(wanted))
 
 
-def _struct(types: Mapping[str, str]) -> str:
+def _json_struct(types: Mapping[str, str]) -> str:
     """Columns and their types, as DuckDB's readers take them."""
     return f"{{{', '.join(f'{text_literal(name)}: {text_literal(type_)}' for name, type_ in types.items())}}}"
-
-
-_NAMED = 5
-"""Files of a kind that are named; of the rest it is told how many they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +161,8 @@ class NewFiles:
         >>> NewFiles((), (), ("day3.parquet (half written)",)).notes()
         '; left for the next time: day3.parquet (half written)'
         """
-        left = f"; left for the next time: {_some(self.unfinished)}" if self.unfinished else ""
-        old = f"; not loaded again, though changed: {_some(self.changed)}" if self.changed else ""
+        left = f"; left for the next time: {_first_names(self.unfinished)}" if self.unfinished else ""
+        old = f"; not loaded again, though changed: {_first_names(self.changed)}" if self.changed else ""
         return left + old
 
     def check_unmoved(self) -> None:
@@ -174,7 +175,7 @@ class NewFiles:
 
 def find_new_files(session: Session, context: Context, table: Table, path: str, format_: str) -> NewFiles:
     """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
-    found = list(_deliveries(session, context, path))
+    found = list(_files_behind(session, context, path))
     known = loaded_files(context.ledger, table.id, (file.path for _, file in found))
     known |= {file.path: Memory(file, 0) for owner, file in context.catalog.loading if owner == table.id}
     names, files, unfinished, changed = [], [], [], []
@@ -193,7 +194,7 @@ def find_new_files(session: Session, context: Context, table: Table, path: str, 
     return NewFiles(tuple(names), tuple(files), tuple(unfinished), tuple(changed))
 
 
-def _deliveries(session: Session, context: Context, path: str) -> Iterator[tuple[str, LoadedFile]]:
+def _files_behind(session: Session, context: Context, path: str) -> Iterator[tuple[str, LoadedFile]]:
     """Each file behind a path or glob, and how it is now.
 
     What is hidden is passed over: it may be a file that is being written and gets its name when it is whole. So is
@@ -229,18 +230,14 @@ def _is_readable(session: Session, name: str) -> bool:
     return True
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     """Names in a row, the first few of them.
 
-    >>> _some(["a", "b"]), _some("abcdefg")
+    >>> _first_names(["a", "b"]), _first_names("abcdefg")
     ('a, b', 'a, b, c, d, e and 2 more')
     """
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
-
-
-_WORTH = 8 << 20
-"""Bytes from which copying is worth a segment of its own; small files are better rewritten into one."""
+    more = f" and {len(names) - _NAMED_FILES:,} more" if len(names) > _NAMED_FILES else ""
+    return ", ".join(names[:_NAMED_FILES]) + more
 
 
 def whole_files(query: str) -> str | None:
@@ -262,10 +259,10 @@ def copyable(session: Session, files: Sequence[str], columns: Sequence[Column]) 
     if not all(c.nullable and is_plain(c.type) for c in columns):
         return ()
     wanted = {c.name.lower(): c.type for c in columns}
-    return tuple(files) if files and all(_fits(session, file, wanted) for file in files) else ()
+    return tuple(files) if files and all(_is_copyable(session, file, wanted) for file in files) else ()
 
 
-def _fits(session: Session, file: str, wanted: dict[str, str]) -> bool:
+def _is_copyable(session: Session, file: str, wanted: dict[str, str]) -> bool:
     local = Path(file)
     if not local.is_file() or local.stat().st_size < _WORTH:
         return False

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from snapdb.catalog import tags
 from snapdb.errors import BindError, Span
-from snapdb.plan.moments import duration, number, period_of_text, spelled, time_value, type_of
 from snapdb.plan.names import find_graph, find_table
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
+from snapdb.plan.times import duration, number, period_of_text, spelled, time_value, type_of
 from snapdb.relational import quote_odd
 from snapdb.sql.maintenance import (
     BackupDatabase,
@@ -25,6 +25,8 @@ from snapdb.sql.maintenance import (
 )
 from snapdb.sql.syntax import Island, Name
 from snapdb.types import PropertyGraph, Retention, Rule, Snapshot, Table
+
+_HOUR = 3_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +123,12 @@ class SetRetentionPlan(Plan):
 def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | RetainPlan:
     """Every snapshot that was asked about, oldest first, each with why it stays if it does; or whose graphs tell."""
     if statement.by_retention:
-        return _by_retention(statement, context)
+        return _bind_retained(statement, context)
     asked = list(context.catalog.snapshots.values())
     if statement.graph is not None:
         graph = find_graph(context, statement.graph)
         asked = [s for s in asked if s.graph.name.lower() == graph.name.lower()]
-    before = None if statement.older is None else _moment(context, statement.older)
+    before = None if statement.older is None else _oldest_moment(context, statement.older)
     if statement.last is not None and statement.last < 1:
         raise BindError(
             "RETAIN LAST takes a number greater than zero; DROP SNAPSHOT drops one by its name",
@@ -138,7 +140,7 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | Re
     for tag in tags(context.ledger):
         names.setdefault(tag.version, tag.name)
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in context.catalog.samplers.values()}
-    newest = _newest(asked, statement.last or 0)
+    newest = _newest_ids(asked, statement.last or 0)
     found = []
     for snapshot in asked:
         reason = None
@@ -154,7 +156,7 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | Re
     return ExpirePlan(tuple(found), statement.dry_run)
 
 
-def _by_retention(statement: ExpireSnapshots, context: Context) -> RetainPlan:
+def _bind_retained(statement: ExpireSnapshots, context: Context) -> RetainPlan:
     """Of one graph, which must have a retention, or of all that have one."""
     if statement.graph is None:
         return RetainPlan(context.catalog.retentions, statement.dry_run)
@@ -162,7 +164,7 @@ def _by_retention(statement: ExpireSnapshots, context: Context) -> RetainPlan:
     return RetainPlan({graph.name.lower(): retention}, statement.dry_run)
 
 
-def _newest(snapshots: Sequence[Snapshot], last: int) -> set[int]:
+def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
     """The ids of the last so many of each graph, of snapshots with the oldest first."""
     seen: Counter[str] = Counter()
     kept = set()
@@ -174,7 +176,7 @@ def _newest(snapshots: Sequence[Snapshot], last: int) -> set[int]:
     return kept
 
 
-def _moment(context: Context, older: Island) -> int:
+def _oldest_moment(context: Context, older: Island) -> int:
     """The moment before which a snapshot is old; an interval counts back from now."""
     asked = context.asked(older)
     if type_of(context, asked) != "INTERVAL":
@@ -192,7 +194,7 @@ def bind_retention(statement: SetRetention | DropRetention, context: Context) ->
         graph, _ = find_retention(context, statement.graph)
         return SetRetentionPlan(graph, None, dry_run=False)
     graph = find_graph(context, statement.graph)
-    rules = tuple(_rule(context, rule) for rule in statement.rules)
+    rules = tuple(_retention_rule(context, rule) for rule in statement.rules)
     return SetRetentionPlan(graph, Retention(rules, statement.keep_tagged), statement.dry_run)
 
 
@@ -209,7 +211,7 @@ def find_retention(context: Context, name: Name) -> tuple[PropertyGraph, Retenti
     return graph, retention
 
 
-def _rule(context: Context, rule: RetentionRule) -> Rule:
+def _retention_rule(context: Context, rule: RetentionRule) -> Rule:
     length = period_of_text(context, rule.length, rule.span)
     if length is None:
         raise BindError(
@@ -219,9 +221,6 @@ def _rule(context: Context, rule: RetentionRule) -> Rule:
             code="bad-length",
         )
     return Rule(rule.keeps, length, rule.length)
-
-
-_HOUR = 3_600_000_000
 
 
 def bind_backup(statement: BackupDatabase, context: Context) -> BackupPlan:

@@ -18,7 +18,7 @@ from snapdb.catalog.task_tables import Due
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.asked import Asked, Parameters, written
 from snapdb.plan.fragment_checks import check_foreign
-from snapdb.plan.moments import resolve_version
+from snapdb.plan.times import resolve_version
 from snapdb.relational import Names, Relational, Session, no_rows, quote, table_rows
 from snapdb.relational.sources import Stream
 from snapdb.sql.lexer import Token, identifier, scan
@@ -34,6 +34,11 @@ from snapdb.types.text import did_you_mean
 _PAST = 16
 """Versions whose tables are kept for the next statement, as long as nothing is written."""
 _PIVOTS = frozenset(("pivot", "pivot_longer", "pivot_wider"))
+_QUALIFIED = re.compile(r'^(\S+) has no column "([^"]*)"$')
+_NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
+"""How the codes of errors about a name begin."""
+_LISTED = 8
+"""How many names a message tells of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,13 +312,6 @@ def _moved(bound: VersionBound, by: int) -> VersionBound:
     """A bound whose places count in an island, with places that count in the statement's text."""
     value = Island(bound.value.text, Span(bound.value.span.start + by, bound.value.span.stop + by))
     return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))
-
-
-_QUALIFIED = re.compile(r'^(\S+) has no column "([^"]*)"$')
-_NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
-"""How the codes of errors about a name begin."""
-_LISTED = 8
-"""How many names a message tells of."""
 
 
 def explain_refusal(error: SnapdbError, asked: Asked, inner: Span | None, catalog: Catalog) -> None:

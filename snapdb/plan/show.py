@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from snapdb.errors import BindError, SnapdbError
-from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import (
     find_cache,
     find_graph,
@@ -20,9 +19,15 @@ from snapdb.plan.names import (
 )
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
 from snapdb.plan.scope import Context
+from snapdb.plan.times import resolve_version
 from snapdb.sql.show import Describe, Drop, Kind, Show, Shown, Summarize
 from snapdb.sql.syntax import Island, Name
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
+
+_NAMED = 8
+"""How many dependants a refusal names."""
+KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
+"""What each dependant is called, in the order in which they are named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +99,10 @@ def bind_show(statement: Show, context: Context) -> ShowPlan:
     tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
     if statement.at is not None:
         tables = tuple(context.tables_at(resolve_version(context, statement.at)).values())
-    return ShowPlan(statement.what, statement.like, tables, _of(statement, context))
+    return ShowPlan(statement.what, statement.like, tables, _shown_of(statement, context))
 
 
-def _of(statement: Show, context: Context) -> str | None:
+def _shown_of(statement: Show, context: Context) -> str | None:
     """The one whose versions, columns, snapshots or runs are asked for; versions and runs outlive what they are of."""
     if statement.of is None:
         return None
@@ -153,17 +158,11 @@ def bind_summarize(statement: Summarize, context: Context) -> SummarizePlan:
     return SummarizePlan(find_snapshot(context, statement.name))
 
 
-_NAMED = 8
-"""How many dependants a refusal names."""
-KINDS: dict[type, str] = {PropertyGraph: "graph", Snapshot: "snapshot", Sampler: "sampler", Cache: "cache"}
-"""What each dependant is called, in the order in which they are named."""
-
-
 def bind_drop(statement: Drop, context: Context) -> Plan:
     """The thing that goes, and with CASCADE what depends on it."""
     kind, name = statement.kind.lower(), statement.name
     try:
-        target = _find(context, statement.kind, name)
+        target = _find_target(context, statement.kind, name)
     except BindError as error:
         if statement.if_exists and error.code == f"unknown-{kind}":
             return NothingPlan(f'there is no {kind} "{name}"')
@@ -172,7 +171,7 @@ def bind_drop(statement: Drop, context: Context) -> Plan:
     if dependants and not statement.cascade:
         way = "drop them first" if len(dependants) > 1 else "drop it first"
         raise BindError(
-            f"{kind} {target.name} is used by {_listed(dependants)}; {way}, or write DROP {statement.kind} "
+            f"{kind} {target.name} is used by {_dependants_text(dependants)}; {way}, or write DROP {statement.kind} "
             f"{target.name} CASCADE",
             span=name.span,
             code="in-use",
@@ -215,7 +214,7 @@ def _caches_of(context: Context, samplers: Sequence[Sampler]) -> tuple[Cache, ..
     return tuple(c for c in context.catalog.caches.values() if c.sampler.lower() in names)
 
 
-def _listed(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> str:
+def _dependants_text(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> str:
     """The first of them by kind and name, graphs first and caches last, and how many more there are."""
     order = list(KINDS)
     named = [f"{KINDS[type(d)]} {d.name}" for d in sorted(dependants, key=lambda d: order.index(type(d)))]
@@ -223,7 +222,9 @@ def _listed(dependants: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) ->
     return ", ".join([*named[:_NAMED], *more])
 
 
-def _find(context: Context, kind: Kind, name: Name) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag:
+def _find_target(
+    context: Context, kind: Kind, name: Name
+) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag:
     match kind:
         case "TABLE":
             return find_table(context, name)

@@ -11,10 +11,10 @@ from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.asked import Asked, written
 from snapdb.plan.fits import graph_times, misfits
 from snapdb.plan.fragment_checks import check_repeatable
-from snapdb.plan.moments import INTEGERS, LAST, number, resolve_version, spelled, time_value, type_of, whole
 from snapdb.plan.names import check_new, find_graph, find_snapshot
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
+from snapdb.plan.times import INTEGERS, LAST, number, resolve_version, spelled, time_value, type_of, whole
 from snapdb.relational import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
 from snapdb.sql.lexer import scan, string_value
 from snapdb.sql.queries import bare_ats
@@ -38,14 +38,16 @@ from snapdb.types import (
 )
 from snapdb.types.text import did_you_mean
 
-_SMALL = 1 << 20
+_SMALL_ROWS = 1 << 20
 """Bytes up to which rows of one's own cost nothing worth saving."""
-_DEAD = 0.01
+_DEAD_SHARE = 0.01
 """Share of dead positions up to which a bitmap is chosen: it takes about 1.5 to 1.7 times as long to sample through as
 rows of one's own, and a hundredth of their bytes. Of 20 million edges and 1 million nodes, fanouts 15, 10, 5, one
 thread, it took 1.5 times the CPU time at 1 % dead, 1.5 to 1.85 times at 2 %, 1.8 at 5 % and 2.1 to 2.3 at 10 %; over a
 patch of 1 %, 1.85 times at 1 %."""
-_PLAIN: tuple[Form, str] = ("materialized", "rows of its own, where no rule chooses a form")
+_OWN_ROWS: tuple[Form, str] = ("materialized", "rows of its own, where no rule chooses a form")
+_FIRST_MOMENT = 1 - 2**63
+"""The earliest moment; the number before it stands for what is always there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,21 +95,21 @@ class CreateSnapshotPlan(Plan):
     def describe(self) -> PlanNode:
         vertices = (self._describe_vertices(vertex.name) for vertex in self.graph.vertices)
         edges = (self._describe_edges(edge.name) for edge in self.graph.edges)
-        bounds = _between(self.window.start, self.window.stop, self.unit)
+        bounds = _time_bounds_text(self.window.start, self.window.stop, self.unit)
         detail = f"{self.name} of {self.graph.name}{f' for {bounds}' if bounds else ''}"
         return PlanNode("Snapshot", detail, (*vertices, *edges))
 
     def _describe_vertices(self, name: str) -> PlanNode:
         conditions = [f.condition for f in self.filters_of(name)]
-        return PlanNode("Vertices", f"{name}{_where(conditions)}")
+        return PlanNode("Vertices", f"{name}{_conditions_text(conditions)}")
 
     def _describe_edges(self, name: str) -> PlanNode:
         pushed = self.bounds_of(name)
         conditions = [f.condition for f in self.filters_of(name) if f not in pushed.filters]
-        bounds = _between(pushed.start, pushed.stop, self.unit)
+        bounds = _time_bounds_text(pushed.start, pushed.stop, self.unit)
         form = self.layout or ("the form that costs least" if self.cheapest else "rows of its own")
         order = f", by their order {bounds}" if bounds else ""
-        return PlanNode("Edges", f"{name} as {form}{order}{_where(conditions)}")
+        return PlanNode("Edges", f"{name} as {form}{order}{_conditions_text(conditions)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,7 @@ class RefreshPlan(Plan):
         return PlanNode("Refresh", f"{self.before.name} {how}", (self.create.describe(),))
 
 
-def _between(start: int | None, stop: int | None, unit: TimeUnit | None) -> str:
+def _time_bounds_text(start: int | None, stop: int | None, unit: TimeUnit | None) -> str:
     """Bounds of event times as a person reads them; nothing where there are none."""
     begin, end = (
         moment if moment is None or unit != "timestamp" else f"'{spelled(moment)}'" for moment in (start, stop)
@@ -141,7 +143,7 @@ def _between(start: int | None, stop: int | None, unit: TimeUnit | None) -> str:
     return f"event time {' and '.join(bounds)}" if bounds else ""
 
 
-def _where(conditions: list[str]) -> str:
+def _conditions_text(conditions: list[str]) -> str:
     return f", where {' and '.join(conditions)}" if conditions else ""
 
 
@@ -219,11 +221,11 @@ def _pin(statement: CreateSnapshot) -> Pin:
 
 def element_shapes(graph: PropertyGraph, tables: Mapping[str, Table]) -> Names:
     """Every element of a graph with its columns, and no rows."""
-    views = {e.name: no_rows(_columns(e, tables[e.table.lower()])) for e in graph.elements}
+    views = {e.name: no_rows(_shape_columns(e, tables[e.table.lower()])) for e in graph.elements}
     return Names(views, lasting=True)
 
 
-def _columns(element: VertexElement | EdgeElement, table: Table) -> tuple[Column, ...]:
+def _shape_columns(element: VertexElement | EdgeElement, table: Table) -> tuple[Column, ...]:
     """What a condition can name: a graph's PROPERTIES only choose what is shown."""
     return (*table.columns, Column("e_id", "BIGINT")) if isinstance(element, EdgeElement) else table.columns
 
@@ -241,13 +243,13 @@ def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table]
     with context.session(asked) as session:
         check_repeatable(context.relational, where, "what a snapshot holds must not change")
         session.describe(asked.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
-        columns = {e.name: {c.name.lower() for c in _columns(e, tables[e.table.lower()])} for e in graph.elements}
+        columns = {e.name: {c.name.lower() for c in _shape_columns(e, tables[e.table.lower()])} for e in graph.elements}
         found = tuple(_filter(part, columns, where.span) for part in conjuncts(session, asked.text))
         check_filters(session, found)  # in the form in which they will be read ever after
         return found
 
 
-def _owner(parts: tuple[str, ...], columns: Mapping[str, set[str]]) -> str | None:
+def _element_of(parts: tuple[str, ...], columns: Mapping[str, set[str]]) -> str | None:
     """The element whose column, or whole row, a reference names; None for what is no column: a lambda's parameter."""
     names = [name.lower() for name in parts]
     for name in names[:-1] or names:
@@ -263,17 +265,13 @@ def _filter(part: Conjunct, columns: Mapping[str, set[str]], span: Span) -> Filt
     except BindError as error:
         error.span = span
         raise
-    owners = {owner for parts in named if (owner := _owner(parts, columns)) is not None}
+    owners = {owner for parts in named if (owner := _element_of(parts, columns)) is not None}
     if len(owners) != 1:
         found = f"{condition} speaks of {' and '.join(sorted(owners))}" if owners else f"{condition} names no column"
         raise BindError(
             f"each part of WHERE that AND joins is about one element; {found}", span=span, code="mixed-condition"
         )
     return Filter(owners.pop(), condition)
-
-
-_FIRST = 1 - 2**63
-"""The earliest moment; the number before it stands for what is always there."""
 
 
 def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | None) -> TimeUnit | None:
@@ -319,7 +317,7 @@ def bind_window(
             "the window ends before it begins; write the earlier time first", span=bound.span, code="empty-window"
         )
     closed = bound.kind != "FROM"
-    return _closed(start, stop) if closed else Window(start, stop)
+    return _closed_window(start, stop) if closed else Window(start, stop)
 
 
 def trailing_window(
@@ -344,10 +342,10 @@ def trailing_window(
         before = number(context, length, f"SELECT epoch_us(make_timestamp({last}) - (", "))")
     if before >= last:
         raise BindError("WINDOW takes a length greater than zero", span=length.span, code="out-of-range")
-    return _closed(max(before + 1, _FIRST), last)
+    return _closed_window(max(before + 1, _FIRST_MOMENT), last)
 
 
-def _closed(start: int | None, last: int) -> Window:
+def _closed_window(start: int | None, last: int) -> Window:
     """The window up to a moment that is in it."""
     return Window(start, None if last == LAST else last + 1, closed=True)  # nothing is later than LAST
 
@@ -398,7 +396,7 @@ def bind_refresh(statement: RefreshSnapshot, context: Context) -> Plan:
             f"nothing moves: {snapshot.name} is pinned at version {snapshot.version} and its window is "
             "fixed; create it anew to move it"
         )
-    version = _version(context, snapshot, name)
+    version = _refreshed_version(context, snapshot, name)
     tables = context.tables_at(version)
     _check_fits(context, snapshot, version, tables, name)
     window, length = snapshot.window, snapshot.pin.window
@@ -427,7 +425,7 @@ def bind_refresh(statement: RefreshSnapshot, context: Context) -> Plan:
     return RefreshPlan(create, snapshot, statement.full, statement.dry_run)
 
 
-def _version(context: Context, snapshot: Snapshot, name: Name) -> int:
+def _refreshed_version(context: Context, snapshot: Snapshot, name: Name) -> int:
     if snapshot.pin.tag is not None:
         try:
             return version_of_tag(context.ledger, snapshot.pin.tag)
@@ -524,7 +522,7 @@ def choose_encoding(shape: EdgeShape, asked: Form | None, *, cheapest: bool = Tr
     'ends'
     """
     form, reason = (
-        (_cheapest(shape) if cheapest else _PLAIN) if asked is None else (asked, "asked for by WITH (layout)")
+        (_cheapest_form(shape) if cheapest else _OWN_ROWS) if asked is None else (asked, "asked for by WITH (layout)")
     )
     instead = f"leave WITH (layout) out for {shape.element}, or say 'bitmap' or 'materialized'"
     if form == "full" and shape.edges < shape.held:
@@ -540,7 +538,7 @@ def choose_encoding(shape: EdgeShape, asked: Form | None, *, cheapest: bool = Tr
     return Encoding(form, encoding_bytes(form, shape), reason)
 
 
-def _cheapest(shape: EdgeShape) -> tuple[Form, str]:
+def _cheapest_form(shape: EdgeShape) -> tuple[Form, str]:
     if shape.edges == shape.held:
         return "full", "every edge of the topology is in it"
     own = encoding_bytes("materialized", shape)
@@ -550,9 +548,9 @@ def _cheapest(shape: EdgeShape) -> tuple[Form, str]:
             return "materialized", f"rows of its own take less ({own:,} bytes) than an end a node ({ends:,})"
         return "ends", f"rows are in time order, so an end a node says it all: {ends:,} bytes instead of {own:,}"
     dead = 1 - shape.edges / shape.held
-    if own <= _SMALL:
+    if own <= _SMALL_ROWS:
         return "materialized", f"rows of its own are small: {own:,} bytes"
-    if dead <= _DEAD and not shape.patched:
+    if dead <= _DEAD_SHARE and not shape.patched:
         bits = encoding_bytes("bitmap", shape)
         return "bitmap", f"only {dead:.1%} of the edges are left out: {bits:,} bytes instead of {own:,}"
     return "materialized", f"{dead:.1%} of the edges are left out: skipping them would cost every batch more"

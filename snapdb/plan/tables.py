@@ -36,6 +36,51 @@ from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropCo
 from snapdb.types import Column, PropertyGraph, Table
 from snapdb.types.text import counted, did_you_mean
 
+_ID = quote(ROW_ID)
+_CSV_OPTIONS = (
+    "header",
+    "delimiter",
+    "delim",
+    "sep",
+    "quote",
+    "escape",
+    "nullstr",
+    "null",
+    "skip",
+    "dateformat",
+    "timestampformat",
+    "decimal_separator",
+    "ignore_errors",
+    "encoding",
+    "comment",
+    "union_by_name",
+    "hive_partitioning",
+    "compression",
+    "sample_size",
+    "strict_mode",
+    "null_padding",
+    "max_line_size",
+)
+_JSON_OPTIONS = (
+    "ignore_errors",
+    "records",
+    "dateformat",
+    "timestampformat",
+    "maximum_object_size",
+    "compression",
+    "union_by_name",
+    "hive_partitioning",
+    "sample_size",
+)
+_COPY_OPTIONS = {
+    "parquet": ("union_by_name", "hive_partitioning", "filename"),
+    "csv": _CSV_OPTIONS,
+    "json": _JSON_OPTIONS,
+}
+"""What may be said for each format; DuckDB's readers take them under these names or those of `_DUCKDB_NAMES`."""
+_DUCKDB_NAMES = {"delimiter": "delim", "null": "nullstr"}
+_ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
+
 
 @dataclass(frozen=True, slots=True)
 class CreateTablePlan(Plan):
@@ -242,7 +287,7 @@ def defined_columns(context: Context, definition: Island) -> list[Column]:
                 )
         try:
             return [
-                Column(name, type_, nullable, 0, _default(context, session, default, type_))
+                Column(name, type_, nullable, 0, _checked_default(context, session, default, type_))
                 for name, type_, nullable, default in found
             ]
         except SnapdbError as error:
@@ -250,7 +295,7 @@ def defined_columns(context: Context, definition: Island) -> list[Column]:
             raise
 
 
-def _default(context: Context, session: Session, expression: str | None, type_: str) -> str | None:
+def _checked_default(context: Context, session: Session, expression: str | None, type_: str) -> str | None:
     """The value of a DEFAULT as text, which the type's cast reads again; None for NULL or where there is none."""
     if expression is None:
         return None
@@ -267,9 +312,6 @@ def _default(context: Context, session: Session, expression: str | None, type_: 
     return None if value is None else str(value)
 
 
-_ID = quote(ROW_ID)
-
-
 def bind_delete(statement: Delete, context: Context) -> DeletePlan:
     """A query for the ids of the rows that go."""
     table = find_table(context, statement.table)
@@ -278,9 +320,10 @@ def bind_delete(statement: Delete, context: Context) -> DeletePlan:
     # An alias would be a name that the user's condition could see; the ids' own name is one that no column may have.
     before = f"SELECT {_ID} AS row_id FROM (SELECT {distinct}{name}.{_ID} FROM "
     find, shape = (
-        compose(statement.span, before, *_found(context, rows, name, statement), ")") for rows in _rows(context, table)
+        compose(statement.span, before, *_from_where(context, rows, name, statement), ")")
+        for rows in _selects(context, table)
     )
-    _check(context, shape)
+    _check_query(context, shape)
     return DeletePlan(table, find, context.catalog.version, statement.message)
 
 
@@ -315,28 +358,28 @@ def bind_update(statement: Update, context: Context) -> UpdatePlan:
             f"SELECT {_ID}, {chosen} FROM (SELECT ",
             *values,
             f"{name}.{_ID}, {kept} FROM ",
-            *_found(context, rows, name, statement),
+            *_from_where(context, rows, name, statement),
             ")",
         )
-        for rows in _rows(context, table)
+        for rows in _selects(context, table)
     )
-    _check(context, shape)
+    _check_query(context, shape)
     return UpdatePlan(table, find, context.catalog.version, statement.message, frozenset(places))
 
 
-def _rows(context: Context, table: Table) -> tuple[str, str]:
+def _selects(context: Context, table: Table) -> tuple[str, str]:
     """The SELECT of a table with the ids of its rows, and one of the same columns that reads nothing."""
     shape = no_rows((*table.columns, Column(ROW_ID, "BIGINT")))
     return context.rows(table, row_ids=True, ordered=False), shape
 
 
-def _check(context: Context, shape: Asked) -> None:
+def _check_query(context: Context, shape: Asked) -> None:
     """Nothing when a query can be read."""
     with context.describing(shape) as session:
         session.describe(shape.text, shape.parameters)
 
 
-def _found(context: Context, rows: str, name: str, statement: Delete | Update) -> list[str | Asked]:
+def _from_where(context: Context, rows: str, name: str, statement: Delete | Update) -> list[str | Asked]:
     """FROM and WHERE of the rows that a statement is about."""
     parts: list[str | Asked] = [f"({rows}) AS {name}"]
     if statement.others is not None:
@@ -353,18 +396,18 @@ def bind_alter(statement: AlterTable, context: Context) -> Plan:
     table = find_table(context, statement.table)
     match statement.action:
         case AddColumn() as action:
-            made = _added(context, table, action)
+            made = _add_column(context, table, action)
         case DropColumn() as action:
-            made = _dropped(context, table, action)
+            made = _drop_column(context, table, action)
         case RenameColumn() as action:
-            made = _renamed(context, table, action)
+            made = _rename_column(context, table, action)
     if isinstance(made, NothingPlan):
         return made
     columns, did = made
     return AlterPlan(table, columns, did, context.catalog.version, statement.message)
 
 
-def _added(context: Context, table: Table, action: AddColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
+def _add_column(context: Context, table: Table, action: AddColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
     definition = action.definition
     (column, *more) = defined_columns(context, definition)
     if more:
@@ -401,7 +444,7 @@ def _added(context: Context, table: Table, action: AddColumn) -> tuple[tuple[Col
     return columns, f'column "{column.name}" {column.type} added to {table.name}'
 
 
-def _dropped(context: Context, table: Table, action: DropColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
+def _drop_column(context: Context, table: Table, action: DropColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
     if action.if_exists and table.column(action.column.text) is None:
         return NothingPlan(f'table {table.name} has no column "{action.column}"')
     column = find_column(table, action.column)
@@ -416,7 +459,7 @@ def _dropped(context: Context, table: Table, action: DropColumn) -> tuple[tuple[
     return columns, f'column "{column.name}" dropped from {table.name}'
 
 
-def _renamed(context: Context, table: Table, action: RenameColumn) -> tuple[tuple[Column, ...], str]:
+def _rename_column(context: Context, table: Table, action: RenameColumn) -> tuple[tuple[Column, ...], str]:
     column = find_column(table, action.column)
     other = table.column(action.new.text)
     if other is not None and other.field != column.field:
@@ -433,7 +476,7 @@ def _renamed(context: Context, table: Table, action: RenameColumn) -> tuple[tupl
 
 def _check_unused(context: Context, table: Table, column: Column, name: Name, verb: str) -> None:
     """Nothing when no graph names the column; a graph serves every version whose tables fit it."""
-    users = [g.name for g in context.catalog.graphs.values() if _uses(g, table, column)]
+    users = [g.name for g in context.catalog.graphs.values() if _is_used(g, table, column)]
     if users:
         raise BindError(
             f'column "{column.name}" of {table.name} is used by graph {", ".join(users)}; drop it with its '
@@ -443,52 +486,11 @@ def _check_unused(context: Context, table: Table, column: Column, name: Name, ve
         )
 
 
-def _uses(graph: PropertyGraph, table: Table, column: Column) -> bool:
+def _is_used(graph: PropertyGraph, table: Table, column: Column) -> bool:
     return column.name.lower() in tables_of(graph).get(table.name.lower(), ())
 
 
-_CSV = (
-    "header",
-    "delimiter",
-    "delim",
-    "sep",
-    "quote",
-    "escape",
-    "nullstr",
-    "null",
-    "skip",
-    "dateformat",
-    "timestampformat",
-    "decimal_separator",
-    "ignore_errors",
-    "encoding",
-    "comment",
-    "union_by_name",
-    "hive_partitioning",
-    "compression",
-    "sample_size",
-    "strict_mode",
-    "null_padding",
-    "max_line_size",
-)
-_JSON = (
-    "ignore_errors",
-    "records",
-    "dateformat",
-    "timestampformat",
-    "maximum_object_size",
-    "compression",
-    "union_by_name",
-    "hive_partitioning",
-    "sample_size",
-)
-_OPTIONS = {"parquet": ("union_by_name", "hive_partitioning", "filename"), "csv": _CSV, "json": _JSON}
-"""What may be said for each format; DuckDB's readers take them under these names or those of `_THEIRS`."""
-_THEIRS = {"delimiter": "delim", "null": "nullstr"}
-_ENDINGS = {"csv": "csv", "tsv": "csv", "txt": "csv", "json": "json", "jsonl": "json", "ndjson": "json"}
-
-
-def bind_copy(statement: CopyFrom, context: Context) -> Plan:
+def bind_copy_from(statement: CopyFrom, context: Context) -> Plan:
     """A file's columns matched with the table's: by name where the file has names, else by position."""
     table = find_table(context, statement.table)
     wanted = named_columns(table, statement.columns)
@@ -505,8 +507,8 @@ def bind_copy(statement: CopyFrom, context: Context) -> Plan:
         )
     if not statement.new_only:  # which passes over the database's own files
         check_foreign_path(context.home.path, statement.path, statement.path_span)
-    format_, options = _options(statement)
-    said = "".join(f", {_THEIRS.get(k, k)} = {_literal(v)}" for k, v in options.items())
+    format_, options = _copy_options(statement)
+    said = "".join(f", {_DUCKDB_NAMES.get(k, k)} = {_option_literal(v)}" for k, v in options.items())
     file = File(format_, "header" in options, said, table, wanted)
     new, copies = None, tuple[str, ...]()
     with context.relational.session() as session:
@@ -515,7 +517,7 @@ def bind_copy(statement: CopyFrom, context: Context) -> Plan:
                 new = find_new_files(session, context, table, statement.path, format_)
                 if not new.names:
                     return NothingPlan(f"no new files behind {text_literal(statement.path)}{new.notes()}")
-                sql, supplied = _each(session, file, new.names, together="union_by_name" in options)
+                sql, supplied = _select_files(session, file, new.names, together="union_by_name" in options)
             else:
                 path = text_literal(statement.path)
                 matched = match_columns(session, file, path, path)
@@ -529,7 +531,7 @@ def bind_copy(statement: CopyFrom, context: Context) -> Plan:
     return InsertPlan(table, supplied, Asked(sql, statement.path_span), statement.message, copies, new)
 
 
-def _each(session: Session, file: File, names: Sequence[str], *, together: bool) -> tuple[str, tuple[str, ...]]:
+def _select_files(session: Session, file: File, names: Sequence[str], *, together: bool) -> tuple[str, tuple[str, ...]]:
     """A query over some files, each matched by itself as if it were alone, and the columns that it gives.
 
     Args:
@@ -549,29 +551,29 @@ def _each(session: Session, file: File, names: Sequence[str], *, together: bool)
     return " UNION ALL ".join(matched.sql(files_literal(group)) for matched, group in alike), alike[0][0].supplied
 
 
-def _options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int | float]]:
+def _copy_options(statement: CopyFrom) -> tuple[str, dict[str, str | bool | int | float]]:
     """The format, said or told by the file's ending, and the other options."""
     given = {name.text.lower(): value for name, value in statement.options}
-    format_ = str(given.pop("format", _guess_format(statement.path))).lower()
-    if format_ not in _OPTIONS:
-        hint = f"it reads {', '.join(_OPTIONS)}{did_you_mean(format_, _OPTIONS)}"
+    format_ = str(given.pop("format", _format_of_path(statement.path))).lower()
+    if format_ not in _COPY_OPTIONS:
+        hint = f"it reads {', '.join(_COPY_OPTIONS)}{did_you_mean(format_, _COPY_OPTIONS)}"
         said = next((name.span for name, _ in statement.options if name.text.lower() == "format"), None)
         raise BindError(
             f"cannot COPY FROM format {format_!r}; {hint}", span=said or statement.path_span, code="unknown-format"
         )
     for name, _ in statement.options:
-        if name.text.lower() not in ("format", *_OPTIONS[format_]):
-            hint = did_you_mean(name.text.replace("_", " "), ("format", *_OPTIONS[format_], "NEW FILES ONLY"))
+        if name.text.lower() not in ("format", *_COPY_OPTIONS[format_]):
+            hint = did_you_mean(name.text.replace("_", " "), ("format", *_COPY_OPTIONS[format_], "NEW FILES ONLY"))
             raise ParseError(f"COPY has no option {name} for {format_}{hint}", span=name.span, code="unknown-option")
     return format_, given
 
 
-def _guess_format(path: str) -> str:
+def _format_of_path(path: str) -> str:
     found = re.search(r"\.(parquet|csv|tsv|txt|jsonl|ndjson|json)[*?]*(\.gz|\.zst)?$", path.lower())
     return "parquet" if found is None else _ENDINGS.get(found[1], "parquet")
 
 
-def _literal(value: str | bool | int | float) -> str:
+def _option_literal(value: str | bool | int | float) -> str:
     return text_literal(value) if isinstance(value, str) else str(value).lower()
 
 
@@ -579,7 +581,7 @@ FAMILY = PlanFamily(
     binders={
         CreateTable: bind_create_table,
         Insert: bind_insert,
-        CopyFrom: bind_copy,
+        CopyFrom: bind_copy_from,
         Delete: bind_delete,
         Update: bind_update,
         AlterTable: bind_alter,

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from snapdb.errors import BindError, DatabaseError, QueryError, SnapdbError, Span
-from snapdb.plan.moments import microseconds, period, period_of_text
 from snapdb.plan.names import check_own, find_task
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
+from snapdb.plan.times import microseconds, period, period_of_text
 from snapdb.relational import Relational
 from snapdb.sql.embedded import Rewritten, rewrite
 from snapdb.sql.queries import bare_ats, time_travels
@@ -21,6 +21,10 @@ from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask, TaskOption
 from snapdb.sql.tasks import Schedule as ScheduleTree
 from snapdb.storage.commit import author, now
 from snapdb.types import Schedule, Task
+
+_SECOND = 1_000_000
+_LONGEST = 1000 * 365 * 86_400 * _SECOND
+"""A thousand years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +66,6 @@ class ExecuteTaskPlan(Plan):
         return PlanNode("ExecuteTask", self.task.name)
 
 
-_SECOND = 1_000_000
-_LONGEST = 1000 * 365 * 86_400 * _SECOND
-"""A thousand years."""
-
-
 def bind_create_task(statement: CreateTask, context: Context) -> Plan:
     """The task, whose body was read already; names in it are looked up by each run."""
     name = statement.name
@@ -81,8 +80,8 @@ def bind_create_task(statement: CreateTask, context: Context) -> Plan:
         name=name.text,
         schedule=_schedule(context, statement.schedule, created),
         condition=None if statement.when is None else statement.when.text,
-        body=_inside(statement.body.text),
-        folder=_here(),
+        body=_body_statements(statement.body.text),
+        folder=_working_folder(),
         timeout=None,
         retries=0,
         overlap="skip",
@@ -110,6 +109,11 @@ def bind_alter_task(statement: AlterTask, context: Context) -> Plan:
             return NothingPlan(f"task {task.name} is not suspended")
         case _:
             return AlterTaskPlan(task, replace(task, suspended=False), now(), "resumed")
+
+
+def bind_execute_task(statement: ExecuteTask, context: Context) -> ExecuteTaskPlan:
+    """The task of that name; names in its body are looked up when it runs."""
+    return ExecuteTaskPlan(find_task(context, statement.name))
 
 
 def _schedule(context: Context, schedule: ScheduleTree, created: int) -> Schedule:
@@ -140,7 +144,7 @@ def _schedule(context: Context, schedule: ScheduleTree, created: int) -> Schedul
     return Schedule(f"EVERY {' '.join(schedule.every.text.split())}", None, "UTC", every, anchor)
 
 
-def _here() -> str:
+def _working_folder() -> str:
     """The folder that relative paths count from."""
     try:
         return os.getcwd()
@@ -151,10 +155,10 @@ def _here() -> str:
         ) from error
 
 
-def _inside(body: str) -> str:
+def _body_statements(body: str) -> str:
     """The statements of a body, without dollars around them.
 
-    >>> _inside("$do$ VACUUM; $do$"), _inside("VACUUM")
+    >>> _body_statements("$do$ VACUUM; $do$"), _body_statements("VACUUM")
     ('VACUUM;', 'VACUUM')
     """
     if not body.startswith("$"):
@@ -165,10 +169,10 @@ def _inside(body: str) -> str:
 
 def _options(context: Context, options: Sequence[TaskOption]) -> dict[str, Any]:
     """What WITH or SET says, as fields of a task."""
-    return {option.name: _READ.get(option.name, _as_it_is)(context, option) for option in options}
+    return {option.name: _READ.get(option.name, _unchanged)(context, option) for option in options}
 
 
-def _as_it_is(context: Context, option: TaskOption) -> str | int:
+def _unchanged(context: Context, option: TaskOption) -> str | int:
     return option.value
 
 
@@ -199,17 +203,17 @@ def check_condition(condition: Island, relational: Relational) -> None:
     edits: tuple[Rewritten, ...] = (sample,)
     try:
         named_paths(sample.text)
-        plain = rewrite(sample.text, [*_ours(sample.text)])
+        plain = rewrite(sample.text, [*_duckdb_edits(sample.text)])
         edits = (plain, sample)
         with relational.session() as session:
             session.check_syntax("SELECT (", plain.text, ")")
     except SnapdbError as error:
         if error.span is not None:
-            error.span = _placed(error.span, edits, condition.span.start)
+            error.span = _original_span(error.span, edits, condition.span.start)
         raise
 
 
-def _ours(text: str) -> Iterator[tuple[Span, str]]:
+def _duckdb_edits(text: str) -> Iterator[tuple[Span, str]]:
     """What DuckDB's parser would stumble over, and what it reads instead."""
     travels = time_travels(text)
     yield from ((travel.span, travel.name.text) for travel in travels)
@@ -219,17 +223,12 @@ def _ours(text: str) -> Iterator[tuple[Span, str]]:
             yield span, words
 
 
-def _placed(span: Span, edits: tuple[Rewritten, ...], start: int) -> Span:
+def _original_span(span: Span, edits: tuple[Rewritten, ...], start: int) -> Span:
     """A place of a text that was edited, the last edit first, as one of the statement."""
     first, stop = span
     for edit in edits:
         first, stop = edit.place(first), edit.place(stop)
     return Span(start + first, start + max(first, stop))
-
-
-def bind_execute_task(statement: ExecuteTask, context: Context) -> ExecuteTaskPlan:
-    """The task of that name; names in its body are looked up when it runs."""
-    return ExecuteTaskPlan(find_task(context, statement.name))
 
 
 FAMILY = PlanFamily(

@@ -9,10 +9,10 @@ from typing import ClassVar, Literal
 from snapdb.catalog import tags
 from snapdb.errors import BindError, Span
 from snapdb.plan.fits import misfits
-from snapdb.plan.moments import resolve_version
 from snapdb.plan.names import check_name, find_graph, find_snapshot, find_table
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
+from snapdb.plan.times import resolve_version
 from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 
@@ -47,6 +47,11 @@ class CommitPlan(Plan):
     message: str | None
 
     def describe(self) -> PlanNode:
+        """The plan as a tree of operators.
+
+        >>> CommitPlan("day 324").describe()
+        PlanNode(operator='Commit', detail="with message 'day 324'", children=())
+        """
         return PlanNode("Commit", "" if self.message is None else f"with message {self.message!r}")
 
 

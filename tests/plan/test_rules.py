@@ -17,7 +17,8 @@ import snapdb
 from snapdb import Database
 from snapdb.plan import RULES
 from snapdb.plan.plan import Plan
-from snapdb.plan.rules import Rule, time_bounds
+from snapdb.plan.rules import Rule
+from snapdb.plan.times import time_bounds
 from tests.support.graphs import EdgeList
 from tests.support.waiting import interrupting
 from tests.support.worlds import KNOWS, LIKES, NEAR, NODES, STATIC, world

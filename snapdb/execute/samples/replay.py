@@ -26,10 +26,10 @@ from snapdb.loading.lineage import seeds_digest
 from snapdb.plan import Context, optimize
 from snapdb.plan.asked import Parameters
 from snapdb.plan.fits import misfits
-from snapdb.plan.moments import LAST
 from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.snapshots import CreateSnapshotPlan
+from snapdb.plan.times import LAST
 from snapdb.relational import quote_odd
 from snapdb.sampling import batches_in
 from snapdb.types import Snapshot, TimeUnit, VertexElement, Window

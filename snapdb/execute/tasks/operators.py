@@ -11,8 +11,8 @@ from snapdb.execute.tasks.leader import nobody
 from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.progress import Stop
 from snapdb.execute.tasks.run_ends import Ended, settle
-from snapdb.plan.moments import spelled
 from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
+from snapdb.plan.times import spelled
 from snapdb.relational import quote_odd, text_literal
 from snapdb.schedule import next_firing
 from snapdb.storage import task_rows

@@ -1,4 +1,4 @@
-"""FANOUT: every edge type that is walked, with its direction and how many to draw at each hop."""
+"""Clauses of SAMPLE: FANOUT, METHOD and WEIGHT BY, SEEDS EDGES with negatives, TEMPORAL and WITHIN, REFRESH."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from fractions import Fraction
 from snapdb.errors import BindError, Span
 from snapdb.plan.fits import graph_times, is_weight
 from snapdb.plan.fragment_checks import check_repeatable
-from snapdb.plan.moments import duration, whole
 from snapdb.plan.names import find_column, find_edge_type
 from snapdb.plan.scope import Context
 from snapdb.plan.snapshots import check_length, event_unit
+from snapdb.plan.times import duration, whole
 from snapdb.relational import quote_odd
 from snapdb.sql import parse
 from snapdb.sql.embedded import rewrite
@@ -45,6 +45,25 @@ from snapdb.types import (
     TimeUnit,
 )
 from snapdb.types.text import did_you_mean
+
+_BY_WEIGHT: tuple[Method, ...] = ("TOPK", "PRIORITY")
+_WEIGHTLESS: tuple[Method, ...] = ("LATEST", "FULL", "BOTTOMK", "LABOR")
+_MOST_BATCHES = 2**31
+_MOST = 1_000_000
+"""Negatives of a positive: a batch has a table of all of them."""
+LEAST_PLACE = -40
+"""Decimal places of a number in a clause; more would make fractions of any length."""
+_AMPLIFY = Decimal(2)
+_MOST_EDGES = 2**31 - 1
+_MOST_DEGREE = 2**63 - 1
+_ROWLESS: dict[Method, str] = {
+    "LATEST": "takes the newest edges, the same in every batch",
+    "TOPK": "takes the heaviest edges, the same in every batch",
+    "FULL": "takes every edge",
+    "BOTTOMK": "draws by a key of each edge and batch",
+    "LABOR": "draws by a key of each neighbour and batch, and DEPENDENT BATCHES keeps its draws for several",
+}
+"""Why some methods draw from no row."""
 
 
 def bind_fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tuple[Fanout, ...]:
@@ -109,11 +128,6 @@ def _check_counts(clause: FanoutClause, lengths: set[int], place: Span) -> None:
 
 def _and(numbers: set[int]) -> str:
     return " and ".join(map(str, sorted(numbers)))
-
-
-_BY_WEIGHT: tuple[Method, ...] = ("TOPK", "PRIORITY")
-_WEIGHTLESS: tuple[Method, ...] = ("LATEST", "FULL", "BOTTOMK", "LABOR")
-_MOST_BATCHES = 2**31
 
 
 def bind_drawing(
@@ -263,10 +277,6 @@ def _place(statement: Sample) -> Span:
     return (statement.clauses.method or statement.fanouts).span
 
 
-_MOST = 1_000_000
-"""Negatives of a positive: a batch has a table of all of them."""
-
-
 def bind_link(statement: Sample, snapshot: Snapshot, context: Context, tables: Mapping[str, Table]) -> Link | None:
     """What seed edges bring with them; None: the seeds are vertices.
 
@@ -391,23 +401,6 @@ def _length(context: Context, length: Island, unit: TimeUnit | None) -> int:
             f"WITHIN takes a length of 0 or more, found {length.text}", span=length.span, code="out-of-range"
         )
     return found
-
-
-LEAST_PLACE = -40
-"""Decimal places of a number in a clause; more would make fractions of any length."""
-
-_AMPLIFY = Decimal(2)
-_MOST_EDGES = 2**31 - 1
-_MOST_DEGREE = 2**63 - 1
-
-_ROWLESS: dict[Method, str] = {
-    "LATEST": "takes the newest edges, the same in every batch",
-    "TOPK": "takes the heaviest edges, the same in every batch",
-    "FULL": "takes every edge",
-    "BOTTOMK": "draws by a key of each edge and batch",
-    "LABOR": "draws by a key of each neighbour and batch, and DEPENDENT BATCHES keeps its draws for several",
-}
-"""Why some methods draw from no row."""
 
 
 def bind_refresh_clause(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing) -> Refresh | None:

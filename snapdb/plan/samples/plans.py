@@ -13,6 +13,15 @@ from snapdb.plan.asked import Asked
 from snapdb.plan.plan import Plan, PlanNode, describe_query
 from snapdb.types import FULL, PLAIN, Fanout, Relation, Sampler, SampleSpec, Snapshot, Way
 
+_ABOUT = {
+    "bad-negatives": "negatives",
+    "bad-weight": "weights",
+    "device": "device",
+    "memory": "memory",
+    "needs-weight": "weights",
+}
+"""The clause that an error is about, by its code."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -48,16 +57,6 @@ class Origin:
         error.message = f"in sampler {self.sampler}: {error.message}"
         error.located(self.text)
         error.span = Span(*(min(max(place + shift, 0), len(self.text)) for place in span))
-
-
-_ABOUT = {
-    "bad-negatives": "negatives",
-    "bad-weight": "weights",
-    "device": "device",
-    "memory": "memory",
-    "needs-weight": "weights",
-}
-"""The clause that an error is about, by its code."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""SEEDS: which columns of a seed query are the key, the seeds' times, targets and others, and whether they fit."""
+"""SEEDS and IN ORDER: which columns of a seed query are the key, times, targets and others, and which order it."""
 
 from __future__ import annotations
 

@@ -1,29 +1,47 @@
-"""Expressions that name a version or a moment, evaluated once."""
+"""Time in statements: versions, moments and lengths, evaluated once, and the bounds that a condition sets.
+
+Of conditions only what DuckDB and this module surely read alike is read: one comparison of the column with one literal.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapdb.catalog import version_at, version_of_tag
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.asked import Asked, written
-from snapdb.sql.lexer import scan
+from snapdb.plan.fits import key_family
+from snapdb.sql.lexer import Token, identifier, scan, string_value
 from snapdb.sql.syntax import Island, VersionBound
 from snapdb.types import Period, TimeUnit
 
 if TYPE_CHECKING:
     from snapdb.plan.scope import Context
 
+
 LAST = 2**63 - 1
 _WHOLE = re.compile(r"[0-9][0-9_]*")
 _DIGITS = re.compile(r"[0-9]{1,18}")
-_DAY = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}"
+_DATE = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}"
 _TIME = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2})?"
-_LITERAL = re.compile(rf"(?:DATE\s*'({_DAY})'|TIMESTAMP\s*'({_DAY}(?: {_TIME})?)')", re.IGNORECASE)
+_LITERAL = re.compile(rf"(?:DATE\s*'({_DATE})'|TIMESTAMP\s*'({_DATE}(?: {_TIME})?)')", re.IGNORECASE)
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_SQL_PARTS = """
+    SELECT CAST(datepart('year', i) * 12 + datepart('month', i) AS BIGINT), CAST(datepart('day', i) AS BIGINT),
+           CAST(datepart('hour', i) * 3_600_000_000 + datepart('minute', i) * 60_000_000 + datepart('microsecond', i)
+                AS BIGINT)
+    FROM (SELECT CAST(("""
+_LITERAL_MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?", re.ASCII)
+_REVERSED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+_INTEGER_LIMIT = 2**62
+"""Integers from here on are left to DuckDB: bounds and their neighbours must fit into 64 bits."""
+_SECOND = 1_000_000
+_TIME_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+"""Of event times that count in microseconds; sessions take times without a zone as UTC."""
 
 
 def resolve_version(context: Context, at: VersionBound) -> int:
@@ -157,12 +175,7 @@ def _value(context: Context, asked: Asked, before: str, after: str) -> Any:
         raise
 
 
-_PARTS = """
-    SELECT CAST(datepart('year', i) * 12 + datepart('month', i) AS BIGINT), CAST(datepart('day', i) AS BIGINT),
-           CAST(datepart('hour', i) * 3_600_000_000 + datepart('minute', i) * 60_000_000 + datepart('microsecond', i)
-                AS BIGINT)
-    FROM (SELECT CAST(("""
-_MONTH, _DAY_LENGTH = 30, 86_400_000_000
+_MONTH, _DAY = 30, 86_400_000_000
 
 
 def period(context: Context, asked: Asked) -> Period | None:
@@ -173,11 +186,11 @@ def period(context: Context, asked: Asked) -> Period | None:
     """
     try:
         with context.session(asked) as session:
-            ((months, days, rest),) = session.wrap(_PARTS, asked.text, ") AS INTERVAL) AS i)", asked.parameters)
+            ((months, days, rest),) = session.wrap(_SQL_PARTS, asked.text, ") AS INTERVAL) AS i)", asked.parameters)
     except SnapdbError as error:
         error.span = error.span or asked.span
         raise
-    return _positive(months, days, rest)
+    return _positive_period(months, days, rest)
 
 
 def period_of_text(context: Context, text: str, span: Span) -> Period | None:
@@ -189,7 +202,7 @@ def period_of_text(context: Context, text: str, span: Span) -> Period | None:
     said = text.strip()
     try:
         with context.relational.session() as session:
-            ((months, days, rest),) = session.rows(f"{_PARTS}?) AS INTERVAL) AS i)", [said])
+            ((months, days, rest),) = session.rows(f"{_SQL_PARTS}?) AS INTERVAL) AS i)", [said])
     except SnapdbError as error:
         raise BindError(
             f"'{said[:40]}' is no length of time; write one such as '30 minutes' or '2 hours'",
@@ -202,15 +215,138 @@ def period_of_text(context: Context, text: str, span: Span) -> Period | None:
             span=span,
             code="bad-length",
         )
-    return _positive(months, days, rest)
+    return _positive_period(months, days, rest)
 
 
 def microseconds(length: Period) -> int:
     """A length by the clock; months count 30 days."""
-    return (length.months * _MONTH + length.days) * _DAY_LENGTH + length.microseconds
+    return (length.months * _MONTH + length.days) * _DAY + length.microseconds
 
 
-def _positive(months: int | None, days: int | None, rest: int | None) -> Period | None:
+def _positive_period(months: int | None, days: int | None, rest: int | None) -> Period | None:
     if months is None or days is None or rest is None or min(months, days, rest) < 0 or not (months or days or rest):
         return None
     return Period(months, days, rest)
+
+
+class Bounds(NamedTuple):
+    """start ≤ event time < stop; None is unbounded."""
+
+    start: int | None
+    stop: int | None
+
+
+def time_bounds(condition: str, element: str, column: str, type_: str) -> Bounds | None:
+    """The bounds that a condition sets to an element's event time; None: it says something else, or maybe so.
+
+    Args:
+        column: The event time's column.
+        type_: Its type.
+
+    >>> time_bounds("bought.day <= 9", "bought", "day", "BIGINT")
+    Bounds(start=None, stop=10)
+    >>> time_bounds("(ts >= CAST('1970-01-02' AS DATE))", "bought", "ts", "TIMESTAMP")
+    Bounds(start=86400000000, stop=None)
+    >>> time_bounds("day + 1 > 9", "bought", "day", "BIGINT")
+    """
+    tokens = _without_brackets(scan(condition))
+    names = {(column.lower(),), (element.lower(), column.lower())}
+    for size in (1, 3):
+        if _spelled_name(tokens[:size]) in names:
+            return _bounds_after(tokens[size:], type_)
+        if _spelled_name(tokens[-size:]) in names and (found := _comparison_before(tokens[:-size])) is not None:
+            return _bounds_of(_REVERSED[found[0]], _literal_time(found[1], type_))
+    return None
+
+
+def _bounds_after(tokens: Sequence[Token], type_: str) -> Bounds | None:
+    """What stands after the column: a sign and a literal, or BETWEEN two of them."""
+    words = [token.word for token in tokens]
+    if words[:1] == ["BETWEEN"] and words.count("AND") == 1:
+        middle = words.index("AND")
+        low, high = _literal_time(tokens[1:middle], type_), _literal_time(tokens[middle + 1 :], type_)
+        return None if low is None or high is None else Bounds(low, high + 1)
+    for size in (2, 1):
+        sign = _joined(tokens[:size])
+        if sign in _REVERSED:
+            return _bounds_of(sign, _literal_time(tokens[size:], type_))
+    return None
+
+
+def _comparison_before(tokens: Sequence[Token]) -> tuple[str, Sequence[Token]] | None:
+    """The comparison that some tokens end in, and what stands before it."""
+    for size in (2, 1):
+        sign = _joined(tokens[-size:])
+        if sign in _REVERSED:
+            return sign, tokens[:-size]
+    return None
+
+
+def _bounds_of(sign: str, value: int | None) -> Bounds | None:
+    if value is None:
+        return None
+    start = {">": value + 1, ">=": value, "=": value}.get(sign)
+    stop = {"<": value, "<=": value + 1, "=": value + 1}.get(sign)
+    return Bounds(start, stop)
+
+
+def _without_brackets(tokens: Sequence[Token]) -> Sequence[Token]:
+    """The tokens without brackets around all of them."""
+    while len(tokens) > 1 and tokens[0].text == "(" and tokens[-1].text == ")" and _is_enclosed(tokens):
+        tokens = tokens[1:-1]
+    return tokens
+
+
+def _is_enclosed(tokens: Sequence[Token]) -> bool:
+    """Whether the first bracket is closed by the last one."""
+    depth = 0
+    for token in tokens[:-1]:
+        depth += (token.text == "(") - (token.text == ")")
+        if not depth:
+            return False
+    return True
+
+
+def _spelled_name(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """The name that tokens spell, case-folded: one word, or two with a dot between; else nothing."""
+    if any(token.kind not in ("word", "quoted") for token in tokens[::2]) or any(t.text != "." for t in tokens[1::2]):
+        return ()
+    return tuple(identifier(token).lower() for token in tokens[::2])
+
+
+def _joined(tokens: Sequence[Token]) -> str:
+    """The text of tokens."""
+    return "".join(token.text for token in tokens)
+
+
+def _literal_time(tokens: Sequence[Token], type_: str) -> int | None:
+    """A literal as the column's event times count; None for anything else, and for what DuckDB might read otherwise."""
+    tokens = _without_brackets(tokens)
+    if key_family(type_) == "integer":
+        text = _joined(tokens)
+        return int(text) if re.fullmatch(r"-?\d{1,19}", text, re.ASCII) and abs(int(text)) < _INTEGER_LIMIT else None
+    if type_ not in _TIME_TYPES:
+        return None
+    match [token.word or token.kind for token in tokens]:
+        case ["DATE" | "TIMESTAMP" as kind, "string"]:
+            return _literal_moment(tokens[1], kind)
+        case ["CAST", "(", "string", "AS", "DATE" | "TIMESTAMP" as kind, ")"]:
+            return _literal_moment(tokens[2], kind)
+        case ["string", ":", ":", "DATE" | "TIMESTAMP" as kind]:
+            return _literal_moment(tokens[0], kind)
+        case ["string"]:
+            return _literal_moment(tokens[0], "DATE" if type_ == "DATE" else "TIMESTAMP")
+    return None
+
+
+def _literal_moment(token: Token, kind: str) -> int | None:
+    """A date or a moment without a zone, as microseconds; None when it is written in another way, or is none."""
+    text = string_value(token)
+    if not _LITERAL_MOMENT.fullmatch(text) or (kind == "DATE" and len(text) > len("2026-07-01")):
+        return None
+    try:
+        found = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    passed = found - datetime(1970, 1, 1, tzinfo=UTC)
+    return passed.days * _DAY + passed.seconds * _SECOND + passed.microseconds
