@@ -60,7 +60,7 @@ FAMILY = PlanFamily(
     },
     operators={
         QueryPlan: "snapdb.execute.query:Query",
-        ExplainPlan: "snapdb.execute.explain:Explain",
+        ExplainPlan: "snapdb.execute.explain.operators:Explain",
         NothingPlan: "snapdb.execute.operator:nothing",
     },
 )

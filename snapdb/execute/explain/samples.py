@@ -1,25 +1,21 @@
-"""EXPLAIN SAMPLE: what an epoch takes, operator by operator, told from a few batches that are really made.
-
-A batch is a function of its number, so the ones that are looked at are just those that a trainer would get. ANALYZE
-makes the whole epoch as a stream does, and throws the batches away.
-"""
+"""What batches hold, added up: seeds, nodes, edges by hop and relation, bytes of features; and scaled to an epoch."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from snapdb import loading
-from snapdb.execute import explain_words as words
 from snapdb.execute.element_columns import read_tables
-from snapdb.execute.explain_refresh import row_steps
-from snapdb.execute.explain_refresh_caches import CacheWatch
-from snapdb.execute.explain_tree import Step
+from snapdb.execute.explain import details
+from snapdb.execute.explain.neighbor_pools import CacheWatch, row_steps
+from snapdb.execute.explain.tree import Step
 from snapdb.execute.operator import Engine
-from snapdb.execute.sample_tally import Tally
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.graph.open import read_layout
 from snapdb.plan.samples import SamplePlan
@@ -29,8 +25,76 @@ from snapdb.types import EdgeType
 from snapdb.types.text import counted
 
 if TYPE_CHECKING:
+    from snapdb.loading import Batch
     from snapdb.loading.metered import MeteredStream
     from snapdb.loading.shelf import CacheSource
+
+
+@dataclass(slots=True)
+class Tally:
+    """Counts of some batches; scaled ones are rounded to whole numbers."""
+
+    batches: int = 0
+    seeds: int = 0
+    bytes: int = 0
+    """Of all tensors that are handed over."""
+    nodes: Counter[str] = field(default_factory=Counter)
+    features: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """(vertex type, feature) → bytes."""
+    edges: Counter[tuple[EdgeType, int]] = field(default_factory=Counter)
+    """(key of a batch, hop) → edges drawn."""
+    frontier: Counter[tuple[EdgeType, int]] = field(default_factory=Counter)
+    """(key of a batch, hop) → nodes expanded."""
+    negatives: int = 0
+    missing: int = 0
+    """Negatives that were asked, and of which none was left."""
+
+    def add(self, batch: Batch) -> None:
+        """Counts a batch."""
+        self.batches += 1
+        self.seeds += batch.batch_size
+        self.missing += batch.negatives_missing
+        if batch.edge_label_index is not None:
+            self.negatives += batch.edge_label_index.shape[1] - batch.batch_size
+        for name, ids in batch.n_id.items():
+            self.nodes[name] += len(ids)
+            self.features.update({(name, label): _size(rows) for label, rows in batch.features[name].items()})
+        for key, counts in batch.num_sampled_edges.items():
+            met = batch.num_sampled_nodes[key.destination]
+            expanded = list(accumulate(met)) if batch.layout == "BLOCKS" else met
+            for hop, count in enumerate(counts):
+                self.edges[key, hop] += count
+                self.frontier[key, hop] += expanded[hop]
+        self.bytes += sum(_size(tensor) for tensor in batch.tensors())
+
+    def scaled(self, seeds: int, batches: int) -> Tally:
+        """What so many seeds would give, if they were all like these."""
+        factor = seeds / self.seeds if self.seeds else 0.0
+
+        def each(counts: Counter[Any]) -> Counter[Any]:
+            return Counter({key: round(count * factor) for key, count in counts.items()})
+
+        return Tally(
+            batches,
+            seeds,
+            round(self.bytes * factor),
+            each(self.nodes),
+            each(self.features),
+            each(self.edges),
+            each(self.frontier),
+            round(self.negatives * factor),
+            round(self.missing * factor),
+        )
+
+
+def _size(tensor: Any) -> int:
+    """Bytes of a tensor; of a sparse one those of its three parts."""
+    if tensor.layout.__repr__() != "torch.sparse_csr":
+        return int(tensor.nbytes)
+    return sum(int(part.nbytes) for part in (tensor.crow_indices(), tensor.col_indices(), tensor.values()))
+
+
+# EXPLAIN SAMPLE: what an epoch takes, operator by operator, told from a few batches that are really made
 
 
 _PROBES = 4
@@ -125,7 +189,7 @@ def _epoch_seeds(stream: MeteredStream) -> int:
 
 def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> Step:
     """The operators without numbers."""
-    spec, (backend, why) = opened.spec, words.back_end(opened.spec, plan.way)
+    spec, (backend, why) = opened.spec, details.back_end(opened.spec, plan.way)
     unit = event_unit(plan.snapshot.graph, read_tables(engine, plan.snapshot), None)
     threads = stream.options.threads_of(1)
     memory = "memory as they need" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
@@ -135,17 +199,18 @@ def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStrea
     )
     steps = [*_expands(engine, plan, stream, backend), *row_steps(engine, plan, opened, stream)]
     if spec.link is not None and spec.link.negatives is not None:
-        steps.append(Step("Negatives", words.negatives(spec), {}))
-    steps.append(Step("Seeds", words.seed_order(spec), {}))
+        steps.append(Step("Negatives", details.negatives(spec), {}))
+    steps.append(Step("Seeds", details.seed_order(spec), {}))
     sample = Step(
-        "Sample", f"{words.method(plan.way.drawing or spec.drawing)}; {words.eligible(spec, unit)}", {}, steps
+        "Sample", f"{details.method(plan.way.drawing or spec.drawing)}; {details.eligible(spec, unit)}", {}, steps
     )
     features = [
-        Step("Feature", words.feature_words(opened.view, kind, name, feature), {}, key=(kind, name))
+        Step("Feature", details.feature_words(opened.view, kind, name, feature), {}, key=(kind, name))
         for kind in stream.sampler.node_types
         for name, feature in opened.view.node_features.get(kind, {}).items()
     ]
-    gather = Step("Gather", f"features and targets of every node, {words.gathered(plan.way)}", {}, [*features, sample])
+    when = details.gathered(plan.way)
+    gather = Step("Gather", f"features and targets of every node, {when}", {}, [*features, sample])
     return Step("Stream", detail, {}, [gather])
 
 
@@ -164,11 +229,10 @@ def _expands(engine: Engine, plan: SamplePlan, stream: MeteredStream, backend: s
             count = walk.fanout.counts[hop]
             if not count:
                 continue
-            form = words.row_form(engine, layouts[relation.edge.edge], relation, backend, plan.way)
+            form = details.row_form(engine, layouts[relation.edge.edge], relation, backend, plan.way)
             unreached = ", never reached from the seeds" if relation in idle else ""
-            detail = (
-                f"hop {hop}: {relation.edge.edge} {relation.direction} => {words.count_words(count)}, {form}{unreached}"
-            )
+            edges = f"{relation.edge.edge} {relation.direction} => {details.count_words(count)}"
+            detail = f"hop {hop}: {edges}, {form}{unreached}"
             found.append(Step("Expand", detail, {}, key=(relation.key, hop)))
     return found[::-1]
 

@@ -1,0 +1,1 @@
+"""EXPLAIN: the plan of a statement as a tree of operators, with estimates and, after ANALYZE, measured numbers."""

@@ -1,0 +1,325 @@
+"""What the rows of a sampler come to: how many there are, how old they get, and what drawing from them costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.execute.explain import details
+from snapdb.execute.explain.tree import Step
+from snapdb.execute.operator import Engine
+from snapdb.execute.samples.opening import Opened
+from snapdb.plan.samples import SamplePlan
+from snapdb.sampling import Sampler
+from snapdb.sampling.cache_plan import Choice, aliased, choose_rows, draws_from, edges_read, layout_of
+from snapdb.sampling.expected_visits import Visits, expected_visits
+from snapdb.sampling.rounds import Rounds, RowTable, row_tables
+from snapdb.sampling.row_cache import RowCache
+from snapdb.sampling.variance import variance_factor
+from snapdb.sampling.walks import Walk
+from snapdb.types import Cache, Refresh, SampleSpec
+
+if TYPE_CHECKING:
+    from snapdb.loading.metered import MeteredStream, Recent
+
+
+Float64s = npt.NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class RowCosts:
+    """Of all rows that batches draw from, where they come by nodes as often as is expected."""
+
+    rows: int = 0
+    """There are so many, one a node and slot."""
+    aliased: int = 0
+    """Nodes with edges that have none: batches draw from all of their edges."""
+    drawn: float = 0.0
+    """Rows that a period draws anew."""
+    bytes: float = 0.0
+    """Of neighbours that are read for these; under PRIORITY all of a node's edges are looked at."""
+    age: float = 0.0
+    """For how many batches a row has been the same when one draws from it, on average."""
+    variance: float = 1.0
+    """How many times that of FBL is the variance of a mean over what batches draw from a row while it is the same."""
+
+
+def row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Visits) -> RowCosts:
+    """What the rows of these tables come to.
+
+    Raises:
+        CorruptError: a row leads out of its arrays.
+    """
+    refresh = spec.refresh
+    assert refresh is not None
+    costs, ages, variances, weights = RowCosts(), 0.0, 0.0, 0.0
+    for table in tables:
+        degrees = table.walk.adjacency.degrees()
+        kept = degrees > aliased(spec, table.size)
+        hops = [hop for hop in range(spec.hops) if draws_from(spec, table, hop)]
+        visited = sum((visits[table.walk.relation, hop] for hop in hops), np.zeros(degrees.size))
+        if not visited.any():  # no seed leads there
+            continue
+        degrees, visited, edges = degrees[kept], visited[kept], np.count_nonzero(degrees)
+        drawn = chances(refresh, visited)
+        read = degrees if spec.drawing.method == "PRIORITY" else np.full(degrees.size, table.size)
+        costs.rows, costs.aliased = costs.rows + degrees.size, costs.aliased + int(edges) - degrees.size
+        costs.drawn += float(drawn.sum())
+        costs.bytes += float(drawn @ read) * table.walk.arrays.rows.indices.itemsize
+        ages += float(visited @ _ages(refresh, drawn))
+        weights += float(visited.sum())
+        for hop in hops:
+            fanout = table.walk.fanout.counts[hop]
+            draws = visited * life(refresh)
+            factor = variance_factor(degrees, table.size, fanout, draws, refresh.kept(fanout))
+            variances += float(visits[table.walk.relation, hop][kept] @ factor)
+    if weights:
+        costs.age, costs.variance = ages / weights, variances / weights
+    return costs
+
+
+def life(refresh: Refresh) -> float:
+    """For how many batches a row stays the same; under SCOPE VISITED, while batches come by in each period."""
+    return float(refresh.period / (1 if refresh.visited else refresh.share))
+
+
+def chances(refresh: Refresh, visited: Float64s) -> Float64s:
+    """The chance of each row to be drawn anew in a period, where batches come by so often."""
+    if refresh.visited:
+        found: Float64s = -np.expm1(-visited * refresh.period)
+        return found
+    return np.full(visited.size, float(refresh.share))
+
+
+def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
+    """The age of each row when a batch draws from it; under SCOPE VISITED periods pass in which none comes by."""
+    if not refresh.visited:
+        return np.full(drawn.size, (life(refresh) - 1) / 2)
+    idle = np.divide(1 - drawn, drawn, out=np.zeros_like(drawn), where=drawn > 0)
+    return (refresh.period - 1) / 2 + refresh.period * idle
+
+
+# What a cache of a sampler's rows comes to in an epoch: as counts foretell it, and as the stream that had it tells
+
+
+_LOOKS = 64
+"""At the ages of a cache's rows, while an epoch is made."""
+
+Numbers = dict[str, Any]
+
+
+def cache_numbers(
+    spec: SampleSpec, walks: Sequence[Walk], choices: Sequence[Choice], visits: Visits, batches: int, seconds: float
+) -> Numbers:
+    """What a cache of these rows holds when it is full, what batches find in it, and what an epoch reads to fill it.
+
+    The epoch has so many batches; `seconds` is what it takes to draw and copy each row once.
+    """
+    looked, read = _asked(spec, walks, visits)
+    hits = saved = drawn = filled = 0.0
+    for choice in choices:
+        item = choice.walk.arrays.rows.indices.itemsize
+        for hop in _hops(spec, choice.walk):
+            met, edges = visits[choice.walk.relation, hop][choice.nodes], edges_read(spec, choice, hop)
+            hits, saved = hits + float(met @ (edges > 0)), saved + float(met @ edges) * item
+        rows, edges_filled = _filled(spec, choice, visits, batches)
+        drawn, filled = drawn + rows, filled + edges_filled * item
+    return {
+        "rows": sum(choice.nodes.size for choice in choices),
+        "bytes": sum(layout_of(choice).bytes for choice in choices),
+        "seconds": round(seconds, 6),
+        "hit_rate": round(hits / looked, 3) if looked else 0.0,
+        "batch_read": round(read - saved),
+        "batch_saved": round(saved),
+        "drawn": round(drawn),
+        "bytes_filled": round(filled),
+        **_age(spec.refresh, choices, batches),
+    }
+
+
+class CacheWatch:
+    """The same as the stream that has the cache tells it, while it makes an epoch."""
+
+    def __init__(self, stream: MeteredStream) -> None:
+        self._stream, self._apart = stream, max(1, len(stream) // _LOOKS)
+        self._batches = 0
+        self._ages: list[float] = []
+
+    def batch(self) -> None:
+        """Told of every batch; now and then looks how old the rows are."""
+        self._batches += 1
+        if self._batches % self._apart == 0:
+            stats = self._stream.cache_stats()
+            if stats is not None and stats["age"] is not None:
+                self._ages.append(stats["age"])
+
+    def numbers(self) -> Numbers | None:
+        """What the batches so far found; None: there is no cache."""
+        stats = self._stream.cache_stats()
+        if stats is None:
+            return None
+        pages = self._stream.pages(self._stream.sampler.cache)
+        batches, looked = max(1, self._batches), stats["hits"] + stats["misses"]
+        return {
+            "rows": stats["filled"],
+            "bytes": stats["bytes"],
+            "seconds": round(stats["seconds"], 4),
+            "hit_rate": round(stats["hits"] / looked, 3) if looked else 0.0,
+            "batch_read": round((stats["bytes_read"] - stats["bytes_filled"]) / batches),
+            "batch_saved": round(stats["bytes_saved"] / batches),
+            "drawn": stats["drawn"],
+            "bytes_filled": stats["bytes_filled"],
+            **({"age": round(sum(self._ages) / len(self._ages), 1)} if self._ages else {}),
+            "batch_pages": round(pages),
+        }
+
+
+def _hops(spec: SampleSpec, walk: Walk) -> list[int]:
+    """The hops over a relation."""
+    return [hop for hop in range(spec.hops) if walk.count(hop)]
+
+
+def _asked(spec: SampleSpec, walks: Sequence[Walk], visits: Visits) -> tuple[float, float]:
+    """How many rows with edges a batch looks for, and the bytes of the neighbours that it takes of them."""
+    looked = read = 0.0
+    for walk in walks:
+        degrees = walk.adjacency.degrees()
+        for hop in _hops(spec, walk):
+            met = visits[walk.relation, hop]
+            looked += float(met @ (degrees > 0))
+            read += float(met @ np.minimum(degrees, walk.count(hop))) * walk.arrays.rows.indices.itemsize
+    return looked, read
+
+
+def _filled(spec: SampleSpec, choice: Choice, visits: Visits, batches: int) -> tuple[float, float]:
+    """How many rows an epoch draws of a choice, its first draw among them, and the edges read for it or to copy it."""
+    table, refresh = choice.table, spec.refresh
+    if table is None or refresh is None:
+        return 0.0, float(choice.lengths.sum())
+    met = [visits[table.walk.relation, hop][choice.nodes] for hop in range(spec.hops) if draws_from(spec, table, hop)]
+    later = (
+        max(0, batches - 1) / refresh.period if refresh.strategy == "OTF" else math.ceil(batches / refresh.period) - 1
+    )
+    times = 1 + later * chances(refresh, sum(met, np.zeros(choice.nodes.size)))
+    weighed = spec.drawing.method == "PRIORITY"
+    edges = table.walk.adjacency.degrees()[choice.nodes] if weighed else choice.lengths
+    return float(times.sum()), float(times @ edges)
+
+
+def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> Numbers:
+    """For how many batches drawn rows have been the same, on average over the first epoch; where counts tell that."""
+    if refresh is None or refresh.visited or all(choice.table is None for choice in choices):
+        return {}
+    number = np.arange(batches, dtype=np.float64)
+    if refresh.strategy == "FCR":
+        ages = number % refresh.period
+    else:  # those that were not drawn anew yet are as old as the epoch
+        since = np.minimum(number, life(refresh))
+        ages = since - since**2 / (2 * life(refresh))
+    return {"age": round(float(ages.mean()), 1)} if batches else {}
+
+
+# EXPLAIN SAMPLE of rows that serve many batches: what it takes to draw them, what they save, and what caches hold
+
+
+_TRIED = 1 << 13
+"""Rows that are drawn to see how long that takes,"""
+_RUN = 512
+"""so many of neighbouring nodes: a cache is filled in the order of nodes."""
+
+
+def row_steps(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStream) -> list[Step]:
+    """A step for REFRESH and one for each cache, with their estimates; none where a sampler has neither."""
+    caches = () if opened.cache is None else opened.cache.caches
+    if opened.spec.refresh is None and not caches:
+        return []
+    told = _Told(engine, opened, stream)
+    auto = plan.spec.refresh is not None and plan.spec.refresh.every is None
+    steps = [told.refresh(auto=auto)] if opened.spec.refresh is not None else []
+    return steps + [told.cache(cache) for cache in caches]
+
+
+class _Told:
+    """What can be told of a sampler's rows without an epoch."""
+
+    def __init__(self, engine: Engine, opened: Opened, stream: MeteredStream) -> None:
+        self._spec, self._stream, self._check = stream.spec, stream, engine.check_stopped
+        self._walks: tuple[Walk, ...] = tuple(getattr(walk, "walk", walk) for walk in stream.sampler.walks)
+        self._waited = stream.waited()
+        counts = opened.view.node_counts
+        engine.step(f"looking at how often batches come by the nodes of {self._spec.snapshot}", None)
+        self._visits = expected_visits(self._spec, self._walks, opened.seeds, counts, self._check)
+        self._all = choose_rows(self._spec, self._walks, None, dict)
+        self._serving = None if opened.cache is None else opened.cache.first
+        self._recent = stream.recent() if isinstance(stream.sampler, Sampler) else None
+
+    def refresh(self, *, auto: bool) -> Step:
+        """What it takes to draw all rows, and what that is good for."""
+        spec = self._spec
+        assert spec.refresh is not None
+        tables = row_tables(spec, self._walks)
+        costs, period = row_costs(spec, tables, self._visits), spec.refresh.period
+        drawn = [choice for choice in self._all if choice.table is not None]
+        seconds = self._seconds(drawn) * costs.drawn / costs.rows if costs.rows else 0.0
+        gain = self._gain()
+        numbers = {
+            "rows": round(costs.drawn),
+            "bytes": round(costs.bytes),
+            "seconds": round(seconds, 6),
+            "held": costs.rows,
+            "aliased": costs.aliased,
+            "age": round(costs.age, 1),
+            "variance": round(costs.variance, 2),
+            "batch_bytes": round(costs.bytes / period),
+            "batch_seconds": round(seconds / period, 6),
+            "batch_gain": round(gain, 6),
+            **({"break_even": round(seconds / gain, 1)} if gain > 0 else {}),
+        }
+        return Step("Refresh", f"{details.refresh(spec.refresh, auto=auto)}: {details.rows(tables)}", numbers)
+
+    def cache(self, cache: Cache) -> Step:
+        """What a cache holds when it is full, and what batches read beside it."""
+        choices = choose_rows(self._spec, self._walks, cache.room, lambda: self._visits)
+        batches, seconds = len(self._stream), self._seconds(choices)
+        numbers = cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
+        if self._recent is not None:
+            numbers["batch_pages"] = round(self._stream.pages(self._near(choices, self._recent)))
+        serves = cache == self._serving and isinstance(self._stream.sampler, Sampler)
+        return Step("Cache", details.cache(cache, serves=serves), numbers, key=serves)
+
+    def _seconds(self, choices: Sequence[Choice]) -> float:
+        """That it takes to draw and copy these rows, told from some of them."""
+        rows = sum(choice.nodes.size for choice in choices)
+        apart = max(1, rows // _TRIED)
+        some = [choice.only(np.arange(choice.nodes.size) // _RUN % apart == 0) for choice in choices]
+        tried = sum(choice.nodes.size for choice in some)
+        if not tried:
+            return 0.0
+        self._filled([choice.only(slice(1)) for choice in some], 0)  # loads the kernels
+        return self._filled(some, 0).stats(None).seconds * rows / tried
+
+    def _gain(self) -> float:
+        """Seconds less than under FBL that a batch takes which finds in a cache all that it needs."""
+        if self._recent is None:
+            return 0.0
+        kept = self._near(self._all, self._recent)
+        afresh = self._stream.seconds(spec=replace(self._spec, refresh=None))
+        return self._waited + afresh - self._stream.seconds(cache=kept)
+
+    def _near(self, choices: Sequence[Choice], recent: Recent) -> RowCache:
+        """A cache of those of these rows that a few batches come by."""
+        met = {name: np.unique(np.concatenate([nodes[name] for nodes in recent.nodes])) for name in recent.nodes[0]}
+        needed = [choice.only(np.isin(choice.nodes, met[choice.walk.relation.expands])) for choice in choices]
+        return self._filled(needed, recent.number, recent.rounds)
+
+    def _filled(self, choices: Sequence[Choice], batch: int, rounds: Rounds | None = None) -> RowCache:
+        """A cache of these rows as a batch needs them."""
+        cache = RowCache(self._spec, self._walks)
+        cache.build([choice for choice in choices if choice.nodes.size], lambda size: np.zeros(size, np.uint8))
+        cache.fill(lambda: batch, lambda: rounds, self._check)
+        return cache
