@@ -35,7 +35,7 @@ from snapdb.release import __version__
 
 if TYPE_CHECKING:
     from snapdb.database import Database, connect
-    from snapdb.execute.result import Result
+    from snapdb.execute.results import Result
     from snapdb.lineage import replay
     from snapdb.loading import Batch, BatchFolder, BatchStream, read_batches
     from snapdb.sql.print import format_sql
@@ -76,7 +76,7 @@ _LAZY = {
     "BatchStream": ".loading",
     "Database": ".database",
     "Published": ".types.snapshot",
-    "Result": ".execute.result",
+    "Result": ".execute.results",
     "connect": ".database",
     "format_sql": ".sql.print",
     "load_ipython_extension": ".notebook",

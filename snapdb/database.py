@@ -25,7 +25,7 @@ from snapdb.errors import BindError, SnapdbError
 from snapdb.execute import samples
 from snapdb.execute.build import run
 from snapdb.execute.operator import Engine, Rows
-from snapdb.execute.result import Result
+from snapdb.execute.results import Result
 from snapdb.execute.standing import damage_explained, once_it_stands
 from snapdb.execute.transactions import Work
 from snapdb.loading.shelf import CacheShelf

@@ -30,7 +30,7 @@ LAZY = {"snapdb/__init__.py", "cli/snapdb_cli/main.py"}
 IMPORTERS = {
     "snapdb/on_first_use.py",
     "snapdb/execute/build.py",
-    "snapdb/execute/result.py",
+    "snapdb/execute/results.py",
     "snapdb/lightning.py",
     "snapdb/loading/pyg_data.py",
     "snapdb/sampling/backends.py",

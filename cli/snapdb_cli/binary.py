@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from snapdb.errors import InputError
-from snapdb.execute.spell import type_name
+from snapdb.execute.rendering import type_name
 
 Packer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[bytes]]
 """Pieces of a file for a schema and its batches; a file that was not finished cannot be read."""

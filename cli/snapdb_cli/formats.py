@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from snapdb.execute.spell import JSON, PLAIN, Spelling, spell
+from snapdb.execute.rendering import JSON, PLAIN, Spelling, spell
 
 
 @dataclass(frozen=True, slots=True)

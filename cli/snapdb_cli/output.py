@@ -15,8 +15,7 @@ import pyarrow as pa
 from rich.cells import cell_len
 
 from snapdb.errors import InputError
-from snapdb.execute.render import printable, render
-from snapdb.execute.spell import spell
+from snapdb.execute.rendering import printable, render, spell
 from snapdb.types.text import counted
 
 from .binary import BINARY

@@ -27,7 +27,7 @@ from snapdb.storage.ledger import Ledger
 from snapdb.storage.locks import TablesLock
 
 if TYPE_CHECKING:
-    from snapdb.execute.result import Result
+    from snapdb.execute.results import Result
 
 
 Progress = Callable[[str, float | None], None]

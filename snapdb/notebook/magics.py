@@ -15,7 +15,7 @@ from IPython.display import display
 
 from snapdb.database import Database, connect
 from snapdb.errors import InputError, ParseError, QueryError, SnapdbError
-from snapdb.execute.result import Result
+from snapdb.execute.results import Result
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
 from snapdb.sql.queries import marks_of, value_of

@@ -59,7 +59,7 @@ FAMILY = PlanFamily(
         Query: lambda statement, context: QueryPlan(context.asked(statement.query)),
     },
     operators={
-        QueryPlan: "snapdb.execute.query:Query",
+        QueryPlan: "snapdb.execute.results:Query",
         ExplainPlan: "snapdb.execute.explain.operators:Explain",
         NothingPlan: "snapdb.execute.operator:nothing",
     },

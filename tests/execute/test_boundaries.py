@@ -15,7 +15,7 @@ import pytest
 
 import snapdb
 from snapdb import Database, SnapdbError
-from snapdb.execute.spell import JSON, spell, type_name
+from snapdb.execute.rendering import JSON, spell, type_name
 from tests.support.waiting import PATIENCE
 
 GRAPH = """

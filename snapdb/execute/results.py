@@ -5,14 +5,15 @@ from __future__ import annotations
 import importlib
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from snapdb.errors import InputError, QueryError
-from snapdb.execute.operator import Outcome, Rows
-from snapdb.execute.page import page
-from snapdb.execute.render import render
+from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.rendering import page, render
+from snapdb.plan.plan import QueryPlan
 from snapdb.relational.values import empty, plain, plain_schema, python_rows
 from snapdb.types.text import block
 
@@ -210,3 +211,19 @@ def _converts(table: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
     except Exception:  # the caller has it, and raises it
         return False
     return True
+
+
+# A read, run by DuckDB over the views of what it names
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Streams the rows of a SELECT."""
+
+    plan: QueryPlan
+
+    def run(self, engine: Engine) -> Rows:
+        query = self.plan.query
+        with engine.context.session(query) as session:
+            yield from session.exact_reader(query.text, query.parameters)
+        return None
