@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdb.execute.export_folder import size_words
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
 from snapdb.storage.names import put_name
-from snapdb.types.text import counted
+from snapdb.types.text import counted, size_words
 
 
 def create_cache(plan: CreateCachePlan, engine: Engine) -> Rows:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from snapdb import loading
-from snapdb.execute.export_folder import export_folder, size_words
+from snapdb.execute.export_folder import export_folder
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.plan.exports import CopySamplePlan
-from snapdb.types.text import counted
+from snapdb.types.text import counted, size_words
 
 if TYPE_CHECKING:
     from snapdb.loading import BatchWriter

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from snapdb.execute.element_columns import Reading
-from snapdb.execute.export_folder import export_folder, size_words
+from snapdb.execute.export_folder import export_folder
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.snapshot_writers import WRITERS, Export, Written
 from snapdb.graph import open_snapshot
 from snapdb.plan.exports import CopySnapshotPlan
 from snapdb.types import RNG_SCHEME, EdgeElement
-from snapdb.types.text import counted
+from snapdb.types.text import counted, size_words
 
 
 @dataclass(frozen=True, slots=True)

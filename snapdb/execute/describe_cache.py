@@ -9,12 +9,11 @@ import pyarrow as pa
 from snapdb.catalog.listing import listing
 from snapdb.catalog.system_tables import told
 from snapdb.catalog.windows import moment
-from snapdb.execute.export_folder import size_words
 from snapdb.execute.operator import Engine
 from snapdb.plan.samples.bind import statement_of
 from snapdb.sql.samples import print_refresh_clause
 from snapdb.types import Cache, CacheStats, Sampler
-from snapdb.types.text import counted
+from snapdb.types.text import counted, size_words
 
 _FIELDS = (("property", pa.string()), ("value", pa.string()))
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from snapdb.errors import InputError, Span
 from snapdb.execute.operator import Engine
 from snapdb.storage.folder import FolderWriter
-from snapdb.types.text import counted
 
 
 @contextmanager
@@ -32,15 +31,3 @@ def export_folder(engine: Engine, path: str, span: Span, *, overwrite: bool) -> 
         if error.code in ("unwritable-file", "folder-exists", "folder-not-allowed"):
             error.span = error.span or span
         raise
-
-
-def size_words(size: int) -> str:
-    """Bytes as a person says them.
-
-    >>> size_words(1), size_words(999), size_words(123_456_789), size_words(2 * 10**12)
-    ('1 byte', '999 bytes', '123.5 MB', '2.0 TB')
-    """
-    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return counted(size, "byte")

@@ -16,7 +16,6 @@ from snapdb.catalog import Catalog, load, tags
 from snapdb.catalog.listing import MOMENT, listing
 from snapdb.catalog.windows import moment
 from snapdb.errors import CommitConflict, InputError, LockedError
-from snapdb.execute.export_folder import size_words
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPlan, SetRetentionPlan, VacuumPlan
 from snapdb.relational import quote_odd
@@ -31,7 +30,7 @@ from snapdb.storage.orphans import HOUR
 from snapdb.storage.released import collect, forget_gone, release, remove_released
 from snapdb.storage.vacuum import Vacuuming
 from snapdb.types import Retention, Snapshot
-from snapdb.types.text import counted
+from snapdb.types.text import counted, size_words
 
 PROBLEMS = [("kind", pa.string()), ("path", pa.string()), ("problem", pa.string()), ("remedy", pa.string())]
 _VACUUM_FIELDS = [("action", pa.string()), ("path", pa.string()), ("bytes", pa.int64()), ("reason", pa.string())]

@@ -111,3 +111,15 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
     else:
         near = get_close_matches(folded, by_folded, n=1)
     return by_folded[near[0]] if near else None
+
+
+def size_words(size: int) -> str:
+    """Bytes as a person says them.
+
+    >>> size_words(1), size_words(999), size_words(123_456_789), size_words(2 * 10**12)
+    ('1 byte', '999 bytes', '123.5 MB', '2.0 TB')
+    """
+    for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return counted(size, "byte")
