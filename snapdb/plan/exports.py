@@ -444,8 +444,8 @@ FAMILY = PlanFamily(
         CopySampleTo: bind_copy_sample,
     },
     operators={
-        CopyToPlan: "snapdb.execute.copy_to:CopyTo",
-        CopySnapshotPlan: "snapdb.execute.copy_snapshot:CopySnapshot",
-        CopySamplePlan: "snapdb.execute.copy_sample:CopySample",
+        CopyToPlan: "snapdb.execute.exports.files:CopyTo",
+        CopySnapshotPlan: "snapdb.execute.exports.folders:CopySnapshot",
+        CopySamplePlan: "snapdb.execute.exports.folders:CopySample",
     },
 )

@@ -19,8 +19,7 @@ from click.testing import CliRunner, Result
 
 import snapdb
 from snapdb import Database
-from snapdb.execute import snapshot_arrays
-from snapdb.execute.snapshot_writers import WRITERS
+from snapdb.execute.exports.arrays import WRITERS
 from snapdb.loading.containers import CONTAINERS
 from snapdb.plan.exports import BatchFormat, SnapshotFormat
 from snapdb.storage.folder import read_folder
@@ -216,7 +215,7 @@ def test_the_same_snapshot_gives_the_same_bytes_in_parts_of_any_size(
 ) -> None:
     shop.execute("COPY SNAPSHOT june TO 'once' (FORMAT npz)")
     for size in (1, 40):
-        monkeypatch.setattr(snapshot_arrays, "_PART", size)
+        monkeypatch.setattr("snapdb.execute.exports.arrays._PART", size)
         shop.execute("COPY SNAPSHOT june TO 'again' (FORMAT npz, OVERWRITE)")
         assert read_folder("again").files == read_folder("once").files
 

@@ -1,0 +1,444 @@
+"""A snapshot as named arrays, vertices numbered from 0 without gaps; they are read part by part, when they are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapdb import loading
+from snapdb.catalog import VertexRows
+from snapdb.errors import BindError, CorruptError, DataError
+from snapdb.execute.element_columns import Reading, births, by_dense_id
+from snapdb.execute.exports.files import write_rows
+from snapdb.execute.operator import Engine
+from snapdb.graph import GraphView
+from snapdb.graph.codings import classes_of
+from snapdb.graph.features import SparseReader
+from snapdb.graph.open import read_layout
+from snapdb.graph.view import Adjacency, KeyReader
+from snapdb.kernels.rows import logical_parts, neighbours_of
+from snapdb.plan.asked import Asked
+from snapdb.plan.exports import CopySnapshotPlan, SnapshotFormat
+from snapdb.relational import quote, text_literal
+from snapdb.storage.folder import FolderWriter, file_name
+from snapdb.storage.npz import ArrayArchive
+from snapdb.types import EdgeElement, Relation, VertexElement
+
+Int64s = npt.NDArray[np.int64]
+Read = Callable[[Int64s], npt.NDArray[Any]]
+
+_PART = 1 << 24
+"""Bytes of an array that are in memory at once."""
+
+
+class Array(NamedTuple):
+    """One array, which can be read from its beginning as often as is wanted."""
+
+    name: str
+    """With a dot where it is a part of something: `ids.region`, `x.indptr`."""
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    parts: Callable[[], Iterator[npt.NDArray[Any]]]
+    """Its values in C order."""
+
+    def whole(self) -> npt.NDArray[Any]:
+        """All of it at once."""
+        found = np.empty(self.shape, self.dtype)
+        flat, at = found.reshape(-1), 0
+        for part in self.parts():
+            flat[at : at + part.size] = part.reshape(-1)
+            at += part.size
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """The vertices of one type that are in a snapshot, counted from 0 in the order of their dense ids."""
+
+    count: int
+    dense: Int64s | None = None
+    """[count] dense ids; None: dense ids have no gaps."""
+    places: Int64s | None = None
+    """By dense id, the number; -1 for what is not in the snapshot."""
+
+    def parts(self, width: int) -> Iterator[Int64s]:
+        """The dense ids in order, so many at once that rows of `width` bytes make one part."""
+        step = max(1, _PART // max(1, width))
+        for start in range(0, self.count, step):
+            stop = min(start + step, self.count)
+            yield np.arange(start, stop) if self.dense is None else self.dense[start:stop]
+
+    def of(self, dense: npt.NDArray[Any]) -> Int64s:
+        """The numbers of dense ids.
+
+        Raises:
+            CorruptError: one is of no vertex of the snapshot.
+        """
+        limit = self.count if self.places is None else self.places.size
+        inside = not dense.size or (int(dense.min()) >= 0 and int(dense.max()) < limit)
+        found = dense.astype(np.int64, copy=False) if self.places is None or not inside else self.places[dense]
+        if not inside or (self.places is not None and bool((found < 0).any())):
+            raise CorruptError(
+                "an edge of the snapshot leads to no vertex of it; create the snapshot again", code="damaged-snapshot"
+            )
+        return found
+
+
+def numbering_of(view: GraphView, vertex_type: str) -> Numbering:
+    """How the vertices of a type are numbered."""
+    alive = view.alive[vertex_type]
+    if alive is None:
+        return Numbering(view.node_counts[vertex_type])
+    places = np.cumsum(alive, dtype=np.int64) - 1
+    places[~alive] = -1
+    dense = np.flatnonzero(alive)
+    return Numbering(dense.size, dense, places)
+
+
+def per_vertex(name: str, numbering: Numbering, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read) -> Array:
+    """An array with a row for each vertex, which `read` gives by dense ids."""
+    kind, shape = np.dtype(dtype), (numbering.count, *width)
+    return Array(name, kind, shape, lambda: map(read, numbering.parts(_bytes(kind, width))))
+
+
+def edge_arrays(view: GraphView, edge: EdgeElement, source: Numbering, destination: Numbering) -> Iterator[Array]:
+    """What an edge type holds, by destination, then event time and edge id: as PyG's `is_sorted=True` wants it."""
+    rows = view.adjacency(Relation(edge.type, "IN"))
+    count = rows.edges
+
+    def column(name: str, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read) -> Array:
+        kind = np.dtype(dtype)
+        return Array(name, kind, (count, *width), lambda: map(read, _positions(rows, _bytes(kind, width))))
+
+    yield Array("edge_index", np.dtype(np.int64), (2, count), lambda: _ends(rows, source, destination))
+    yield column("e_id", np.int64, (), rows.edge_id.read)
+    named = {"edge_time": rows.time, "edge_until": rows.until, "edge_weight": rows.weight}
+    for name, values in named.items():
+        if values is not None:
+            yield column(name, values.dtype, (), values.read)
+    for name, feature in view.edge_features.get(edge.name, {}).items():
+
+        def read(positions: Int64s, rows: Adjacency = rows, feature: Any = feature) -> npt.NDArray[Any]:
+            return feature.read(rows.edge_id.read(positions))  # type: ignore[no-any-return]
+
+        yield column(name, feature.dtype, feature.shape[1:], read)
+
+
+def _ends(rows: Adjacency, source: Numbering, destination: Numbering) -> Iterator[Int64s]:
+    """The numbers of all sources, then those of all destinations."""
+    for positions in _positions(rows, 8):
+        yield source.of(neighbours_of(rows.rows, positions))
+    for part in logical_parts(rows.rows, _PART // 8):
+        nodes = np.arange(part.low, part.low + part.indptr.size - 1)
+        yield destination.of(np.repeat(nodes, np.diff(part.indptr)))
+
+
+def _positions(rows: Adjacency, width: int) -> Iterator[Int64s]:
+    """Where all edges stand, so many at once that rows of `width` bytes make one part."""
+    step = max(1, _PART // max(1, width))
+    for part in logical_parts(rows.rows, step):
+        for start in range(0, part.positions.size, step):  # one row may hold more
+            yield part.positions[start : start + step]
+
+
+def _bytes(dtype: np.dtype[Any], width: tuple[int, ...]) -> int:
+    return int(dtype.itemsize * np.prod(width, dtype=np.int64))
+
+
+# What a vertex type of a snapshot holds, as named arrays: the user's ids, features, targets, times and splits
+
+
+_NATIVE = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp, pa.types.is_date)
+"""Keys that numpy has a type for; others are text."""
+_SPARSE = 1 << 8
+"""Bytes that a sparse row is taken for."""
+_SPLITS = 32
+"""More values than that split nothing."""
+
+
+def vertex_arrays(reading: Reading, vertex: VertexElement, numbering: Numbering) -> Iterator[Array]:
+    """The arrays of a vertex type, but for its splits, in the graph's order of features."""
+    view = reading.view
+    yield from _ids(view.keys[vertex.name], vertex.key, numbering)
+    for name, feature in view.node_features.get(vertex.name, {}).items():
+        if isinstance(feature, SparseReader):
+            yield from _sparse(name, feature, numbering)
+        else:
+            yield per_vertex(name, numbering, feature.dtype, feature.shape[1:], feature.read)
+    if (target := view.targets.get(vertex.name)) is not None:
+        yield per_vertex("y", numbering, target.dtype, (), target.read)
+        if classes := _classes(reading, vertex):
+            yield _listed("y_classes", np.array(classes))
+    if vertex.event_time is not None:
+        born = births(reading, vertex.name)
+        yield per_vertex("time", numbering, np.int64, (), partial(np.take, born))
+
+
+def masks(reading: Reading, name: str, column: str, numbering: Numbering) -> list[Array]:
+    """For each value of a column of text the vertices that have it, as `train_mask`.
+
+    Raises:
+        DataError: the values are no splits: too many, or not of letters, digits and _.
+    """
+    rows = reading.rows[name]
+    assert isinstance(rows, VertexRows)
+    text = f"CAST({quote(column)} AS VARCHAR)"
+    values = _splits(reading, rows, text)
+    odd = [value for value in values if not re.fullmatch(r"\w{1,100}", value)]
+    if odd or len(values) > _SPLITS:
+        found = f"values such as {odd[0][:40]!r}" if odd else f"more than {_SPLITS} different values"
+        raise DataError(
+            f"column {column} of {name} holds {found}, which are no splits: a split is a word such as "
+            "train, val and test; leave SPLIT out, or name another column",
+            code="bad-split",
+        )
+    known = f"[{', '.join(map(text_literal, values))}]::VARCHAR[]"
+    codes = np.zeros(reading.view.node_counts[name], np.int64)
+    for ids, places in by_dense_id(reading, rows, f"coalesce(list_position({known}, {text}), 0)"):
+        codes[ids] = places
+
+    def having(code: int, ids: Int64s) -> npt.NDArray[np.bool_]:
+        return np.equal(codes[ids], code)
+
+    made = ((f"{value}_mask", partial(having, code)) for code, value in enumerate(values, 1))
+    return [per_vertex(mask, numbering, np.bool_, (), read) for mask, read in made]
+
+
+def _splits(reading: Reading, rows: VertexRows, text: str) -> list[str]:
+    """The different values of a column, in order, or one more of them than there may be."""
+    distinct = f"SELECT DISTINCT {text} AS v FROM ({rows.sql}) WHERE v IS NOT NULL ORDER BY v LIMIT {_SPLITS + 1}"
+    with reading.engine.relational.session() as session:
+        return [value for (value,) in session.rows(distinct)]
+
+
+def _ids(keys: KeyReader, key: Sequence[str], numbering: Numbering) -> Iterator[Array]:
+    """The user's ids; of a composite key an array for each column."""
+    whole = len(key) == 1
+    kinds = keys.read(np.empty(0, np.int64)).type
+    for i, name in enumerate(key):
+        kind = kinds if whole else kinds.field(i).type
+
+        def read(ids: Int64s, i: int = i) -> pa.Array:
+            found = keys.read(ids)
+            return found if whole else found.field(i)
+
+        yield _key_array("ids" if whole else f"ids.{name}", kind, numbering, read)
+
+
+def _key_array(name: str, kind: pa.DataType, numbering: Numbering, read: Any) -> Array:
+    """Keys as numpy has them; what it has no type for as text of one width."""
+    if any(is_one(kind) for is_one in _NATIVE):
+        dtype = read(np.empty(0, np.int64)).to_numpy(zero_copy_only=False).dtype
+        return per_vertex(name, numbering, dtype, (), lambda ids: read(ids).to_numpy(zero_copy_only=False))
+    widest = max((pc.max(pc.utf8_length(_text(read(ids)))).as_py() or 0 for ids in numbering.parts(8)), default=0)
+    dtype = np.dtype(f"<U{max(1, widest)}")
+    return per_vertex(name, numbering, dtype, (), lambda ids: np.array(_text(read(ids)).to_pylist(), dtype))
+
+
+def _text(keys: pa.Array) -> pa.Array:
+    """Keys as text; bytes as hexadecimal digits."""
+    if pa.types.is_binary(keys.type):
+        return pa.array([value.hex() for value in keys.to_pylist()], pa.string())
+    return keys.cast(pa.string())
+
+
+def _sparse(name: str, feature: SparseReader, numbering: Numbering) -> Iterator[Array]:
+    """Sparse rows as the arrays of a CSR matrix, and its shape."""
+    indptr = np.zeros(numbering.count + 1, np.int64)
+    at = 0
+    for ids in numbering.parts(_SPARSE):
+        indptr[at + 1 : at + 1 + ids.size] = indptr[at] + feature.read_sparse(ids).indptr[1:]
+        at += ids.size
+    yield _listed(f"{name}.indptr", indptr)
+    for part, dtype in (("indices", np.dtype(np.int64)), ("values", feature.dtype)):
+
+        def read(part: str = part) -> Iterator[npt.NDArray[Any]]:
+            return (getattr(feature.read_sparse(ids), part) for ids in numbering.parts(_SPARSE))
+
+        yield Array(f"{name}.{part}", dtype, (int(indptr[-1]),), read)
+    yield _listed(f"{name}.shape", np.array([numbering.count, feature.shape[1]]))
+
+
+def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
+    """The text behind each code of a target that is text; none for one that is a number."""
+    layout = read_layout(reading.engine.home, reading.snapshot)
+    return list(classes_of(reading.engine.home, next(v for v in layout.vertices if v.name == vertex.name)) or ())
+
+
+def _listed(name: str, values: npt.NDArray[Any]) -> Array:
+    """An array that is in memory already."""
+    return Array(name, values.dtype, values.shape, lambda: iter([values]))
+
+
+# The three ways to write a snapshot: a table of each element, its arrays, or everything as one object of PyG's
+
+
+Element = VertexElement | EdgeElement
+
+_PYG_FILE = "data.pt"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What is written, and where."""
+
+    engine: Engine
+    plan: CopySnapshotPlan
+    reading: Reading
+    folder: FolderWriter
+
+
+class Written(NamedTuple):
+    """One element in its file."""
+
+    element: Element
+    rows: int
+    file: str
+    fields: Mapping[str, Any]
+    """Types of its columns, or types and shapes of its arrays, by name."""
+
+
+class _Filled(NamedTuple):
+    """One element as arrays."""
+
+    element: Element
+    rows: int
+    arrays: list[Array]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return {array.name: {"type": str(array.dtype), "shape": list(array.shape)} for array in self.arrays}
+
+
+def _tables(export: Export) -> list[Written]:
+    """Each element as Parquet, with the columns that the snapshot shows."""
+    engine, plan, found = export.engine, export.plan, []
+    views = engine.context.views(plan.snapshot)
+    for element in plan.snapshot.graph.elements:
+        query, file = Asked(views[element.name], plan.span), _file(element, "parquet")
+        with engine.context.session(query) as session, engine.watching(session, f"writing {element.name}"):
+            engine.check_stopped()
+            columns = {column.name: column.type for column in session.describe(query.text)}
+            rows = write_rows(session, query, export.folder.file(file), "parquet", "FORMAT parquet")
+        found.append(Written(element, rows, file, columns))
+    return found
+
+
+def _archives(export: Export) -> list[Written]:
+    """Each element as arrays of numpy's."""
+    found = []
+    for filled in _elements(export):
+        file = _file(filled.element, "npz")
+        with ArrayArchive(export.folder.file(file)) as archive:
+            for array in filled.arrays:
+                archive.add(array.name, array.dtype, array.shape, array.parts())
+        found.append(Written(filled.element, filled.rows, file, filled.fields))
+    return found
+
+
+def _pyg(export: Export) -> list[Written]:
+    """All elements in one file of torch's."""
+    loading.pyg_package("FORMAT pyg")  # it is missed before anything is read
+    found = list(_elements(export, _as_pyg))
+    whole = [(each.element, _nested(each.arrays)) for each in found]
+    loading.save_pyg(
+        export.folder.file(_PYG_FILE),
+        {element.name: fields for element, fields in whole if isinstance(element, VertexElement)},
+        {each.element.name: each.rows for each in found},
+        {element.type: fields for element, fields in whole if isinstance(element, EdgeElement)},
+    )
+    return [Written(each.element, each.rows, _PYG_FILE, each.fields) for each in found]
+
+
+WRITERS: Mapping[SnapshotFormat, Callable[[Export], list[Written]]] = {
+    "parquet": _tables,
+    "npz": _archives,
+    "pyg": _pyg,
+}
+"""What fills the folder, by its format."""
+
+
+def _as_written(array: Array) -> Array:
+    """The array as it is."""
+    return array
+
+
+def _as_pyg(array: Array) -> Array:
+    """An array of edges as PyG wants it: its loaders call an edge's position e_id, its layers multiply by weights."""
+    if array.name == "e_id":
+        return array._replace(name="edge_id")
+    if array.name != "edge_weight":
+        return array
+    single = np.dtype(np.float32)
+    return array._replace(dtype=single, parts=lambda: (part.astype(single) for part in array.parts()))
+
+
+def _elements(export: Export, changed: Callable[[Array], Array] = _as_written) -> Iterator[_Filled]:
+    """Every element with its arrays, of which nothing is read yet; those of edges changed."""
+    graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
+    numbered = {vertex.name: numbering_of(view, vertex.name) for vertex in graph.vertices}
+    for vertex in graph.vertices:
+        numbering = numbered[vertex.name]
+        arrays = list(vertex_arrays(export.reading, vertex, numbering))
+        if vertex.name in splits:
+            arrays += _masks(export, vertex.name, splits[vertex.name], numbering)
+        yield _Filled(vertex, numbering.count, _told(export, vertex.name, arrays))
+    for edge in graph.edges:
+        ends = numbered[edge.source], numbered[edge.destination]
+        arrays = [changed(found) for found in edge_arrays(view, edge, *ends)]
+        yield _Filled(edge, arrays[0].shape[1], _told(export, edge.name, arrays))
+
+
+def _masks(export: Export, vertex_type: str, column: str, numbering: Numbering) -> list[Array]:
+    """The masks of a split; none where nobody asked for them and the column is something else."""
+    try:
+        return masks(export.reading, vertex_type, column, numbering)
+    except DataError as error:
+        if error.code == "bad-split" and not export.plan.split_said:
+            return []
+        raise
+
+
+def _told(export: Export, element: str, arrays: list[Array]) -> list[Array]:
+    """The arrays, which tell what is being written while they are read, and stop where that was asked for."""
+    twice = [name for name, count in Counter(array.name for array in arrays).items() if count > 1]
+    if twice:
+        raise BindError(
+            f'FORMAT {export.plan.format} calls an array of {element} "{twice[0]}", and so does a feature '
+            "of the graph; name the feature otherwise, or write FORMAT parquet",
+            span=export.plan.span,
+            code="duplicate-name",
+        )
+
+    def steps(array: Array, share: float) -> Iterator[npt.NDArray[Any]]:
+        for part in array.parts():
+            export.engine.step(f"writing {element}", share)
+            yield part
+
+    return [array._replace(parts=partial(steps, array, i / len(arrays))) for i, array in enumerate(arrays)]
+
+
+def _nested(arrays: list[Array]) -> dict[str, Any]:
+    """Arrays, read whole, by their names; those that are parts of something are together."""
+    found: dict[str, Any] = {}
+    for array in arrays:
+        name, dot, part = array.name.partition(".")
+        if dot:
+            found.setdefault(name, {})[part] = array.whole()
+        else:
+            found[name] = array.whole()
+    return found
+
+
+def _file(element: Element, suffix: str) -> str:
+    """Where in the folder an element is."""
+    return f"{'edges' if isinstance(element, EdgeElement) else 'vertices'}/{file_name(element.name)}.{suffix}"
