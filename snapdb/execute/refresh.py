@@ -12,7 +12,7 @@ from snapdb.catalog.elements import snapshot_rows
 from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import window_text
 from snapdb.execute.create_snapshot import create_snapshot, moved_to
-from snapdb.execute.diff_elements import ElementRows, difference, tally
+from snapdb.execute.diff.rows import ElementRows, difference, tally
 from snapdb.execute.graph_data import check_vertices, graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.sketch import sketched

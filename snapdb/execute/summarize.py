@@ -16,7 +16,7 @@ from snapdb.catalog.elements import snapshot_rows, time_expression
 from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import time_text
 from snapdb.execute.charts import bins_of, sparkline
-from snapdb.execute.diff_shifts import degree_bins
+from snapdb.execute.diff.sides import degree_bins
 from snapdb.execute.operator import Engine, Rows
 from snapdb.execute.summarize_edges import Degrees, Growth, degrees_of_live, edge_facts
 from snapdb.execute.summarize_features import FeatureFacts, missing_rows

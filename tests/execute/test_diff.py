@@ -12,8 +12,8 @@ import snapdb
 from snapdb import Database
 from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
-from snapdb.execute.diff_elements import ElementRows, difference
-from snapdb.execute.diff_shifts import degree_bins, quantile_bins, stability
+from snapdb.execute.diff.rows import ElementRows, difference
+from snapdb.execute.diff.sides import degree_bins, quantile_bins, stability
 from snapdb.storage.locks import TablesLock
 
 SETUP = """

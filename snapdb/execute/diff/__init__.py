@@ -1,0 +1,1 @@
+"""DIFF: what a table, a snapshot or a whole graph has on one side and lacks on the other."""

@@ -1,0 +1,439 @@
+"""What a difference is answered with: a summary, the drift of each component, or the rows that came and went."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import astuple, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+
+from snapdb.catalog import EdgeRows, VertexRows
+from snapdb.catalog.differences import rows_beyond
+from snapdb.catalog.elements import time_expression
+from snapdb.catalog.listing import listing
+from snapdb.execute.diff.rows import (
+    Difference,
+    ElementRows,
+    Key,
+    changed_rows,
+    column_value,
+    difference,
+    replaced,
+    row_count,
+)
+from snapdb.execute.diff.sides import (
+    Degrees,
+    Drift,
+    Side,
+    Values,
+    degree_bins,
+    drifts,
+    keyed,
+    snapshot_side,
+    stability,
+    values_of,
+)
+from snapdb.execute.operator import Engine, Rows
+from snapdb.graph.open_features import open_features
+from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
+from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
+from snapdb.storage.disk import Disk, publishing
+from snapdb.storage.feature_checks import check_features
+from snapdb.storage.feature_types import FeatureSource
+from snapdb.storage.features import growing_of, write_features
+from snapdb.storage.growth import added_rows, grown
+from snapdb.storage.segments import check_table
+from snapdb.types import Column, FeatureSpec, PropertyGraph, Table
+
+_TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
+_MOMENTS = [(name, _REAL) for name in ("mean_before", "mean_after", "std_before", "std_after", "psi")]
+_SUMMARY = [
+    ("element", _TEXT),
+    ("kind", _TEXT),
+    *((name, _WHOLE) for name in ("added", "removed", "changed", "before", "after")),
+    *((name, _REAL) for name in ("degree_before", "degree_after", "degree_psi")),
+    ("feature", _TEXT),
+    *_MOMENTS,
+]
+_FEATURES = [("element", _TEXT), ("feature", _TEXT), ("component", _WHOLE), *_MOMENTS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """An element of either side, or of both."""
+
+    key: Key
+    name: str
+    """As it is written in the later one."""
+    before: ElementRows | None
+    after: ElementRows | None
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """How much of an element differs."""
+
+    added: int
+    removed: int
+    changed: int
+    before: int
+    after: int
+
+
+def report(
+    engine: Engine, session: Session, before: Side, after: Side, detail: Literal["SUMMARY", "ROWS", "FEATURES"]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of the answer, at least one."""
+    elements = _elements(session, before, after)
+    match detail:
+        case "ROWS":
+            found = [(e.name, e.before, e.after, e.difference) for e in elements]
+            yield from changed_rows(session, found)
+        case "FEATURES":
+            yield listing(_FEATURES, _feature_rows(engine, before, after, elements))
+        case "SUMMARY":
+            yield listing(_SUMMARY, list(_summary(engine, session, before, after, elements)))
+
+
+def _elements(session: Session, before: Side, after: Side) -> list[_Element]:
+    """Those of the later side in its order, then those that went."""
+    names = {Key("vertex", e.name.lower()): e.name for side in (before, after) for e in side.graph.vertices}
+    names |= {Key("edge", e.name.lower()): e.name for side in (before, after) for e in side.graph.edges}
+    keys = sorted(dict.fromkeys((*after.rows, *before.rows)), key=lambda key: key.kind == "edge")
+    found = []
+    for key in keys:
+        then, now = before.rows.get(key), after.rows.get(key)
+        found.append(_Element(key, names[key], then, now, difference(session, then, now)))
+    return found
+
+
+def _summary(
+    engine: Engine, session: Session, before: Side, after: Side, elements: list[_Element]
+) -> Iterator[tuple[Any, ...]]:
+    by_key = {e.key: e for e in elements}
+    for e in elements:
+        engine.check_stopped()
+        engine.report(f"comparing {e.name}", None)
+        n = _counts(session, before, after, e)
+        counts = (n.added, n.removed, n.changed, n.before, n.after)
+        if e.key.kind == "edge":
+            yield (e.name, "edge", *counts, *_degree_shift(before, after, e, by_key), *[None] * 6)
+        else:
+            yield (e.name, "vertex", *counts, None, None, None, *_greatest(before, after, e))
+
+
+def _counts(session: Session, before: Side, after: Side, e: _Element) -> _Counts:
+    """How many rows came, went and changed. What is known of the sides spares counting where it can."""
+    then = before.count(e.key) if e.before else 0
+    now = after.count(e.key) if e.after else 0
+    if not e.difference.went:
+        came = now - then
+    elif not e.difference.came:
+        came = 0
+    else:
+        came = row_count(session, e.difference.came)
+    went = then + came - now
+    changed = replaced(session, e.difference) if came and went else 0
+    return _Counts(came - changed, went - changed, changed, then, now)
+
+
+def _degree_shift(
+    before: Side, after: Side, e: _Element, by_key: Mapping[Key, _Element]
+) -> tuple[float | None, float | None, float | None]:
+    """Mean in-degree on each side, and the stability index of its distribution."""
+    if _untouched(e) and _same_ends(before, after, e, by_key):
+        mean = _mean(after, e)
+        return mean, mean, None if mean is None else 0.0
+    then: Degrees | None = before.degrees(e.key.name) if e.before else None
+    now: Degrees | None = after.degrees(e.key.name) if e.after else None
+    psi = stability(then.bins, now.bins) if then and now else None
+    return then.mean if then else None, now.mean if now else None, psi
+
+
+def _same_ends(before: Side, after: Side, e: _Element, by_key: Mapping[Key, _Element]) -> bool:
+    """Whether the destinations are the same vertices."""
+    then, now = before.graph.edge(e.name), after.graph.edge(e.name)
+    if then is None or now is None or then.destination != now.destination:
+        return False
+    ends = by_key[Key("vertex", now.destination.lower())]
+    return then.destination_key == now.destination_key and _untouched(ends)
+
+
+def _mean(side: Side, e: _Element) -> float | None:
+    edge = side.graph.edge(e.name)
+    assert edge is not None
+    nodes = side.count(Key("vertex", edge.destination.lower()))
+    return side.count(e.key) / nodes if nodes else None
+
+
+def _greatest(before: Side, after: Side, e: _Element) -> tuple[Any, ...]:
+    """The component that drifted most, and how; where no value can have moved, only that."""
+    element = e.after.element if e.after else None
+    if not element or not element.features or not e.before:
+        return (None,) * 6
+    if _same_values(before, after, e):
+        return (*[None] * 5, 0.0)
+    found = _drifts(before, after, e)
+    drift = max(found, key=lambda d: (d.psi is not None, d.psi or 0.0), default=None)
+    if drift is None:
+        return (None,) * 6
+    wide = sum(d.feature == drift.feature for d in found) > 1
+    return (f"{drift.feature}[{drift.component}]" if wide else drift.feature, *astuple(drift)[2:])
+
+
+def _feature_rows(engine: Engine, before: Side, after: Side, elements: list[_Element]) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = []
+    for e in elements:
+        if e.key.kind == "vertex":
+            engine.report(f"comparing the features of {e.name}", None)
+            rows += [(e.name, *astuple(drift)) for drift in _drifts(before, after, e)]
+    return rows
+
+
+def _drifts(before: Side, after: Side, e: _Element) -> list[Drift]:
+    """Every component of every feature of a vertex type."""
+    same = _same_values(before, after, e)
+    then = before.values(e.key.name) if e.before else {}
+    now = then if same else after.values(e.key.name) if e.after else {}
+    names = list(dict.fromkeys((*now, *then)))
+    return [d for name in names for d in drifts(name, then.get(name), now.get(name), same=same)]
+
+
+def _same_values(before: Side, after: Side, e: _Element) -> bool:
+    """Whether the vertices are the same, and so are the files of their features."""
+    return _untouched(e) and before.origin(e.key.name) == after.origin(e.key.name)
+
+
+def _untouched(e: _Element) -> bool:
+    return e.before is not None and e.after is not None and not (e.difference.came or e.difference.went)
+
+
+# DIFF TABLE: the rows that came and went between two versions, at a cost that follows from the difference
+
+
+_ID = quote(ROW_ID)
+
+
+@dataclass(frozen=True, slots=True)
+class DiffTable:
+    """Rows are told apart by their ids: an updated row went and came."""
+
+    plan: DiffTablePlan
+
+    def run(self, engine: Engine) -> Rows:
+        plan = self.plan
+        with engine.relational.session() as session:
+            gone = rows_beyond(session, engine.home.path, plan.before, plan.after)
+            come = rows_beyond(session, engine.home.path, plan.after, plan.before)
+            if plan.rows:
+                yield from session.exact_reader(_changes(plan, gone, come))
+            else:
+                yield _table_summary(session, plan, gone, come)
+        return None
+
+
+def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
+    """SELECT change and the columns of the later table: first what went, then what came, each by row id."""
+    shown = plan.after or plan.before
+    assert shown is not None
+    names = ", ".join(quote(c.name) for c in shown.columns)
+    parts = []
+    for order, (change, rows, table) in enumerate((("-", gone, plan.before), ("+", come, plan.after))):
+        if rows is not None:
+            assert table is not None
+            values = ", ".join(f"{_value(c, table, shown)} AS {quote(c.name)}" for c in shown.columns)
+            label = f"""{order} AS "snapdb part", '{change}' AS "snapdb change", {_ID}"""  # no column is called so
+            parts.append(f"SELECT {label}, {values} FROM ({rows})")
+    if not parts:
+        nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in shown.columns)
+        return f"SELECT '' AS change, {nothing} WHERE false"
+    return f"""SELECT "snapdb change" AS change, {names} FROM ({" UNION ALL ".join(parts)})
+        ORDER BY "snapdb part", {_ID}"""
+
+
+def _value(column: Column, table: Table, shown: Table) -> str:
+    """A column of the shown table out of another state of it, or of the table that it replaced."""
+    return column_value(column, table, shown) or f"CAST(NULL AS {column.type})"
+
+
+def _table_summary(session: Session, plan: DiffTablePlan, gone: str | None, come: str | None) -> pa.RecordBatch:
+    removed, added = (_count(session, rows) for rows in (gone, come))
+    lost, won = _columns_beyond(plan.before, plan.after), _columns_beyond(plan.after, plan.before)
+    fields = [
+        ("table", _TEXT),
+        ("added", pa.int64()),
+        ("removed", pa.int64()),
+        ("columns_added", pa.list_(_TEXT)),
+        ("columns_removed", pa.list_(_TEXT)),
+    ]
+    return listing(fields, [(plan.name, added, removed, won, lost)])
+
+
+def _count(session: Session, rows: str | None) -> int:
+    return 0 if rows is None else int(session.rows(f"SELECT count({_ID}) FROM ({rows})")[0][0])
+
+
+def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
+    """The columns that one has and the other has not; one that was dropped and added again is another."""
+    if one is None or other is None:
+        return [] if one is None else [c.name for c in one.columns]
+    same_table = one.id == other.id
+    known = {(c.field if same_table else 0, c.name.lower()) for c in other.columns}
+    return [c.name for c in one.columns if (c.field if same_table else 0, c.name.lower()) not in known]
+
+
+# DIFF SNAPSHOT: what one snapshot has and another has not, and how far degrees and features moved between them
+
+
+@dataclass(frozen=True, slots=True)
+class DiffSnapshot:
+    """Edges are told apart by edge id, vertices by key."""
+
+    plan: DiffSnapshotPlan
+
+    def run(self, engine: Engine) -> Rows:
+        with ExitStack() as stack:
+            before, after = (snapshot_side(engine, s, stack) for s in (self.plan.before, self.plan.after))
+            with engine.relational.session() as session:
+                yield from report(engine, session, before, after, self.plan.detail)
+        return None
+
+
+# DIFF GRAPH: what a whole graph has at one version and has not at another, read from its tables alone
+
+
+@dataclass(frozen=True, slots=True)
+class DiffGraph:
+    """Edges are told apart by edge id, vertices by key."""
+
+    plan: DiffGraphPlan
+
+    def run(self, engine: Engine) -> Rows:
+        plan = self.plan
+        with ExitStack() as stack, engine.relational.session() as session:
+            before, after = (
+                _GraphAt(engine, session, stack, plan.graph, tables).side
+                for tables in (plan.tables_before, plan.tables_after)
+            )
+            yield from report(engine, session, before, after, plan.detail)
+        return None
+
+
+@dataclass(frozen=True)
+class _GraphAt:
+    """A graph over the tables of a version."""
+
+    engine: Engine
+    session: Session
+    stack: ExitStack
+    graph: PropertyGraph
+    tables: Mapping[str, Table]
+
+    @property
+    def side(self) -> Side:
+        """It, as one side of a difference."""
+        for element in self.graph.elements:
+            check_table(self.engine.home, self.tables[element.table.lower()])
+        rows = self._rows()
+        return Side(
+            self.graph,
+            rows,
+            cache(lambda key: self._count(rows[key])),
+            lambda name: self._degrees(rows[Key("edge", name)]),
+            lambda name: self._values(rows[Key("vertex", name)]),
+            self._origin,
+        )
+
+    def _rows(self) -> dict[Key, ElementRows]:
+        root = self.engine.home.path
+        vertices = {v.name: VertexRows(v, self.tables[v.table.lower()], root) for v in self.graph.vertices}
+        edges = {
+            e.name: EdgeRows(e, self.tables[e.table.lower()], root, vertices[e.source], vertices[e.destination])
+            for e in self.graph.edges
+        }
+        return keyed({**vertices, **edges}, self.graph)
+
+    def _count(self, rows: ElementRows) -> int:
+        """All of the table, but for what the graph says to leave out."""
+        rule = rows.element.on_duplicate if isinstance(rows, VertexRows) else rows.element.on_dangling
+        if rule == "ERROR":
+            return rows.table.rows
+        return int(self.session.rows(f"SELECT count(*) FROM ({rows.sql})")[0][0])
+
+    def _degrees(self, rows: ElementRows) -> Degrees:
+        assert isinstance(rows, EdgeRows)
+        ends, keys = rows.destination, rows.element.destination_key
+        named = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(keys))
+        own = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(ends.element.key))
+        same = ", ".join(f"k{i}" for i in range(len(keys)))
+        edges = f"SELECT {same}, count(*) AS n FROM (SELECT {named} FROM ({rows.sql})) GROUP BY ALL"
+        found = self.session.table(
+            f"SELECT coalesce(n, 0)::BIGINT AS degree, count(*)::BIGINT AS nodes FROM (SELECT {own} FROM ({ends.sql})) "
+            f"LEFT JOIN ({edges}) USING ({same}) GROUP BY degree"
+        )
+        degrees, nodes = (found.column(i).to_numpy() for i in range(2))
+        bins = np.bincount(degree_bins(degrees), weights=nodes).astype(np.int64)
+        return Degrees(int(nodes.sum()), int((degrees * nodes).sum()), bins)
+
+    def _values(self, rows: ElementRows) -> dict[str, Values]:
+        """Every feature, built as a snapshot would have it, in a folder that goes with the statement."""
+        assert isinstance(rows, VertexRows)
+        element, count = rows.element, self._count(rows)
+        if not element.features:
+            return {}
+        specs, source = self._source(rows, count)
+        check_features(self.session, source, specs)
+        added = added_rows(self.engine.ledger, rows.table, rows.root)
+        growth = grown(self.session, added, growing_of(source, specs, None, None))
+        folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="snapdb-diff-")))
+        facts: dict[str, object] = {"kind": "features"}
+        with publishing(Disk(), folder / "features", facts) as staging:
+            facts |= write_features(self.session, source, specs, staging, growth)
+        features = open_features(folder / "features", None, [spec.name for spec in specs])
+        return {name: values_of(feature, np.arange(count)) for name, feature in features.items()}
+
+    def _source(self, rows: VertexRows, count: int) -> tuple[list[FeatureSpec], FeatureSource]:
+        """The vertices, numbered from 0, with the columns of all features: of those with a history, the last values."""
+        element = rows.element
+        specs, joins, columns = [], "", list(rows.table.columns)
+        for number, spec in enumerate(element.features):
+            if spec.history is None:
+                specs.append(spec)
+                continue
+            last, more = _last_values(self.tables[spec.history.table.lower()], spec, number, self.engine.home.path)
+            same = " AND ".join(f"v.{quote(k)} = h{number}.k{i}" for i, k in enumerate(element.key))
+            joins += f" LEFT JOIN ({last}) h{number} ON {same}"
+            columns += more
+            specs.append(replace(spec, history=None, columns=tuple(c.name for c in more)))
+        names = quote_all(c.name for c in columns)
+        query = f"SELECT {names}, row_number() OVER () - 1 AS {_ID} FROM ({rows.sql}) v{joins}"
+        return specs, FeatureSource(element.name, query, tuple(columns), count, element.key)
+
+    def _origin(self, name: str) -> object:
+        """The tables that a vertex type's features are read from."""
+        vertex = self.graph.vertex(name)
+        assert vertex is not None
+        used = [vertex.table, *(spec.history.table for spec in vertex.features if spec.history)]
+        return [(self.tables[table.lower()].id, self.tables[table.lower()].state) for table in used]
+
+
+def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tuple[str, list[Column]]:
+    """SELECT k0, k1, … and the last values of a feature; and the columns that hold them, under names of their own."""
+    assert spec.history is not None
+    time = table.column(spec.history.event_time)
+    assert time is not None
+    found = [table.column(name) for name in spec.columns]
+    columns = [replace(c, name=f"snapdb {number} {c.name}") for c in found if c is not None]
+    keys = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(spec.history.key))
+    values = ", ".join(f"{quote(c)} AS {quote(named.name)}" for c, named in zip(spec.columns, columns, strict=True))
+    order = f"ORDER BY {time_expression(time)} DESC, {_ID} DESC"
+    rows = table_rows(table, root, row_ids=True)
+    last = f"QUALIFY row_number() OVER (PARTITION BY {quote_all(spec.history.key)} {order}) = 1"
+    return f"SELECT {keys}, {values} FROM ({rows}) {last}", columns

@@ -1,0 +1,322 @@
+"""How far a distribution moved: bins, and the population stability index of two histograms over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.catalog import tables_at
+from snapdb.catalog.elements import snapshot_rows
+from snapdb.execute.diff.rows import ElementRows, Key
+from snapdb.execute.operator import Engine
+from snapdb.graph import Feature, OpenSnapshot, open_snapshot
+from snapdb.graph.features import SparseReader
+from snapdb.graph.open import unless_moved
+from snapdb.kernels.overlay import Csr
+from snapdb.storage.disk import read_manifest
+from snapdb.types import PropertyGraph, Relation, Snapshot
+
+_LEAST = 1e-4
+"""The share that an empty bin is taken to have: without one the index would be infinite."""
+
+
+def stability(before: npt.NDArray[np.int64], after: npt.NDArray[np.int64]) -> float | None:
+    """The population stability index of two histograms over the same bins; None when either is empty.
+
+    It is the sum of (q - p) ln(q / p) over the shares p and q of each bin, none taken as less than 0.0001: 0 for equal
+    shares, and customarily more than 0.2 for a shift that matters.
+
+    >>> stability(np.array([50, 50]), np.array([500, 500]))
+    0.0
+    >>> round(stability(np.array([50, 50]), np.array([75, 25])), 6)
+    0.274653
+    """
+    if not before.sum() or not after.sum():
+        return None
+    size = max(before.size, after.size)
+    p, q = (np.pad(n, (0, size - n.size)) / n.sum() for n in (before, after))
+    p, q = np.maximum(p, _LEAST), np.maximum(q, _LEAST)
+    return float(((q - p) * np.log(q / p)).sum())
+
+
+def degree_bins(degrees: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The bin of each degree: 0, 1, 2, 3-4, 5-8, 9-16, and so on.
+
+    >>> degree_bins(np.array([0, 1, 2, 3, 4, 5, 8, 9])).tolist()
+    [0, 1, 2, 3, 3, 4, 4, 5]
+    """
+    exponents = np.frexp(np.maximum(degrees, 1).astype(np.float64) - 1)[1].astype(np.int64)
+    bins: npt.NDArray[np.int64] = np.where(np.asarray(degrees) == 0, 0, exponents + 1)
+    return bins
+
+
+def quantile_bins(sample: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The edges between ten bins that hold equally many of these values; a value that fills one has it to itself.
+
+    >>> quantile_bins(np.arange(11.0)).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+    >>> np.searchsorted(quantile_bins(np.zeros(5)), [-1.0, 0.0, 1.0], side="right").tolist()
+    [0, 1, 2]
+    """
+    if not sample.size:
+        return np.empty(0)
+    # Values that were there, none between them: so that equal distributions of few values have equal bins.
+    cuts = np.quantile(sample, np.linspace(0.1, 0.9, 9), method="inverted_cdf")
+    edges, times = np.unique(cuts, return_counts=True)
+    return np.unique(np.concatenate([edges, np.nextafter(edges[times > 1], np.inf)]))
+
+
+# How the values of features moved: mean, standard deviation and stability index of each component
+
+
+Floats = npt.NDArray[np.float64]
+
+_NUMBERS = 1 << 21
+"""Numbers that are read at once."""
+_SAMPLE = 1 << 17
+"""Rows that quantiles are taken from, evenly chosen where there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """One feature of those vertices of a type that are there."""
+
+    count: int
+    """Rows."""
+    width: int
+    blocks: Callable[[], Iterator[Floats]]
+    """Every row once, as [some rows, width]; the same at every call."""
+    pairs: Callable[[], Iterator[Csr]] | None = None
+    """The same of sparse rows, whose quantiles tell nothing: most are 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How one component of a feature moved; None where there is nothing to measure."""
+
+    feature: str
+    component: int
+    mean_before: float | None
+    mean_after: float | None
+    std_before: float | None
+    std_after: float | None
+    psi: float | None
+
+
+@dataclass(slots=True)
+class _Measure:
+    """What was seen of a feature's values so far."""
+
+    width: int
+    count: int = 0
+    mean: Floats = field(default_factory=lambda: np.empty(0))
+    squares: Floats = field(default_factory=lambda: np.empty(0))
+    """Sums of squared distances to the mean."""
+
+    def __post_init__(self) -> None:
+        self.mean, self.squares = np.zeros(self.width), np.zeros(self.width)
+
+    def add(self, block: Floats) -> None:
+        """Take in some rows."""
+        if len(block):
+            mean = block.mean(axis=0)
+            self._join(len(block), mean, ((block - mean) ** 2).sum(axis=0))
+
+    def add_sparse(self, rows: Csr) -> None:
+        """Take in some sparse rows, with all their zeros."""
+        count, values = rows.indptr.size - 1, np.asarray(rows.values, np.float64)
+        if count:
+            mean = np.bincount(rows.indices, values, self.width) / count
+            full = np.bincount(rows.indices, minlength=self.width)
+            apart = np.bincount(rows.indices, (values - mean[rows.indices]) ** 2, self.width)
+            self._join(count, mean, apart + (count - full) * mean**2)
+
+    def _join(self, count: int, mean: Floats, squares: Floats) -> None:
+        """Parts are joined by their means, which loses no digits as sums of squares would."""
+        shift, total = mean - self.mean, self.count + count
+        self.squares += squares + shift**2 * (self.count * count / total)
+        self.mean += shift * (count / total)
+        self.count = total
+
+    def of(self, component: int) -> tuple[float | None, float | None]:
+        """Mean and standard deviation of a component."""
+        if not self.count or component >= self.width:
+            return None, None
+        return float(self.mean[component]), float(np.sqrt(self.squares[component] / self.count))
+
+
+def values_of(feature: Feature, ids: npt.NDArray[np.int64]) -> Values:
+    """The rows of these ids, read in blocks."""
+    width = int(np.prod(feature.shape[1:], dtype=np.int64))
+    step = max(1, _NUMBERS // max(width, 1))
+    sparse = feature.read_sparse if isinstance(feature, SparseReader) else None
+
+    def blocks() -> Iterator[Floats]:
+        for start in range(0, ids.size, step):
+            part = ids[start : start + step]
+            yield np.asarray(feature.read(part), np.float64).reshape(part.size, width)
+
+    def pairs() -> Iterator[Csr]:
+        assert sparse is not None
+        for start in range(0, ids.size, _SAMPLE):
+            yield sparse(ids[start : start + _SAMPLE])
+
+    return Values(ids.size, width, blocks, None if sparse is None else pairs)
+
+
+def drifts(feature: str, before: Values | None, after: Values | None, *, same: bool = False) -> list[Drift]:
+    """How each component of a feature moved.
+
+    Args:
+        same: The values are known to be the same, so that they are read once.
+    """
+    first = _Measure(before.width if before else 0)
+    sample = _read(before, first, sampled=True)
+    second = first if same else _Measure(after.width if after else 0)
+    if not same:
+        _read(after, second)
+    both = min(first.width, second.width)
+    shifts = _shifts(before, after, sample, both, same=same)
+    return [
+        Drift(feature, i, *_paired(first.of(i), second.of(i)), shifts[i] if i < both else None)
+        for i in range(max(first.width, second.width))
+    ]
+
+
+def _paired(
+    before: tuple[float | None, float | None], after: tuple[float | None, float | None]
+) -> tuple[float | None, float | None, float | None, float | None]:
+    return before[0], after[0], before[1], after[1]
+
+
+def _read(values: Values | None, measure: _Measure, *, sampled: bool = False) -> Floats:
+    """Measure all rows; evenly chosen ones of them where `sampled`."""
+    chosen: list[Floats] = []
+    if values is None:
+        return np.empty((0, 0))
+    if values.pairs is not None:
+        for rows in values.pairs():
+            measure.add_sparse(rows)
+        return np.empty((0, values.width))
+    step, at = -(-values.count // _SAMPLE) or 1, 0
+    for block in values.blocks():
+        measure.add(block)
+        if sampled:
+            chosen.append(block[-at % step :: step].copy())
+        at += len(block)
+    return np.concatenate(chosen) if chosen else np.empty((0, values.width))
+
+
+def _shifts(
+    before: Values | None, after: Values | None, sample: Floats, width: int, *, same: bool
+) -> Sequence[float | None]:
+    """The stability index of each component."""
+    if before is None or after is None or not before.count or not after.count or before.pairs or after.pairs:
+        return [None] * width
+    if same:
+        return [0.0] * width
+    edges = [quantile_bins(sample[:, i]) for i in range(width)]
+    return [stability(p, q) for p, q in zip(_histograms(before, edges), _histograms(after, edges), strict=True)]
+
+
+def _histograms(values: Values, edges: Sequence[Floats]) -> list[npt.NDArray[np.int64]]:
+    """How many rows each bin of each component holds."""
+    counts = [np.zeros(cuts.size + 1, np.int64) for cuts in edges]
+    for block in values.blocks():
+        for i, cuts in enumerate(edges):
+            counts[i] += np.bincount(np.searchsorted(cuts, block[:, i], side="right"), minlength=cuts.size + 1)
+    return counts
+
+
+# One of the two that are compared: a snapshot, or a whole graph at a version. What is asked of it is read on need
+
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """How many edges end in each vertex of a type."""
+
+    nodes: int
+    edges: int
+    bins: npt.NDArray[np.int64]
+    """How many vertices each bin of `degree_bins` holds."""
+
+    @property
+    def mean(self) -> float | None:
+        return self.edges / self.nodes if self.nodes else None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The elements of one side, and how to measure them; each is found by its name, case-folded."""
+
+    graph: PropertyGraph
+    rows: Mapping[Key, ElementRows]
+    count: Callable[[Key], int]
+    """How many rows an element has."""
+    degrees: Callable[[str], Degrees]
+    """In-degrees of an edge type's destinations."""
+    values: Callable[[str], Mapping[str, Values]]
+    """The features of a vertex type."""
+    origin: Callable[[str], object]
+    """What a vertex type's features were read from: where it is equal, vertices that are equal have equal features."""
+
+
+def keyed(rows: Mapping[str, ElementRows], graph: PropertyGraph) -> dict[Key, ElementRows]:
+    """The rows of elements by their keys: vertex types, then edge types."""
+    vertices = {Key("vertex", v.name.lower()): rows[v.name] for v in graph.vertices}
+    return vertices | {Key("edge", e.name.lower()): rows[e.name] for e in graph.edges}
+
+
+def snapshot_side(engine: Engine, snapshot: Snapshot, stack: ExitStack) -> Side:
+    """A snapshot as a side; its files are held until the stack is left, once they were asked for."""
+    graph = snapshot.graph
+    engine.context.views(snapshot)  # says what is missing of its tables and their files
+    tables = tables_at(engine.home, engine.ledger, snapshot.version)
+    rows = keyed(snapshot_rows(snapshot, tables, engine.home.path), graph)
+    with unless_moved(engine.ledger, snapshot):
+        layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
+    counts = {Key("vertex", v["name"].lower()): int(v["nodes"]) for v in layout["vertices"]}
+    counts |= {Key("edge", e["name"].lower()): int(e["edges"]) for e in layout["edges"]}
+
+    @cache
+    def opened() -> OpenSnapshot:
+        engine.report(f"opening {snapshot.name}", None)
+        found = open_snapshot(engine.home, engine.ledger, snapshot)
+        stack.callback(found.lease.release)
+        return found
+
+    def values(name: str) -> dict[str, Values]:
+        vertex = graph.vertex(name)
+        assert vertex is not None
+        view = opened().view
+        alive, count = view.alive[vertex.name], view.node_counts[vertex.name]
+        ids = np.arange(count) if alive is None else np.flatnonzero(alive)
+        return {spec: values_of(feature, ids) for spec, feature in view.node_features[vertex.name].items()}
+
+    def origin(name: str) -> object:
+        found = next(v for v in layout["vertices"] if v["name"].lower() == name)
+        vertex = graph.vertex(name)
+        assert vertex is not None
+        specs = [asdict(spec) for spec in vertex.features]
+        histories = [found.get("history"), snapshot.window.stop] if any(s.history for s in vertex.features) else None
+        return found["features"], found.get("patch"), histories, specs
+
+    return Side(graph, rows, counts.__getitem__, lambda name: _degrees(opened(), graph, name), values, origin)
+
+
+def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
+    edge = graph.edge(name)
+    assert edge is not None
+    view = opened.view
+    found = view.adjacency(Relation(edge.type, "IN")).degrees()
+    alive, count = view.alive[edge.destination], view.node_counts[edge.destination]
+    # Vertices that came after the topology was built, and have no edges, may have no row.
+    degrees = np.pad(found[:count], (0, max(0, count - found.size)))
+    nodes = degrees if alive is None else degrees[np.flatnonzero(alive)]
+    return Degrees(nodes.size, int(nodes.sum()), np.bincount(degree_bins(nodes)))
