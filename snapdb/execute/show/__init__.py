@@ -1,0 +1,1 @@
+"""SHOW, DESCRIBE, SUMMARIZE and DROP: the statements about everything that has a name."""

@@ -1,0 +1,410 @@
+"""SHOW: what there is, a row each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import islice
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from snapdb.catalog.listing import listing
+from snapdb.catalog.system_tables import facts, told
+from snapdb.catalog.task_tables import SHOWN_RUNS, SHOWN_TASKS, Look, look
+from snapdb.catalog.windows import moment, window_text
+from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.tasks.leader import leads
+from snapdb.graph.open import unless_moved
+from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
+from snapdb.plan.show import DescribePlan, ShowPlan
+from snapdb.plan.times import spelled
+from snapdb.relational import text_literal
+from snapdb.schedule import firings
+from snapdb.sql.lexer import scan
+from snapdb.sql.samples import print_refresh_clause
+from snapdb.storage.disk import read_manifest
+from snapdb.types import (
+    Cache,
+    CacheStats,
+    EdgeElement,
+    FeatureSpec,
+    Properties,
+    PropertyGraph,
+    Sampler,
+    Snapshot,
+    Table,
+    Task,
+    VertexElement,
+)
+from snapdb.types.text import counted, size_words
+
+
+class _List(NamedTuple):
+    """Where in the facts a list comes from."""
+
+    facts: str
+    named: str = "name"
+    """The column that LIKE looks at."""
+    of: str | None = None
+    """The column that OF looks at."""
+    columns: tuple[str, ...] | None = None
+    """Those that are listed; None: all."""
+
+
+_LISTS: Mapping[str, _List] = {
+    "TABLES": _List("tables"),
+    "COLUMNS": _List("columns", of="table"),
+    "GRAPHS": _List("graphs"),
+    "SNAPSHOTS": _List("snapshots", of="graph"),
+    "SAMPLERS": _List("samplers"),
+    "CACHES": _List("caches"),
+    "TASKS": _List("tasks", columns=SHOWN_TASKS),
+    "TASK RUNS": _List("task_runs", "task", "task", SHOWN_RUNS),
+    "TAGS": _List("tags"),
+    "VERSIONS": _List("versions", "table", "table"),  # versions have no name; LIKE looks at their table
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Lists one kind of thing."""
+
+    plan: ShowPlan
+
+    def run(self, engine: Engine) -> Rows:
+        plan, list_ = self.plan, _LISTS[self.plan.what]
+        tables = {table.name.lower(): table for table in plan.tables}  # those of the version that was asked for
+        found = facts(list_.facts, replace(engine.context.catalog, tables=tables), engine.ledger, engine.context.due)
+        kept = [_like(name, plan.like) for name in found.column(list_.named).to_pylist()]
+        if list_.of is not None and plan.of is not None:
+            of = plan.of.lower()
+            owners = found.column(list_.of).to_pylist()
+            kept = [keep and (owner or "").lower() == of for keep, owner in zip(kept, owners, strict=True)]
+        shown = found if list_.columns is None else found.select(list_.columns)
+        yield shown.filter(pa.array(kept, pa.bool_()))
+        return None
+
+
+def _like(name: str | None, pattern: str | None) -> bool:
+    """SQL's LIKE: % is any text, _ any character; case does not count, as in names."""
+    if pattern is None:
+        return True
+    expression = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in pattern)
+    return re.fullmatch(expression, name or "", re.IGNORECASE | re.DOTALL) is not None
+
+
+# DESCRIBE: what a table, graph, snapshot, sampler, cache or task is made of
+
+
+_TEXT = pa.string()
+
+_DIRECTORIES = {"vertex": (("features", "patch"),), "edge": (("topology", "patch"), ("features", "feature_patch"))}
+"""Which directories a kind of element is read from: each with a patch, which follows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Describes one thing."""
+
+    plan: DescribePlan
+
+    def run(self, engine: Engine) -> Rows:
+        match self.plan.target:
+            case Table() as table:
+                yield _table(table)
+            case PropertyGraph() as graph:
+                yield _graph(graph)
+                retention = engine.context.catalog.retentions.get(graph.name.lower())
+                return None if retention is None else Outcome(f"of its snapshots it keeps {retention}")
+            case Snapshot() as snapshot:
+                yield _snapshot(engine, snapshot)
+            case Sampler() as sampler:
+                yield describe_sampler(sampler)
+            case Cache() as cache:
+                yield describe_cache(engine, cache)
+            case Task() as task:
+                yield describe_task(engine, task)
+        return None
+
+
+def _table(table: Table) -> pa.RecordBatch:
+    fields = [("column", _TEXT), ("type", _TEXT), ("nullable", pa.bool_()), ("default", _TEXT)]
+    return listing(fields, [(c.name, c.type, c.nullable, c.default) for c in table.columns])
+
+
+def _graph(graph: PropertyGraph) -> pa.RecordBatch:
+    names = (
+        "element",
+        "kind",
+        "table",
+        "key",
+        "connects",
+        "event_time",
+        "weight",
+        "features",
+        "target",
+        "labels",
+        "properties",
+    )
+    vertices = [
+        (
+            v.name,
+            "vertex",
+            v.table,
+            ", ".join(v.key),
+            None,
+            _event_time(v),
+            None,
+            _features(v.features),
+            _target(v),
+            *_labels(v),
+        )
+        for v in graph.vertices
+    ]
+    edges = [
+        (
+            e.name,
+            "edge",
+            e.table,
+            f"{', '.join(e.source_key)} → {', '.join(e.destination_key)}",
+            f"{e.source} → {e.destination}",
+            _event_time(e),
+            e.weight,
+            _features(e.features),
+            None,
+            *_labels(e),
+        )
+        for e in graph.edges
+    ]
+    return listing([(name, _TEXT) for name in names], [*vertices, *edges])
+
+
+def _labels(element: VertexElement | EdgeElement) -> tuple[str, str]:
+    """What an element is called, and what a snapshot shows of it beside its keys and times."""
+    labels = ", ".join(element.labels or (element.name,))
+    return labels, str(element.properties or Properties(excepted=()))
+
+
+def _target(vertex: VertexElement) -> str | None:
+    """The target as its graph says it, with the classes that are declared."""
+    if vertex.target is None or vertex.classes is None:
+        return vertex.target
+    return f"{vertex.target} CLASSES ({', '.join(map(text_literal, vertex.classes))})"
+
+
+def _event_time(element: VertexElement | EdgeElement) -> str | None:
+    if element.event_time is None:
+        return None
+    end = element.event_end if isinstance(element, EdgeElement) else None
+    columns = element.event_time if end is None else f"{element.event_time} → {end}"
+    return f"{columns}, nulls static" if element.nulls_static else columns
+
+
+def _features(specs: tuple[FeatureSpec, ...]) -> str | None:
+    return "; ".join(map(_feature, specs)) or None
+
+
+def _feature(spec: FeatureSpec) -> str:
+    """A feature as its graph says it: what differs from float32 numbers of the element's own table."""
+    parts = [f"{spec.name} = {', '.join(spec.columns)}"]
+    if spec.history is not None:
+        parts.append(f"from {spec.history.table} ({', '.join(spec.history.key)}; since {spec.history.event_time})")
+    if spec.sparse:
+        parts.append("sparse" if spec.width is None else f"sparse [{spec.width}]")
+    if spec.dtype != "float32":
+        parts.append(spec.dtype)
+    return " ".join(parts)
+
+
+def _snapshot(engine: Engine, snapshot: Snapshot) -> pa.RecordBatch:
+    """The snapshot in its first row, then its elements."""
+    names = (
+        "name",
+        "kind",
+        "count",
+        "form",
+        "version",
+        "event_time",
+        "filter",
+        "bytes",
+        "reason",
+        "features",
+        "stored",
+    )
+    types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT, pa.int64(), _TEXT, _TEXT, _TEXT)
+    with unless_moved(engine.ledger, snapshot):
+        layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
+    head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.form, snapshot.version)
+    rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None, snapshot.bytes, None, None, None)]
+    specs = {element.name: element.features for element in snapshot.graph.elements}
+    for kind, elements, count in (("vertex", layout["vertices"], "nodes"), ("edge", layout["edges"], "edges")):
+        for e in elements:
+            how = (e.get("bytes"), e.get("reason") or None, _features(specs.get(e["name"], ())), _stored(kind, e))
+            rows.append((e["name"], kind, e[count], e.get("form"), None, None, _filter(snapshot, e["name"]), *how))
+    return listing(list(zip(names, types, strict=True)), rows)
+
+
+def _stored(kind: str, layout: Mapping[str, Any]) -> str | None:
+    """The shared directories that an element is read from."""
+    parts = [" + ".join(layout[name] for name in names if layout.get(name)) for names in _DIRECTORIES[kind]]
+    return "; ".join([part for part in parts if part] + list(layout.get("history") or ())) or None
+
+
+def _filter(snapshot: Snapshot, element: str) -> str | None:
+    return " AND ".join(f.condition for f in snapshot.filters if f.element == element) or None
+
+
+# DESCRIBE CACHE: whose rows it keeps, where, and what it was good for so far
+
+
+_PROPERTIES = (("property", pa.string()), ("value", pa.string()))
+
+
+def describe_cache(engine: Engine, cache: Cache) -> pa.RecordBatch:
+    """A row a property; those that streams tell of are NULL until one has it."""
+    catalog = engine.context.catalog
+    streams, stats, generations = told(engine.home, cache)
+    sampler = catalog.sampler(cache.sampler)
+    having = f"{streams}{_elsewhere(generations, sampler.generation)}"
+    of_streams = [(name, None if stats is None else value) for name, value in _cache_stats(stats or CacheStats())]
+    return listing(_PROPERTIES, [*_cache_properties(cache, sampler), ("streams", having), *of_streams])
+
+
+def _elsewhere(generations: Sequence[int], now: int) -> str:
+    """Of which rows the streams tell, where these are others than the sampler's."""
+    if not generations or generations == (now,):
+        return ""
+    return f"; what follows is of generation {', '.join(map(str, generations))}"
+
+
+def _cache_properties(cache: Cache, sampler: Sampler) -> Iterator[tuple[str, str]]:
+    """What the catalog says."""
+    refresh = statement_of(sampler).clauses.refresh
+    yield "sampler", sampler.name
+    yield "snapshot", sampler.snapshot
+    yield "refresh", "FBL" if refresh is None else print_refresh_clause(refresh).removeprefix("REFRESH ")
+    yield "generation", str(sampler.generation)
+    yield "place", cache.place
+    yield "room", "all rows" if cache.room is None else size_words(cache.room)
+    yield "created", f"{moment(cache.created):%Y-%m-%d %H:%M:%S} by {cache.author}"
+
+
+def _cache_stats(stats: CacheStats) -> Iterator[tuple[str, str | None]]:
+    """What streams say."""
+    yield "bytes", size_words(stats.bytes)
+    yield "rows", f"{stats.filled:,} of {stats.rows:,}"
+    yield "edges", f"{stats.edges:,}"
+    yield "hit_rate", None if stats.hit_rate is None else f"{stats.hit_rate:.1%}"
+    yield "age", None if stats.age is None else f"{stats.age:.1f} batches"
+    yield "bytes_read", f"{size_words(stats.bytes_read)}, of these {size_words(stats.bytes_filled)} to fill it"
+    yield "bytes_saved", size_words(stats.bytes_saved)
+    unfinished = stats.drawn and not stats.refills
+    passes = "a pass that was not ended" if unfinished else counted(stats.refills, "pass", "passes")
+    yield "drawn", f"{counted(stats.drawn, 'row')} in {passes}"
+    yield "batch", None if stats.batch is None else str(stats.batch)
+    yield "error", stats.error
+
+
+# DESCRIBE SAMPLER: every clause of SAMPLE, and what holds for it
+
+
+_CLAUSE_FIELDS = (("clause", pa.string()), ("value", pa.string()), ("said", pa.bool_()))
+
+_CLAUSES: dict[str, tuple[str, str | None]] = {
+    "seeds": ("SEEDS", None),
+    "fanouts": ("FANOUT", None),
+    "method": ("METHOD", "UNIFORM"),
+    "weights": ("WEIGHT BY", None),
+    "replace": ("REPLACEMENT", "WITHOUT REPLACEMENT"),
+    "temporal": ("TEMPORAL", None),
+    "within": ("WITHIN", None),
+    "negatives": ("NEGATIVES", None),
+    "known": ("EXCLUDE KNOWN", None),
+    "exclude": ("EXCLUDE SEEDS", None),
+    "subset": ("SUBSET", "100 PERCENT PER EPOCH"),
+    "allow_duplicates": ("ALLOW DUPLICATES", "false"),
+    "layout": ("LAYOUT", LAYOUT),
+    "reuse_hops": ("REUSE HOPS", "false"),
+    "order": ("ORDER", ORDER),
+    "batch": ("BATCH", str(BATCH)),
+    "repeatable": ("REPEATABLE", f"({REPEATABLE})"),
+    "epochs": ("EPOCHS", str(EPOCHS)),
+    "refresh": ("REFRESH", "FBL"),
+    "device": ("ON", "'cpu'"),
+    "backend": ("WITH", "numba on a CPU, torch on a GPU"),
+    "memory": ("WITH (memory)", None),
+}
+"""Field of `Clauses` → what it is called, and what holds where it is not said; None: nothing."""
+
+
+def describe_sampler(sampler: Sampler) -> pa.RecordBatch:
+    """A row a clause: its name, what it says or what holds without it, and whether the sampler says it."""
+    return listing(_CLAUSE_FIELDS, list(_clause_rows(sampler)))
+
+
+def _clause_rows(sampler: Sampler) -> Iterator[tuple[str, str | None, bool]]:
+    clauses = statement_of(sampler).clauses
+    yield "FROM", sampler.snapshot, True
+    for field, (clause, default) in _CLAUSES.items():
+        said = getattr(clauses, field)
+        if said is not None:
+            yield clause, _clause_value(field, clause, sampler.text[said.span.start : said.span.stop]), True
+        else:
+            yield clause, "EXCLUDE SEEDS" if field == "exclude" and sampler.edges else default, False
+
+
+def _clause_value(field: str, clause: str, text: str) -> str:
+    """What a clause says after the words that it is called by; all of it where it begins with others.
+
+    >>> _clause_value("batch", "BATCH", "BATCH 512"), _clause_value("replace", "REPLACEMENT", "WITH REPLACEMENT")
+    ('512', 'WITH REPLACEMENT')
+    """
+    words, tokens = clause.split(), scan(text)
+    if field == "exclude" or [token.word for token in tokens[: len(words)]] != words:
+        return text
+    if len(tokens) > len(words):
+        return text[tokens[len(words)].span.start :]
+    return "EVER" if clause == "EXCLUDE KNOWN" else "true"
+
+
+# DESCRIBE TASK: what runs when, how it fared, and who fires it
+
+
+_NEXT = 3
+"""So many firings are foretold."""
+
+
+def describe_task(engine: Engine, task: Task) -> pa.RecordBatch:
+    """A row a property; what is not said or did not happen is NULL."""
+    seen = look(engine.context.catalog, engine.ledger, engine.context.due)[task.id]
+    daemon = ("daemon", leads(engine.home, engine.ledger))
+    return listing(_PROPERTIES, [*_task_properties(task), *_task_state(task, seen), daemon])
+
+
+def _task_properties(task: Task) -> Iterator[tuple[str, str | None]]:
+    """What the statement says."""
+    yield "schedule", task.schedule.text
+    yield "zone", task.schedule.zone
+    yield "when", task.condition
+    yield "timeout", None if task.timeout is None else str(timedelta(microseconds=task.timeout))
+    yield "retries", str(task.retries)
+    yield "overlap", task.overlap
+    yield "catch_up", task.catch_up
+    yield "folder", task.folder
+    yield "statements", task.body
+    yield "created", f"{moment(task.created):%Y-%m-%d %H:%M:%S}+00:00 by {task.author}"
+
+
+def _task_state(task: Task, seen: Look) -> Iterator[tuple[str, str | None]]:
+    """What became of it, and what is to come."""
+    yield "state", f"{seen.state}, and suspended" if task.suspended and seen.state == "running" else seen.state
+    coming = [] if seen.next is None else list(islice(firings(task.schedule, seen.next - 1), _NEXT))
+    yield "next_runs", ", ".join(map(spelled, coming)) or None
+    yield "runs", f"{seen.runs:,}"
+    last = None if seen.last is None else f"{seen.last_state}, {spelled(seen.last)}"
+    again = "" if seen.retry is None else f"; tried again at {spelled(seen.retry)}"
+    yield "last_run", None if last is None else f"{last}{again}"
+    yield "last_error", seen.last_error

@@ -1,0 +1,502 @@
+"""Numbers as a row of bars, and times in bins of one width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapdb.catalog import EdgeRows, VertexRows
+from snapdb.catalog.elements import snapshot_rows, time_expression
+from snapdb.catalog.listing import listing
+from snapdb.catalog.windows import time_text
+from snapdb.errors import CorruptError
+from snapdb.execute.diff.sides import degree_bins
+from snapdb.execute.operator import Engine, Rows
+from snapdb.graph import Adjacency, Feature, GraphView, open_snapshot
+from snapdb.graph.features import HistoryFeature, SparseReader
+from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
+from snapdb.graph.open import read_layout, unless_moved
+from snapdb.kernels.history import last_before
+from snapdb.kernels.radix import count_buckets
+from snapdb.kernels.rows import logical_parts, neighbours_of
+from snapdb.plan.fits import time_unit
+from snapdb.plan.show import SummarizePlan
+from snapdb.relational import ROW_ID, Session
+from snapdb.storage.arrays import STATIC
+from snapdb.storage.disk import read_manifest
+from snapdb.storage.feature_types import FeatureSource, parts_of
+from snapdb.storage.histories import FOREVER
+from snapdb.types import EdgeElement, FeatureSpec, Relation, Snapshot, VertexElement
+
+Int64s = npt.NDArray[np.int64]
+
+_BARS = "▁▂▃▄▅▆▇█"
+_MOST = 20
+"""Bins of a growth."""
+
+
+class Bins(NamedTuple):
+    """Stretches of time that cover all moments from the first to the last; the last one may reach beyond."""
+
+    first: int
+    width: int
+    size: int
+    """How many bins there are."""
+
+    def add(self, times: Int64s, counts: Int64s) -> None:
+        """Count times that are within the bins."""
+        # Unsigned numbers wrap: the distance is right even where it is no int64.
+        first = np.uint64(self.first % 2**64)
+        places = (times.view(np.uint64) - first) // np.uint64(self.width)
+        counts += np.bincount(places.astype(np.int64), minlength=self.size)
+
+
+def bins_of(first: int, last: int, most: int = _MOST) -> Bins:
+    """The bins between two moments, both of which are in them.
+
+    >>> bins_of(5, 7), bins_of(0, 99), bins_of(-(2**63), 2**63 - 1).size
+    (Bins(first=5, width=1, size=3), Bins(first=0, width=5, size=20), 20)
+    """
+    span = last - first + 1
+    width = -(-span // most)
+    return Bins(first, width, -(-span // width))
+
+
+def sparkline(counts: Sequence[int]) -> str:
+    """A bar for each count, the lowest for none.
+
+    >>> sparkline([0, 1, 4, 8])
+    '▁▂▅█'
+    """
+    most = max(counts, default=0)
+    top = len(_BARS) - 1
+    return "".join(_BARS[-(-count * top // most) if count else 0] for count in counts)
+
+
+# What the arrays of an edge type tell: how many edges each vertex has, when they happened, what they carry
+
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Growth(NamedTuple):
+    """When things happened."""
+
+    first: int
+    last: int
+    counts: list[int]
+    """In bins of one width between them."""
+
+
+class Degrees(NamedTuple):
+    """How many edges the vertices of a type have, each."""
+
+    least: int | None = None
+    median: float | None = None
+    mean: float | None = None
+    most: int | None = None
+
+
+@dataclass(slots=True)
+class EdgeFacts:
+    """What was seen of an edge type's edges."""
+
+    incoming: Int64s
+    """[dense ids of the destinations] Edges that end in each."""
+    outgoing: Int64s
+    """[dense ids of the sources] Edges that begin in each."""
+    count: int = 0
+    growth: Growth | None = None
+    first: int | None = None
+    """The first moment; None: there is none."""
+    last: int | None = None
+
+
+def degrees_of_live(degrees: Int64s, alive: Bools | None) -> Degrees:
+    """The least, the median, the mean and the most of the degrees of vertices that are there; of none, nothing."""
+    live = degrees if alive is None else degrees[alive]
+    if not live.size:
+        return Degrees()
+    return Degrees(int(live.min()), float(np.median(live)), float(live.mean()), int(live.max()))
+
+
+def edge_facts(
+    what: str, rows: Adjacency, sources: int, features: FeatureFacts, step: Callable[[float], None]
+) -> EdgeFacts:
+    """Read all edges of a type, some at a time.
+
+    Args:
+        what: The edge type, for messages.
+        sources: How many dense ids there are of its sources.
+        features: Is given the edges' ids.
+        step: Told the share that is done; it may raise.
+
+    Raises:
+        CorruptError: an edge leads out of the arrays.
+    """
+    facts = EdgeFacts(rows.degrees(), np.zeros(sources, np.int64))
+    edges = max(int(facts.incoming.sum()), 1)
+    share = 0.5 if rows.time is not None else 1.0
+    for part in logical_parts(rows.rows):
+        _count_sources(what, np.asarray(neighbours_of(rows.rows, part.positions), np.int64), facts.outgoing)
+        if rows.time is not None:
+            _widen(facts, rows.time.read(part.positions))
+        for _ in features.add(np.asarray(rows.edge_id.read(part.positions), np.int64)):
+            step(share * facts.count / edges)
+        facts.count += part.positions.size
+        step(share * facts.count / edges)
+    _grow(facts, rows, step)
+    return facts
+
+
+def _count_sources(what: str, sources: Int64s, counts: Int64s) -> None:
+    if sources.size and not 0 <= int(sources.min()) <= int(sources.max()) < counts.size:
+        raise CorruptError(
+            f"the topology of {what} is damaged: an edge begins in no vertex; CHECK DATABASE names the file",
+            code="damaged-file",
+        )
+    count_buckets(sources, 0, counts)
+
+
+def _widen(facts: EdgeFacts, times: Int64s) -> None:
+    """Take note of the first and the last moment; what is always there has none."""
+    moments = times[times != STATIC]
+    if moments.size:
+        low, high = int(moments.min()), int(moments.max())
+        facts.first = low if facts.first is None else min(facts.first, low)
+        facts.last = high if facts.last is None else max(facts.last, high)
+
+
+def _grow(facts: EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> None:
+    """Count the edges of each bin, once it is known which bins there are."""
+    if facts.first is None or facts.last is None or rows.time is None:
+        return
+    bins = bins_of(facts.first, facts.last)
+    counts, done = np.zeros(bins.size, np.int64), 0
+    for part in logical_parts(rows.rows):
+        times = rows.time.read(part.positions)
+        bins.add(times[times != STATIC], counts)
+        done += part.positions.size
+        step(0.5 + 0.5 * done / max(facts.count, 1))
+    facts.growth = Growth(facts.first, facts.last, counts.tolist())
+
+
+# What a feature's values are, in a line: how many numbers of which type, their mean and spread, what is not there
+
+
+_NUMBERS = 1 << 21
+"""Numbers that are read at once."""
+_ROWS = 1 << 17
+"""Sparse rows that are read at once."""
+
+
+@dataclass(slots=True)
+class _Spread:
+    """Mean and spread of the numbers that were seen so far."""
+
+    count: int = 0
+    infinite: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    """Sum of squared distances to the mean."""
+
+    def add(self, numbers: npt.NDArray[np.float64]) -> None:
+        """Take in some numbers; only finite ones have a mean."""
+        finite = numbers[np.isfinite(numbers)]
+        if finite.size < numbers.size:
+            self.infinite += int(np.count_nonzero(np.isinf(numbers)))
+        if finite.size:
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = float(finite.mean())
+                self.join(finite.size, mean, float(((finite - mean) ** 2).sum()))
+
+    def join(self, count: int, mean: float, squares: float) -> None:
+        """Parts are joined by their means, which loses no digits as sums of squares would."""
+        shift, total = mean - self.mean, self.count + count
+        self.squares += squares + shift * shift * (self.count * count / total)
+        self.mean += shift * (count / total)
+        self.count = total
+
+    def __str__(self) -> str:
+        parts = []
+        if self.count:
+            parts += [f"mean {self.mean:.4g}", f"std {np.sqrt(self.squares / self.count):.4g}"]
+        parts += [f"{self.infinite:,} infinite"] if self.infinite else []
+        return ", ".join(parts)
+
+
+class FeatureFacts:
+    """Gathers what is to be said of an element's features while their rows come by."""
+
+    def __init__(self, features: Mapping[str, Feature], missing: Mapping[str, int]) -> None:
+        """`missing` counts, for features that are said to have a DEFAULT, the rows that it stands in."""
+        self._features = features
+        self._missing = dict(missing)
+        self._spreads = {name: _Spread() for name in features}
+
+    def add(self, ids: Int64s) -> Iterator[None]:
+        """Take in the rows of these ids, a part at each step."""
+        for name, feature in self._features.items():
+            step = _ROWS if isinstance(feature, SparseReader) else max(1, _NUMBERS // max(_width(feature), 1))
+            for start in range(0, ids.size, step):
+                self._add(name, feature, ids[start : start + step])
+                yield
+
+    def _add(self, name: str, feature: Feature, ids: Int64s) -> None:
+        spread = self._spreads[name]
+        if isinstance(feature, SparseReader):
+            values = np.asarray(feature.read_sparse(ids).values, np.float64)
+            spread.add(values)
+            if zeros := ids.size * _width(feature) - values.size:
+                spread.join(zeros, 0.0, 0.0)
+            return
+        if isinstance(feature, HistoryFeature):
+            without = _without(feature, ids)
+            self._missing[name] = self._missing.get(name, 0) + int(np.count_nonzero(without))
+            ids = ids[~without] if feature.default is None else ids
+        spread.add(np.asarray(feature.read(ids), np.float64).ravel())
+
+    def __str__(self) -> str:
+        return "; ".join(self._said(name, feature) for name, feature in self._features.items())
+
+    def _said(self, name: str, feature: Feature) -> str:
+        sparse = "sparse " if isinstance(feature, SparseReader) else ""
+        known = [str(self._spreads[name]), f"{self._missing.get(name, 0):,} missing"]
+        return f"{name} {sparse}[{_width(feature)}] {feature.dtype}: {', '.join(part for part in known if part)}"
+
+
+def missing_rows(session: Session, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
+    """By feature with a DEFAULT, in how many of the rows it stands for NULL or NaN; without one there are none."""
+    source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
+    asked = {
+        spec.name: " OR ".join(f"({part.missing})" for part in parts_of(source, spec))
+        for spec in specs
+        if spec.default is not None and spec.history is None and not spec.sparse
+    }
+    if not asked:
+        return {}
+    counts = ", ".join(f"count_if({condition})" for condition in asked.values())
+    found = session.rows(f"SELECT {counts} FROM ({rows.sql})")[0]
+    return {name: int(count or 0) for name, count in zip(asked, found, strict=True)}  # NULL where there are no rows
+
+
+def _without(feature: HistoryFeature, ids: Int64s) -> npt.NDArray[np.bool_]:
+    """Which ids have no value yet at the window's end."""
+    end = FOREVER if feature.stop is None else feature.stop
+    without: npt.NDArray[np.bool_] = (
+        last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0
+    )
+    return without
+
+
+def _width(feature: Feature) -> int:
+    return int(np.prod(feature.shape[1:], dtype=np.int64))
+
+
+# SUMMARIZE SNAPSHOT: a row an element, with its count, degrees, times, growth, features and bytes
+
+
+ElementRows = VertexRows | EdgeRows
+
+_TEXT, _COUNT, _NUMBER = pa.string(), pa.int64(), pa.float64()
+_FIELDS = (
+    ("element", _TEXT),
+    ("kind", _TEXT),
+    ("count", _COUNT),
+    ("share", _NUMBER),
+    ("chart", _TEXT),
+    ("from_time", _TEXT),
+    ("to_time", _TEXT),
+    ("in_min", _COUNT),
+    ("in_median", _NUMBER),
+    ("in_mean", _NUMBER),
+    ("in_max", _COUNT),
+    ("out_min", _COUNT),
+    ("out_median", _NUMBER),
+    ("out_mean", _NUMBER),
+    ("out_max", _COUNT),
+    ("isolated", _COUNT),
+    ("growth", pa.list_(_COUNT)),
+    ("features", _TEXT),
+    ("bytes", _COUNT),
+)
+
+_IDS = 1 << 22
+"""Vertices that are looked at together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summarize:
+    """Describes what a snapshot holds; it is read once or twice, some at a time."""
+
+    plan: SummarizePlan
+
+    def run(self, engine: Engine) -> Rows:
+        snapshot = self.plan.snapshot
+        with unless_moved(engine.ledger, snapshot):
+            layout = read_layout(engine.home, snapshot)
+        opened = open_snapshot(engine.home, engine.ledger, snapshot)
+        try:
+            with engine.relational.session() as session:
+                rows = _Summary(engine, session, snapshot, layout, opened.view).rows()
+        finally:
+            opened.lease.release()
+        yield listing(_FIELDS, rows)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """One snapshot on its way into rows."""
+
+    engine: Engine
+    session: Session
+    snapshot: Snapshot
+    layout: SnapshotLayout
+    view: GraphView
+    incoming: dict[str, Int64s] = field(default_factory=dict)
+    """Vertex type → by dense id, how many edges of any type end there."""
+    outgoing: dict[str, Int64s] = field(default_factory=dict)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Vertex types, then edge types."""
+        sources = snapshot_rows(self.snapshot, self.engine.context.tables_under(self.snapshot), self.engine.home.path)
+        graph = self.snapshot.graph
+        # Edges first: the degrees of vertices are sums over edge types.
+        edges = [self._edge(e, lies, sources[e.name]) for e, lies in zip(graph.edges, self.layout.edges, strict=True)]
+        vertices = zip(graph.vertices, self.layout.vertices, strict=True)
+        return [*(self._vertex(i, v, lies, sources[v.name]) for i, (v, lies) in enumerate(vertices)), *edges]
+
+    def _edge(self, element: EdgeElement, lies: EdgeLayout, rows: ElementRows) -> tuple[Any, ...]:
+        view, name = self.view, element.name
+        features = self._features(element, rows, view.edge_features)
+        adjacency = view.adjacency(Relation(element.type, "IN"))
+        step = partial(self.engine.step, f"summarising {name}")
+        facts = edge_facts(name, adjacency, view.node_counts[element.source], features, step)
+        _add(self.incoming, element.destination, facts.incoming)
+        _add(self.outgoing, element.source, facts.outgoing)
+        ends = (element.source, element.destination)
+        degrees = self._degrees(ends, facts.outgoing, facts.incoming)
+        chart = self._degree_chart(element.destination, facts.incoming)
+        rows_in = () if lies.form == "materialized" else (lies.topology, lies.patch)
+        bytes_ = lies.bytes + self._shared(*rows_in, lies.features, lies.feature_patch)
+        return (
+            name,
+            "edge",
+            *_share(facts.count, rows),
+            *_times(rows, facts.growth, chart),
+            *degrees,
+            _counts(facts.growth),
+            str(features) or None,
+            bytes_,
+        )
+
+    def _vertex(self, index: int, element: VertexElement, lies: VertexLayout, rows: ElementRows) -> tuple[Any, ...]:
+        name, alive = element.name, self.view.alive[element.name]
+        features = self._features(element, rows, self.view.node_features)
+        for low in range(0, lies.count, _IDS):
+            ids = np.arange(low, min(low + _IDS, lies.count))
+            for _ in features.add(ids if alive is None else ids[alive[ids]]):
+                self.engine.step(f"summarising {name}", low / lies.count)
+        growth = self._births(rows)
+        incoming, outgoing = self.incoming.get(name), self.outgoing.get(name)
+        touching = [counts for counts in (incoming, outgoing) if counts is not None]
+        chart = self._degree_chart(name, sum(touching[1:], touching[0])) if touching else None
+        bytes_ = self._shared(lies.features, lies.patch, *lies.history)
+        if alive is not None:
+            bytes_ += (self.engine.home.inside(self.snapshot.path) / f"alive-{index}.npy").stat().st_size
+        return (
+            name,
+            "vertex",
+            *_share(lies.nodes, rows),
+            *_times(rows, growth, chart),
+            *self._degrees((name, name), outgoing, incoming),
+            _counts(growth),
+            str(features) or None,
+            bytes_,
+        )
+
+    def _features(
+        self, element: VertexElement | EdgeElement, rows: ElementRows, known: Mapping[str, Mapping[str, Feature]]
+    ) -> FeatureFacts:
+        """Of an element, with nothing but what is missing."""
+        self.engine.report(f"summarising {element.name}", None)
+        return FeatureFacts(known.get(element.name, {}), missing_rows(self.session, rows, element.features))
+
+    def _degrees(
+        self, ends: tuple[str, str], outgoing: Int64s | None, incoming: Int64s | None
+    ) -> tuple[int | float | None, ...]:
+        """In-degrees, out-degrees, and how many vertices of the two types, or of the one, no edge touches."""
+        source, destination = ends
+        there = [(name, counts) for name, counts in ((source, outgoing), (destination, incoming)) if counts is not None]
+        if source == destination:
+            isolated = self._untouched(source, *(counts for _, counts in there))
+        else:
+            isolated = sum(self._untouched(name, counts) for name, counts in there)
+        return (*self._spread(destination, incoming), *self._spread(source, outgoing), isolated)
+
+    def _spread(self, name: str, degrees: Int64s | None) -> Degrees:
+        return Degrees() if degrees is None else degrees_of_live(degrees, self.view.alive[name])
+
+    def _untouched(self, name: str, *counts: Int64s) -> int:
+        """How many vertices of a type have none of the edges that were counted."""
+        alive = self.view.alive[name]
+        there = np.ones(self.view.node_counts[name], np.bool_) if alive is None else np.array(alive)
+        for part in counts:
+            there &= part == 0
+        return int(np.count_nonzero(there))
+
+    def _degree_chart(self, name: str, degrees: Int64s) -> str | None:
+        """How many vertices have 0, 1, 2, 3-4, 5-8 … edges; None when there are no vertices."""
+        alive = self.view.alive[name]
+        live = degrees if alive is None else degrees[alive]
+        return sparkline(np.bincount(degree_bins(live)).tolist()) or None
+
+    def _births(self, rows: ElementRows) -> Growth | None:
+        """When vertices came, as SQL sees it: no array tells."""
+        if rows.time is None:
+            return None
+        times = f"SELECT {time_expression(rows.time)} AS t FROM ({rows.sql})"
+        with self.engine.watching(self.session, f"summarising {rows.element.name}"):
+            first, last = self.session.rows(f"SELECT min(t), max(t) FROM ({times})")[0]
+            if first is None:
+                return None
+            bins = bins_of(first, last)
+            place = f"(CAST(t AS HUGEINT) - ({bins.first})) // {bins.width}"
+            found = self.session.rows(f"SELECT {place}, count(*) FROM ({times}) WHERE t IS NOT NULL GROUP BY 1")
+        counts = [0] * bins.size
+        for at, count in found:
+            counts[int(at)] = count
+        return Growth(first, last, counts)
+
+    def _shared(self, *directories: str | None) -> int:
+        """The bytes of published directories."""
+        paths = [self.engine.home.inside(path) for path in directories if path is not None]
+        return sum(int(entry["bytes"]) for path in paths for entry in read_manifest(path)["files"].values())
+
+
+def _add(sums: dict[str, Int64s], name: str, counts: Int64s) -> None:
+    sums[name] = sums[name] + counts if name in sums else counts
+
+
+def _share(count: int, rows: ElementRows) -> tuple[int, float | None]:
+    """How many there are, and which share of the table's rows that is."""
+    return count, count / rows.table.rows if rows.table.rows else None
+
+
+def _times(rows: ElementRows, growth: Growth | None, degrees: str | None) -> tuple[str | None, str | None, str | None]:
+    """A chart, of degrees where there are no times, and the first and the last time."""
+    if growth is None or rows.time is None:
+        return degrees, None, None
+    unit = time_unit(rows.time.type)
+    return sparkline(growth.counts), time_text(growth.first, unit), time_text(growth.last, unit)
+
+
+def _counts(growth: Growth | None) -> list[int] | None:
+    return None if growth is None else growth.counts
