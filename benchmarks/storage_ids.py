@@ -6,8 +6,8 @@ import time
 
 import snapdb
 from benchmarks.storage_bench import Figures
-from snapdb.execute.dense_edges import DenseEdges, edge_rows
-from snapdb.execute.graph_data import EdgeData, graph_data
+from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
+from snapdb.execute.snapshots.graph_data import EdgeData, graph_data
 from snapdb.relational import Session, quote
 from snapdb.storage.ids import ensure_map
 from snapdb.storage.locks import TablesLock

@@ -562,7 +562,7 @@ FAMILY = PlanFamily(
         RefreshSnapshot: bind_refresh,
     },
     operators={
-        CreateSnapshotPlan: "snapdb.execute.create_snapshot:CreateSnapshot",
-        RefreshPlan: "snapdb.execute.refresh:Refresh",
+        CreateSnapshotPlan: "snapdb.execute.snapshots.operators:CreateSnapshot",
+        RefreshPlan: "snapdb.execute.snapshots.operators:Refresh",
     },
 )

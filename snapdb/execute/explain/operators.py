@@ -14,13 +14,12 @@ import pyarrow as pa
 from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import window_text
 from snapdb.execute.build import run
-from snapdb.execute.create_snapshot import create_snapshot, moved_to
 from snapdb.execute.explain.samples import explain_sample
 from snapdb.execute.explain.tree import Step, explain_query, wrapped
-from snapdb.execute.graph_data import graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.execute.sketch import Sketch, sketched
-from snapdb.execute.snapshot_files import Made
+from snapdb.execute.snapshots.files import Made, Sketch, sketched
+from snapdb.execute.snapshots.graph_data import graph_data
+from snapdb.execute.snapshots.operators import create_snapshot, moved_to
 from snapdb.plan.asked import Asked
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from snapdb import loading
 from snapdb.catalog import VertexRows
 from snapdb.errors import BindError, CorruptError, DataError
-from snapdb.execute.element_columns import Reading, births, by_dense_id
 from snapdb.execute.exports.files import write_rows
 from snapdb.execute.operator import Engine
+from snapdb.execute.snapshots.element_columns import Reading, births, by_dense_id
 from snapdb.graph import GraphView
 from snapdb.graph.codings import classes_of
 from snapdb.graph.features import SparseReader

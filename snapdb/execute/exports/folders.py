@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from snapdb import loading
 from snapdb.errors import InputError, Span
-from snapdb.execute.element_columns import Reading
 from snapdb.execute.exports.arrays import WRITERS, Export, Written
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.snapshots.element_columns import Reading
 from snapdb.graph import open_snapshot
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan
 from snapdb.storage.folder import FolderWriter

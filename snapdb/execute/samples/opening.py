@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 from snapdb.catalog import Catalog
 from snapdb.errors import SnapdbError
-from snapdb.execute.element_columns import Reading, births, with_columns
 from snapdb.execute.operator import Engine
 from snapdb.execute.samples.lineage import sample_lineage
 from snapdb.execute.samples.seeds import check_born, read_seeds
+from snapdb.execute.snapshots.element_columns import Reading, births, with_columns
 from snapdb.execute.standing import once_it_stands
 from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
 from snapdb.graph.idle import WithoutIdle

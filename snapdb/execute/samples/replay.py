@@ -13,13 +13,13 @@ import pyarrow as pa
 from snapdb import loading
 from snapdb.catalog.windows import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
-from snapdb.execute.create_snapshot import filed
 from snapdb.execute.operator import Engine
 from snapdb.execute.samples.lineage import Past, named_parameters, tables_digest
 from snapdb.execute.samples.opening import Opened, open_asked
 from snapdb.execute.samples.operators import epoch_tasks
 from snapdb.execute.samples.rows import RowMaker
-from snapdb.execute.snapshot_files import make_files
+from snapdb.execute.snapshots.files import make_files
+from snapdb.execute.snapshots.operators import filed
 from snapdb.graph.codings import codings
 from snapdb.graph.open import read_layout
 from snapdb.loading.lineage import seeds_digest

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CorruptError, DataError
-from snapdb.execute.element_columns import read_tables
-from snapdb.execute.key_lookup import NO_KEY, run_lookup
 from snapdb.execute.operator import Engine
+from snapdb.execute.snapshots.edges import NO_KEY, run_lookup
+from snapdb.execute.snapshots.element_columns import read_tables
 from snapdb.graph import GraphView
 from snapdb.kernels.forms import DAMAGED
 from snapdb.kernels.marks import mark, marked

@@ -9,9 +9,17 @@ from typing import Any, NamedTuple
 
 from snapdb.catalog.differences import rows_beyond
 from snapdb.catalog.elements import time_expression
-from snapdb.execute.earlier import edges_at, fields, newest, vertex_facts, vertices_at
-from snapdb.execute.graph_data import EdgeData, VertexData, check_vertices
 from snapdb.execute.operator import Engine
+from snapdb.execute.snapshots.graph_data import (
+    EdgeData,
+    VertexData,
+    check_vertices,
+    edges_at,
+    fields,
+    newest,
+    vertex_facts,
+    vertices_at,
+)
 from snapdb.relational import ROW_ID, Session, quote, table_rows
 from snapdb.storage.artefacts import Artefact, Found, digest_of, find, find_or_build, nearest
 from snapdb.storage.feature_checks import check_features

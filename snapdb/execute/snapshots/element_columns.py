@@ -12,8 +12,8 @@ import numpy.typing as npt
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import snapshot_rows, time_expression
 from snapdb.errors import CorruptError, DataError
-from snapdb.execute.graph_data import VertexData
 from snapdb.execute.operator import Engine
+from snapdb.execute.snapshots.graph_data import VertexData
 from snapdb.graph import GraphView
 from snapdb.plan.samples import SamplePlan
 from snapdb.relational import ROW_ID, quote, table_rows

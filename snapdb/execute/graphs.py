@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from snapdb.execute.dense_edges import DenseEdges, edge_rows
-from snapdb.execute.graph_data import check_vertices, graph_data
 from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
+from snapdb.execute.snapshots.graph_data import check_vertices, graph_data
 from snapdb.plan.graphs import CreateGraphPlan
 from snapdb.storage.apply import check_free, require_table
 from snapdb.storage.codec import encode

@@ -1,0 +1,404 @@
+"""Which edges of a topology a snapshot lets in: by their times as far as these tell, by reading tables for the rest."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.catalog.differences import rows_beyond
+from snapdb.errors import BindError
+from snapdb.execute.operator import Engine
+from snapdb.execute.snapshots.features import Features, edge_features, histories, vertex_features
+from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, VertexData, edges_at, graph_data
+from snapdb.execute.snapshots.topologies import REBUILD_SHARE, Topology, rows_apart, topology, wanted_topology
+from snapdb.graph.adjacency import open_topology
+from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
+from snapdb.graph.view import Adjacency
+from snapdb.kernels.admit import STATIC, Admission, admitted, full_bitmap
+from snapdb.kernels.forms import live_arrays, plain_array
+from snapdb.kernels.prefix import prefix_degrees
+from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
+from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding, choose_encoding
+from snapdb.relational import Session
+from snapdb.storage.arrays import ArrayFile
+from snapdb.storage.artefacts import find, nearest
+from snapdb.storage.disk import directory_bytes, fresh_name, publishing
+from snapdb.storage.histories import check_history
+from snapdb.types import EdgeElement, Filter, Window
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What leaves edges of a type out, beside their ends."""
+
+    window: Window
+    """The snapshot's, narrowed by the conditions that times tell."""
+    filters: tuple[Filter, ...]
+    """The other conditions."""
+
+    def plain(self, data: EdgeData) -> bool:
+        """Whether nothing but the end of the window leaves edges out."""
+        ends = (data.source.rows, data.destination.rows)
+        chosen = bool(self.filters) or any(rows.selective for rows in ends)
+        return self.window.start is None and data.rows.element.event_end is None and not chosen
+
+
+def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacency | None = None) -> Limits:
+    """What leaves edges of a type out; `adjacency` has them, where times are to be relied upon."""
+    window, filters, pushed = plan.window, plan.filters_of(element.name), plan.bounds_of(element.name)
+    # An integer that stands for "always there" is a time like others to a condition.
+    if not pushed.filters or (pushed.start is not None and adjacency is not None and _may_be_static(adjacency)):
+        return Limits(window, filters)
+    starts = [moment for moment in (window.start, pushed.start) if moment is not None]
+    stops = [moment for moment in (window.stop, pushed.stop) if moment is not None]
+    narrowed = Window(max(starts, default=None), min(stops, default=None))
+    return Limits(narrowed, tuple(f for f in filters if f not in pushed.filters))
+
+
+def admission(
+    session: Session, limits: Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
+) -> Admission | None:
+    """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
+    element, window = data.rows.element, limits.window
+    timed = element.event_time is not None and (window.start is not None or window.stop is not None)
+    ends = (data.destination, data.source)
+    near, far = (alive[e.rows.element.name] if e.rows.selective else None for e in ends)
+    kept = _passing(session, data, limits.filters) if limits.filters else None
+    if near is None and far is None and kept is None:
+        if not timed:
+            return None
+        if window.start is None and adjacency.until is None:
+            assert adjacency.time is not None
+            assert window.stop is not None
+            degrees = prefix_degrees(adjacency.rows, adjacency.time, window.stop)
+            return Admission(np.empty(0, np.uint64), degrees, int(degrees.sum(dtype=np.int64)), True)
+    return admitted(
+        adjacency.rows,
+        time=adjacency.time if timed else None,
+        until=adjacency.until if timed else None,
+        edge_id=adjacency.edge_id,
+        start=window.start,
+        stop=window.stop,
+        until_after=window.until_after,
+        near_alive=near,
+        far_alive=far,
+        kept_edges=kept,
+    )
+
+
+def _may_be_static(adjacency: Adjacency) -> bool:
+    return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
+
+
+def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
+    """[edge ids] Which edges pass the filters of their own type."""
+    whole = data.rows.whole
+    element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out
+    rows = dataclasses.replace(whole, filters=filters, element=element)
+    passing = np.zeros(data.rows.table.next_row, np.bool_)
+    for batch in session.reader(f"SELECT e_id FROM ({rows.sql})"):
+        passing[batch.column(0).to_numpy()] = True
+    return passing
+
+
+# What a snapshot would be, element by element, without making it: counts by SQL, forms by their costs
+
+
+_SORTED = 5_000_000
+"""Edges a second that are read and sorted, roughly."""
+_PATCHED = 1_000_000
+"""Edges a second that are found and put in their place, roughly."""
+_WRITTEN = 500_000_000
+"""Bytes a second that are written and synced, roughly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """One element of a snapshot that is not there yet."""
+
+    element: str
+    kind: str
+    """'vertex' or 'edge'."""
+    rows: int
+    """In the snapshot."""
+    form: str | None
+    bytes: int
+    """Of its own, beside what is shared."""
+    reason: str
+    topology: str
+    """Where the edges come from."""
+    topology_bytes: int
+    """That would be written for what is shared."""
+    seconds: float
+
+
+def sketched(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool) -> list[Sketch]:
+    """Every element; nothing is written."""
+    return [*_vertex_estimates(session, plan, data), *_edge_estimates(engine, session, plan, data, full)]
+
+
+def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
+    """The elements with the snapshot's window and filters."""
+    vertices = {
+        name: replace(vertex, rows=replace(vertex.rows, window=plan.window, filters=_filters(plan, name)))
+        for name, vertex in data.vertices.items()
+    }
+    edges = {}
+    for name, edge in data.edges.items():
+        source, destination = vertices[edge.rows.element.source], vertices[edge.rows.element.destination]
+        rows = replace(
+            edge.rows,
+            window=plan.window,
+            filters=_filters(plan, name),
+            source=source.rows,
+            destination=destination.rows,
+        )
+        edges[name] = EdgeData(rows, source, destination)
+    return GraphData(vertices, edges)
+
+
+def _filters(plan: CreateSnapshotPlan, element: str) -> tuple[Filter, ...]:
+    return tuple(f for f in plan.filters if f.element == element)
+
+
+def _vertex_estimates(session: Session, plan: CreateSnapshotPlan, data: GraphData) -> Iterator[Sketch]:
+    for name, vertex in restricted(plan, data).vertices.items():
+        (rows,) = session.rows(f"SELECT count(*) FROM ({vertex.rows.sql})")[0]
+        bytes_ = 0 if rows == vertex.id_map.limit else vertex.id_map.limit
+        yield Sketch(name, "vertex", rows, None, bytes_, "", "", 0, bytes_ / _WRITTEN)
+
+
+def _edge_estimates(
+    engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
+) -> Iterator[Sketch]:
+    for name, edge in restricted(plan, data).edges.items():
+        element, whole = edge.rows.element, data.edges[name]
+        (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
+        where, shared, seconds, held, patched = _topology(engine, session, whole, full)
+        width = edge_width(whole)
+        prefix = limits_of(plan, element).plain(edge)
+        shape = EdgeShape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix, patched)
+        choice = choose_encoding(shape, plan.layout, cheapest=plan.cheapest)
+        seconds += choice.bytes / _WRITTEN
+        yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
+
+
+def edge_width(data: EdgeData) -> int:
+    """Bytes of one edge in rows: neighbour, edge id, times, weight."""
+    element = data.rows.element
+    wide = 4 if data.source.id_map.limit < 2**31 else 8
+    ids = 4 if data.rows.table.next_row < 2**31 else 8
+    return wide + ids + 8 * sum(name is not None for name in (element.event_time, element.event_end, element.weight))
+
+
+def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int, bool]:
+    """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
+    wanted = wanted_topology(data)
+    found = None if full else find(engine.home, engine.ledger, wanted.digest)
+    if found is not None:
+        return "a topology that is there", 0, 0.0, int(found.facts["edges"]), found.base is not None
+    rows = data.rows.table.rows
+    if data.rows.element.on_dangling == "SKIP":
+        (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]
+    base = None if full else nearest(engine.home, engine.ledger, wanted, whole=False)
+    before = None if base is None else edges_at(engine, data, base.version)
+    if base is not None and before is not None and rows_apart(before, data) <= REBUILD_SHARE * base.facts["edges"]:
+        parts = [
+            rows_beyond(session, data.rows.root, one.rows.table, other.rows.table)
+            for one, other in ((data, before), (before, data))
+        ]
+        come, gone = (0 if p is None else int(session.rows(f"SELECT count(*) FROM ({p})")[0][0]) for p in parts)
+        patch = (come + gone) * edge_width(data)
+        what = f"the topology of version {base.version} with a patch: {come:,} edges come, {gone:,} go"
+        return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows, True
+    whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
+    return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows, False
+
+
+# The files of a snapshot: which vertices are in it, and its edges in the form that costs least
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A snapshot's directory, which nothing names yet."""
+
+    path: Path
+    layout: SnapshotLayout
+    bytes: int
+    works: Mapping[str, str]
+    """By edge type, what its topology took."""
+    shared: Mapping[str, int]
+    """By edge type, the bytes that were written for its topology."""
+    skipped: Mapping[str, int]
+    """By edge type, how many dangling edges were left out."""
+
+
+def make_files(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = False) -> Made:
+    """Write the directory of a snapshot, and before it what it shares with others.
+
+    Args:
+        full: Build what is shared from the tables, whatever is there.
+    """
+    final = engine.home.path / "snapshots" / fresh_name()
+    with engine.relational.session() as session:
+        data = graph_data(engine, session, plan.graph, plan.tables)
+        chosen = restricted(plan, data)
+        features = {name: vertex_features(engine, session, v, full=full) for name, v in data.vertices.items()}
+        paths = {name: histories(engine, session, v, plan.tables) for name, v in data.vertices.items()}
+        found = {name: topology(engine, session, edge, full=full) for name, edge in data.edges.items()}
+        facts: dict[str, object] = {"kind": "snapshot"}
+        with publishing(engine.home.disk, final, facts) as staging:
+            alive = {name: vertex.alive(session) for name, vertex in chosen.vertices.items()}
+            vertices = []
+            for i, (name, vertex) in enumerate(chosen.vertices.items()):
+                _check_histories(session, plan, vertex, alive[name], paths[name])
+                if (mask := alive[name]) is not None:
+                    np.save(staging / f"alive-{i}.npy", mask)
+                vertices.append(_vertices(engine, vertex, mask, features[name], paths[name]))
+            edges = [
+                _edges(engine, session, plan, edge, alive, found[name], staging, i, full)
+                for i, (name, edge) in enumerate(chosen.edges.items())
+            ]
+            layout = SnapshotLayout(tuple(vertices), tuple(edges))
+            facts["layout"] = dataclasses.asdict(layout)
+    works = {name: each.work for name, each in found.items()}
+    skipped = {n: t.skipped for n, t in found.items() if data.edges[n].rows.element.on_dangling == "SKIP"}
+    shared = {name: each.written for name, each in found.items()}
+    return Made(final, layout, directory_bytes(final), works, shared, skipped)
+
+
+def _check_histories(
+    session: Session, plan: CreateSnapshotPlan, vertices: VertexData, alive: Bools | None, paths: Mapping[str, Path]
+) -> None:
+    """Raises DataError when a feature that changes in time has no value yet for a vertex of the snapshot."""
+    element = vertices.rows.element
+
+    def keys(ids: npt.NDArray[np.int64]) -> list[object]:
+        rows = session.rows(f"SELECT * EXCLUDE (dense) FROM ({vertices.known}) WHERE dense IN ({_listed(ids)})")
+        return [row[0] if len(row) == 1 else row for row in rows]
+
+    for spec in element.features:
+        if spec.history is not None and spec.default is None:
+            check_history(paths[spec.name], alive, plan.window.stop, element.name, spec.name, keys)
+
+
+def _listed(ids: npt.NDArray[np.int64]) -> str:
+    return ", ".join(map(str, ids.tolist()))
+
+
+def _vertices(
+    engine: Engine, data: VertexData, alive: Bools | None, features: Features, paths: Mapping[str, Path]
+) -> VertexLayout:
+    """Which dense ids are in the snapshot, and where the features of all of them are."""
+    element = data.rows.element
+    return VertexLayout(
+        name=element.name,
+        count=data.id_map.limit,
+        nodes=data.id_map.limit if alive is None else int(alive.sum()),
+        map_id=data.id_map.id,
+        key=element.key,
+        features=_relative(engine, features.base),
+        feature_names=tuple(f.name for f in element.features if f.history is None),
+        target=element.target is not None,
+        patch=_relative(engine, features.patch),
+        history=tuple(str(path.relative_to(engine.home.path)) for path in paths.values()),
+        history_names=tuple(paths),
+    )
+
+
+def _edges(
+    engine: Engine,
+    session: Session,
+    plan: CreateSnapshotPlan,
+    data: EdgeData,
+    alive: Mapping[str, Bools | None],
+    found: Topology,
+    staging: Path,
+    index: int,
+    full: bool,
+) -> EdgeLayout:
+    """One edge type in the form that was chosen for it."""
+    element = data.rows.element
+    adjacency = open_topology(found.root, found.patch, data.destination.id_map.limit)
+    limits = limits_of(plan, element, adjacency)
+    let_in = admission(session, limits, data, adjacency, alive)
+    kept = found.edges if let_in is None else let_in.edges
+    prefix = let_in is None or let_in.prefix
+    patched = found.patch is not None
+    shape = EdgeShape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix, patched)
+    choice = _choice(plan, shape)
+    _write_form(choice, adjacency, let_in, staging, index)
+    features = edge_features(engine, session, data, full=full)
+    return EdgeLayout(
+        name=element.name,
+        form=choice.form,
+        edges=kept,
+        topology=str(found.root.relative_to(engine.home.path)),
+        features=None if features is None else _relative(engine, features.base),
+        feature_names=tuple(f.name for f in element.features),
+        patch=_relative(engine, found.patch),
+        feature_patch=None if features is None else _relative(engine, features.patch),
+        reason=choice.reason,
+        bytes=choice.bytes,
+        before=limits.window.stop if choice.form == "ends" and limits.plain(data) else None,
+    )
+
+
+def _choice(plan: CreateSnapshotPlan, shape: EdgeShape) -> Encoding:
+    try:
+        return choose_encoding(shape, plan.layout, cheapest=plan.cheapest)
+    except BindError as error:
+        if plan.refreshes:
+            unfit = f"snapshot {plan.name} was created WITH (layout = '{plan.layout}'), which fits no more"
+            error.message = f"{unfit}: {error.message}, in CREATE OR REPLACE SNAPSHOT {plan.name} …"
+        raise
+
+
+def _write_form(choice: Encoding, adjacency: Adjacency, let_in: Admission | None, staging: Path, index: int) -> None:
+    if choice.form == "full":
+        return
+    rows = adjacency.rows
+    if let_in is not None and let_in.prefix:
+        rows = rows._replace(degrees=plain_array(let_in.degrees, np.uint32))
+    elif let_in is not None:
+        rows = rows._replace(live=live_arrays(let_in.words))
+    if choice.form == "ends":
+        degrees = degrees_of(rows).astype(np.uint32) if let_in is None else let_in.degrees
+        np.save(staging / f"ends-{index}.npy", degrees)
+    elif choice.form == "bitmap":
+        np.save(staging / f"live-{index}.npy", full_bitmap(rows))
+    else:
+        _write_rows(dataclasses.replace(adjacency, rows=rows), staging, f"rows-{index}-")
+
+
+def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
+    """Rows of one's own, written part by part, so that they need not fit into memory."""
+    named = {name: getattr(adjacency, name) for name in ("edge_id", "time", "until", "weight")}
+    columns = {name: column for name, column in named.items() if column is not None}
+    edges = adjacency.edges
+    with ExitStack() as stack:
+
+        def file(name: str, dtype: npt.DTypeLike, length: int) -> ArrayFile:
+            return stack.enter_context(ArrayFile(staging / f"{prefix}{name}.npy", dtype, length))
+
+        indptr = file("indptr", np.int64, adjacency.rows.nodes + 1)
+        indptr.append(np.zeros(1, np.int64))
+        files = {name: file(name, column.dtype, edges) for name, column in columns.items()}
+        indices = file("indices", adjacency.rows.indices.dtype, edges)
+        for part in logical_parts(adjacency.rows):
+            indptr.append(part.indptr[1:])
+            indices.append(neighbours_of(adjacency.rows, part.positions))
+            for name, column in columns.items():
+                files[name].append(column.read(part.positions))
+
+
+def _relative(engine: Engine, directory: Path | None) -> str | None:
+    return None if directory is None else str(directory.relative_to(engine.home.path))
