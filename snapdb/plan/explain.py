@@ -28,9 +28,6 @@ class ExplainPlan(Plan):
     rules: tuple[str, ...] = ()
     """The rules that changed it, by name, in the order in which they ran."""
 
-    def children(self) -> tuple[Plan, ...]:
-        return (self.plan,)
-
     def is_read(self) -> bool:
         return not self.analyze or self.plan.is_read()
 

@@ -166,9 +166,6 @@ class CopySamplePlan(Plan):
     overwrite: bool
     """An earlier export that stands there is replaced."""
 
-    def children(self) -> tuple[Plan, ...]:
-        return (self.sample,)
-
     def describe(self) -> PlanNode:
         epochs = counted(self.sample.epochs, "epoch")
         detail = f"{epochs} to '{self.path}' as {self.format}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from snapdb.errors import BindError, DatabaseError
@@ -25,10 +25,9 @@ class PlanNode:
     """The operators that it takes its rows from."""
 
 
+@dataclass(frozen=True, slots=True)
 class Plan(ABC):
-    """What a statement means once its names are bound. Each kind is a frozen dataclass in the module of its family."""
-
-    __slots__ = ()
+    """What a statement means once its names are bound. Each kind is in the module of its family."""
 
     reads: ClassVar[bool] = False
     """Plans of this kind never change the database."""
@@ -39,9 +38,15 @@ class Plan(ABC):
     def describe(self) -> PlanNode:
         """The plan as a tree of operators, without numbers of what it takes."""
 
-    def children(self) -> tuple[Plan, ...]:
-        """The plans that are part of this one."""
-        return ()
+    def children(self) -> Mapping[str, Plan]:
+        """The plans that are part of this one, by the field that holds each."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Plan)}
+
+    def with_children(self, change: Callable[[Plan], Plan]) -> Plan:
+        """The same plan with each of its children changed."""
+        changed = {name: change(child) for name, child in self.children().items()}
+        return replace(self, **changed) if changed else self
 
     def source(self) -> Asked | None:
         """The query that its rows come from; None: there is none, or files are copied as they are."""

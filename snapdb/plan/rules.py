@@ -4,53 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import wraps
+from typing import TypeVar
 
 from snapdb.plan.explain import ExplainPlan
-from snapdb.plan.exports import CopySamplePlan
 from snapdb.plan.plan import Plan
-from snapdb.plan.samples import AuditPlan, CreateSamplerPlan, SamplePlan
+from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import reached_relations, seed_types
-from snapdb.plan.snapshots import CreateSnapshotPlan, Pushed, RefreshPlan
+from snapdb.plan.snapshots import CreateSnapshotPlan, Pushed
 from snapdb.plan.times import Bounds, time_bounds
 from snapdb.types import FULL, Drawing, EdgeElement, Filter, Relation, SampleSpec
 
+P = TypeVar("P", bound=Plan)
 Rule = Callable[[Plan], Plan]
 """Takes a plan and gives an equivalent one: no rule changes a result."""
 
 
-def on_sample(plan: Plan, change: Callable[[SamplePlan], SamplePlan]) -> Plan:
-    """The plan with its sampler changed, if it has one."""
-    if isinstance(plan, AuditPlan | CopySamplePlan | CreateSamplerPlan):
-        return replace(plan, sample=change(plan.sample))
-    return change(plan) if isinstance(plan, SamplePlan) else plan
+def _rule_of(kind: type[P]) -> Callable[[Callable[[P], P]], Rule]:
+    """Make a rule of a function of one kind of plan; it reaches plans of that kind that are part of others too."""
+
+    def decorate(change: Callable[[P], P]) -> Rule:
+        @wraps(change)
+        def rule(plan: Plan) -> Plan:
+            return change(plan) if isinstance(plan, kind) else plan.with_children(rule)
+
+        return rule
+
+    return decorate
 
 
-def on_snapshot(plan: Plan, change: Callable[[CreateSnapshotPlan], CreateSnapshotPlan]) -> Plan:
-    """The plan with the snapshot that it makes changed, if it makes one."""
-    if isinstance(plan, RefreshPlan):
-        return replace(plan, create=change(plan.create))
-    return change(plan) if isinstance(plan, CreateSnapshotPlan) else plan
-
-
-def distinct_filters(plan: Plan) -> Plan:
+@_rule_of(CreateSnapshotPlan)
+def distinct_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     """A snapshot's plan with each of its filters once, in the order in which they were first said."""
-    return on_snapshot(plan, _distinct_filters)
-
-
-def _distinct_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     return replace(plan, filters=tuple(dict.fromkeys(plan.filters)))
 
 
-def push_filters(plan: Plan) -> Plan:
+@_rule_of(CreateSnapshotPlan)
+def push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     """A snapshot's plan whose edges are left out by their times in the topology, instead of by reading the table.
 
     A condition drops what has no time, which bounds keep, and bounds tell nothing of ends: edge types with static
     edges or with ends keep their conditions.
     """
-    return on_snapshot(plan, _push_filters)
-
-
-def _push_filters(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     found = (_pushed_filters(plan, edge) for edge in plan.graph.edges)
     return replace(plan, pushed=tuple(pushed for pushed in found if pushed.filters))
 
@@ -77,12 +72,9 @@ def _filter_bounds(plan: CreateSnapshotPlan, edge: EdgeElement, condition: Filte
     return time_bounds(condition.condition, edge.name, column.name, column.type)
 
 
-def prune_types(plan: Plan) -> Plan:
+@_rule_of(SamplePlan)
+def prune_types(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan without the relations that expand no node at any hop; batches keep empty entries for them."""
-    return on_sample(plan, _prune_types)
-
-
-def _prune_types(plan: SamplePlan) -> SamplePlan:
     walked = reached_relations(plan.spec)
     idle = _prunable_relations(plan.spec) - walked
     met = seed_types(plan.spec) | {name for relation in walked for name in (relation.expands, relation.reaches)}
@@ -106,12 +98,9 @@ def _prunable_relations(spec: SampleSpec) -> set[Relation]:
     }
 
 
-def prune_columns(plan: Plan) -> Plan:
+@_rule_of(SamplePlan)
+def prune_columns(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan that reads features of what is delivered with them only: none for rows of edges."""
-    return on_sample(plan, _prune_columns)
-
-
-def _prune_columns(plan: SamplePlan) -> SamplePlan:
     reads = set() if plan.delivers == "rows" else _delivered_elements(plan.spec)
     every = {element.name for element in plan.snapshot.graph.elements}
     return plan if reads >= every else replace(plan, way=replace(plan.way, reads=frozenset(reads)))
@@ -123,21 +112,15 @@ def _delivered_elements(spec: SampleSpec) -> set[str]:
     return {spec.seed_type, *(name for type_ in types for name in type_)}
 
 
-def choose_form(plan: Plan) -> Plan:
+@_rule_of(CreateSnapshotPlan)
+def choose_form(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     """A snapshot's plan in which what it takes decides the form, instead of rows of its own for every edge type."""
-    return on_snapshot(plan, _choose_form)
-
-
-def _choose_form(plan: CreateSnapshotPlan) -> CreateSnapshotPlan:
     return plan if plan.layout is not None else replace(plan, cheapest=True)
 
 
-def choose_method(plan: Plan) -> Plan:
+@_rule_of(SamplePlan)
+def choose_method(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan with METHOD FULL where all fanouts are, and with the back end that fits the device."""
-    return on_sample(plan, _choose_method)
-
-
-def _choose_method(plan: SamplePlan) -> SamplePlan:
     drawing = Drawing("FULL") if _takes_all(plan.spec) else plan.way.drawing
     return replace(plan, way=replace(plan.way, drawing=drawing, backend=None))
 
@@ -149,17 +132,15 @@ def _takes_all(spec: SampleSpec) -> bool:
     return counts <= {0, FULL} and not drawing.weighted and drawing.method not in ("FULL", "PRIORITY")
 
 
-def choose_threads(plan: Plan) -> Plan:
+@_rule_of(SamplePlan)
+def choose_threads(plan: SamplePlan) -> SamplePlan:
     """A sampler's plan with all threads at work, instead of one; batches and rows keep their order."""
-    return on_sample(plan, lambda sample: replace(sample, way=replace(sample.way, threads=None)))
+    return replace(plan, way=replace(plan.way, threads=None))
 
 
-def fuse_gather(plan: Plan) -> Plan:
+@_rule_of(SamplePlan)
+def fuse_gather(plan: SamplePlan) -> SamplePlan:
     """A stream's plan whose threads gather what they sampled, instead of the reader when a batch is handed over."""
-    return on_sample(plan, _fuse_gather)
-
-
-def _fuse_gather(plan: SamplePlan) -> SamplePlan:
     return plan if plan.delivers == "rows" else replace(plan, way=replace(plan.way, fused=True))
 
 
@@ -173,6 +154,7 @@ RULES: tuple[Rule, ...] = (
     choose_threads,
     fuse_gather,
 )
+"""In the order in which they run."""
 
 
 def optimize(plan: Plan, rules: Sequence[Rule] = RULES) -> Plan:

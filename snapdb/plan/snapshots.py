@@ -126,9 +126,6 @@ class RefreshPlan(Plan):
     def is_read(self) -> bool:
         return self.dry_run
 
-    def children(self) -> tuple[Plan, ...]:
-        return (self.create,)
-
     def describe(self) -> PlanNode:
         how = "from the tables" if self.full else "from what is there"
         return PlanNode("Refresh", f"{self.before.name} {how}", (self.create.describe(),))

@@ -220,9 +220,6 @@ class CreateSamplerPlan(Plan):
     sample: SamplePlan
     """What it keeps; EVERY AUTO becomes a number once its seeds are counted."""
 
-    def children(self) -> tuple[Plan, ...]:
-        return (self.sample,)
-
     def describe(self) -> PlanNode:
         return PlanNode("CreateSampler", self.sampler.name, (self.sample.describe(),))
 
@@ -236,9 +233,6 @@ class AuditPlan(Plan):
     sample: SamplePlan
     text: str
     """The AUDIT statement."""
-
-    def children(self) -> tuple[Plan, ...]:
-        return (self.sample,)
 
     def describe(self) -> PlanNode:
         return PlanNode("Audit", "every batch against the tables", (self.sample.describe(),))
