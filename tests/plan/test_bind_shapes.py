@@ -13,9 +13,6 @@ from snapdb.errors import BindError, CorruptError, SnapdbError
 from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.plan.tables import CreateTablePlan
 from snapdb.sql import parse
-from snapdb.sql.embedded import fold
-from snapdb.sql.lexer import parts
-from snapdb.sql.parser import family_of, parser, read
 
 SHOP = """
 CREATE TABLE person AS SELECT i AS id, i % 3 AS grp, 'x' || i % 2 AS kind FROM range(6) r(i);
@@ -147,28 +144,3 @@ def test_a_name_of_a_hundred_thousand_letters_is_refused_at_its_place(db: Databa
     with pytest.raises(BindError) as caught:
         db.execute(f"SELECT {name} FROM person")
     assert caught.value.span == (7, 7 + len(name))
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        *SHOP.replace("\n", " ").split(";")[:-1],
-        "DROP TABLE IF EXISTS nothing CASCADE",
-        "INSERT INTO t (a, b) SELECT 1, 2 MESSAGE 'm'",
-        "CREATE SNAPSHOT q OF g AT (TAG => 'x') FOR EVENT_TIME FROM 1 TO 2 WHERE a > 1 ELEMENTS (a, b)",
-        "SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [10, FULL], DEFAULT => [5]) METHOD LATEST BATCH 5 IN ORDER",
-        "DIFF TABLE t BETWEEN VERSION 1 AND VERSION 2",
-    ],
-)
-def test_our_loop_over_the_tables_reads_as_larks_does(statement: str) -> None:
-    (part,) = parts(statement)
-    family = family_of(part.tokens)
-    assert family is not None
-    tokens = fold(part.tokens, family, statement)
-    try:
-        theirs = parser(family).parse(tokens)
-    except Exception as error:
-        with pytest.raises(type(error)):
-            read(family, tokens)
-    else:
-        assert read(family, tokens) == theirs
