@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from snapdb.execute.results import Result
     from snapdb.lineage import replay
     from snapdb.loading import Batch, BatchFolder, BatchStream, read_batches
-    from snapdb.sql.print import format_sql
+    from snapdb.sql.parser import format_sql
     from snapdb.storage.upgrade import upgrade
     from snapdb.types.snapshot import Published
 
@@ -78,7 +78,7 @@ _LAZY = {
     "Published": ".types.snapshot",
     "Result": ".execute.results",
     "connect": ".database",
-    "format_sql": ".sql.print",
+    "format_sql": ".sql.parser",
     "load_ipython_extension": ".notebook",
     "read_batches": ".loading",
     "replay": ".lineage",

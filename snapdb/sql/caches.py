@@ -43,6 +43,13 @@ class CreateCache(Statement):
     or_replace: bool
     if_not_exists: bool
 
+    def to_sql(self) -> str:
+        return print_statement(
+            print_creation("CACHE", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists),
+            f"ON SAMPLER {print_name(self.sampler)}",
+            self.room and f"IN {self.room.where} {print_string(print_size(self.room.bytes))}",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RefreshCache(Statement):
@@ -50,6 +57,9 @@ class RefreshCache(Statement):
 
     name: Name
     concurrently: bool
+
+    def to_sql(self) -> str:
+        return print_statement(f"REFRESH CACHE {print_name(self.name)}", self.concurrently and "CONCURRENTLY")
 
 
 def build_cache(tree: Tree, place: Place) -> Statement:
@@ -79,17 +89,3 @@ def _room(tree: Tree | None) -> CacheRoom | None:
             code="bad-size",
         )
     return CacheRoom("FILE" if where.type == "FILE" else "MEMORY", bytes_, span_of(tree))
-
-
-def print_create_cache(tree: CreateCache) -> str:
-    """CREATE CACHE."""
-    return print_statement(
-        print_creation("CACHE", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists),
-        f"ON SAMPLER {print_name(tree.sampler)}",
-        tree.room and f"IN {tree.room.where} {print_string(print_size(tree.room.bytes))}",
-    )
-
-
-def print_refresh_cache(tree: RefreshCache) -> str:
-    """REFRESH CACHE."""
-    return print_statement(f"REFRESH CACHE {print_name(tree.name)}", tree.concurrently and "CONCURRENTLY")

@@ -16,6 +16,10 @@ class Explain(Statement):
     analyze: bool
     json: bool
 
+    def to_sql(self) -> str:
+        options = " (FORMAT json)" if self.json else ""
+        return f"EXPLAIN{' ANALYZE' * self.analyze}{options} {self.statement.to_sql()}"
+
 
 def build_explain(tree: Tree, place: Place, read: Read) -> Explain:
     """EXPLAIN; ParseError where one of its settings is given twice."""

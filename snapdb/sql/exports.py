@@ -16,7 +16,7 @@ from snapdb.sql.printer import (
     print_statement,
     print_string,
 )
-from snapdb.sql.samples import Sample, SampleUsing, print_sample, print_sample_using
+from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.sql.syntax import (
     ColumnList,
     Island,
@@ -60,6 +60,11 @@ class CopyFrom(Statement):
     """NEW FILES ONLY stands among them."""
     message: str | None
 
+    def to_sql(self) -> str:
+        table = join_clauses(print_name(self.table), bool(self.columns) and print_columns(self.columns))
+        options = _print_options(self.options, new_only=self.new_only)
+        return print_statement(f"COPY {table}", f"FROM {print_string(self.path)}", options, print_message(self.message))
+
 
 @dataclass(frozen=True, slots=True)
 class CopyTo(Statement):
@@ -77,6 +82,19 @@ class CopyTo(Statement):
     path_span: Span = field(compare=False)
     options: tuple[CopyOption, ...]
 
+    def to_sql(self) -> str:
+        if self.query is not None:
+            what = f"({self.query.text})"
+        else:
+            assert self.table is not None, "a table, or a query"
+            table = (
+                print_name(self.table)
+                if self.snapshot is None
+                else f"{print_name(self.snapshot)}.{print_name(self.table)}"
+            )
+            what = join_clauses(table, print_at(self.at), bool(self.columns) and print_columns(self.columns))
+        return print_statement(f"COPY {what}", f"TO {print_string(self.path)}", _print_options(self.options))
+
 
 @dataclass(frozen=True, slots=True)
 class CopySnapshotTo(Statement):
@@ -87,6 +105,11 @@ class CopySnapshotTo(Statement):
     path_span: Span = field(compare=False)
     options: tuple[CopyOption, ...]
 
+    def to_sql(self) -> str:
+        return print_statement(
+            f"COPY SNAPSHOT {print_name(self.snapshot)}", f"TO {print_string(self.path)}", _print_options(self.options)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class CopySampleTo(Statement):
@@ -96,6 +119,11 @@ class CopySampleTo(Statement):
     path: str
     path_span: Span = field(compare=False)
     options: tuple[CopyOption, ...]
+
+    def to_sql(self) -> str:
+        return print_statement(
+            f"COPY ({self.sample.to_sql()})", f"TO {print_string(self.path)}", _print_options(self.options)
+        )
 
 
 def build_copy(tree: Tree, place: Place, read: Read) -> Statement:
@@ -180,39 +208,6 @@ def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | 
             f"{label} takes one value in COPY … FROM; leave the parentheses out", span=value[0].span, code="bad-option"
         )
     return value
-
-
-def print_copy_from(tree: CopyFrom) -> str:
-    """COPY … FROM."""
-    table = join_clauses(print_name(tree.table), bool(tree.columns) and print_columns(tree.columns))
-    options = _print_options(tree.options, new_only=tree.new_only)
-    return print_statement(f"COPY {table}", f"FROM {print_string(tree.path)}", options, print_message(tree.message))
-
-
-def print_copy_to(tree: CopyTo) -> str:
-    """COPY table TO, COPY snapshot.element TO, or COPY (query) TO."""
-    if tree.query is not None:
-        what = f"({tree.query.text})"
-    else:
-        assert tree.table is not None, "a table, or a query"
-        table = (
-            print_name(tree.table) if tree.snapshot is None else f"{print_name(tree.snapshot)}.{print_name(tree.table)}"
-        )
-        what = join_clauses(table, print_at(tree.at), bool(tree.columns) and print_columns(tree.columns))
-    return print_statement(f"COPY {what}", f"TO {print_string(tree.path)}", _print_options(tree.options))
-
-
-def print_copy_snapshot_to(tree: CopySnapshotTo) -> str:
-    """COPY SNAPSHOT … TO."""
-    return print_statement(
-        f"COPY SNAPSHOT {print_name(tree.snapshot)}", f"TO {print_string(tree.path)}", _print_options(tree.options)
-    )
-
-
-def print_copy_sample_to(tree: CopySampleTo) -> str:
-    """COPY (SAMPLE …) TO."""
-    sample = print_sample(tree.sample) if isinstance(tree.sample, Sample) else print_sample_using(tree.sample)
-    return print_statement(f"COPY ({sample})", f"TO {print_string(tree.path)}", _print_options(tree.options))
 
 
 def _print_options(options: Sequence[CopyOption], *, new_only: bool = False) -> str | None:

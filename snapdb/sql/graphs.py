@@ -176,6 +176,13 @@ class CreateGraph(Statement):
     or_replace: bool
     if_not_exists: bool
 
+    def to_sql(self) -> str:
+        return print_statement(
+            print_creation("PROPERTY GRAPH", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists),
+            _print_tables("VERTEX TABLES", [_print_vertex(vertex) for vertex in self.vertices]),
+            bool(self.edges) and _print_tables("EDGE TABLES", [_print_edge(edge) for edge in self.edges]),
+        )
+
 
 _DUPLICATES: dict[str, OnDuplicate] = by_word(OnDuplicate)
 
@@ -419,15 +426,6 @@ def _excepted(tree: Tree) -> ColumnList:
 def _property(tree: Tree) -> PropertyColumn:
     alias = first_tree(tree, "alias")
     return PropertyColumn(name(leaves(tree)[0]), None if alias is None else name(leaves(alias)[0]))
-
-
-def print_create_graph(tree: CreateGraph) -> str:
-    """CREATE PROPERTY GRAPH."""
-    return print_statement(
-        print_creation("PROPERTY GRAPH", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists),
-        _print_tables("VERTEX TABLES", [_print_vertex(vertex) for vertex in tree.vertices]),
-        bool(tree.edges) and _print_tables("EDGE TABLES", [_print_edge(edge) for edge in tree.edges]),
-    )
 
 
 def _print_tables(keyword: str, elements: Sequence[str]) -> str:

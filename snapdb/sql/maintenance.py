@@ -16,6 +16,9 @@ from snapdb.types.snapshot import Keeps
 class CheckDatabase(Statement):
     """CHECK DATABASE."""
 
+    def to_sql(self) -> str:
+        return "CHECK DATABASE"
+
 
 @dataclass(frozen=True, slots=True)
 class BackupDatabase(Statement):
@@ -26,6 +29,9 @@ class BackupDatabase(Statement):
     copies: bool
     """Copies only, and no hard links."""
 
+    def to_sql(self) -> str:
+        return print_statement(f"BACKUP DATABASE TO {print_string(self.path)}", self.copies and "(COPY)")
+
 
 @dataclass(frozen=True, slots=True)
 class Vacuum(Statement):
@@ -35,6 +41,10 @@ class Vacuum(Statement):
     """None: every table."""
     retain: Island | None
     dry_run: bool
+
+    def to_sql(self) -> str:
+        table = None if self.table is None else print_name(self.table)
+        return print_statement("VACUUM", table, print_fragment("RETAIN", self.retain), self.dry_run and "DRY RUN")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,16 @@ class ExpireSnapshots(Statement):
     by_retention: bool
     """As each graph itself says; else one of the other two is there."""
     dry_run: bool
+
+    def to_sql(self) -> str:
+        return print_statement(
+            "EXPIRE SNAPSHOTS",
+            print_named("OF", self.graph),
+            self.older and f"OLDER THAN {print_time(self.older, length=True)}",
+            self.last is not None and f"RETAIN LAST {self.last}",
+            self.by_retention and "BY RETENTION",
+            self.dry_run and "DRY RUN",
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +93,22 @@ class SetRetention(Statement):
     keep_tagged: bool
     dry_run: bool
 
+    def to_sql(self) -> str:
+        kept = [f"{rule.keeps} {print_string(rule.length)}" for rule in self.rules]
+        rules = ", ".join([*kept, "keep_tagged"] if self.keep_tagged else kept)
+        return print_statement(
+            f"ALTER PROPERTY GRAPH {print_name(self.graph)}", f"SET RETENTION ({rules})", self.dry_run and "DRY RUN"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DropRetention(Statement):
     """ALTER PROPERTY GRAPH graph DROP RETENTION."""
 
     graph: Name
+
+    def to_sql(self) -> str:
+        return f"ALTER PROPERTY GRAPH {print_name(self.graph)} DROP RETENTION"
 
 
 _KEEPS: dict[str, Keeps] = by_word(Keeps)
@@ -125,40 +155,3 @@ def _rule(tree: Tree, word: Name, length: list[Leaf]) -> RetentionRule | None:
     if not length:
         raise ParseError(f"expected a length after {said}, such as '7 days'", span=word.span, code="bad-option")
     return RetentionRule(_KEEPS[said], string(length[0]), span_of(length[0]))
-
-
-def print_backup(tree: BackupDatabase) -> str:
-    """BACKUP DATABASE."""
-    return print_statement(f"BACKUP DATABASE TO {print_string(tree.path)}", tree.copies and "(COPY)")
-
-
-def print_vacuum(tree: Vacuum) -> str:
-    """VACUUM."""
-    table = None if tree.table is None else print_name(tree.table)
-    return print_statement("VACUUM", table, print_fragment("RETAIN", tree.retain), tree.dry_run and "DRY RUN")
-
-
-def print_expire_snapshots(tree: ExpireSnapshots) -> str:
-    """EXPIRE SNAPSHOTS."""
-    return print_statement(
-        "EXPIRE SNAPSHOTS",
-        print_named("OF", tree.graph),
-        tree.older and f"OLDER THAN {print_time(tree.older, length=True)}",
-        tree.last is not None and f"RETAIN LAST {tree.last}",
-        tree.by_retention and "BY RETENTION",
-        tree.dry_run and "DRY RUN",
-    )
-
-
-def print_set_retention(tree: SetRetention) -> str:
-    """ALTER PROPERTY GRAPH … SET RETENTION."""
-    kept = [f"{rule.keeps} {print_string(rule.length)}" for rule in tree.rules]
-    rules = ", ".join([*kept, "keep_tagged"] if tree.keep_tagged else kept)
-    return print_statement(
-        f"ALTER PROPERTY GRAPH {print_name(tree.graph)}", f"SET RETENTION ({rules})", tree.dry_run and "DRY RUN"
-    )
-
-
-def print_drop_retention(tree: DropRetention) -> str:
-    """ALTER PROPERTY GRAPH … DROP RETENTION."""
-    return f"ALTER PROPERTY GRAPH {print_name(tree.graph)} DROP RETENTION"

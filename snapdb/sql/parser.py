@@ -334,6 +334,20 @@ def parse_each(text: str) -> Iterator[Statement | SnapdbError]:
             yield error.located(text)
 
 
+def format_sql(text: str) -> str:
+    r"""The statements of a text in one spelling, each ended by a semicolon and a line end; comments are lost.
+
+    Comments inside queries, conditions and expressions stay: those are DuckDB's, and are left as they were written.
+
+    Raises:
+        ParseError: Something in it is no statement.
+
+    >>> format_sql("drop table if exists t ; show tags -- all")
+    'DROP TABLE IF EXISTS t;\nSHOW TAGS;\n'
+    """
+    return "".join(f"{statement.to_sql()};\n" for statement in parse(text))
+
+
 def _statements(text: str) -> tuple[Statement, ...]:
     return tuple(_statement(part, text) for part in parts(text))
 

@@ -21,6 +21,9 @@ class Query(Statement):
 
     query: Island
 
+    def to_sql(self) -> str:
+        return self.query.text
+
 
 LEADING = (*READS, "DESC")
 """First words of statements that only read."""

@@ -169,6 +169,9 @@ class Sample(Statement):
         assert self.clauses.fanouts is not None, "the parser wants FANOUT"
         return self.clauses.fanouts
 
+    def to_sql(self) -> str:
+        return print_statement(f"SAMPLE FROM {print_name(self.snapshot)}", *_print_clauses(self.clauses))
+
 
 @dataclass(frozen=True, slots=True)
 class SampleUsing(Statement):
@@ -176,6 +179,9 @@ class SampleUsing(Statement):
 
     sampler: Name
     clauses: Clauses
+
+    def to_sql(self) -> str:
+        return print_statement(f"SAMPLE USING {print_name(self.sampler)}", *_print_clauses(self.clauses))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +193,19 @@ class CreateSampler(Statement):
     or_replace: bool
     if_not_exists: bool
 
+    def to_sql(self) -> str:
+        head = print_creation("SAMPLER", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists)
+        return print_statement(f"{head} AS", self.sample.to_sql())
+
 
 @dataclass(frozen=True, slots=True)
 class Audit(Statement):
     """AUDIT SAMPLE …."""
 
     sample: Sample | SampleUsing
+
+    def to_sql(self) -> str:
+        return f"AUDIT {self.sample.to_sql()}"
 
 
 def build_sample(tree: Tree, place: Place) -> Statement:
@@ -465,23 +478,6 @@ _BUILDERS: dict[str, tuple[str, Callable[[Tree], object]]] = {
 
 
 T = TypeVar("T")
-
-
-def print_sample(tree: Sample) -> str:
-    """SAMPLE FROM."""
-    return print_statement(f"SAMPLE FROM {print_name(tree.snapshot)}", *_print_clauses(tree.clauses))
-
-
-def print_sample_using(tree: SampleUsing) -> str:
-    """SAMPLE USING."""
-    return print_statement(f"SAMPLE USING {print_name(tree.sampler)}", *_print_clauses(tree.clauses))
-
-
-def print_create_sampler(tree: CreateSampler) -> str:
-    """CREATE SAMPLER."""
-    head = print_creation("SAMPLER", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists)
-    sample = print_sample(tree.sample) if isinstance(tree.sample, Sample) else print_sample_using(tree.sample)
-    return print_statement(f"{head} AS", sample)
 
 
 def _print_clauses(said: Clauses) -> Iterator[object]:

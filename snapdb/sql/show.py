@@ -46,6 +46,14 @@ class Show(Statement):
     at: VersionBound | None
     """The version whose tables are asked for."""
 
+    def to_sql(self) -> str:
+        return print_statement(
+            f"SHOW {_print_kind(self.what)}",
+            print_at(self.at),
+            print_named("OF", self.of),
+            self.like is not None and f"LIKE {print_string(self.like)}",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Describe(Statement):
@@ -57,12 +65,20 @@ class Describe(Statement):
     at: VersionBound | None
     """The version at which a table is described."""
 
+    def to_sql(self) -> str:
+        return print_statement(
+            "DESCRIBE", self.kind and _print_kind(self.kind), print_name(self.name), print_at(self.at)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Summarize(Statement):
     """SUMMARIZE SNAPSHOT name."""
 
     name: Name
+
+    def to_sql(self) -> str:
+        return f"SUMMARIZE SNAPSHOT {print_name(self.name)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,12 @@ class Drop(Statement):
     name: Name
     if_exists: bool
     cascade: bool
+
+    def to_sql(self) -> str:
+        guard = "IF EXISTS " if self.if_exists else ""
+        return print_statement(
+            f"DROP {_print_kind(self.kind)} {guard}{print_name(self.name)}", self.cascade and "CASCADE"
+        )
 
 
 def build_show(tree: Tree, place: Place) -> Statement:
@@ -108,29 +130,3 @@ def _show(tree: Tree, place: Place) -> Show:
 def _print_kind(word: str) -> str:
     """What a statement names, in full."""
     return f"PROPERTY {word}" if word in ("GRAPH", "GRAPHS") else word
-
-
-def print_show(tree: Show) -> str:
-    """SHOW."""
-    return print_statement(
-        f"SHOW {_print_kind(tree.what)}",
-        print_at(tree.at),
-        print_named("OF", tree.of),
-        tree.like is not None and f"LIKE {print_string(tree.like)}",
-    )
-
-
-def print_describe(tree: Describe) -> str:
-    """DESCRIBE."""
-    return print_statement("DESCRIBE", tree.kind and _print_kind(tree.kind), print_name(tree.name), print_at(tree.at))
-
-
-def print_summarize(tree: Summarize) -> str:
-    """SUMMARIZE SNAPSHOT."""
-    return f"SUMMARIZE SNAPSHOT {print_name(tree.name)}"
-
-
-def print_drop(tree: Drop) -> str:
-    """DROP."""
-    guard = "IF EXISTS " if tree.if_exists else ""
-    return print_statement(f"DROP {_print_kind(tree.kind)} {guard}{print_name(tree.name)}", tree.cascade and "CASCADE")

@@ -67,6 +67,17 @@ class CreateSnapshot(Statement):
     or_replace: bool
     if_not_exists: bool
 
+    def to_sql(self) -> str:
+        kept = print_creation("SNAPSHOT", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists)
+        return print_statement(
+            f"{kept} OF {print_name(self.graph)}",
+            print_at(self.at),
+            self.event_time and f"FOR EVENT_TIME {_print_time(self.event_time)}",
+            bool(self.elements) and f"ELEMENTS {print_columns(self.elements)}",
+            self.layout and f"WITH (layout = {print_string(self.layout.form)})",
+            print_fragment("WHERE", self.where),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RefreshSnapshot(Statement):
@@ -75,6 +86,11 @@ class RefreshSnapshot(Statement):
     name: Name
     full: bool
     dry_run: bool
+
+    def to_sql(self) -> str:
+        return print_statement(
+            f"REFRESH SNAPSHOT {print_name(self.name)}", self.full and "FULL", self.dry_run and "DRY RUN"
+        )
 
 
 def build_snapshot(tree: Tree, place: Place) -> Statement:
@@ -171,19 +187,6 @@ def _form(value: Leaf) -> LayoutClause:
     return LayoutClause(form, span_of(value))
 
 
-def print_create_snapshot(tree: CreateSnapshot) -> str:
-    """CREATE SNAPSHOT."""
-    kept = print_creation("SNAPSHOT", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists)
-    return print_statement(
-        f"{kept} OF {print_name(tree.graph)}",
-        print_at(tree.at),
-        tree.event_time and f"FOR EVENT_TIME {_print_time(tree.event_time)}",
-        bool(tree.elements) and f"ELEMENTS {print_columns(tree.elements)}",
-        tree.layout and f"WITH (layout = {print_string(tree.layout.form)})",
-        print_fragment("WHERE", tree.where),
-    )
-
-
 def _print_time(bound: TimeBound | WindowBound) -> str:
     if isinstance(bound, WindowBound):
         ending = "" if bound.ending is None else f" ENDING {print_time(bound.ending)}"
@@ -196,10 +199,3 @@ def _print_time(bound: TimeBound | WindowBound) -> str:
             return f"BETWEEN {print_time(start)} AND {stop}"
         case _:
             return f"AS OF {stop}"
-
-
-def print_refresh_snapshot(tree: RefreshSnapshot) -> str:
-    """REFRESH SNAPSHOT."""
-    return print_statement(
-        f"REFRESH SNAPSHOT {print_name(tree.name)}", tree.full and "FULL", tree.dry_run and "DRY RUN"
-    )

@@ -6,6 +6,7 @@ The functions read them from Lark's trees; every family's builder uses them.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -43,7 +44,7 @@ class Island:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(ABC):
     """One statement of a script."""
 
     source: str = field(compare=False)
@@ -54,6 +55,19 @@ class Statement:
     @property
     def text(self) -> str:
         return self.source[self.span.start : self.span.stop]
+
+    @abstractmethod
+    def to_sql(self) -> str:
+        """The statement in one spelling, without a semicolon; what is parsed from it is the same statement again.
+
+        Keywords are in capitals, names in quotes where they need them, clauses in one order, and what DuckDB reads
+        stands as it was written. Nothing that the statement does not say is added, nor what it says taken away.
+
+        >>> from snapdb.sql import parse
+        >>> (tree,) = parse("create snapshot q of shop where qty>0")
+        >>> tree.to_sql()
+        'CREATE SNAPSHOT q OF shop WHERE qty>0'
+        """
 
 
 @dataclass(frozen=True, slots=True)

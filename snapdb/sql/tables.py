@@ -51,6 +51,14 @@ class CreateTable(Statement):
     if_not_exists: bool
     message: str | None
 
+    def to_sql(self) -> str:
+        return print_statement(
+            print_creation("TABLE", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists),
+            self.definition and f"({self.definition.text})",
+            print_fragment("AS", self.query),
+            print_message(self.message),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Insert(Statement):
@@ -60,6 +68,10 @@ class Insert(Statement):
     columns: ColumnList
     query: Island
     message: str | None
+
+    def to_sql(self) -> str:
+        table = join_clauses(print_name(self.table), bool(self.columns) and print_columns(self.columns))
+        return print_statement(f"INSERT INTO {table}", self.query.text, print_message(self.message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +94,17 @@ class Update(Statement):
     where: Island | None
     message: str | None
 
+    def to_sql(self) -> str:
+        values = ", ".join(f"{print_name(item.column)} = {item.value.text}" for item in self.assignments)
+        return print_statement(
+            f"UPDATE {print_name(self.table)}",
+            print_named("AS", self.alias),
+            f"SET {values}",
+            print_fragment("FROM", self.others),
+            print_fragment("WHERE", self.where),
+            print_message(self.message),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Delete(Statement):
@@ -93,6 +116,15 @@ class Delete(Statement):
     """What follows USING: tables, subqueries and joins."""
     where: Island | None
     message: str | None
+
+    def to_sql(self) -> str:
+        return print_statement(
+            f"DELETE FROM {print_name(self.table)}",
+            print_named("AS", self.alias),
+            print_fragment("USING", self.others),
+            print_fragment("WHERE", self.where),
+            print_message(self.message),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +160,12 @@ class AlterTable(Statement):
     action: AddColumn | DropColumn | RenameColumn
     if_exists: bool
     message: str | None
+
+    def to_sql(self) -> str:
+        guard = "IF EXISTS " if self.if_exists else ""
+        return print_statement(
+            f"ALTER TABLE {guard}{print_name(self.table)}", _print_change(self.action), print_message(self.message)
+        )
 
 
 def build_table(tree: Tree, place: Place) -> Statement:
@@ -226,54 +264,6 @@ _BUILDERS: dict[str, Callable[[Tree, Place], Statement]] = {
     "delete": _delete,
     "alter": _alter,
 }
-
-
-def print_create_table(tree: CreateTable) -> str:
-    """CREATE TABLE."""
-    return print_statement(
-        print_creation("TABLE", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists),
-        tree.definition and f"({tree.definition.text})",
-        print_fragment("AS", tree.query),
-        print_message(tree.message),
-    )
-
-
-def print_insert(tree: Insert) -> str:
-    """INSERT."""
-    table = join_clauses(print_name(tree.table), bool(tree.columns) and print_columns(tree.columns))
-    return print_statement(f"INSERT INTO {table}", tree.query.text, print_message(tree.message))
-
-
-def print_update(tree: Update) -> str:
-    """UPDATE."""
-    values = ", ".join(f"{print_name(item.column)} = {item.value.text}" for item in tree.assignments)
-    return print_statement(
-        f"UPDATE {print_name(tree.table)}",
-        print_named("AS", tree.alias),
-        f"SET {values}",
-        print_fragment("FROM", tree.others),
-        print_fragment("WHERE", tree.where),
-        print_message(tree.message),
-    )
-
-
-def print_delete(tree: Delete) -> str:
-    """DELETE."""
-    return print_statement(
-        f"DELETE FROM {print_name(tree.table)}",
-        print_named("AS", tree.alias),
-        print_fragment("USING", tree.others),
-        print_fragment("WHERE", tree.where),
-        print_message(tree.message),
-    )
-
-
-def print_alter_table(tree: AlterTable) -> str:
-    """ALTER TABLE."""
-    guard = "IF EXISTS " if tree.if_exists else ""
-    return print_statement(
-        f"ALTER TABLE {guard}{print_name(tree.table)}", _print_change(tree.action), print_message(tree.message)
-    )
 
 
 def _print_change(action: AddColumn | DropColumn | RenameColumn) -> str:

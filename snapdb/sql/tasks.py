@@ -76,6 +76,15 @@ class CreateTask(Statement):
     or_replace: bool
     if_not_exists: bool
 
+    def to_sql(self) -> str:
+        return print_statement(
+            print_creation("TASK", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists),
+            _print_schedule(self.schedule),
+            self.when and f"WHEN ({self.when.text})",
+            bool(self.options) and f"WITH {_print_options(self.options)}",
+            f"AS {self.body.text}",
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AlterTask(Statement):
@@ -86,12 +95,19 @@ class AlterTask(Statement):
     options: tuple[TaskOption, ...]
     """Of SET, one or more."""
 
+    def to_sql(self) -> str:
+        options = f" {_print_options(self.options)}" if self.options else ""
+        return print_statement(f"ALTER TASK {print_name(self.name)}", f"{self.action}{options}")
+
 
 @dataclass(frozen=True, slots=True)
 class ExecuteTask(Statement):
     """EXECUTE TASK name."""
 
     name: Name
+
+    def to_sql(self) -> str:
+        return f"EXECUTE TASK {print_name(self.name)}"
 
 
 _Option = Literal["timeout", "retries", "overlap", "catch_up"]
@@ -454,34 +470,12 @@ def _check_days(line: str, span: Span) -> None:
         ) from None
 
 
-def print_create_task(tree: CreateTask) -> str:
-    """CREATE TASK; its body stands as it was written."""
-    return print_statement(
-        print_creation("TASK", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists),
-        _print_schedule(tree.schedule),
-        tree.when and f"WHEN ({tree.when.text})",
-        bool(tree.options) and f"WITH {_print_options(tree.options)}",
-        f"AS {tree.body.text}",
-    )
-
-
 def _print_schedule(schedule: Schedule) -> str:
     if schedule.every is not None:
         return f"SCHEDULE EVERY {schedule.every.text}"
     return f"SCHEDULE {print_string(f'USING CRON {schedule.cron}')}"
 
 
-def print_alter_task(tree: AlterTask) -> str:
-    """ALTER TASK."""
-    options = f" {_print_options(tree.options)}" if tree.options else ""
-    return print_statement(f"ALTER TASK {print_name(tree.name)}", f"{tree.action}{options}")
-
-
 def _print_options(options: Sequence[TaskOption]) -> str:
     written = (f"{o.name} = {print_string(o.value) if isinstance(o.value, str) else o.value}" for o in options)
     return f"({', '.join(written)})"
-
-
-def print_execute_task(tree: ExecuteTask) -> str:
-    """EXECUTE TASK."""
-    return f"EXECUTE TASK {print_name(tree.name)}"

@@ -39,6 +39,12 @@ class CreateTag(Statement):
     or_replace: bool
     if_not_exists: bool
 
+    def to_sql(self) -> str:
+        return print_statement(
+            print_creation("TAG", self.name, or_replace=self.or_replace, if_not_exists=self.if_not_exists),
+            print_at(self.at),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DiffTable(Statement):
@@ -49,6 +55,11 @@ class DiffTable(Statement):
     stop: VersionBound | None
     """None: the newest version."""
     rows: bool
+
+    def to_sql(self) -> str:
+        return print_statement(
+            f"DIFF TABLE {print_name(self.table)}", *_print_ends(self.start, self.stop), self.rows and "ROWS"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,12 @@ class DiffGraph(Statement):
     """None: the newest version."""
     detail: Detail
 
+    def to_sql(self) -> str:
+        detail = self.detail != "SUMMARY" and self.detail
+        return print_statement(
+            f"DIFF PROPERTY GRAPH {print_name(self.graph)}", *_print_ends(self.start, self.stop), detail
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DiffSnapshot(Statement):
@@ -70,10 +87,17 @@ class DiffSnapshot(Statement):
     before: Name
     detail: Detail
 
+    def to_sql(self) -> str:
+        detail = self.detail != "SUMMARY" and self.detail
+        return print_statement(f"DIFF SNAPSHOT {print_name(self.after)} WITH {print_name(self.before)}", detail)
+
 
 @dataclass(frozen=True, slots=True)
 class Begin(Statement):
     """BEGIN | START TRANSACTION."""
+
+    def to_sql(self) -> str:
+        return "BEGIN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +106,16 @@ class Commit(Statement):
 
     message: str | None
 
+    def to_sql(self) -> str:
+        return print_statement("COMMIT", print_message(self.message))
+
 
 @dataclass(frozen=True, slots=True)
 class Rollback(Statement):
     """ROLLBACK | ABORT."""
+
+    def to_sql(self) -> str:
+        return "ROLLBACK"
 
 
 def build_version(tree: Tree, place: Place) -> Statement:
@@ -150,37 +180,5 @@ def _detail(tree: Tree) -> Detail:
     return "ROWS" if has(tree, "rows") else "FEATURES" if has(tree, "features") else "SUMMARY"
 
 
-def print_create_tag(tree: CreateTag) -> str:
-    """CREATE TAG."""
-    return print_statement(
-        print_creation("TAG", tree.name, or_replace=tree.or_replace, if_not_exists=tree.if_not_exists),
-        print_at(tree.at),
-    )
-
-
-def print_diff_table(tree: DiffTable) -> str:
-    """DIFF TABLE."""
-    return print_statement(
-        f"DIFF TABLE {print_name(tree.table)}", *_print_ends(tree.start, tree.stop), tree.rows and "ROWS"
-    )
-
-
-def print_diff_graph(tree: DiffGraph) -> str:
-    """DIFF PROPERTY GRAPH."""
-    detail = tree.detail != "SUMMARY" and tree.detail
-    return print_statement(f"DIFF PROPERTY GRAPH {print_name(tree.graph)}", *_print_ends(tree.start, tree.stop), detail)
-
-
-def print_diff_snapshot(tree: DiffSnapshot) -> str:
-    """DIFF SNAPSHOT."""
-    detail = tree.detail != "SUMMARY" and tree.detail
-    return print_statement(f"DIFF SNAPSHOT {print_name(tree.after)} WITH {print_name(tree.before)}", detail)
-
-
 def _print_ends(start: VersionBound, stop: VersionBound | None) -> tuple[str, str | None]:
     return f"FROM {start.kind} {start.value.text}", None if stop is None else f"TO {stop.kind} {stop.value.text}"
-
-
-def print_commit(tree: Commit) -> str:
-    """COMMIT."""
-    return print_statement("COMMIT", print_message(tree.message))

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import snapdb
-from snapdb.sql import parse, to_sql
+from snapdb.sql import parse
 from tests.support.waiting import PATIENCE
 
 DEEP = 10_000
@@ -85,7 +85,7 @@ def test_ten_thousand_brackets_are_answered_and_the_process_lives() -> None:
 )
 def test_a_long_text_is_read_and_printed(text: str) -> None:
     (tree,) = parse(text)
-    assert parse(to_sql(tree)) == (tree,)
+    assert parse(tree.to_sql()) == (tree,)
 
 
 @pytest.mark.parametrize("text", ["a" * 10**6, f"DROP {'a' * 10**6}", "/*" * 10**5, '"' * 999_999, "'" * 999_999])

@@ -16,7 +16,7 @@ from snapdb.database import Database
 from snapdb.errors import ParseError, Span
 from snapdb.plan.tasks import check_condition
 from snapdb.relational import Relational
-from snapdb.sql import parse, to_sql
+from snapdb.sql import parse
 from snapdb.sql.syntax import Island, Statement
 from snapdb.sql.task_bodies import _READERS, changed_graphs, filled, named_paths, rendered, statements_of, with_counts
 from snapdb.sql.tasks import CreateTask
@@ -102,7 +102,7 @@ def test_what_counts_from_a_folder_with_marks_of_globs_is_no_glob() -> None:
 @settings(max_examples=150, deadline=None)
 @given(statements)
 def test_nothing_but_paths_and_placeholders_changes(statement: Statement) -> None:
-    text = to_sql(statement)
+    text = statement.to_sql()
     try:
         paths = named_paths(text)
     except ParseError:  # a URL
