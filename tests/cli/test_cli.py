@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from snapdb.database import Database, connect
+from snapdb import Database, connect
 from snapdb.error_codes import example_database
 from snapdb.errors import CommitConflict, DatabaseError, LockedError
 from snapdb.interrupts import interruptible

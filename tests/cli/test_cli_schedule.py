@@ -18,11 +18,10 @@ from click.testing import CliRunner, Result
 import snapdb
 from snapdb.daemon import worker
 from snapdb.errors import DatabaseError
-from snapdb.storage.home import open_home
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import RunLock
 from snapdb_cli.diagnostics import Diagnostics
 from snapdb_cli.main import main
+from tests.support.inside import open_catalog_db
 from tests.support.terminal import environment
 from tests.support.waiting import spawned
 
@@ -174,7 +173,7 @@ def test_runs_by_hand_end_with_the_code_of_what_became_of_them(shop: Path, watch
 
 
 def test_a_task_that_runs_already_is_worth_another_try(shop: Path) -> None:
-    ledger = Ledger(open_home(shop, read_only=False))
+    ledger = open_catalog_db(shop)
     ((task,),) = ledger.rows("SELECT id FROM tasks WHERE name = 'grow'")
     ledger.close()
     lock = RunLock(ledger.home, task)

@@ -27,13 +27,12 @@ from snapdb.daemon.log import Log
 from snapdb.daemon.messages import Finished
 from snapdb.daemon.worker_pool import Crew
 from snapdb.schedule import firings
-from snapdb.storage.home import open_home
 from snapdb.storage.leader import leader_of
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import begin_run, runs
 from snapdb.storage.task_rows import considered, put_task
 from snapdb.types import Period, Run, Schedule, Task
 from tests.support.daemon_child import QuickClock
+from tests.support.inside import open_catalog_db
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 
@@ -47,7 +46,7 @@ class Shop:
         self.path = path
         with snapdb.connect(path) as db:
             db.execute("CREATE TABLE done AS SELECT 'x' AS task, 0::BIGINT AS run, 0::BIGINT AS part LIMIT 0")
-        self.ledger = Ledger(open_home(path, read_only=False))
+        self.ledger = open_catalog_db(path)
 
     def task(
         self, name: str, seconds: float, body: str, now: int | None = None, first: float | None = None, **options: Any

@@ -22,8 +22,8 @@ from snapdb.loading import Batch, BatchStream
 from snapdb.plan import bind
 from snapdb.plan.samples import SamplePlan
 from snapdb.sql import parse
-from snapdb.storage.locks import TablesLock
 from snapdb.types import Negatives, Relation, Temporal
+from tests.support.inside import engine_of
 from tests.support.shops import SHOP
 
 NODES = "SEEDS (SELECT cid, 150 + cid % 40 AS seed_time FROM customer) AS customer"
@@ -79,7 +79,7 @@ class Case:
 
 @contextmanager
 def opened(db: Database, statement: str) -> Iterator[Case]:
-    engine = db._engine(None, TablesLock(db._home))
+    engine = engine_of(db)
     (parsed,) = parse(f"SAMPLE FROM {statement}")
     plan = bind(parsed, engine.context)
     assert isinstance(plan, SamplePlan)
@@ -298,7 +298,7 @@ def test_vertices_that_are_not_in_the_snapshot_are_seen(shop: Database) -> None:
     try:
         with opened(shop, f"s {EDGES} {FANOUT} NEGATIVES 2 PER POSITIVE") as case:
             batches = case.batches()
-            engine = shop._engine(None, TablesLock(shop._home))
+            engine = engine_of(shop)
             few = engine.context.catalog.snapshots["few"]
             truth = snapshot_truth(engine, replace(case.plan, snapshot=few))
             found = replace(case, truth=truth).counts(batches)

@@ -14,7 +14,7 @@ from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
 from snapdb.execute.diff.rows import ElementRows, difference
 from snapdb.execute.diff.sides import degree_bins, quantile_bins, stability
-from snapdb.storage.locks import TablesLock
+from tests.support.inside import catalog_db_of, db_dir_of, engine_of
 
 SETUP = """
 CREATE TABLE person AS SELECT range::INTEGER AS id, 0 AS v, range % 7 AS team FROM range(40);
@@ -232,11 +232,11 @@ def test_only_files_and_times_that_differ_are_looked_at(db: Database) -> None:
     db.script("""CREATE SNAPSHOT early OF web FOR EVENT_TIME AS OF 10;
         CREATE SNAPSHOT late OF web FOR EVENT_TIME AS OF 20;
         CREATE SNAPSHOT old OF web; INSERT INTO likes VALUES (1, 2, 3, 0); CREATE SNAPSHOT new OF web""")
-    catalog = db._engine(None, TablesLock(db._home)).context.catalog
+    catalog = engine_of(db).context.catalog
 
     def rows(name: str, element: str) -> ElementRows:
         snapshot = catalog.snapshot(name)
-        return snapshot_rows(snapshot, tables_at(db._home, db._ledger, snapshot.version), db.path)[element]
+        return snapshot_rows(snapshot, tables_at(db_dir_of(db), catalog_db_of(db), snapshot.version), db.path)[element]
 
     with db._relational.session() as session:
         files = [str(db.path / s.path) for s in rows("new", "likes").table.segments]

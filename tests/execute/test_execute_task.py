@@ -17,8 +17,8 @@ from snapdb import Database, DatabaseError, LockedError, QueryError
 from snapdb.execute.tasks import operators
 from snapdb.storage.home import open_home
 from snapdb.storage.leader import Leader, beat, campaign
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import RunLock
+from tests.support.inside import open_catalog_db
 from tests.support.performing import Worker, told
 from tests.support.waiting import PATIENCE, until
 
@@ -76,7 +76,7 @@ def test_a_run_that_goes_on_is_not_met(db: Database) -> None:
 @contextmanager
 def led(path: Path, *, alive: bool) -> Iterator[None]:
     """A daemon leads that has begun a run, and beats if it is alive."""
-    with closing(Ledger(open_home(path, read_only=False))) as ledger:
+    with closing(open_catalog_db(path)) as ledger:
         assert campaign(ledger, Leader("worker", 1, "here", 1, 0), None)
         done = threading.Event()
 

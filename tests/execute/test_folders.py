@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import snapdb
-from snapdb.database import Database
+from snapdb import Database
 from snapdb.errors import InputError, SnapdbError
 from snapdb.relational.folders import Folders, resolved
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import snapdb
-from snapdb.database import Database
+from snapdb import Database
 
 OWN = "only snapdb opens"
 

@@ -25,11 +25,11 @@ from snapdb.execute.tasks.progress import Stop
 from snapdb.execute.tasks.run_ends import record
 from snapdb.storage.disk import Disk, hash_file
 from snapdb.storage.home import open_home
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import RunLock
 from snapdb.types import Run, Task
 from tests.support.crashing import Crash, CrashingDisk
 from tests.support.format_one import SIXTH
+from tests.support.inside import open_catalog_db
 from tests.support.performing import DAY, Worker, told
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
@@ -644,7 +644,7 @@ def test_the_end_of_a_run_that_the_disk_refuses_is_recorded_later(shop: Path) ->
     assert (ended.state, ended.recorded) == ("ok", False)
     assert "the disk is full" in ended.log
     assert last(shop)[0] == "running"
-    ledger = Ledger(open_home(shop, read_only=False))
+    ledger = open_catalog_db(shop)
     assert record(ledger, task, ended).recorded
     ledger.close()
     assert last(shop)[0] == "ok"

@@ -7,8 +7,8 @@ import random
 import shutil
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,6 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.execute.maintenance import apply_retentions
-from snapdb.execute.operator import Engine
 from snapdb.sql import parse
 from snapdb.storage.codec import decode, encode
 from snapdb.storage.disk import MANIFEST, Disk
@@ -27,6 +26,7 @@ from snapdb.storage.locks import TablesLock
 from snapdb.types import Snapshot
 from snapdb_cli.repl_confirm import question
 from tests.support.crashing import crash_everywhere, script
+from tests.support.inside import catalog_db_of, db_dir_of
 
 SHOP = """
 CREATE TABLE person AS SELECT 'p' || range AS name FROM range(20);
@@ -62,7 +62,7 @@ def shop(built: Path, tmp_path: Path) -> Path:
 
 def made_at(db: Database, moments: dict[str, datetime], *, field: str = "created") -> None:
     """Write into the catalog when snapshots were made, or refreshed."""
-    with db._ledger.writing() as connection:
+    with catalog_db_of(db).writing() as connection:
         for row in connection.execute("SELECT id, name, path, definition FROM snapshots").fetchall():
             if (moment := moments.get(row["name"])) is not None:
                 microseconds = (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
@@ -76,17 +76,8 @@ def made_at(db: Database, moments: dict[str, datetime], *, field: str = "created
                 )
 
 
-@contextmanager
-def engine_of(db: Database) -> Iterator[Engine]:
-    lock = TablesLock(db._home)
-    try:
-        yield db._engine(None, lock, committed=True)
-    finally:
-        lock.release()
-
-
 def applied(db: Database) -> list[str]:
-    with engine_of(db) as engine:
+    with db.reading(committed=True) as engine:
         return apply_retentions(engine)
 
 
@@ -99,7 +90,7 @@ def folders(shop: Path, kind: str = "snapshots") -> list[str]:
 
 
 def noted(db: Database) -> list[str]:
-    return [row["path"] for row in db._ledger.rows("SELECT path FROM garbage")]
+    return [row["path"] for row in catalog_db_of(db).rows("SELECT path FROM garbage")]
 
 
 @dataclass(frozen=True)
@@ -180,7 +171,7 @@ def test_what_expires_is_what_a_plain_model_lets_go(tmp_path: Path) -> None:
 
 def unrefreshed(db: Database) -> None:
     """Take back that snapshots were refreshed."""
-    with db._ledger.writing() as connection:
+    with catalog_db_of(db).writing() as connection:
         for row in connection.execute("SELECT id, definition FROM snapshots").fetchall():
             told = replace(decode(Snapshot, row["definition"]), refreshed=None)
             connection.execute("UPDATE snapshots SET definition = ? WHERE id = ?", (encode(told), row["id"]))
@@ -276,7 +267,7 @@ def test_shared_files_that_no_snapshot_uses_go_when_nobody_else_is_at_the_tables
         shared = folders(shop, "topology")
         age(shop)
         stream = db.stream(SAMPLE.replace("s1", "s2"))
-        reader = TablesLock(db._home)
+        reader = TablesLock(db_dir_of(db))
         assert len(applied(db)) == 1
         assert folders(shop, "topology") == shared
         reader.release()
@@ -309,7 +300,7 @@ def test_shared_files_that_are_read_go_when_they_are_released(shop: Path) -> Non
 def test_a_lost_race_is_left_for_the_next_run(shop: Path) -> None:
     with snapdb.connect(shop) as db, snapdb.connect(shop) as other:
         db.execute(KEEP_LAST)
-        with engine_of(db) as engine:
+        with db.reading(committed=True) as engine:
             other.execute("CREATE OR REPLACE SNAPSHOT s1 OF g")
             other.execute("DROP SNAPSHOT s2")
             other.execute(
@@ -317,7 +308,7 @@ def test_a_lost_race_is_left_for_the_next_run(shop: Path) -> None:
             )
             assert apply_retentions(engine) == []
         assert sorted(names(db)) == ["s1", "s3"]
-        db._ledger._connection.execute("PRAGMA busy_timeout = 20")
+        catalog_db_of(db)._connection.execute("PRAGMA busy_timeout = 20")
         writer = sqlite3.connect(shop / "catalog.sqlite", isolation_level=None)
         try:
             other.execute("DROP SAMPLER keeps")
@@ -331,7 +322,7 @@ def test_a_lost_race_is_left_for_the_next_run(shop: Path) -> None:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, db: Database, act: Callable[[], object]) -> None:
     """Do something once, after it was seen which snapshots are to go, and before they go."""
-    plain = db._ledger.writing
+    plain = catalog_db_of(db).writing
     acts = [act]
 
     def writing(**options: bool) -> AbstractContextManager[sqlite3.Connection]:
@@ -339,7 +330,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, db: Database, act: Callable[[], o
             acts.pop()()
         return plain(**options)
 
-    monkeypatch.setattr(db._ledger, "writing", writing)
+    monkeypatch.setattr(catalog_db_of(db), "writing", writing)
 
 
 @pytest.mark.parametrize("way", ["a run", "a statement"])
@@ -387,7 +378,7 @@ def test_a_crash_of_a_run_leaves_nothing_that_the_next_does_not_find(shop: Path,
 
 def test_a_retention_that_cannot_be_read_is_damage(shop: Path) -> None:
     with snapdb.connect(shop) as db:
-        with db._ledger.writing() as connection:
+        with catalog_db_of(db).writing() as connection:
             connection.execute("""UPDATE graphs SET retention = '{"rules": 3, "keep_tagged": false}'""")
         with pytest.raises(snapdb.CorruptError, match="damaged"):
             db.execute("SHOW GRAPHS").fetchall()

@@ -30,6 +30,7 @@ from snapdb.types import Period, Run, Task
 from snapdb_cli.repl_confirm import question
 from tests.support.checks import problems, spoil
 from tests.support.crashing import crash_everywhere, script
+from tests.support.inside import catalog_db_of, db_dir_of
 from tests.support.plans import planned
 from tests.support.waiting import PATIENCE
 
@@ -56,7 +57,7 @@ def task(db: Database, name: str = "nightly") -> Task:
 
 def write(db: Database, act: Callable[[sqlite3.Connection], Any]) -> Any:
     """What an action gives that a daemon would do."""
-    with db._ledger.writing(counted=False) as connection:
+    with catalog_db_of(db).writing(counted=False) as connection:
         return act(connection)
 
 
@@ -199,7 +200,7 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
     assert len(coming) == 3
     assert found["daemon"] == nobody
     goes_on = some_runs(own)
-    assert campaign(own._ledger, Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
+    assert campaign(catalog_db_of(own), Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
     own.execute("ALTER TASK nightly SUSPEND")
     found = dict(own.execute("DESCRIBE nightly").fetchall())
     assert (found["state"], found["next_runs"], found["runs"]) == ("running, and suspended", None, "2")
@@ -214,7 +215,7 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
 def test_a_daemon_that_was_killed_is_told_as_gone(own: Database) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait(PATIENCE)
-    assert campaign(own._ledger, Leader("me", 0, socket.gethostname(), gone.pid, NOON), None)
+    assert campaign(catalog_db_of(own), Leader("me", 0, socket.gethostname(), gone.pid, NOON), None)
     found = dict(own.execute("DESCRIBE TASK often").fetchall())
     assert found["daemon"].startswith(f"pid {gone.pid} on {socket.gethostname()} ended without a word; no daemon leads")
 
@@ -227,7 +228,7 @@ def test_a_replaced_task_keeps_its_runs_and_begins_anew(own: Database) -> None:
     own.execute("CREATE OR REPLACE TASK NIGHTLY SCHEDULE EVERY INTERVAL '1 hour' AS CHECK DATABASE")
     new = task(own)
     assert (new.id, new.name, new.retries, new.suspended) == (old.id, "NIGHTLY", 0, False)
-    with own._ledger.reading() as connection:
+    with catalog_db_of(own).reading() as connection:
         assert waiting(connection) == [], "an attempt would go on in the midst of other statements"
         assert considered(connection)[new.id] == new.created
     assert len(told(own, "SHOW TASK RUNS OF nightly")) == 3
@@ -247,10 +248,10 @@ def test_a_task_that_was_dropped_leaves_its_runs(own: Database) -> None:
 def test_what_came_due_while_it_was_suspended_is_settled_when_it_goes_on(own: Database) -> None:
     often = task(own, "often")
     own.script("ALTER TASK often SUSPEND; ALTER TASK often SET (overlap = queue)")
-    with own._ledger.reading() as connection:
+    with catalog_db_of(own).reading() as connection:
         assert considered(connection)[often.id] == often.created
     own.execute("ALTER TASK often RESUME")
-    with own._ledger.reading() as connection:
+    with catalog_db_of(own).reading() as connection:
         assert considered(connection)[often.id] > often.created
 
 
@@ -312,7 +313,7 @@ def test_a_crash_leaves_the_old_or_the_new_task(own: Database, tmp_path: Path, s
 
 
 def test_locks_of_runs_are_in_nobodys_way(own: Database) -> None:
-    lock = RunLock(own._home, task(own).id)
+    lock = RunLock(db_dir_of(own), task(own).id)
     assert lock.take()
     assert told(own, "VACUUM RETAIN INTERVAL '0 seconds'") == []
     assert told(own, "CHECK DATABASE") == []
@@ -353,7 +354,7 @@ def test_check_finds_damaged_tasks_and_runs(own: Database, damage: str, said: st
 
 def test_spoiled_tasks_raise_only_errors_of_snapdb(own: Database, tmp_path: Path) -> None:
     some_runs(own)
-    campaign(own._ledger, Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
+    campaign(catalog_db_of(own), Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
     path, random_ = own.path, random.Random("tasks")
     own.close()
     whole = (path / "catalog.sqlite").read_bytes()

@@ -24,6 +24,7 @@ from snapdb.errors import BindError, DatabaseError, DataError, InputError, Query
 from snapdb.loading import stream as stream_module
 from snapdb.storage.leader import Leader, campaign
 from snapdb_cli.main import main
+from tests.support.inside import catalog_db_of, committed_catalog_of
 from tests.support.streams import prints, settles, workers_alive
 from tests.support.waiting import PATIENCE, spawned
 
@@ -95,7 +96,7 @@ def held(db: Database, path: str) -> bool:
 
 def directory(db: Database) -> str:
     """Where the snapshot's own files are."""
-    return db._committed().snapshot("now").path
+    return committed_catalog_of(db).snapshot("now").path
 
 
 @pytest.mark.parametrize("query", ["plain", "links", "steady", "visited", "SAMPLE USING plain BATCH 33"])
@@ -335,14 +336,14 @@ def test_a_wait_in_vain_tells_what_there_is_and_who_would_publish(town: Database
         town.wait_for("noww", timeout=0)
     assert "no daemon leads this database; run: snapdb schedule run" in late.value.message
     assert late.value.retryable
-    assert campaign(town._ledger, Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
+    assert campaign(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
     with pytest.raises(WaitTimeout, match="its daemon is pid 77 on host"):
         town.wait_for("noww", timeout=0)
 
 
 def test_a_daemon_that_does_not_beat_is_told(town: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("snapdb.execute.samples.waiting.LAPSE", 0.1)
-    assert campaign(town._ledger, Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
+    assert campaign(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
     with pytest.raises(WaitTimeout, match="pid 77 on host, does not answer"):
         town.wait_for("later", timeout=0.2)
 

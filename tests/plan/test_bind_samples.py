@@ -10,18 +10,13 @@ import numpy as np
 import pytest
 
 import snapdb
-from snapdb.catalog import load
 from snapdb.errors import BindError, QueryError, SnapdbError
-from snapdb.plan import Context, Plan, bind
+from snapdb.plan import Plan
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.samples import AuditPlan, SamplePlan, SeedColumns
 from snapdb.plan.samples.bind import with_seeds
-from snapdb.relational import Relational
-from snapdb.schedule import next_firing
-from snapdb.sql import parse
-from snapdb.storage.home import open_home
-from snapdb.storage.ledger import Ledger
 from snapdb.types import FULL, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
+from tests.support.inside import bind_text, engine_of
 
 TABLES = """
 CREATE TABLE person AS SELECT range::INT AS pid, range * 0.5 AS pop, 'p' || range AS name, TIMESTAMP '2026-01-01' AS t,
@@ -61,17 +56,11 @@ class World:
     """Snapshots in a database, and what statements about them mean."""
 
     def __init__(self, db: Any) -> None:
-        home = open_home(db.path, read_only=True)
-        self.ledger, self.relational = Ledger(home), Relational(home.path)
-        self.context = Context(home, self.ledger, self.relational, load(home, self.ledger), due=next_firing)
-
-    def close(self) -> None:
-        self.ledger.close()
-        self.relational.close()
+        self.db = db
+        self.context = engine_of(db).context
 
     def bind(self, text: str) -> Plan:
-        (statement,) = parse(text)
-        return bind(statement, self.context)
+        return bind_text(self.db, text)
 
     def plan(self, text: str) -> SamplePlan:
         plan = self.bind(text)
@@ -95,9 +84,7 @@ class World:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with snapdb.connect(tmp_path_factory.mktemp("samples") / "db") as db:
         db.script(TABLES + GRAPHS)
-        made = World(db)
-        yield made
-        made.close()
+        yield World(db)
 
 
 def test_a_plain_sample_draws_uniformly(world: World) -> None:

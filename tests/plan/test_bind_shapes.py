@@ -13,6 +13,7 @@ from snapdb.errors import BindError, CorruptError, SnapdbError
 from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.plan.tables import CreateTablePlan
 from snapdb.sql import parse
+from tests.support.inside import catalog_db_of, catalog_of
 
 SHOP = """
 CREATE TABLE person AS SELECT i AS id, i % 3 AS grp, 'x' || i % 2 AS kind FROM range(6) r(i);
@@ -41,7 +42,7 @@ def _damage(db: Database, table: str) -> None:
     """Files of the same size with other bytes."""
     (folder,) = {
         Path(row[0]).parent
-        for row in db._ledger.rows(
+        for row in catalog_db_of(db).rows(
             "SELECT path FROM segments s JOIN tables t ON t.id = s.table_id WHERE t.name = ?", (table,)
         )
     }
@@ -79,7 +80,7 @@ def test_types_that_files_hold_in_another_form_are_told_as_they_were_declared(db
         "UUID",
     ]
     db.execute(f"CREATE TABLE odd ({', '.join(f'c{i} {type_}' for i, type_ in enumerate(types))})")
-    declared = [(c.name, c.type) for c in db._catalog().table("odd").columns]
+    declared = [(c.name, c.type) for c in catalog_of(db).table("odd").columns]
     assert _columns(db, "CREATE TABLE copy AS SELECT * FROM odd") == declared
     assert _columns(db, "CREATE TABLE copy AS SELECT * FROM odd AT (VERSION => 3)") == declared
 

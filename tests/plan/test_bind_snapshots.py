@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 import snapdb
-from snapdb.catalog import load
 from snapdb.errors import BindError, QueryError, SnapdbError
-from snapdb.plan import Context, Plan, bind
+from snapdb.plan import Plan
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.graphs import CreateGraphPlan
 from snapdb.plan.maintenance import ExpirePlan
@@ -20,12 +18,8 @@ from snapdb.plan.plan import NothingPlan
 from snapdb.plan.show import DropPlan, ShowPlan
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan
-from snapdb.relational import Relational
-from snapdb.schedule import next_firing
-from snapdb.sql import parse
-from snapdb.storage.home import open_home
-from snapdb.storage.ledger import Ledger
 from snapdb.types import ALL_TIME, FeatureSpec, History, Pin, PropertyGraph, Snapshot, Window
+from tests.support.inside import bind_text
 
 SHOP = """
 CREATE TABLE person (pid BIGINT NOT NULL, born TIMESTAMP, age INT, emb FLOAT[2], idx INT[], val FLOAT[], name VARCHAR);
@@ -48,21 +42,11 @@ class World:
 
     def __init__(self, db: Any) -> None:
         self.db = db
-        self.home = open_home(db.path, read_only=False)
-        self.ledger, self.relational = Ledger(self.home), Relational(self.home.path)
         self.graphs: dict[str, PropertyGraph] = {}
         self.snapshots: dict[str, Snapshot] = {}
 
-    def close(self) -> None:
-        self.ledger.close()
-        self.relational.close()
-
     def bind(self, text: str, parameters: Any = None) -> Plan:
-        catalog = replace(load(self.home, self.ledger), graphs=dict(self.graphs), snapshots=dict(self.snapshots))
-        (statement,) = parse(text)
-        return bind(
-            statement, Context(self.home, self.ledger, self.relational, catalog, {}, parameters, due=next_firing)
-        )
+        return bind_text(self.db, text, parameters, graphs=dict(self.graphs), snapshots=dict(self.snapshots))
 
     def graph(self, text: str) -> PropertyGraph:
         plan = self.bind(text.replace("CREATE PROPERTY", "CREATE OR REPLACE PROPERTY"))
@@ -120,12 +104,10 @@ class World:
 
 
 @pytest.fixture
-def world(db: Any) -> Iterator[World]:
+def world(db: Any) -> World:
     """A world of one's own, for tests that write to it."""
     db.script(SHOP)
-    made = World(db)
-    yield made
-    made.close()
+    return World(db)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +119,6 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         for text in (GRAPH, STEPS, PLAIN):
             made.graph(text)
         yield made
-        made.close()
 
 
 def micros(*moment: int) -> int:

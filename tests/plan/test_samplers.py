@@ -25,11 +25,11 @@ from snapdb.plan.samples.bind import resolve
 from snapdb.plan.show import DropPlan
 from snapdb.sql import parse
 from snapdb.sql.samples import Clauses, RefreshClause, Sample, SampleUsing
-from snapdb.storage.locks import TablesLock
 from snapdb.types import Refresh
 from tests.support.checks import problems
 from tests.support.crashing import crash_everywhere, script
 from tests.support.format_one import UNSCHEDULED
+from tests.support.inside import catalog_db_of, committed_catalog_of, engine_of
 from tests.support.plans import planned
 
 SHOP = """
@@ -170,7 +170,7 @@ def test_the_samplers_own_layout_and_comments_stay(own: Database) -> None:
 
 def test_whichever_clauses_are_replaced_the_rest_is_kept(own: Database) -> None:
     chance = random.Random(6)
-    train = own._committed().sampler("train")
+    train = committed_catalog_of(own).sampler("train")
     known = {field: clauses for field, (sampler, clauses) in REPLACED.items() if sampler == "train"}
     said = [*(known | {"allow_duplicates": "ALLOW DUPLICATES"}).values(), "KEEP SEEDS", "WITHIN 3"]
     for _ in range(60):
@@ -495,7 +495,7 @@ def test_who_may_only_read_makes_no_sampler(shop: Database, own: Database) -> No
 
 def test_what_happens_meanwhile_is_a_conflict(db: Database) -> None:
     db.script(f"{SHOP}; CREATE SAMPLER train AS {TRAIN}")
-    catalog = db._engine(None, TablesLock(db._home)).context.catalog
+    catalog = engine_of(db).context.catalog
     train, s = catalog.sampler("train"), catalog.snapshot("s")
     drop_sampler = planned(db, lambda e: DropPlan(train, 0))
     drop_snapshot = planned(db, lambda e: DropPlan(s, 0, (train,)))
@@ -551,9 +551,10 @@ def test_a_database_without_samplers_is_upgraded(own: Database) -> None:
 
 def test_a_sampler_that_keeps_no_sample_says_so(own: Database) -> None:
     for text in ("SELECT 1", "SAMPLE FROM", "SAMPLE USING train", ""):
-        with own._ledger.writing() as connection:
+        with catalog_db_of(own).writing() as connection:
             connection.execute("DELETE FROM samplers WHERE folded = 'bad'")
-            row = json.dumps({**asdict(own._committed().sampler("train")), "id": 9, "name": "bad", "text": text})
+            stored = asdict(committed_catalog_of(own).sampler("train"))
+            row = json.dumps({**stored, "id": 9, "name": "bad", "text": text})
             connection.execute("INSERT INTO samplers VALUES (9, 'bad', 'bad', 's', ?)", (row,))
         own._known = None
         for statement in ("SAMPLE USING bad", "DESCRIBE SAMPLER bad"):

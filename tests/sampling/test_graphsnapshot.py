@@ -17,8 +17,7 @@ import numpy.typing as npt
 import pytest
 
 from snapdb.sampling import Entry, Excluded, Group, node_entry, open_sampler
-from snapdb.types import EdgeType, Fanout
-from snapdb.types.sampling import Link, Refresh
+from snapdb.types import EdgeType, Fanout, Link, Refresh
 from tests.support import graphsnapshot_original as original
 from tests.support.chances import included, normal, paired
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec

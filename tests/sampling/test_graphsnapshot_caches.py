@@ -22,8 +22,7 @@ from torch.utils.data import DataLoader
 
 import snapdb
 from snapdb.sampling import Sampler, node_entry, open_sampler
-from snapdb.types import EdgeType, Fanout
-from snapdb.types.sampling import Refresh
+from snapdb.types import EdgeType, Fanout, Refresh
 from tests.support import graphsnapshot_original as original
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.stars import DEGREES, EVERY, FCR, KEPT, MODES, OF, cache_of, filled, sampled, stars_of

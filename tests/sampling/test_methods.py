@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from snapdb.sampling import node_entry
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.subgraph import Entry
-from snapdb.types import FULL, Backend, Direction, EdgeType, Fanout
-from snapdb.types.sampling import Drawing, Temporal
+from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Temporal
 from tests.support import oracle
 from tests.support.forms import FORMS, view_of
 from tests.support.graphs import MemoryGraph, agreed, compared, expected, sample_spec

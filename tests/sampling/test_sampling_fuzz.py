@@ -20,8 +20,7 @@ from snapdb.sampling import Entrance, Seeds, batches_before, epoch_order, node_e
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.scratch import LIMIT, NodeMap
 from snapdb.sampling.subgraph import Entry
-from snapdb.types import FULL, Backend, Direction, EdgeType, Fanout, SampleSpec
-from snapdb.types.sampling import Drawing, Link, Negatives, Temporal
+from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
 from tests.support import oracle
 from tests.support.forms import FORMS, KNOWS, changing, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec

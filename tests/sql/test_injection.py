@@ -10,6 +10,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
+from tests.support.inside import catalog_db_of
 
 NASTY = [
     "it's",
@@ -97,7 +98,7 @@ def test_names_of_tags_are_those_of_anything_else_and_odd_ones_of_older_database
                     db.execute(statement.format(quoted(name)))
                 assert refused.value.span is not None
         db.execute(f"CREATE TAG {quoted('x' * 200)}")
-        with db._ledger.writing() as connection:  # as an older snapdb made them
+        with catalog_db_of(db).writing() as connection:  # as an older snapdb made them
             connection.executemany("INSERT INTO tags VALUES (?, ?, 1)", [(name, name) for name in odd if name])
         db.execute("INSERT INTO t VALUES (2)")
         for name in filter(None, odd):

@@ -19,6 +19,7 @@ from snapdb.catalog import Catalog
 from snapdb.sql import parse
 from snapdb.sql.syntax import Statement
 from tests.support.fuzz_texts import SHOP, texts
+from tests.support.inside import catalog_of
 
 CASES = int(os.environ.get("SNAPDB_FUZZ", "1500"))
 FIRST = int(os.environ.get("SNAPDB_FUZZ_FROM", "0"))
@@ -52,7 +53,7 @@ class Shop:
         return [self._ran(statement, text) for statement in statements][-1] if statements else "ran"
 
     def _ran(self, statement: Statement, text: str) -> str:
-        before = self.db._catalog()
+        before = catalog_of(self.db)
         try:
             for _ in islice(self.db.run(statement), 3):
                 pass
@@ -64,12 +65,12 @@ class Shop:
             return f"{type(error).__name__}: {error.code}"
         if self.db.transaction_state != "idle":
             self.db.execute("ROLLBACK")
-        self._count(before is not self.db._catalog())
+        self._count(before is not catalog_of(self.db))
         return "ran"
 
     def _unchanged(self, before: Catalog, error: snapdb.SnapdbError) -> None:
         """An error changes nothing that a user sees."""
-        assert facts(self.db._catalog()) == facts(before), str(error)
+        assert facts(catalog_of(self.db)) == facts(before), str(error)
 
     def _count(self, changed: bool) -> None:
         self.changes += changed

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.database import Database
+from snapdb import Database
 from snapdb.errors import ParseError, Span
 from snapdb.plan.tasks import check_condition
 from snapdb.relational import Relational

@@ -19,8 +19,7 @@ from snapdb.kernels.rng import below, draw
 from snapdb.sampling import Seeds, epoch_order, node_entry
 from snapdb.sampling.backends import open_sampler
 from snapdb.sampling.entrance import Entrance
-from snapdb.types import Direction, EdgeType, Fanout
-from snapdb.types.sampling import Drawing, Link, Negatives, Temporal
+from snapdb.types import Direction, Drawing, EdgeType, Fanout, Link, Negatives, Temporal
 from tests.support import oracle
 from tests.support.chances import (
     STRICT,

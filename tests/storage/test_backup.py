@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 import snapdb
-from snapdb.database import Database
+from snapdb import Database
 from snapdb.storage import backup as storage_backup
 from snapdb_cli.main import main
 from tests.support.crashing import Crash, CrashingDisk

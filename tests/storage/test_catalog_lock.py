@@ -26,6 +26,7 @@ from snapdb.storage import catalog_lock
 from snapdb.storage.catalog_lock import CatalogLock
 from snapdb.storage.home import open_home
 from snapdb.storage.version_log import append_version
+from tests.support.inside import catalog_db_of
 from tests.support.places import ROOT
 
 END = 300
@@ -97,7 +98,7 @@ def test_nobody_writes_beside_a_transaction_whose_sqlite_locks_were_dropped(tmp_
     path = tmp_path / "test.snapdb"
     with snapdb.connect(path) as db:
         db.execute("CREATE TABLE t AS SELECT 1 AS i")
-        with db._ledger.writing() as connection:
+        with catalog_db_of(db).writing() as connection:
             connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'changes'")
             digest(path)  # drops SQLite's lock of the one writer
             other = CatalogLock(open_home(path, read_only=False))
@@ -115,7 +116,7 @@ def test_the_log_is_folded_in_only_while_nobody_reads(tmp_path: Path, monkeypatc
     with snapdb.connect(path) as db, snapdb.connect(path) as reader:
         db.execute("CREATE TABLE t AS SELECT 1 AS i")
         assert log.stat().st_size == 0
-        with reader._ledger.reading() as connection:
+        with catalog_db_of(reader).reading() as connection:
             before = connection.execute("SELECT count(*) FROM versions").fetchone()[0]
             digest(path)
             writer = threading.Thread(target=db.execute, args=("INSERT INTO t VALUES (2)",))
@@ -203,7 +204,7 @@ def test_a_process_forked_in_a_transaction_does_not_hold_its_lock(tmp_path: Path
     with snapdb.connect(path) as db:
         db.execute("CREATE TABLE t AS SELECT 1 AS i")
         end, start = os.pipe()
-        with db._ledger.writing():
+        with catalog_db_of(db).writing():
             child = os.fork()
             if not child:
                 os.read(end, 1)

@@ -11,6 +11,7 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.storage.merges import MANY, Member, tiers
+from tests.support.inside import catalog_db_of
 from tests.support.waiting import PATIENCE
 
 WRITER = """
@@ -23,7 +24,7 @@ with snapdb.connect({path!r}) as db:
 
 def files(db: Database, kind: str = "rows") -> int:
     """How many files of a kind the catalog names."""
-    return len(db._ledger.rows("SELECT 1 FROM segments WHERE kind = ?", (kind,)))
+    return len(catalog_db_of(db).rows("SELECT 1 FROM segments WHERE kind = ?", (kind,)))
 
 
 def test_inserts_merge_small_files_and_change_nothing_that_is_read(db: Database) -> None:
@@ -85,7 +86,7 @@ def test_a_transaction_merges_when_it_has_committed(db: Database) -> None:
     for number in range(MANY + 5):
         db.execute(f"INSERT INTO t VALUES ({number})")
     assert files(db) == 1
-    assert not db._ledger.rows("SELECT 1 FROM upkeep")
+    assert not catalog_db_of(db).rows("SELECT 1 FROM upkeep")
     db.execute("COMMIT")
     assert files(db) < MANY
     assert db.execute("SELECT i FROM t").fetchall() == [(i,) for i in range(MANY + 5)]
@@ -95,7 +96,7 @@ def test_a_merge_that_fails_leaves_the_insert_committed(db: Database) -> None:
     db.execute("CREATE TABLE t (i BIGINT)")
     for number in range(MANY - 1):
         db.execute(f"INSERT INTO t VALUES ({number})")
-    (damaged,) = db._ledger.rows("SELECT path FROM segments ORDER BY id DESC LIMIT 1")
+    (damaged,) = catalog_db_of(db).rows("SELECT path FROM segments ORDER BY id DESC LIMIT 1")
     path = Path(db.path) / damaged["path"]
     whole = path.read_bytes()
     path.write_bytes(bytes(len(whole)))

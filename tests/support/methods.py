@@ -12,8 +12,7 @@ import numpy.typing as npt
 from snapdb.sampling import node_entry
 from snapdb.sampling.backends import open_sampler
 from snapdb.storage.topology import EdgeArrays
-from snapdb.types import Direction, EdgeType, Fanout, Relation
-from snapdb.types.sampling import Drawing, Temporal
+from snapdb.types import Direction, Drawing, EdgeType, Fanout, Relation, Temporal
 from tests.support.forms import Changing, changing
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.worlds import weights

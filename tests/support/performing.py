@@ -20,6 +20,7 @@ from snapdb.storage.home import open_home
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import begin_run, retry_run, runs
 from snapdb.types import Run, Task
+from tests.support.inside import open_catalog_db
 
 DAY = 1_767_225_600_000_000
 """2026-01-01, when runs are said to be planned."""
@@ -37,17 +38,17 @@ class Worker:
     """Called before each statement of an attempt runs, with its number from 1."""
 
     def task(self, name: str = "job") -> Task:
-        with closing(Ledger(open_home(self.path, read_only=False))) as ledger:
+        with closing(open_catalog_db(self.path)) as ledger:
             return load(open_home(self.path, read_only=False), ledger).task(name)
 
     def claim(self, task: Task, scheduled: int = DAY) -> Run:
         """The row of a run that begins."""
-        with closing(Ledger(open_home(self.path, read_only=False))) as ledger, ledger.writing() as connection:
+        with closing(open_catalog_db(self.path)) as ledger, ledger.writing() as connection:
             return begin_run(connection, task, "schedule", scheduled, "worker", now())
 
     def again(self, run: Run) -> Run:
         """The row of its next attempt."""
-        with closing(Ledger(open_home(self.path, read_only=False))) as ledger, ledger.writing() as connection:
+        with closing(open_catalog_db(self.path)) as ledger, ledger.writing() as connection:
             return retry_run(connection, run, "worker", now())
 
     def perform(self, task: Task, run: Run, stop: Stop | None = None) -> Ended:
@@ -64,7 +65,7 @@ class Worker:
             return settle_abandoned(home, ledger, task, run, now())
 
     def rows(self) -> list[Run]:
-        with closing(Ledger(open_home(self.path, read_only=False))) as ledger, ledger.reading() as connection:
+        with closing(open_catalog_db(self.path)) as ledger, ledger.reading() as connection:
             return list(runs(connection))
 
     def _open(self, *, folders: Sequence[str], disk: Disk) -> Database:

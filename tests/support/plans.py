@@ -9,12 +9,12 @@ from typing import Any
 from snapdb import Database
 from snapdb.execute import build
 from snapdb.execute.operator import Engine
-from snapdb.storage.locks import TablesLock
+from tests.support.inside import engine_of
 
 
 def planned(db: Database, plan_of: Callable[[Engine], Any]) -> Callable[[], list[tuple[Any, ...]]]:
     """A statement that was bound now and will run later."""
-    engine = db._engine(None, TablesLock(db._home))
+    engine = engine_of(db)
     plan = plan_of(engine)
 
     def run() -> list[tuple[Any, ...]]:

@@ -15,8 +15,7 @@ from snapdb.sampling import Entry, Sampler, Subgraph, node_entry, open_sampler
 from snapdb.sampling.cache_plan import choose_rows
 from snapdb.sampling.rounds import Rounds, slot_of
 from snapdb.sampling.row_cache import RowCache
-from snapdb.types import Drawing, EdgeType, Fanout, Relation
-from snapdb.types.sampling import Refresh
+from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 

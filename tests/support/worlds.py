@@ -10,8 +10,7 @@ import numpy as np
 
 from snapdb.sampling import node_entry
 from snapdb.sampling.subgraph import Entry, Excluded, Group
-from snapdb.types import FULL, Direction, EdgeType, Fanout, SampleSpec
-from snapdb.types.sampling import Drawing, Link, Negatives, Temporal
+from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
 from tests.support.graphs import EdgeList, Floats, Ints, MemoryGraph, sample_spec
 
 KNOWS = EdgeType("person", "knows", "person")
