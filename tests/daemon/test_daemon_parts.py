@@ -23,10 +23,10 @@ from snapdb.daemon.serve import notify
 from snapdb.daemon.worker_pool import Crew
 from snapdb.storage.home import open_home
 from snapdb.storage.leader import beat, leader_of
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import begin_run
 from snapdb.types import Run
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
+from tests.support.inside import open_catalog_db
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 
@@ -43,7 +43,7 @@ class QuietClock(StandingClock):
 
 def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp_path: Path) -> None:
     home = open_home(tmp_path / "d", read_only=False)
-    ledger, clock, said = Ledger(home), QuietClock(MINUTE), io.StringIO()
+    ledger, clock, said = open_catalog_db(home.path), QuietClock(MINUTE), io.StringIO()
     one, other = (Candidate(home, ledger, clock, Pace(), Log(said, "text", clock)) for _ in range(2))
     first = one.poll()
     assert first is not None
