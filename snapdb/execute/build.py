@@ -19,8 +19,7 @@ Its module is imported when the first such plan runs, so that a SELECT loads no 
 
 def run(plan: Plan, engine: Engine) -> Rows:
     """Run a plan in an engine. Nothing happens before the first item is requested."""
-    operator = operator_of(type(plan))
-    rows: Rows = operator(plan).run(engine) if isinstance(operator, type) else operator(plan, engine)
+    rows: Rows = operator_of(type(plan))(plan, engine)
     return rows
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
 from snapdb.execute.snapshots.graph_data import check_vertices, graph_data
@@ -15,33 +13,31 @@ from snapdb.storage.feature_checks import check_features
 from snapdb.types.text import counted
 
 
-@dataclass(frozen=True, slots=True)
-class CreateGraph:
-    """Checks the data of this moment; later data is checked by the snapshots that include it."""
+def create_graph(plan: CreateGraphPlan, engine: Engine) -> Rows:
+    """CREATE PROPERTY GRAPH: check the data of this moment and record the graph.
 
-    plan: CreateGraphPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        graph = self.plan.graph
-        with engine.relational.session() as session:
-            data = graph_data(engine, session, graph, engine.context.catalog.tables)
-            for vertex in data.vertices.values():
-                engine.report(f"checking {vertex.rows.element.name}", None)
-                check_vertices(session, vertex)
-            for edge in data.edges.values():
-                engine.report(f"checking {edge.rows.element.name}", None)
-                for _ in DenseEdges(session, edge, edge_rows(edge)):
-                    engine.check_stopped()
-                check_features(session, edge.features, edge.rows.element.features)
-        with engine.ledger.writing(publishes=True) as connection:
-            replaced = "DELETE FROM graphs WHERE folded = ? RETURNING retention"
-            gone = connection.execute(replaced, (graph.name.lower(),)).fetchone() if self.plan.replaces else None
-            check_free(connection, graph.name)
-            for table in (engine.context.catalog.table(name) for name in graph.tables):
-                require_table(connection, table.id)
-            retention = None if gone is None else gone["retention"]
-            row = (graph.name, graph.name.lower(), encode(graph), now(), retention)
-            connection.execute("INSERT INTO graphs VALUES (?, ?, ?, ?, ?)", row)
-        vertices, edges = counted(len(graph.vertices), "vertex type"), counted(len(graph.edges), "edge type")
-        return Outcome(f"graph {graph.name}: {vertices}, {edges}")
+    Later data is checked by the snapshots that include it.
+    """
+    yield from ()
+    graph = plan.graph
+    with engine.relational.session() as session:
+        data = graph_data(engine, session, graph, engine.context.catalog.tables)
+        for vertex in data.vertices.values():
+            engine.report(f"checking {vertex.rows.element.name}", None)
+            check_vertices(session, vertex)
+        for edge in data.edges.values():
+            engine.report(f"checking {edge.rows.element.name}", None)
+            for _ in DenseEdges(session, edge, edge_rows(edge)):
+                engine.check_stopped()
+            check_features(session, edge.features, edge.rows.element.features)
+    with engine.ledger.writing(publishes=True) as connection:
+        replaced = "DELETE FROM graphs WHERE folded = ? RETURNING retention"
+        gone = connection.execute(replaced, (graph.name.lower(),)).fetchone() if plan.replaces else None
+        check_free(connection, graph.name)
+        for table in (engine.context.catalog.table(name) for name in graph.tables):
+            require_table(connection, table.id)
+        retention = None if gone is None else gone["retention"]
+        row = (graph.name, graph.name.lower(), encode(graph), now(), retention)
+        connection.execute("INSERT INTO graphs VALUES (?, ?, ?, ?, ?)", row)
+    vertices, edges = counted(len(graph.vertices), "vertex type"), counted(len(graph.edges), "edge type")
+    return Outcome(f"graph {graph.name}: {vertices}, {edges}")

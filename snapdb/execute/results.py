@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -216,14 +215,8 @@ def _converts(table: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
 # A read, run by DuckDB over the views of what it names
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """Streams the rows of a SELECT."""
-
-    plan: QueryPlan
-
-    def run(self, engine: Engine) -> Rows:
-        query = self.plan.query
-        with engine.context.session(query) as session:
-            yield from session.exact_reader(query.text, query.parameters)
-        return None
+def query(plan: QueryPlan, engine: Engine) -> Rows:
+    """SELECT: stream the rows of a query that DuckDB runs over the views of what it names."""
+    with engine.context.session(plan.query) as session:
+        yield from session.exact_reader(plan.query.text, plan.query.parameters)
+    return None

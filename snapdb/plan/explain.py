@@ -56,8 +56,8 @@ FAMILY = PlanFamily(
         Query: lambda statement, context: QueryPlan(context.asked(statement.query)),
     },
     operators={
-        QueryPlan: "snapdb.execute.results:Query",
-        ExplainPlan: "snapdb.execute.explain.operators:Explain",
+        QueryPlan: "snapdb.execute.results:query",
+        ExplainPlan: "snapdb.execute.explain.operators:explain",
         NothingPlan: "snapdb.execute.operator:nothing",
     },
 )

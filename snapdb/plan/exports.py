@@ -441,8 +441,8 @@ FAMILY = PlanFamily(
         CopySampleTo: bind_copy_sample,
     },
     operators={
-        CopyToPlan: "snapdb.execute.exports.files:CopyTo",
-        CopySnapshotPlan: "snapdb.execute.exports.folders:CopySnapshot",
-        CopySamplePlan: "snapdb.execute.exports.folders:CopySample",
+        CopyToPlan: "snapdb.execute.exports.files:copy_to",
+        CopySnapshotPlan: "snapdb.execute.exports.folders:copy_snapshot",
+        CopySamplePlan: "snapdb.execute.exports.folders:copy_sample",
     },
 )

@@ -626,6 +626,6 @@ FAMILY = PlanFamily(
         CreateGraph: bind_create_graph,
     },
     operators={
-        CreateGraphPlan: "snapdb.execute.graphs:CreateGraph",
+        CreateGraphPlan: "snapdb.execute.graphs:create_graph",
     },
 )

@@ -250,9 +250,9 @@ FAMILY = PlanFamily(
         Drop: bind_drop,
     },
     operators={
-        ShowPlan: "snapdb.execute.show.describe:Show",
-        DescribePlan: "snapdb.execute.show.describe:Describe",
-        SummarizePlan: "snapdb.execute.show.summarize:Summarize",
-        DropPlan: "snapdb.execute.show.drop:Drop",
+        ShowPlan: "snapdb.execute.show.describe:show",
+        DescribePlan: "snapdb.execute.show.describe:describe",
+        SummarizePlan: "snapdb.execute.show.summarize:summarize",
+        DropPlan: "snapdb.execute.show.drop:drop",
     },
 )

@@ -559,7 +559,7 @@ FAMILY = PlanFamily(
         RefreshSnapshot: bind_refresh,
     },
     operators={
-        CreateSnapshotPlan: "snapdb.execute.snapshots.operators:CreateSnapshot",
-        RefreshPlan: "snapdb.execute.snapshots.operators:Refresh",
+        CreateSnapshotPlan: "snapdb.execute.snapshots.operators:create_snapshot",
+        RefreshPlan: "snapdb.execute.snapshots.operators:refresh_snapshot",
     },
 )

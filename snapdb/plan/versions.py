@@ -221,8 +221,8 @@ FAMILY = PlanFamily(
         BeginPlan: "snapdb.execute.versions:begin",
         CommitPlan: "snapdb.execute.versions:commit",
         RollbackPlan: "snapdb.execute.versions:rollback",
-        DiffTablePlan: "snapdb.execute.diff.operators:DiffTable",
-        DiffGraphPlan: "snapdb.execute.diff.operators:DiffGraph",
-        DiffSnapshotPlan: "snapdb.execute.diff.operators:DiffSnapshot",
+        DiffTablePlan: "snapdb.execute.diff.operators:diff_table",
+        DiffGraphPlan: "snapdb.execute.diff.operators:diff_graph",
+        DiffSnapshotPlan: "snapdb.execute.diff.operators:diff_snapshot",
     },
 )

@@ -221,22 +221,16 @@ def _untouched(e: _Element) -> bool:
 _ID = quote(ROW_ID)
 
 
-@dataclass(frozen=True, slots=True)
-class DiffTable:
-    """Rows are told apart by their ids: an updated row went and came."""
-
-    plan: DiffTablePlan
-
-    def run(self, engine: Engine) -> Rows:
-        plan = self.plan
-        with engine.relational.session() as session:
-            gone = rows_beyond(session, engine.home.path, plan.before, plan.after)
-            come = rows_beyond(session, engine.home.path, plan.after, plan.before)
-            if plan.rows:
-                yield from session.exact_reader(_changes(plan, gone, come))
-            else:
-                yield _table_summary(session, plan, gone, come)
-        return None
+def diff_table(plan: DiffTablePlan, engine: Engine) -> Rows:
+    """DIFF TABLE: the rows of one version that the other lacks; their cost follows from the difference."""
+    with engine.relational.session() as session:
+        gone = rows_beyond(session, engine.home.path, plan.before, plan.after)
+        come = rows_beyond(session, engine.home.path, plan.after, plan.before)
+        if plan.rows:
+            yield from session.exact_reader(_changes(plan, gone, come))
+        else:
+            yield _table_summary(session, plan, gone, come)
+    return None
 
 
 def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
@@ -292,38 +286,27 @@ def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
 # DIFF SNAPSHOT: what one snapshot has and another has not, and how far degrees and features moved between them
 
 
-@dataclass(frozen=True, slots=True)
-class DiffSnapshot:
-    """Edges are told apart by edge id, vertices by key."""
-
-    plan: DiffSnapshotPlan
-
-    def run(self, engine: Engine) -> Rows:
-        with ExitStack() as stack:
-            before, after = (snapshot_side(engine, s, stack) for s in (self.plan.before, self.plan.after))
-            with engine.relational.session() as session:
-                yield from report(engine, session, before, after, self.plan.detail)
-        return None
+def diff_snapshot(plan: DiffSnapshotPlan, engine: Engine) -> Rows:
+    """DIFF SNAPSHOT: elements of one snapshot that the other lacks, and the drift of degrees and features."""
+    with ExitStack() as stack:
+        before, after = (snapshot_side(engine, s, stack) for s in (plan.before, plan.after))
+        with engine.relational.session() as session:
+            yield from report(engine, session, before, after, plan.detail)
+    return None
 
 
 # DIFF GRAPH: what a whole graph has at one version and has not at another, read from its tables alone
 
 
-@dataclass(frozen=True, slots=True)
-class DiffGraph:
-    """Edges are told apart by edge id, vertices by key."""
-
-    plan: DiffGraphPlan
-
-    def run(self, engine: Engine) -> Rows:
-        plan = self.plan
-        with ExitStack() as stack, engine.relational.session() as session:
-            before, after = (
-                _GraphAt(engine, session, stack, plan.graph, tables).side
-                for tables in (plan.tables_before, plan.tables_after)
-            )
-            yield from report(engine, session, before, after, plan.detail)
-        return None
+def diff_graph(plan: DiffGraphPlan, engine: Engine) -> Rows:
+    """DIFF GRAPH: the same of a whole graph at two versions, read from its tables alone."""
+    with ExitStack() as stack, engine.relational.session() as session:
+        before, after = (
+            _GraphAt(engine, session, stack, plan.graph, tables).side
+            for tables in (plan.tables_before, plan.tables_after)
+        )
+        yield from report(engine, session, before, after, plan.detail)
+    return None
 
 
 @dataclass(frozen=True)

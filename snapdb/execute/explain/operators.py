@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ from snapdb.execute.explain.tree import Step, explain_query, wrapped
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.snapshots.files import Made, Sketch, sketched
 from snapdb.execute.snapshots.graph_data import graph_data
-from snapdb.execute.snapshots.operators import create_snapshot, moved_to
+from snapdb.execute.snapshots.operators import moved_to, publish_snapshot
 from snapdb.plan.asked import Asked
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan
@@ -37,7 +36,7 @@ def explain_snapshot(engine: Engine, operator: str, create: CreateSnapshotPlan, 
     root = _root(operator, create, sketches)
     if analyze:
         started = time.perf_counter()
-        _, made = create_snapshot(engine, create, full=full)
+        _, made = publish_snapshot(engine, create, full=full)
         _fill(root, made, time.perf_counter() - started)
     return root
 
@@ -81,70 +80,66 @@ def _fill(root: Step, made: Made, seconds: float) -> None:
 # EXPLAIN: a plan as it was bound, the rules that changed it, and what it is expected to do; ANALYZE does it too
 
 
-@dataclass(frozen=True, slots=True)
-class Explain:
-    """Explains any statement."""
+def explain(plan: ExplainPlan, engine: Engine) -> Rows:
+    """EXPLAIN: any statement as it was bound, the rules that changed it, and the operators that run it."""
+    bound = _step((plan.plan if plan.bound is None else plan.bound).describe())
+    root = _explained(engine, plan.plan, analyze=plan.analyze)
+    if plan.json:
+        said = {"statement": plan.text, "bound": bound.tree(numbers=False), "rules": list(plan.rules)}
+        lines = [json.dumps({**said, "plan": root.tree()}, indent=2)]
+    else:
+        rules = f"Rules: {', '.join(plan.rules) or 'none changed it'}"
+        lines = ["Bound", *bound.lines(1), *wrapped(rules), "Plan", *root.lines(1)]
+    yield listing([("plan", pa.string())], [(line,) for line in lines])
+    return None
 
-    plan: ExplainPlan
 
-    def run(self, engine: Engine) -> Rows:
-        explained = self.plan
-        bound = _step((explained.plan if explained.bound is None else explained.bound).describe())
-        root = self._explained(engine, explained.plan)
-        if explained.json:
-            said = {"statement": explained.text, "bound": bound.tree(numbers=False), "rules": list(explained.rules)}
-            lines = [json.dumps({**said, "plan": root.tree()}, indent=2)]
-        else:
-            rules = f"Rules: {', '.join(explained.rules) or 'none changed it'}"
-            lines = ["Bound", *bound.lines(1), *wrapped(rules), "Plan", *root.lines(1)]
-        yield listing([("plan", pa.string())], [(line,) for line in lines])
-        return None
+def _explained(engine: Engine, plan: Plan, *, analyze: bool) -> Step:
+    """The operators of a plan with their estimates; `analyze` runs it."""
+    match plan:
+        case SamplePlan():
+            return explain_sample(engine, plan, analyze=analyze)
+        case CreateSnapshotPlan():
+            return explain_snapshot(engine, "CreateSnapshot", plan, full=False, analyze=analyze)
+        case RefreshPlan(create, _, full, _):
+            return explain_snapshot(engine, "RefreshSnapshot", create, full=full, analyze=analyze)
+        case QueryPlan(query):
+            return _explained_query(engine, query, analyze=analyze)
+        case _:
+            return _explained_other(engine, plan, analyze=analyze)
 
-    def _explained(self, engine: Engine, plan: Plan) -> Step:
-        """The operators of a plan, done where ANALYZE was said."""
-        analyze = self.plan.analyze
-        match plan:
-            case SamplePlan():
-                return explain_sample(engine, plan, analyze=analyze)
-            case CreateSnapshotPlan():
-                return explain_snapshot(engine, "CreateSnapshot", plan, full=False, analyze=analyze)
-            case RefreshPlan(create, _, full, _):
-                return explain_snapshot(engine, "RefreshSnapshot", create, full=full, analyze=analyze)
-            case QueryPlan(query):
-                return self._query(engine, query)
-            case _:
-                return self._other(engine, plan)
 
-    def _query(self, engine: Engine, query: Asked) -> Step:
-        started = time.perf_counter()
-        below = explain_query(engine, query, analyze=self.plan.analyze)
-        root = Step("Query", "by DuckDB", dict(below[0].estimates) if below else {}, below)
-        if self.plan.analyze and below:
-            seconds = round(time.perf_counter() - started, 6)
-            root.measured({"rows": below[0].actual["rows"], "bytes": below[0].actual["bytes"], "seconds": seconds})
-        elif self.plan.analyze:  # DuckDB tells nothing of what looks at no table
-            _measure(engine, root, run(QueryPlan(query), engine))
-        return root
+def _explained_query(engine: Engine, query: Asked, *, analyze: bool) -> Step:
+    started = time.perf_counter()
+    below = explain_query(engine, query, analyze=analyze)
+    root = Step("Query", "by DuckDB", dict(below[0].estimates) if below else {}, below)
+    if analyze and below:
+        seconds = round(time.perf_counter() - started, 6)
+        root.measured({"rows": below[0].actual["rows"], "bytes": below[0].actual["bytes"], "seconds": seconds})
+    elif analyze:  # DuckDB reports nothing of a query that reads no table
+        _measure(engine, root, run(QueryPlan(query), engine))
+    return root
 
-    def _other(self, engine: Engine, plan: Plan) -> Step:
-        """What takes rows from queries, with their plans; ANALYZE really does it."""
-        root = _step(plan.describe())
-        if isinstance(plan, AuditPlan):
-            root.children = [explain_sample(engine, plan.sample, analyze=False)]
-        elif isinstance(plan, CopySnapshotPlan):
-            root.estimates = {"rows": plan.snapshot.nodes + plan.snapshot.edges}
-        elif isinstance(plan, CopySamplePlan):
-            below = explain_sample(engine, plan.sample, analyze=False)
-            root.children = [below]
-            root.estimates = {name: number * plan.sample.epochs for name, number in below.estimates.items()}
-        elif (asked := plan.source()) is not None:
-            root.children = explain_query(engine, asked, analyze=False)
-            root.estimates = dict(root.children[0].estimates) if root.children else {}
-        if self.plan.analyze:
-            _measure(engine, root, run(plan, engine))
-            if isinstance(plan, CopyToPlan | CopySamplePlan | CopySnapshotPlan):
-                root.measured({**root.actual, "bytes": size_of(Path(os.path.realpath(os.path.expanduser(plan.path))))})
-        return root
+
+def _explained_other(engine: Engine, plan: Plan, *, analyze: bool) -> Step:
+    """A plan with the queries that it takes rows from; `analyze` runs it."""
+    root = _step(plan.describe())
+    if isinstance(plan, AuditPlan):
+        root.children = [explain_sample(engine, plan.sample, analyze=False)]
+    elif isinstance(plan, CopySnapshotPlan):
+        root.estimates = {"rows": plan.snapshot.nodes + plan.snapshot.edges}
+    elif isinstance(plan, CopySamplePlan):
+        below = explain_sample(engine, plan.sample, analyze=False)
+        root.children = [below]
+        root.estimates = {name: number * plan.sample.epochs for name, number in below.estimates.items()}
+    elif (asked := plan.source()) is not None:
+        root.children = explain_query(engine, asked, analyze=False)
+        root.estimates = dict(root.children[0].estimates) if root.children else {}
+    if analyze:
+        _measure(engine, root, run(plan, engine))
+        if isinstance(plan, CopyToPlan | CopySamplePlan | CopySnapshotPlan):
+            root.measured({**root.actual, "bytes": size_of(Path(os.path.realpath(os.path.expanduser(plan.path))))})
+    return root
 
 
 def _measure(engine: Engine, root: Step, running: Rows) -> None:

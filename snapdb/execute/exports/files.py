@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,25 +24,20 @@ _LINKS = 40
 """How many links one after another are followed; the kernel follows no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class CopyTo:
-    """Writes beside the file, then gives it the file's name."""
-
-    plan: CopyToPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        plan, target = self.plan, _target(engine, self.plan)
-        with (
-            engine.context.session(plan.query) as session,
-            _beside(engine, plan, target) as path,
-            engine.watching(session, f"writing {target.name}"),
-        ):
-            if plan.format == "arrow":
-                rows = _packed(engine, session, plan, path)
-            else:
-                rows = write_rows(session, plan.query, path, plan.format, plan.writer)
-        return Outcome(f"{counted(rows, 'row')} to {plan.path}", rows)
+def copy_to(plan: CopyToPlan, engine: Engine) -> Rows:
+    """COPY (query) TO: write the rows beside the file, then rename it to the name of the file."""
+    yield from ()
+    target = _target(engine, plan)
+    with (
+        engine.context.session(plan.query) as session,
+        _beside(engine, plan, target) as path,
+        engine.watching(session, f"writing {target.name}"),
+    ):
+        if plan.format == "arrow":
+            rows = _packed(engine, session, plan, path)
+        else:
+            rows = write_rows(session, plan.query, path, plan.format, plan.writer)
+    return Outcome(f"{counted(rows, 'row')} to {plan.path}", rows)
 
 
 def _target(engine: Engine, plan: CopyToPlan) -> Path:

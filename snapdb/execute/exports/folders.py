@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,29 +48,24 @@ def export_folder(engine: Engine, path: str, span: Span, *, overwrite: bool) -> 
 # COPY SNAPSHOT … TO: a whole snapshot in a folder of files, as tables, as arrays or as PyG's data
 
 
-@dataclass(frozen=True, slots=True)
-class CopySnapshot:
-    """Fills a folder beside the place, then gives it the place's name."""
-
-    plan: CopySnapshotPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        plan, snapshot = self.plan, self.plan.snapshot
-        opened = open_snapshot(engine.home, engine.ledger, snapshot)
-        try:
-            with export_folder(engine, plan.path, plan.span, overwrite=plan.overwrite) as folder:
-                reading = Reading.of(engine, snapshot, opened.view, opened.id_maps)
-                written = WRITERS[plan.format](Export(engine, plan, reading, folder))
-                files = {each.file: each.element for each in written}
-                size = sum(folder.wrote(file) for file in files)
-                folder.finish(_manifest(plan, written) | {"lineage": {**opened.view.lineage, "rng": RNG_SCHEME}})
-        finally:
-            opened.lease.release()
-        edges = sum(each.rows for each in written if isinstance(each.element, EdgeElement))
-        vertices = sum(each.rows for each in written) - edges
-        said = f"{counted(vertices, 'vertex', 'vertices')} and {counted(edges, 'edge')}"
-        return Outcome(f"{said} to {plan.path}, {size_words(size)} in {counted(len(files), 'file')}", vertices + edges)
+def copy_snapshot(plan: CopySnapshotPlan, engine: Engine) -> Rows:
+    """COPY SNAPSHOT … TO: write every element of a snapshot into a folder, as tables, as arrays or as PyG's data."""
+    yield from ()
+    snapshot = plan.snapshot
+    opened = open_snapshot(engine.home, engine.ledger, snapshot)
+    try:
+        with export_folder(engine, plan.path, plan.span, overwrite=plan.overwrite) as folder:
+            reading = Reading.of(engine, snapshot, opened.view, opened.id_maps)
+            written = WRITERS[plan.format](Export(engine, plan, reading, folder))
+            files = {each.file: each.element for each in written}
+            size = sum(folder.wrote(file) for file in files)
+            folder.finish(_manifest(plan, written) | {"lineage": {**opened.view.lineage, "rng": RNG_SCHEME}})
+    finally:
+        opened.lease.release()
+    edges = sum(each.rows for each in written if isinstance(each.element, EdgeElement))
+    vertices = sum(each.rows for each in written) - edges
+    said = f"{counted(vertices, 'vertex', 'vertices')} and {counted(edges, 'edge')}"
+    return Outcome(f"{said} to {plan.path}, {size_words(size)} in {counted(len(files), 'file')}", vertices + edges)
 
 
 def _manifest(plan: CopySnapshotPlan, written: Sequence[Written]) -> dict[str, Any]:
@@ -90,46 +84,41 @@ def _manifest(plan: CopySnapshotPlan, written: Sequence[Written]) -> dict[str, A
 # COPY (SAMPLE …) TO: the batches of some epochs in a folder, one file each, just as a stream gives them
 
 
-@dataclass(frozen=True, slots=True)
-class CopySample:
-    """Fills a folder beside the place, then gives it the place's name."""
+def copy_sample(plan: CopySamplePlan, engine: Engine) -> Rows:
+    """COPY (SAMPLE …) TO: write the batches of some epochs into a folder, one file each, as a stream builds them."""
+    yield from ()
+    with export_folder(engine, plan.path, plan.span, overwrite=plan.overwrite) as folder:
+        opened = open_sample(engine, plan.sample)
+        try:
+            engine.check_stopped()
+            batches, size = _write_batches(plan, engine, opened, loading.BatchWriter(folder, plan.format))
+        finally:
+            opened.lease.release()
+    return Outcome(f"{counted(batches, 'batch', 'batches')} to {plan.path}, {size_words(size)}", batches)
 
-    plan: CopySamplePlan
 
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        plan, sample = self.plan, self.plan.sample
-        with export_folder(engine, plan.path, plan.span, overwrite=plan.overwrite) as folder:
-            opened = open_sample(engine, sample)
-            try:
-                engine.check_stopped()
-                batches, size = self._written(engine, opened, loading.BatchWriter(folder, plan.format))
-            finally:
-                opened.lease.release()
-        return Outcome(f"{counted(batches, 'batch', 'batches')} to {plan.path}, {size_words(size)}", batches)
-
-    def _written(self, engine: Engine, opened: Opened, writer: BatchWriter) -> tuple[int, int]:
-        """How many batches were written, and their bytes; the threads that make batches write them."""
-        sample, what, done, size = self.plan.sample, f"writing {self.plan.path}", 0, 0
-        with (
-            sample.places.under(),
-            loading.BatchStream(
-                opened.view,
-                opened.seeds,
-                opened.spec,
-                device="cpu",
-                most=engine.threads,
-                way=sample.way,
-                cache=opened.cache,
-                transform=writer,
-            ) as stream,
-        ):
-            lineage = stream.lineage
-            for epoch in range(sample.epochs if len(stream) else 0):
-                total = len(stream)
-                sizes: Iterator[Any] = iter(stream)  # a transform's results stand in the batches' places
-                for number, written in enumerate(sizes):
-                    engine.step(what, (epoch + number / total) / sample.epochs)
-                    done, size = done + 1, size + written
-            writer.finish(lineage, sample.epochs)
-        return done, size
+def _write_batches(plan: CopySamplePlan, engine: Engine, opened: Opened, writer: BatchWriter) -> tuple[int, int]:
+    """How many batches were written, and their bytes; the threads that make batches write them."""
+    sample, what, done, size = plan.sample, f"writing {plan.path}", 0, 0
+    with (
+        sample.places.under(),
+        loading.BatchStream(
+            opened.view,
+            opened.seeds,
+            opened.spec,
+            device="cpu",
+            most=engine.threads,
+            way=sample.way,
+            cache=opened.cache,
+            transform=writer,
+        ) as stream,
+    ):
+        lineage = stream.lineage
+        for epoch in range(sample.epochs if len(stream) else 0):
+            total = len(stream)
+            sizes: Iterator[Any] = iter(stream)  # a transform's results stand in the batches' places
+            for number, written in enumerate(sizes):
+                engine.step(what, (epoch + number / total) / sample.epochs)
+                done, size = done + 1, size + written
+        writer.finish(lineage, sample.epochs)
+    return done, size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 from typing import Any, NamedTuple
@@ -68,24 +68,19 @@ _LISTS: Mapping[str, _List] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Show:
-    """Lists one kind of thing."""
-
-    plan: ShowPlan
-
-    def run(self, engine: Engine) -> Rows:
-        plan, list_ = self.plan, _LISTS[self.plan.what]
-        tables = {table.name.lower(): table for table in plan.tables}  # those of the version that was asked for
-        found = facts(list_.facts, replace(engine.context.catalog, tables=tables), engine.ledger, engine.context.due)
-        kept = [_like(name, plan.like) for name in found.column(list_.named).to_pylist()]
-        if list_.of is not None and plan.of is not None:
-            of = plan.of.lower()
-            owners = found.column(list_.of).to_pylist()
-            kept = [keep and (owner or "").lower() == of for keep, owner in zip(kept, owners, strict=True)]
-        shown = found if list_.columns is None else found.select(list_.columns)
-        yield shown.filter(pa.array(kept, pa.bool_()))
-        return None
+def show(plan: ShowPlan, engine: Engine) -> Rows:
+    """SHOW: one row for each table, graph, snapshot and so on, from the system tables."""
+    list_ = _LISTS[plan.what]
+    tables = {table.name.lower(): table for table in plan.tables}  # those of the version that was asked for
+    found = facts(list_.facts, replace(engine.context.catalog, tables=tables), engine.ledger, engine.context.due)
+    kept = [_like(name, plan.like) for name in found.column(list_.named).to_pylist()]
+    if list_.of is not None and plan.of is not None:
+        of = plan.of.lower()
+        owners = found.column(list_.of).to_pylist()
+        kept = [keep and (owner or "").lower() == of for keep, owner in zip(kept, owners, strict=True)]
+    shown = found if list_.columns is None else found.select(list_.columns)
+    yield shown.filter(pa.array(kept, pa.bool_()))
+    return None
 
 
 def _like(name: str | None, pattern: str | None) -> bool:
@@ -105,29 +100,24 @@ _DIRECTORIES = {"vertex": (("features", "patch"),), "edge": (("topology", "patch
 """Which directories a kind of element is read from: each with a patch, which follows it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Describe:
-    """Describes one thing."""
-
-    plan: DescribePlan
-
-    def run(self, engine: Engine) -> Rows:
-        match self.plan.target:
-            case Table() as table:
-                yield _table(table)
-            case PropertyGraph() as graph:
-                yield _graph(graph)
-                retention = engine.context.catalog.retentions.get(graph.name.lower())
-                return None if retention is None else Outcome(f"of its snapshots it keeps {retention}")
-            case Snapshot() as snapshot:
-                yield _snapshot(engine, snapshot)
-            case Sampler() as sampler:
-                yield describe_sampler(sampler)
-            case Cache() as cache:
-                yield describe_cache(engine, cache)
-            case Task() as task:
-                yield describe_task(engine, task)
-        return None
+def describe(plan: DescribePlan, engine: Engine) -> Rows:
+    """DESCRIBE: the parts of a table, graph, snapshot, sampler, cache or task."""
+    match plan.target:
+        case Table() as table:
+            yield _table(table)
+        case PropertyGraph() as graph:
+            yield _graph(graph)
+            retention = engine.context.catalog.retentions.get(graph.name.lower())
+            return None if retention is None else Outcome(f"of its snapshots it keeps {retention}")
+        case Snapshot() as snapshot:
+            yield _snapshot(engine, snapshot)
+        case Sampler() as sampler:
+            yield describe_sampler(sampler)
+        case Cache() as cache:
+            yield describe_cache(engine, cache)
+        case Task() as task:
+            yield describe_task(engine, task)
+    return None
 
 
 def _table(table: Table) -> pa.RecordBatch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows, publish
@@ -15,23 +14,18 @@ from snapdb.storage.task_rows import drop_task
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """Removes a table (as a version), a graph, snapshot, sampler, cache, task or tag, and what binding found to go."""
-
-    plan: DropPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        match self.plan.target:
-            case Table() as table:
-                return _drop_table(engine, table, self.plan)
-            case PropertyGraph() | Snapshot() | Sampler() | Cache() as target:
-                return _drop_names(engine, target, self.plan)
-            case Task() as task:
-                return _drop_task(engine, task)
-            case Tag() as tag:
-                return _drop_tag(engine, tag)
+def drop(plan: DropPlan, engine: Engine) -> Rows:
+    """DROP: remove a table (as a version), graph, snapshot, sampler, cache, task or tag, and its dependants."""
+    yield from ()
+    match plan.target:
+        case Table() as table:
+            return _drop_table(engine, table, plan)
+        case PropertyGraph() | Snapshot() | Sampler() | Cache() as target:
+            return _drop_names(engine, target, plan)
+        case Task() as task:
+            return _drop_task(engine, task)
+        case Tag() as tag:
+            return _drop_tag(engine, tag)
 
 
 def _drop_table(engine: Engine, table: Table, plan: DropPlan) -> Outcome:

@@ -331,24 +331,19 @@ _IDS = 1 << 22
 """Vertices that are looked at together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summarize:
-    """Describes what a snapshot holds; it is read once or twice, some at a time."""
-
-    plan: SummarizePlan
-
-    def run(self, engine: Engine) -> Rows:
-        snapshot = self.plan.snapshot
-        with unless_moved(engine.ledger, snapshot):
-            layout = read_layout(engine.home, snapshot)
-        opened = open_snapshot(engine.home, engine.ledger, snapshot)
-        try:
-            with engine.relational.session() as session:
-                rows = _Summary(engine, session, snapshot, layout, opened.view).rows()
-        finally:
-            opened.lease.release()
-        yield listing(_FIELDS, rows)
-        return None
+def summarize(plan: SummarizePlan, engine: Engine) -> Rows:
+    """SUMMARIZE SNAPSHOT: one row per element; the snapshot is read once or twice, one part at a time."""
+    snapshot = plan.snapshot
+    with unless_moved(engine.ledger, snapshot):
+        layout = read_layout(engine.home, snapshot)
+    opened = open_snapshot(engine.home, engine.ledger, snapshot)
+    try:
+        with engine.relational.session() as session:
+            rows = _Summary(engine, session, snapshot, layout, opened.view).rows()
+    finally:
+        opened.lease.release()
+    yield listing(_FIELDS, rows)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

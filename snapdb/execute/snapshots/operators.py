@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -28,23 +27,18 @@ from snapdb.types import FORMS, Snapshot
 from snapdb.types.text import counted
 
 
-@dataclass(frozen=True, slots=True)
-class CreateSnapshot:
-    """Publishes a directory, then the row that names it."""
-
-    plan: CreateSnapshotPlan
-
-    def run(self, engine: Engine) -> Rows:
-        yield from ()
-        snapshot, made = create_snapshot(engine, self.plan)
-        skipped = "".join(f"; {n:,} dangling edges of {name} skipped" for name, n in made.skipped.items())
-        return Outcome(
-            f"snapshot {snapshot.name} of {snapshot.graph.name} at version {snapshot.version}: "
-            f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form}){skipped}"
-        )
+def create_snapshot(plan: CreateSnapshotPlan, engine: Engine) -> Rows:
+    """CREATE SNAPSHOT: publish the directory of a snapshot, then the row that names it."""
+    yield from ()
+    snapshot, made = publish_snapshot(engine, plan)
+    skipped = "".join(f"; {n:,} dangling edges of {name} skipped" for name, n in made.skipped.items())
+    return Outcome(
+        f"snapshot {snapshot.name} of {snapshot.graph.name} at version {snapshot.version}: "
+        f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form}){skipped}"
+    )
 
 
-def create_snapshot(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = False) -> tuple[Snapshot, Made]:
+def publish_snapshot(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = False) -> tuple[Snapshot, Made]:
     """Make a snapshot, in the place of the one that the plan replaces.
 
     Args:
@@ -145,28 +139,25 @@ _DRY = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Refresh:
-    """Readers keep what they have opened; whoever opens the snapshot from now on gets the new one."""
+def refresh_snapshot(plan: RefreshPlan, engine: Engine) -> Rows:
+    """REFRESH SNAPSHOT: build the snapshot anew from what exists, and publish it in its own place.
 
-    plan: RefreshPlan
-
-    def run(self, engine: Engine) -> Rows:
-        plan = self.plan
-        if plan.dry_run:
-            yield listing(_DRY, _would(engine, plan))
-            return None
-        was = f"version {plan.before.version}, {window_text(plan.before)}"
-        snapshot, made = create_snapshot(engine, plan.create, full=plan.full)
-        now = f"version {snapshot.version}, {window_text(snapshot)}"
-        works = "; ".join(f"{name} {work}" for name, work in made.works.items() if work != "found")
-        moved = f"{was} → {now}" if was != now else f"still {now}"
-        counts = f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form})"
-        known = engine.context.catalog.graphs.get(plan.create.graph.name.lower())
-        older = known is not None and any(e not in known.elements for e in plan.create.graph.elements)
-        hint = f"graph {snapshot.graph.name} was replaced since; CREATE OR REPLACE SNAPSHOT takes the new one"
-        parts = [f"snapshot {snapshot.name}: {moved}", counts, works, hint if older else ""]
-        return Outcome("; ".join(part for part in parts if part))
+    Open readers keep the files of before; later ones open the new ones.
+    """
+    if plan.dry_run:
+        yield listing(_DRY, _would(engine, plan))
+        return None
+    was = f"version {plan.before.version}, {window_text(plan.before)}"
+    snapshot, made = publish_snapshot(engine, plan.create, full=plan.full)
+    now = f"version {snapshot.version}, {window_text(snapshot)}"
+    works = "; ".join(f"{name} {work}" for name, work in made.works.items() if work != "found")
+    moved = f"{was} → {now}" if was != now else f"still {now}"
+    counts = f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form})"
+    known = engine.context.catalog.graphs.get(plan.create.graph.name.lower())
+    older = known is not None and any(e not in known.elements for e in plan.create.graph.elements)
+    hint = f"graph {snapshot.graph.name} was replaced since; CREATE OR REPLACE SNAPSHOT takes the new one"
+    parts = [f"snapshot {snapshot.name}: {moved}", counts, works, hint if older else ""]
+    return Outcome("; ".join(part for part in parts if part))
 
 
 def _would(engine: Engine, plan: RefreshPlan) -> list[tuple[Any, ...]]:
