@@ -143,6 +143,17 @@ BACKUP DATABASE TO 'copy';
 CHECK DATABASE;
 VACUUM
 """
+EXACT = """
+SELECT version, time, message, author, "table", rows_added, rows_removed FROM snapdb.versions ORDER BY version, "table";
+SELECT name, version, from_time, to_time, created, refreshed FROM snapdb.snapshots ORDER BY name;
+SELECT name, created FROM snapdb.samplers ORDER BY name;
+SELECT name, generation, created FROM snapdb.caches ORDER BY name;
+SELECT name, created, suspended, folder, body FROM snapdb.tasks ORDER BY name;
+SELECT * FROM snapdb.task_runs ORDER BY task, run, attempt;
+SELECT * FROM snapdb.loaded_files;
+SELECT * FROM snapdb.tags
+"""
+"""Of the golden database, whose moments are always the same."""
 MEASURED = re.compile(r"(seconds|batch_gain) -?[\d.,e-]*\d|(, )?break_even [\d.,e]*\d")
 CHANGING = frozenset({"age", "beat", "host", "pid", "seconds", "log"})
 """Columns that differ from run to run."""
@@ -155,21 +166,29 @@ def statements(text: str) -> list[str]:
     return [one.strip() for one in text.split(";\n") if one.strip()]
 
 
-def listed(db: Database, text: str, folder: Path) -> str:
+def exactly(db: Database) -> str:
+    """What was stored of moments, versions and runs, as it was stored."""
+    lines = []
+    for statement in statements(EXACT):
+        lines += [f"## {statement}", *(repr(row) for row in db.execute(statement).fetchall()), ""]
+    return "\n".join(lines)
+
+
+def listed(db: Database, text: str, *folders: Path) -> str:
     """What each statement of a text gives: its columns with their types, its rows, and what it says of itself."""
-    return "\n".join(line for statement in statements(text) for line in _result(db, statement, folder))
+    return "\n".join(line for statement in statements(text) for line in _result(db, statement, *folders))
 
 
-def _result(db: Database, statement: str, folder: Path) -> Iterator[str]:
+def _result(db: Database, statement: str, *folders: Path) -> Iterator[str]:
     result = db.execute(statement)
     table = result.arrow()
     yield f"## {statement}"
     if result.is_query:
         yield "# " + ", ".join(f"{field.name} {field.type}" for field in table.schema)
-    rows = [normal(_row(statement, table, number), folder) for number in range(table.num_rows)]
+    rows = [normal(_row(statement, table, number), *folders) for number in range(table.num_rows)]
     yield from sorted(rows) if statement.startswith("VACUUM") else rows
     if result.message is not None:
-        yield f"-> {normal(result.message, folder)} ({result.rowcount})"
+        yield f"-> {normal(result.message, *folders)} ({result.rowcount})"
     yield ""
 
 

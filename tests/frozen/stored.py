@@ -118,11 +118,24 @@ def _fields(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield name, "null" if value is None else type(value).__name__
 
 
+def objects(name: str, value: Any) -> Iterator[tuple[str, set[str]]]:
+    """Every object of a document at any depth: its path, and the names of its fields."""
+    match value:
+        case dict():
+            yield name, {_general(name, key) for key in value}
+            for key, one in value.items():
+                yield from objects(f"{name}.{_general(name, key)}", one)
+        case list():
+            for one in () if name == "versions.facts.changes" else value:
+                yield from objects(f"{name}[]", one)
+
+
 def _general(name: str, key: str) -> str:
     """A key, or what kind of name it is where keys are names of the user's or of files."""
     if re.search(r"\.(npy|parquet|json|npz|pt|arrow|safetensors)$", key):
         return "<file>"
-    return "<name>" if name.endswith((".defaults", ".parts", ".steps", ".classes", ".widths")) else key
+    named = (".defaults", ".parts", ".steps", ".classes", ".widths", ".widths.<name>")
+    return "<name>" if name.endswith(named) else key
 
 
 def contents(path: Path, folder: Path) -> str:

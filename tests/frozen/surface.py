@@ -10,6 +10,9 @@ from typing import NamedTuple
 from snapdb import Database
 from tests.frozen import api, cases, catalog, files, prints, stored, streams, world
 
+RECORDED = Path(__file__).resolve().parent / "recorded"
+"""Where the pages are."""
+
 
 class Place(NamedTuple):
     """The recorded database, filled."""

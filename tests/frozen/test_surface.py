@@ -8,14 +8,12 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 import snapdb
-from tests.frozen.surface import PAGES, READ, Place, filled
+from tests.frozen.surface import PAGES, READ, RECORDED, Place, filled
 
-RECORDED = Path(__file__).resolve().parent / "recorded"
 RECORD = bool(os.environ.get("SNAPDB_RECORD"))
 
 pytestmark = [pytest.mark.xdist_group("frozen"), pytest.mark.filterwarnings("ignore::snapdb.DataWarning")]
