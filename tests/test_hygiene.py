@@ -179,6 +179,7 @@ try:
     main()
 except SystemExit as stop:
     assert not stop.code, stop.code
+assert "pandas" not in sys.modules
 for name in ("duckdb", "pyarrow"):
     sys.modules.pop(name)  # a query needs these
 """,

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from snapdb.errors import InputError
 
@@ -37,7 +36,8 @@ class Stream:
 
 def as_source(data: Any) -> Any:
     """What SQL can read of `data`: a pyarrow Dataset as it is, a RecordBatchReader as a Stream, all else as a table."""
-    if isinstance(data, ds.Dataset):
+    dataset = sys.modules.get("pyarrow.dataset")  # imports pandas; whoever has a Dataset has it
+    if dataset is not None and isinstance(data, dataset.Dataset):
         return data
     return Stream(data) if isinstance(data, pa.RecordBatchReader) else as_arrow(data)
 
