@@ -155,8 +155,12 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error() -> None:
             if root:  # root may write everywhere, so somebody else does the work
                 os.chown(place, 65534, 65534)
         (path / "tables").chmod(0o500)
-        become = "os.setuid(65534);" if root else ""
-        program = f"""import os, snapdb, snapdb.database; {become}
+        become = "os.setuid(65534)" if root else ""
+        program = f"""import os, snapdb
+with snapdb.connect() as first:  # loads what a statement needs while all of it may be read
+    first.execute("CREATE TABLE t AS SELECT 1 AS a")
+    first.execute("SELECT * FROM t").fetchall()
+{become}
 with snapdb.connect({str(path)!r}) as db:
     try:
         db.execute("CREATE TABLE u AS SELECT 2 AS a")
