@@ -165,11 +165,12 @@ class Database:
                 engine = self._engine(params, lock)
                 plan = optimize(bind(statement, engine.context), self._rules)
                 self._check_allowed(plan, statement)
+            rows = run(plan, engine)  # imports the operator, which Ctrl-C may end
         except BaseException:
             self._work.fail()
             lock.release()
             raise
-        return Result(run(plan, engine), lambda rows: self._guarded(rows, statement, lock))
+        return Result(rows, lambda unread: self._guarded(unread, statement, lock))
 
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
         """What running a statement would do; nothing is done, and an open transaction stays as it is."""
