@@ -1,4 +1,4 @@
-"""What the statements of one open database belong to: each a version of its own, or all an open transaction."""
+"""The transactions of one open database: every statement publishes a version, or all between BEGIN and COMMIT one."""
 
 from __future__ import annotations
 

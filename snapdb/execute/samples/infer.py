@@ -1,4 +1,4 @@
-"""`db.infer`: a snapshot opened for batches of all its vertices, and the statement that keeps what comes out."""
+"""`db.infer`: a snapshot opened for batches of all its vertices, and the statement that stores the result."""
 
 from __future__ import annotations
 

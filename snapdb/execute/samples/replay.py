@@ -1,4 +1,4 @@
-"""A batch again, from its lineage: the snapshot, the tables and the seeds are found as they were then."""
+"""`db.replay`: a batch sampled again from its lineage, with the snapshot, the tables and the seeds as they were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of one batch of SAMPLE: who enters, what is sampled, and the user's ids of every edge."""
+"""The rows of one batch of SAMPLE: the sampled edges, hop by hop, with the user's keys of their ends."""
 
 from __future__ import annotations
 

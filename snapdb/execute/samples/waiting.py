@@ -1,4 +1,4 @@
-"""Waiting until a snapshot is published, by this process or another."""
+"""`db.wait_for`: wait until a snapshot is published, by this process or another."""
 
 from __future__ import annotations
 

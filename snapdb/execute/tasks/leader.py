@@ -1,4 +1,4 @@
-"""Who fires tasks, in words."""
+"""Which daemon leads a database, and what starts one, in words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def leads(home: Home, ledger: Ledger) -> str:
 
 
 def nobody(home: Home) -> str:
-    """That no daemon fires tasks, and what starts one."""
+    """That no daemon starts scheduled runs, and the command that starts one."""
     return f"no daemon leads this database; run: {command('run', home)}"
 
 

@@ -1,4 +1,4 @@
-"""How a run of a task ends in its row: well, not at all, or to be tried again."""
+"""The end of a run of a task, as its row records it: success, failure, timeout, or when it is tried again."""
 
 from __future__ import annotations
 
