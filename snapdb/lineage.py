@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from snapdb.database import Database, connect
 from snapdb.errors import DatabaseError
 from snapdb.execute.samples.lineage import read_lineage
-from snapdb.plan.asked import Parameters
+from snapdb.plan.queries import Parameters
 from snapdb.storage.home import CATALOG
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from snapdb.catalog.elements import shown_columns
 from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
-from snapdb.plan.asked import Asked
 from snapdb.plan.fits import key_family
 from snapdb.plan.names import find_snapshot, find_table
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
+from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
 from snapdb.plan.scope import Context
@@ -111,7 +111,7 @@ class CopyToPlan(Plan):
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
 
-    query: Asked
+    query: BoundQuery
     path: str
     span: Span
     """Of the path."""
@@ -119,7 +119,7 @@ class CopyToPlan(Plan):
     writer: str
     """What DuckDB's COPY is told in parentheses; empty where it does not write the file."""
 
-    def source(self) -> Asked | None:
+    def source(self) -> BoundQuery | None:
         return self.query
 
     def describe(self) -> PlanNode:
@@ -186,7 +186,7 @@ def bind_copy_to(statement: CopyTo, context: Context) -> CopyToPlan:
     return CopyToPlan(asked, statement.path, statement.path_span, format_, ", ".join(filter(None, writer)))
 
 
-def _copied_rows(statement: CopyTo, context: Context) -> Asked:
+def _copied_rows(statement: CopyTo, context: Context) -> BoundQuery:
     """The rows of a query, of a table at some version, or of a snapshot's element."""
     if statement.query is not None:
         return context.asked(statement.query)
@@ -197,7 +197,7 @@ def _copied_rows(statement: CopyTo, context: Context) -> Asked:
         table = _table_at(statement, statement.table, context)
         source, names = quote_odd(table.name), Names({table.name: context.rows(table)})
     columns = _chosen_columns(statement, context, source, names) if statement.columns else "*"
-    return Asked(f"SELECT {columns} FROM {source}", statement.table.span, names)
+    return BoundQuery(f"SELECT {columns} FROM {source}", statement.table.span, names)
 
 
 def _table_at(statement: CopyTo, name: Name, context: Context) -> Table:

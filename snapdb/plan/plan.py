@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from snapdb.errors import BindError, DatabaseError
-from snapdb.plan.asked import Asked
+from snapdb.plan.queries import BoundQuery
 
 if TYPE_CHECKING:
     from snapdb.plan.scope import Context
@@ -48,7 +48,7 @@ class Plan(ABC):
         changed = {name: change(child) for name, child in self.children().items()}
         return replace(self, **changed) if changed else self
 
-    def source(self) -> Asked | None:
+    def source(self) -> BoundQuery | None:
         """The query that its rows come from; None: there is none, or files are copied as they are."""
         return None
 
@@ -105,9 +105,9 @@ class QueryPlan(Plan):
     reads: ClassVar[bool] = True
     transactional: ClassVar[bool] = True
 
-    query: Asked
+    query: BoundQuery
 
-    def source(self) -> Asked | None:
+    def source(self) -> BoundQuery | None:
         return self.query
 
     def describe(self) -> PlanNode:
@@ -127,6 +127,6 @@ class NothingPlan(Plan):
         return PlanNode("Nothing", self.why)
 
 
-def describe_query(query: Asked) -> PlanNode:
+def describe_query(query: BoundQuery) -> PlanNode:
     """A query, on one line."""
     return PlanNode("Query", " ".join(query.text.split()))

@@ -16,8 +16,8 @@ from snapdb.catalog.elements import snapshot_rows
 from snapdb.catalog.system_tables import FACTS, SCHEMA, facts
 from snapdb.catalog.task_tables import Due
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
-from snapdb.plan.asked import Asked, Parameters, written
 from snapdb.plan.fragment_checks import check_foreign
+from snapdb.plan.queries import BoundQuery, Parameters, written
 from snapdb.plan.times import resolve_version
 from snapdb.relational import Names, Relational, Session, no_rows, quote, table_rows
 from snapdb.relational.sources import Stream
@@ -55,7 +55,7 @@ class Context:
     due: Due = field(kw_only=True)
     """When a task's schedule fires next: what knows it stands beside this room."""
 
-    def asked(self, island: Island, *, first: Snapshot | None = None) -> Asked:
+    def asked(self, island: Island, *, first: Snapshot | None = None) -> BoundQuery:
         """An island with the views of every table, snapshot and source that its text mentions.
 
         Args:
@@ -211,12 +211,12 @@ class Context:
             raise
         return f"snapdb version {version}", table
 
-    def describing(self, asked: Asked) -> AbstractContextManager[Session]:
+    def describing(self, asked: BoundQuery) -> AbstractContextManager[Session]:
         """A session that only tells of the SQL: its tables have their columns, and no rows."""
         return self.session(asked if asked.shapes is None else replace(asked, names=asked.shapes))
 
     @contextmanager
-    def session(self, asked: Asked) -> Iterator[Session]:
+    def session(self, asked: BoundQuery) -> Iterator[Session]:
         """A session with the names of the SQL; what DuckDB refuses is placed in the statement, in our names."""
 
         def place(query: str, error: SnapdbError) -> None:
@@ -314,7 +314,7 @@ def _moved(bound: VersionBound, by: int) -> VersionBound:
     return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))
 
 
-def explain_refusal(error: SnapdbError, asked: Asked, inner: Span | None, catalog: Catalog) -> None:
+def explain_refusal(error: SnapdbError, asked: BoundQuery, inner: Span | None, catalog: Catalog) -> None:
     """The error with what the catalog knows about its name, and its place in the statement.
 
     Args:
@@ -358,7 +358,7 @@ def _is_letter(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _columns(asked: Asked, catalog: Catalog) -> Iterator[str]:
+def _columns(asked: BoundQuery, catalog: Catalog) -> Iterator[str]:
     """The columns of all tables that the query mentions, and of the elements of its snapshots."""
     tables = {name.lower() for name in asked.names.views}
     for schema, views in asked.names.schemas.items():

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from snapdb.catalog import version_of_tag
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import BindError, SnapdbError, Span
-from snapdb.plan.asked import Asked, written
 from snapdb.plan.fits import graph_times, misfits
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.names import check_new, find_graph, find_snapshot
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
+from snapdb.plan.queries import BoundQuery, written
 from snapdb.plan.scope import Context
 from snapdb.plan.times import INTEGERS, LAST, number, resolve_version, spelled, time_value, type_of, whole
 from snapdb.relational import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
@@ -319,7 +319,7 @@ def bind_window(
 
 def trailing_window(
     context: Context,
-    length: Asked,
+    length: BoundQuery,
     unit: TimeUnit | None,
     graph: PropertyGraph,
     tables: Mapping[str, Table],
@@ -347,7 +347,7 @@ def _closed_window(start: int | None, last: int) -> Window:
     return Window(start, None if last == LAST else last + 1, closed=True)  # nothing is later than LAST
 
 
-def check_length(context: Context, length: Asked, unit: TimeUnit | None, keyword: str) -> None:
+def check_length(context: Context, length: BoundQuery, unit: TimeUnit | None, keyword: str) -> None:
     """Nothing when the length after a keyword is of the kind of the graph's event times."""
     type_ = type_of(context, length)
     if unit == "integer" and type_ not in INTEGERS:
@@ -371,7 +371,9 @@ def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, T
         table = tables[edge.table.lower()]
         if edge.event_time is None or (column := table.column(edge.event_time)) is None:
             continue
-        greatest = Asked(f"SELECT max({time_expression(column)}) FROM ({context.rows(table, ordered=False)})", span)
+        greatest = BoundQuery(
+            f"SELECT max({time_expression(column)}) FROM ({context.rows(table, ordered=False)})", span
+        )
         with context.session(greatest) as session:
             found += [value for (value,) in session.rows(greatest.text) if value is not None]
     if not found:

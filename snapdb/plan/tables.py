@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
-from snapdb.plan.asked import Asked, compose, written
 from snapdb.plan.fragment_checks import check_foreign_path, check_repeatable
 from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns, whole_files
 from snapdb.plan.names import check_new, find_column, find_table, named_columns, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
+from snapdb.plan.queries import BoundQuery, compose, written
 from snapdb.plan.scope import Context
 from snapdb.relational import (
     ROW_ID,
@@ -90,7 +90,7 @@ class CreateTablePlan(Plan):
 
     name: str
     columns: tuple[Column, ...]
-    query: Asked | None
+    query: BoundQuery | None
     replaces: Table | None
     base: int
     """The version that the query reads."""
@@ -98,7 +98,7 @@ class CreateTablePlan(Plan):
     copies: tuple[str, ...] = ()
     """Parquet files that hold just these rows in the form of a segment: to be copied, not rewritten."""
 
-    def source(self) -> Asked | None:
+    def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
 
     def describe(self) -> PlanNode:
@@ -116,14 +116,14 @@ class InsertPlan(Plan):
     table: Table
     supplied: tuple[str, ...]
     """The columns that the query's columns stand for, in its order."""
-    query: Asked
+    query: BoundQuery
     message: str | None
     copies: tuple[str, ...] = ()
     """As in CreateTablePlan."""
     new: NewFiles | None = None
     """The files that the query reads, where COPY takes new ones only: they are to be remembered."""
 
-    def source(self) -> Asked | None:
+    def source(self) -> BoundQuery | None:
         return None if self.copies else self.query
 
     def describe(self) -> PlanNode:
@@ -141,12 +141,12 @@ class DeletePlan(Plan):
     transactional: ClassVar[bool] = True
 
     table: Table
-    find: Asked
+    find: BoundQuery
     """SELECT row_id."""
     base: int
     message: str | None
 
-    def source(self) -> Asked | None:
+    def source(self) -> BoundQuery | None:
         return self.find
 
     def describe(self) -> PlanNode:
@@ -160,14 +160,14 @@ class UpdatePlan(Plan):
     transactional: ClassVar[bool] = True
 
     table: Table
-    find: Asked
+    find: BoundQuery
     """SELECT the row id, called ROW_ID, and the table's columns with their new values."""
     base: int
     message: str | None
     changed: frozenset[str]
     """The columns that get new values."""
 
-    def source(self) -> Asked | None:
+    def source(self) -> BoundQuery | None:
         return self.find
 
     def describe(self) -> PlanNode:
@@ -191,12 +191,12 @@ class AlterPlan(Plan):
         return PlanNode("AlterTable", f"{self.table.name}: {self.did}")
 
 
-def _describe_source(query: Asked, copies: tuple[str, ...]) -> PlanNode:
+def _describe_source(query: BoundQuery, copies: tuple[str, ...]) -> PlanNode:
     """Where rows come from: files that are copied as they are, or a query."""
     return PlanNode("CopyFiles", ", ".join(copies)) if copies else describe_query(query)
 
 
-def _describe_search(find: Asked) -> PlanNode:
+def _describe_search(find: BoundQuery) -> PlanNode:
     """A query that we composed, by the parts of it that the user wrote."""
     parts = (find.text[piece.start : piece.stop].split() for piece in find.pieces)
     return PlanNode("Find", ", ".join(" ".join(part) for part in parts if part) or "every row")
@@ -337,7 +337,7 @@ def bind_update(statement: Update, context: Context) -> UpdatePlan:
         if column.name in places:
             raise BindError(f'column "{column.name}" is set twice', span=assignment.column.span, code="duplicate-name")
         places[column.name] = place
-    values: list[str | Asked] = []
+    values: list[str | BoundQuery] = []
     for place, assignment in enumerate(statement.assignments):
         # In the order in which they were written, so that ? keep theirs.
         column = find_column(table, assignment.column)
@@ -373,15 +373,15 @@ def _selects(context: Context, table: Table) -> tuple[str, str]:
     return context.rows(table, row_ids=True, ordered=False), shape
 
 
-def _check_query(context: Context, shape: Asked) -> None:
+def _check_query(context: Context, shape: BoundQuery) -> None:
     """Nothing when a query can be read."""
     with context.describing(shape) as session:
         session.describe(shape.text, shape.parameters)
 
 
-def _from_where(context: Context, rows: str, name: str, statement: Delete | Update) -> list[str | Asked]:
+def _from_where(context: Context, rows: str, name: str, statement: Delete | Update) -> list[str | BoundQuery]:
     """FROM and WHERE of the rows that a statement is about."""
-    parts: list[str | Asked] = [f"({rows}) AS {name}"]
+    parts: list[str | BoundQuery] = [f"({rows}) AS {name}"]
     if statement.others is not None:
         parts += [", ", context.asked(statement.others)]
     if statement.where is not None:
@@ -528,7 +528,7 @@ def bind_copy_from(statement: CopyFrom, context: Context) -> Plan:
         except SnapdbError as error:
             error.span = statement.path_span
             raise
-    return InsertPlan(table, supplied, Asked(sql, statement.path_span), statement.message, copies, new)
+    return InsertPlan(table, supplied, BoundQuery(sql, statement.path_span), statement.message, copies, new)
 
 
 def _select_files(session: Session, file: File, names: Sequence[str], *, together: bool) -> tuple[str, tuple[str, ...]]:

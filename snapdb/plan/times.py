@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapdb.catalog import version_at, version_of_tag
 from snapdb.errors import BindError, SnapdbError, Span
-from snapdb.plan.asked import Asked, written
 from snapdb.plan.fits import key_family
+from snapdb.plan.queries import BoundQuery, written
 from snapdb.sql.lexer import Token, identifier, scan, string_value
 from snapdb.sql.syntax import Island, VersionBound
 from snapdb.types import Period, TimeUnit
@@ -108,18 +108,18 @@ def duration(context: Context, island: Island) -> int:
     return number(context, context.asked(island), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
 
 
-def type_of(context: Context, asked: Asked) -> str:
+def type_of(context: Context, asked: BoundQuery) -> str:
     """The type of an expression, which is not evaluated."""
     with context.describing(asked) as session:
         return session.describe(asked.text, asked.parameters, around=("SELECT (", ")"))[0].type
 
 
-def whole(context: Context, asked: Asked) -> int:
+def whole(context: Context, asked: BoundQuery) -> int:
     """An integer expression. It may read tables; it is read once, here."""
     return number(context, _widened(asked), "SELECT CAST((", ") AS HUGEINT)")
 
 
-def _widened(asked: Asked) -> Asked:
+def _widened(asked: BoundQuery) -> BoundQuery:
     """Arithmetic of whole numbers in 128 bits: DuckDB's literals are of 32, which 86400000 * 30 overflows."""
     tokens = scan(asked.text)
     if len(tokens) < 2 or any(token.kind not in ("number", "mark") for token in tokens):
@@ -129,7 +129,7 @@ def _widened(asked: Asked) -> Asked:
     return replace(asked, text=changed.text, pieces=changed.pieces if asked.pieces else ())
 
 
-def number(context: Context, asked: Asked, before: str, after: str) -> int:
+def number(context: Context, asked: BoundQuery, before: str, after: str) -> int:
     """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
     value = _value(context, asked, before, after)
     if value is None:
@@ -153,7 +153,7 @@ def spelled(time: int) -> str:
         return str(time)
 
 
-def _moment(context: Context, asked: Asked) -> int:
+def _moment(context: Context, asked: BoundQuery) -> int:
     """An expression as microseconds since 1970; what has no zone is UTC."""
     return number(context, asked, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
 
@@ -165,7 +165,7 @@ def _text(context: Context, island: Island) -> str:
     return str(value)
 
 
-def _value(context: Context, asked: Asked, before: str, after: str) -> Any:
+def _value(context: Context, asked: BoundQuery, before: str, after: str) -> Any:
     """What a query gives; what DuckDB finds only while it runs is shown at the expression too."""
     try:
         with context.session(asked) as session:
@@ -178,7 +178,7 @@ def _value(context: Context, asked: Asked, before: str, after: str) -> Any:
 _MONTH, _DAY = 30, 86_400_000_000
 
 
-def period(context: Context, asked: Asked) -> Period | None:
+def period(context: Context, asked: BoundQuery) -> Period | None:
     """The parts of an INTERVAL expression; None where it is NULL, or nothing, or less than that in a part.
 
     Raises:

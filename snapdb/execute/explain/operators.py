@@ -19,10 +19,10 @@ from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.snapshots.files import Made, Sketch, sketched
 from snapdb.execute.snapshots.graph_data import graph_data
 from snapdb.execute.snapshots.operators import moved_to, publish_snapshot
-from snapdb.plan.asked import Asked
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan
 from snapdb.plan.plan import Plan, PlanNode, QueryPlan
+from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.storage.orphans import size_of
@@ -109,7 +109,7 @@ def _explained(engine: Engine, plan: Plan, *, analyze: bool) -> Step:
             return _explained_other(engine, plan, analyze=analyze)
 
 
-def _explained_query(engine: Engine, query: Asked, *, analyze: bool) -> Step:
+def _explained_query(engine: Engine, query: BoundQuery, *, analyze: bool) -> Step:
     started = time.perf_counter()
     below = explain_query(engine, query, analyze=analyze)
     root = Step("Query", "by DuckDB", dict(below[0].estimates) if below else {}, below)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapdb.execute.operator import Engine
-from snapdb.plan.asked import Asked
+from snapdb.plan.queries import BoundQuery
 
 WIDTH = 76
 """Columns of the text: with the table around it, a terminal of 80."""
@@ -119,7 +119,7 @@ _BITMAP = "get_bit('"
 _LIVE = "the row is not deleted"
 
 
-def explain_query(engine: Engine, asked: Asked, *, analyze: bool) -> list[Step]:
+def explain_query(engine: Engine, asked: BoundQuery, *, analyze: bool) -> list[Step]:
     """The operators of a query, a tree for each; `analyze` runs it. None where DuckDB tells nothing."""
     said = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
     with engine.context.session(asked) as session, engine.watching(session, "running the query"):

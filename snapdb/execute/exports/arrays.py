@@ -26,8 +26,8 @@ from snapdb.graph.features import SparseReader
 from snapdb.graph.open import read_layout
 from snapdb.graph.view import Adjacency, KeyReader
 from snapdb.kernels.rows import logical_parts, neighbours_of
-from snapdb.plan.asked import Asked
 from snapdb.plan.exports import CopySnapshotPlan, SnapshotFormat
+from snapdb.plan.queries import BoundQuery
 from snapdb.relational import quote, text_literal
 from snapdb.storage.folder import FolderWriter, file_name
 from snapdb.storage.npz import ArrayArchive
@@ -324,7 +324,7 @@ def _tables(export: Export) -> list[Written]:
     engine, plan, found = export.engine, export.plan, []
     views = engine.context.views(plan.snapshot)
     for element in plan.snapshot.graph.elements:
-        query, file = Asked(views[element.name], plan.span), _file(element, "parquet")
+        query, file = BoundQuery(views[element.name], plan.span), _file(element, "parquet")
         with engine.context.session(query) as session, engine.watching(session, f"writing {element.name}"):
             engine.check_stopped()
             columns = {column.name: column.type for column in session.describe(query.text)}

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from snapdb.errors import BindError, CorruptError, InputError
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.plan.asked import Asked
 from snapdb.plan.exports import CopyToPlan, FileFormat
+from snapdb.plan.queries import BoundQuery
 from snapdb.relational import Session, parquet_form, quote, quote_all, quote_odd, text_literal
 from snapdb.relational.values import plain
 from snapdb.storage.disk import hidden_beside
@@ -90,7 +90,7 @@ def _refused(plan: CopyToPlan, message: str) -> InputError:
     return InputError(message, span=plan.span, code="unwritable-file")
 
 
-def write_rows(session: Session, query: Asked, path: Path, format_: FileFormat, writer: str) -> int:
+def write_rows(session: Session, query: BoundQuery, path: Path, format_: FileFormat, writer: str) -> int:
     """How many rows DuckDB's writer wrote.
 
     Args:
@@ -114,7 +114,7 @@ def write_rows(session: Session, query: Asked, path: Path, format_: FileFormat, 
         raise OSError(errno.EIO, said[1] if said else "the disk refused") from error
 
 
-def _exact(session: Session, query: Asked) -> tuple[str, str]:
+def _exact(session: Session, query: BoundQuery) -> tuple[str, str]:
     """What stands around the query so that Parquet keeps its values: sums of integers would turn into fractions."""
     columns = session.describe(query.text, query.parameters)
     if all(parquet_form(c.type) == c.type for c in columns):

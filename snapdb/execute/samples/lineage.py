@@ -15,7 +15,7 @@ from uuid import UUID
 from snapdb.errors import FormatError, InputError, SnapdbError
 from snapdb.execute.operator import Engine
 from snapdb.graph.lineage import Pinned, definition_digest, pinned
-from snapdb.plan.asked import Parameters
+from snapdb.plan.queries import Parameters
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.bind import REPEATABLE
 from snapdb.release import __version__

@@ -24,8 +24,8 @@ from snapdb.graph.codings import codings
 from snapdb.graph.open import read_layout
 from snapdb.loading.lineage import seeds_digest
 from snapdb.plan import Context, optimize
-from snapdb.plan.asked import Parameters
 from snapdb.plan.fits import misfits
+from snapdb.plan.queries import Parameters
 from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.snapshots import CreateSnapshotPlan

@@ -8,7 +8,7 @@ from dataclasses import replace
 from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
 from snapdb.execute.operator import Engine, Outcome, Rows, publish
 from snapdb.execute.tables.row_warnings import warn_of_rows
-from snapdb.plan.asked import Asked
+from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
 from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
 from snapdb.storage.changes import AddTable, Append, Change, Loaded
@@ -37,10 +37,10 @@ def _write_first_rows(engine: Engine, plan: CreateTablePlan) -> Segment:
         return write_segment(engine.home, session, "tables", plan.columns, query.text, query.parameters)
 
 
-def _no_rows(plan: CreateTablePlan) -> Asked:
+def _no_rows(plan: CreateTablePlan) -> BoundQuery:
     """An empty table owns one empty segment, because read_parquet of nothing fails."""
     columns = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in plan.columns)
-    return Asked(f"SELECT {columns} WHERE false", Span(0, 0))
+    return BoundQuery(f"SELECT {columns} WHERE false", Span(0, 0))
 
 
 def insert(plan: InsertPlan, engine: Engine) -> Rows:

@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
 from snapdb.errors import BindError, CorruptError, ParseError, SnapdbError, Span
-from snapdb.plan.asked import Asked
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.names import check_own, find_sampler, find_snapshot, find_vertex_type
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily
+from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples.clauses import (
     LEAST_PLACE,
     bind_drawing,
@@ -128,7 +128,7 @@ def _columns(
     return columns
 
 
-def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> Asked:
+def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> BoundQuery:
     """A SELECT from outside; what is wrong in it is shown in it."""
     (query, *more) = parse(seeds) or (None,)
     if not isinstance(query, Query) or more:
@@ -145,7 +145,7 @@ def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> Asked:
     return asked
 
 
-def _given(context: Context, plan: SamplePlan, seeds: Any) -> Asked:
+def _given(context: Context, plan: SamplePlan, seeds: Any) -> BoundQuery:
     table = as_arrow(seeds)
     name = "snapdb seeds given"
     columns = [quote(c) for c in table.column_names]
@@ -154,7 +154,7 @@ def _given(context: Context, plan: SamplePlan, seeds: Any) -> Asked:
         names = [c.lower() for c in table.column_names]
         start = names.index("e_id") if plan.spec.link is not None and "e_id" in names else 0
         columns[start : start + len(key)] = key
-    return Asked(f"SELECT {', '.join(columns)} FROM {quote(name)}", Span(0, 0), Names(sources={name: table}))
+    return BoundQuery(f"SELECT {', '.join(columns)} FROM {quote(name)}", Span(0, 0), Names(sources={name: table}))
 
 
 def _key(context: Context, plan: SamplePlan) -> list[Column]:

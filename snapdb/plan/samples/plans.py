@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from snapdb.errors import BindError, DataError, SnapdbError, Span
-from snapdb.plan.asked import Asked
 from snapdb.plan.plan import Plan, PlanNode, describe_query
+from snapdb.plan.queries import BoundQuery
 from snapdb.types import FULL, PLAIN, Fanout, Relation, Sampler, SampleSpec, Snapshot, Way
 
 _ABOUT = {
@@ -174,7 +174,7 @@ class SamplePlan(Plan):
 
     spec: SampleSpec
     snapshot: Snapshot
-    seeds: Asked
+    seeds: BoundQuery
     epochs: int
     columns: SeedColumns
     places: Places = Places()  # frozen, and empty

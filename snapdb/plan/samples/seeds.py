@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from snapdb.errors import BindError, Span
-from snapdb.plan.asked import Asked
 from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_family, time_unit
+from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples.plans import SeedColumns
 from snapdb.plan.snapshots import event_unit
 from snapdb.relational import Session, order_keys
@@ -143,7 +143,7 @@ def _check_time(column: Column, snapshot: Snapshot, tables: Mapping[str, Table],
 
 
 def bind_order(
-    session: Session, seeds: Asked, columns: Sequence[Column], order: SeedOrder, place: Span | None
+    session: Session, seeds: BoundQuery, columns: Sequence[Column], order: SeedOrder, place: Span | None
 ) -> tuple[int, ...]:
     """Where among the query's columns those of its ORDER BY stand; none unless `order` is IN ORDER.
 

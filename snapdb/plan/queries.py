@@ -25,7 +25,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BoundQuery:
     """A query or condition of the user, or one composed of several."""
 
     text: str
@@ -54,7 +54,7 @@ def written(
     parameters: Parameters = None,
     replacements: Sequence[tuple[Span, str]] = (),
     shapes: Names | None = None,
-) -> Asked:
+) -> BoundQuery:
     """An island as the user wrote it, but for replacements, whose spans count in it.
 
     >>> asked = written(Island("SELECT at", Span(10, 19)), replacements=[(Span(7, 9), '"at"')])
@@ -74,10 +74,10 @@ def written(
         text = changed.text
     else:
         pieces.append(Piece(0, len(text) + 1, at))
-    return Asked(text, island.span, names or Names(), shapes, parameters, tuple(pieces))
+    return BoundQuery(text, island.span, names or Names(), shapes, parameters, tuple(pieces))
 
 
-def compose(span: Span, *parts: str | Asked) -> Asked:
+def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
     """Our SQL and the user's, one after another; the parameters of the parts are those of one statement.
 
     >>> compose(Span(0, 9), "SELECT ", written(Island("a + 1", Span(4, 9)))).place(Span(11, 12))
@@ -96,7 +96,7 @@ def compose(span: Span, *parts: str | Asked) -> Asked:
             parameters = {**(parameters if isinstance(parameters, Mapping) else {}), **part.parameters}
         elif part.parameters is not None:
             parameters = part.parameters
-    asked = [part for part in parts if isinstance(part, Asked)]
+    asked = [part for part in parts if isinstance(part, BoundQuery)]
     names = together(part.names for part in asked)
     shapes = together(part.shapes or part.names for part in asked)
-    return Asked(text, span, names, shapes, parameters, tuple(pieces))
+    return BoundQuery(text, span, names, shapes, parameters, tuple(pieces))
