@@ -25,8 +25,8 @@ from snapdb.errors import BindError, SnapdbError
 from snapdb.execute import samples
 from snapdb.execute.build import run
 from snapdb.execute.operator import Engine, Rows
+from snapdb.execute.recovery import diagnose_corruption, retry_if_replaced
 from snapdb.execute.results import Result
-from snapdb.execute.standing import damage_explained, once_it_stands
 from snapdb.execute.transactions import Work
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import RULES, Context, Plan, bind, optimize
@@ -153,7 +153,7 @@ class Database:
 
     def run(self, statement: Statement, params: Parameters = None) -> Result:
         """Run a statement that was parsed."""
-        return once_it_stands(lambda: self._run(statement, params))
+        return retry_if_replaced(lambda: self._run(statement, params))
 
     def _run(self, statement: Statement, params: Parameters) -> Result:
         self._stopped.clear()
@@ -161,7 +161,7 @@ class Database:
         try:
             if not isinstance(statement, Commit | Rollback):
                 self._work.check()
-            with damage_explained(self._home, self._ledger):
+            with diagnose_corruption(self._home, self._ledger):
                 engine = self._engine(params, lock)
                 plan = optimize(bind(statement, engine.context), self._rules)
                 self._check_allowed(plan, statement)
@@ -314,12 +314,12 @@ class Database:
     ) -> loading.Batch:
         """A batch of an earlier stream again, bit for bit; arguments and errors are those of `snapdb.replay`."""
         wanted = samples.Replay.of(samples.read_lineage(lineage), batch, epoch, seeds, params)
-        return once_it_stands(lambda: self._within(wanted.batch))
+        return retry_if_replaced(lambda: self._within(wanted.batch))
 
     def replay_rows(self, lineage: Mapping[str, Any], batch: int, *, epoch: int | None = None) -> pa.Table:
         """The rows that SAMPLE gives of a batch of an earlier stream: one for each sampled edge."""
         wanted = samples.Replay.of(samples.read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
-        return once_it_stands(lambda: self._within(wanted.rows))
+        return retry_if_replaced(lambda: self._within(wanted.rows))
 
     def infer(
         self,
@@ -365,7 +365,7 @@ class Database:
             self._work.check()
             trial = asked.trial(self._catalog())
             self._check_allowed(self.plan(trial), trial)
-        ready: samples.Ready = once_it_stands(lambda: self._within(asked.opened))
+        ready: samples.Ready = retry_if_replaced(lambda: self._within(asked.opened))
         inferred = ready.inferred()
         if into is not None:
             self._sources[samples.INFERRED] = as_source(inferred.reader())
@@ -392,7 +392,7 @@ class Database:
             with self.reading(None, committed=True) as engine:
                 return samples.open_whole(engine, engine.context.catalog.snapshot(name))
 
-        return once_it_stands(opened)
+        return retry_if_replaced(opened)
 
     def register(self, name: str, data: Any) -> None:
         """Let SQL read `data` as a table called `name`: Arrow, pandas, a torch tensor, or a mapping of columns.
@@ -452,7 +452,7 @@ class Database:
         """An engine for the block, which publishes nothing; meanwhile no file that the catalog names is removed."""
         lock = TablesLock(self._home)
         try:
-            with damage_explained(self._home, self._ledger):
+            with diagnose_corruption(self._home, self._ledger):
                 yield self._engine(params, lock, committed=committed)
         finally:
             lock.release()
@@ -473,7 +473,7 @@ class Database:
     def _guarded(self, rows: Rows, statement: Statement, lock: TablesLock) -> Rows:
         """The same rows; an error among them carries the statement's text, and ends an open transaction."""
         try:
-            with damage_explained(self._home, self._ledger):
+            with diagnose_corruption(self._home, self._ledger):
                 return (yield from rows)
         except SnapdbError as error:
             self._work.fail()

@@ -1,5 +1,4 @@
-"""Physical operators by families of statements: functions of a plan that return a generator of Arrow batches.
+"""Physical operators by families of statements: functions of a plan and an engine that yield Arrow batches.
 
-Nothing is imported here: `build.py` imports an operator's module when its first plan runs, and the daemon uses what is
-about runs without DuckDB and Arrow, which only its workers need.
+Nothing is imported here: the daemon uses what is about runs, without DuckDB and Arrow, which only its workers need.
 """

@@ -1,4 +1,4 @@
-"""Arrow columns as texts: one recursion over types that every textual output shares."""
+"""Results as text: values of Arrow columns, a text table and a table in HTML, which report what they leave out."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ _NAMES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], str]], ...] =
 )
 
 
-# A result as a text table that says whatever it leaves out
+# A text table
 
 
 _NARROWEST = 12
@@ -470,7 +470,7 @@ class _Page:
         return padding + painted if right else painted + padding
 
 
-# A result as HTML that says whatever it leaves out
+# A table in HTML
 
 
 _LONGEST = 300

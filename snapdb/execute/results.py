@@ -1,4 +1,4 @@
-"""What a statement gives back: Arrow batches as they come, read once, or all at once."""
+"""What a statement returns: Arrow batches while they are made, read once, or all rows at once."""
 
 from __future__ import annotations
 
@@ -210,9 +210,6 @@ def _converts(table: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
     except Exception:  # the caller has it, and raises it
         return False
     return True
-
-
-# A read, run by DuckDB over the views of what it names
 
 
 def query(plan: QueryPlan, engine: Engine) -> Rows:

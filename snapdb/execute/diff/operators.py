@@ -1,4 +1,4 @@
-"""What a difference is answered with: a summary, the drift of each component, or the rows that came and went."""
+"""DIFF TABLE, DIFF SNAPSHOT and DIFF GRAPH: a summary, the drift of each component, or the rows that differ."""
 
 from __future__ import annotations
 
@@ -50,6 +50,207 @@ from snapdb.storage.features import growing_of, write_features
 from snapdb.storage.growth import added_rows, grown
 from snapdb.storage.segments import check_table
 from snapdb.types import Column, FeatureSpec, PropertyGraph, Table
+
+_ID = quote(ROW_ID)
+
+
+def diff_table(plan: DiffTablePlan, engine: Engine) -> Rows:
+    """DIFF TABLE: the rows of one version that the other lacks; their cost follows from the difference."""
+    with engine.relational.session() as session:
+        gone = rows_beyond(session, engine.home.path, plan.before, plan.after)
+        come = rows_beyond(session, engine.home.path, plan.after, plan.before)
+        if plan.rows:
+            yield from session.exact_reader(_changes(plan, gone, come))
+        else:
+            yield _table_summary(session, plan, gone, come)
+    return None
+
+
+def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
+    """SELECT change and the columns of the later table: first what went, then what came, each by row id."""
+    shown = plan.after or plan.before
+    assert shown is not None
+    names = ", ".join(quote(c.name) for c in shown.columns)
+    parts = []
+    for order, (change, rows, table) in enumerate((("-", gone, plan.before), ("+", come, plan.after))):
+        if rows is not None:
+            assert table is not None
+            values = ", ".join(f"{_value(c, table, shown)} AS {quote(c.name)}" for c in shown.columns)
+            label = f"""{order} AS "snapdb part", '{change}' AS "snapdb change", {_ID}"""  # no column is called so
+            parts.append(f"SELECT {label}, {values} FROM ({rows})")
+    if not parts:
+        nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in shown.columns)
+        return f"SELECT '' AS change, {nothing} WHERE false"
+    return f"""SELECT "snapdb change" AS change, {names} FROM ({" UNION ALL ".join(parts)})
+        ORDER BY "snapdb part", {_ID}"""
+
+
+def _value(column: Column, table: Table, shown: Table) -> str:
+    """A column of the shown table out of another state of it, or of the table that it replaced."""
+    return column_value(column, table, shown) or f"CAST(NULL AS {column.type})"
+
+
+def _table_summary(session: Session, plan: DiffTablePlan, gone: str | None, come: str | None) -> pa.RecordBatch:
+    removed, added = (_count(session, rows) for rows in (gone, come))
+    lost, won = _columns_beyond(plan.before, plan.after), _columns_beyond(plan.after, plan.before)
+    fields = [
+        ("table", _TEXT),
+        ("added", pa.int64()),
+        ("removed", pa.int64()),
+        ("columns_added", pa.list_(_TEXT)),
+        ("columns_removed", pa.list_(_TEXT)),
+    ]
+    return listing(fields, [(plan.name, added, removed, won, lost)])
+
+
+def _count(session: Session, rows: str | None) -> int:
+    return 0 if rows is None else int(session.rows(f"SELECT count({_ID}) FROM ({rows})")[0][0])
+
+
+def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
+    """The columns that one has and the other has not; one that was dropped and added again is another."""
+    if one is None or other is None:
+        return [] if one is None else [c.name for c in one.columns]
+    same_table = one.id == other.id
+    known = {(c.field if same_table else 0, c.name.lower()) for c in other.columns}
+    return [c.name for c in one.columns if (c.field if same_table else 0, c.name.lower()) not in known]
+
+
+def diff_snapshot(plan: DiffSnapshotPlan, engine: Engine) -> Rows:
+    """DIFF SNAPSHOT: elements of one snapshot that the other lacks, and the drift of degrees and features."""
+    with ExitStack() as stack:
+        before, after = (snapshot_side(engine, s, stack) for s in (plan.before, plan.after))
+        with engine.relational.session() as session:
+            yield from report(engine, session, before, after, plan.detail)
+    return None
+
+
+def diff_graph(plan: DiffGraphPlan, engine: Engine) -> Rows:
+    """DIFF GRAPH: the same of a whole graph at two versions, read from its tables alone."""
+    with ExitStack() as stack, engine.relational.session() as session:
+        before, after = (
+            _GraphAt(engine, session, stack, plan.graph, tables).side
+            for tables in (plan.tables_before, plan.tables_after)
+        )
+        yield from report(engine, session, before, after, plan.detail)
+    return None
+
+
+@dataclass(frozen=True)
+class _GraphAt:
+    """A graph over the tables of a version."""
+
+    engine: Engine
+    session: Session
+    stack: ExitStack
+    graph: PropertyGraph
+    tables: Mapping[str, Table]
+
+    @property
+    def side(self) -> Side:
+        """It, as one side of a difference."""
+        for element in self.graph.elements:
+            check_table(self.engine.home, self.tables[element.table.lower()])
+        rows = self._rows()
+        return Side(
+            self.graph,
+            rows,
+            cache(lambda key: self._count(rows[key])),
+            lambda name: self._degrees(rows[Key("edge", name)]),
+            lambda name: self._values(rows[Key("vertex", name)]),
+            self._origin,
+        )
+
+    def _rows(self) -> dict[Key, ElementRows]:
+        root = self.engine.home.path
+        vertices = {v.name: VertexRows(v, self.tables[v.table.lower()], root) for v in self.graph.vertices}
+        edges = {
+            e.name: EdgeRows(e, self.tables[e.table.lower()], root, vertices[e.source], vertices[e.destination])
+            for e in self.graph.edges
+        }
+        return keyed({**vertices, **edges}, self.graph)
+
+    def _count(self, rows: ElementRows) -> int:
+        """All of the table, but for what the graph says to leave out."""
+        rule = rows.element.on_duplicate if isinstance(rows, VertexRows) else rows.element.on_dangling
+        if rule == "ERROR":
+            return rows.table.rows
+        return int(self.session.rows(f"SELECT count(*) FROM ({rows.sql})")[0][0])
+
+    def _degrees(self, rows: ElementRows) -> Degrees:
+        assert isinstance(rows, EdgeRows)
+        ends, keys = rows.destination, rows.element.destination_key
+        named = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(keys))
+        own = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(ends.element.key))
+        same = ", ".join(f"k{i}" for i in range(len(keys)))
+        edges = f"SELECT {same}, count(*) AS n FROM (SELECT {named} FROM ({rows.sql})) GROUP BY ALL"
+        found = self.session.table(
+            f"SELECT coalesce(n, 0)::BIGINT AS degree, count(*)::BIGINT AS nodes FROM (SELECT {own} FROM ({ends.sql})) "
+            f"LEFT JOIN ({edges}) USING ({same}) GROUP BY degree"
+        )
+        degrees, nodes = (found.column(i).to_numpy() for i in range(2))
+        bins = np.bincount(degree_bins(degrees), weights=nodes).astype(np.int64)
+        return Degrees(int(nodes.sum()), int((degrees * nodes).sum()), bins)
+
+    def _values(self, rows: ElementRows) -> dict[str, Values]:
+        """Every feature, built as a snapshot would have it, in a folder that goes with the statement."""
+        assert isinstance(rows, VertexRows)
+        element, count = rows.element, self._count(rows)
+        if not element.features:
+            return {}
+        specs, source = self._source(rows, count)
+        check_features(self.session, source, specs)
+        added = added_rows(self.engine.ledger, rows.table, rows.root)
+        growth = grown(self.session, added, growing_of(source, specs, None, None))
+        folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="snapdb-diff-")))
+        facts: dict[str, object] = {"kind": "features"}
+        with publishing(Disk(), folder / "features", facts) as staging:
+            facts |= write_features(self.session, source, specs, staging, growth)
+        features = open_features(folder / "features", None, [spec.name for spec in specs])
+        return {name: values_of(feature, np.arange(count)) for name, feature in features.items()}
+
+    def _source(self, rows: VertexRows, count: int) -> tuple[list[FeatureSpec], FeatureSource]:
+        """The vertices, numbered from 0, with the columns of all features: of those with a history, the last values."""
+        element = rows.element
+        specs, joins, columns = [], "", list(rows.table.columns)
+        for number, spec in enumerate(element.features):
+            if spec.history is None:
+                specs.append(spec)
+                continue
+            last, more = _last_values(self.tables[spec.history.table.lower()], spec, number, self.engine.home.path)
+            same = " AND ".join(f"v.{quote(k)} = h{number}.k{i}" for i, k in enumerate(element.key))
+            joins += f" LEFT JOIN ({last}) h{number} ON {same}"
+            columns += more
+            specs.append(replace(spec, history=None, columns=tuple(c.name for c in more)))
+        names = quote_all(c.name for c in columns)
+        query = f"SELECT {names}, row_number() OVER () - 1 AS {_ID} FROM ({rows.sql}) v{joins}"
+        return specs, FeatureSource(element.name, query, tuple(columns), count, element.key)
+
+    def _origin(self, name: str) -> object:
+        """The tables that a vertex type's features are read from."""
+        vertex = self.graph.vertex(name)
+        assert vertex is not None
+        used = [vertex.table, *(spec.history.table for spec in vertex.features if spec.history)]
+        return [(self.tables[table.lower()].id, self.tables[table.lower()].state) for table in used]
+
+
+def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tuple[str, list[Column]]:
+    """SELECT k0, k1, … and the last values of a feature; and the columns that hold them, under names of their own."""
+    assert spec.history is not None
+    time = table.column(spec.history.event_time)
+    assert time is not None
+    found = [table.column(name) for name in spec.columns]
+    columns = [replace(c, name=f"snapdb {number} {c.name}") for c in found if c is not None]
+    keys = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(spec.history.key))
+    values = ", ".join(f"{quote(c)} AS {quote(named.name)}" for c, named in zip(spec.columns, columns, strict=True))
+    order = f"ORDER BY {time_expression(time)} DESC, {_ID} DESC"
+    rows = table_rows(table, root, row_ids=True)
+    last = f"QUALIFY row_number() OVER (PARTITION BY {quote_all(spec.history.key)} {order}) = 1"
+    return f"SELECT {keys}, {values} FROM ({rows}) {last}", columns
+
+
+# The report on two sides, which snapshots and graphs share
+
 
 _TEXT, _WHOLE, _REAL = pa.string(), pa.int64(), pa.float64()
 _MOMENTS = [(name, _REAL) for name in ("mean_before", "mean_after", "std_before", "std_after", "psi")]
@@ -213,210 +414,3 @@ def _same_values(before: Side, after: Side, e: _Element) -> bool:
 
 def _untouched(e: _Element) -> bool:
     return e.before is not None and e.after is not None and not (e.difference.came or e.difference.went)
-
-
-# DIFF TABLE: the rows that came and went between two versions, at a cost that follows from the difference
-
-
-_ID = quote(ROW_ID)
-
-
-def diff_table(plan: DiffTablePlan, engine: Engine) -> Rows:
-    """DIFF TABLE: the rows of one version that the other lacks; their cost follows from the difference."""
-    with engine.relational.session() as session:
-        gone = rows_beyond(session, engine.home.path, plan.before, plan.after)
-        come = rows_beyond(session, engine.home.path, plan.after, plan.before)
-        if plan.rows:
-            yield from session.exact_reader(_changes(plan, gone, come))
-        else:
-            yield _table_summary(session, plan, gone, come)
-    return None
-
-
-def _changes(plan: DiffTablePlan, gone: str | None, come: str | None) -> str:
-    """SELECT change and the columns of the later table: first what went, then what came, each by row id."""
-    shown = plan.after or plan.before
-    assert shown is not None
-    names = ", ".join(quote(c.name) for c in shown.columns)
-    parts = []
-    for order, (change, rows, table) in enumerate((("-", gone, plan.before), ("+", come, plan.after))):
-        if rows is not None:
-            assert table is not None
-            values = ", ".join(f"{_value(c, table, shown)} AS {quote(c.name)}" for c in shown.columns)
-            label = f"""{order} AS "snapdb part", '{change}' AS "snapdb change", {_ID}"""  # no column is called so
-            parts.append(f"SELECT {label}, {values} FROM ({rows})")
-    if not parts:
-        nothing = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in shown.columns)
-        return f"SELECT '' AS change, {nothing} WHERE false"
-    return f"""SELECT "snapdb change" AS change, {names} FROM ({" UNION ALL ".join(parts)})
-        ORDER BY "snapdb part", {_ID}"""
-
-
-def _value(column: Column, table: Table, shown: Table) -> str:
-    """A column of the shown table out of another state of it, or of the table that it replaced."""
-    return column_value(column, table, shown) or f"CAST(NULL AS {column.type})"
-
-
-def _table_summary(session: Session, plan: DiffTablePlan, gone: str | None, come: str | None) -> pa.RecordBatch:
-    removed, added = (_count(session, rows) for rows in (gone, come))
-    lost, won = _columns_beyond(plan.before, plan.after), _columns_beyond(plan.after, plan.before)
-    fields = [
-        ("table", _TEXT),
-        ("added", pa.int64()),
-        ("removed", pa.int64()),
-        ("columns_added", pa.list_(_TEXT)),
-        ("columns_removed", pa.list_(_TEXT)),
-    ]
-    return listing(fields, [(plan.name, added, removed, won, lost)])
-
-
-def _count(session: Session, rows: str | None) -> int:
-    return 0 if rows is None else int(session.rows(f"SELECT count({_ID}) FROM ({rows})")[0][0])
-
-
-def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
-    """The columns that one has and the other has not; one that was dropped and added again is another."""
-    if one is None or other is None:
-        return [] if one is None else [c.name for c in one.columns]
-    same_table = one.id == other.id
-    known = {(c.field if same_table else 0, c.name.lower()) for c in other.columns}
-    return [c.name for c in one.columns if (c.field if same_table else 0, c.name.lower()) not in known]
-
-
-# DIFF SNAPSHOT: what one snapshot has and another has not, and how far degrees and features moved between them
-
-
-def diff_snapshot(plan: DiffSnapshotPlan, engine: Engine) -> Rows:
-    """DIFF SNAPSHOT: elements of one snapshot that the other lacks, and the drift of degrees and features."""
-    with ExitStack() as stack:
-        before, after = (snapshot_side(engine, s, stack) for s in (plan.before, plan.after))
-        with engine.relational.session() as session:
-            yield from report(engine, session, before, after, plan.detail)
-    return None
-
-
-# DIFF GRAPH: what a whole graph has at one version and has not at another, read from its tables alone
-
-
-def diff_graph(plan: DiffGraphPlan, engine: Engine) -> Rows:
-    """DIFF GRAPH: the same of a whole graph at two versions, read from its tables alone."""
-    with ExitStack() as stack, engine.relational.session() as session:
-        before, after = (
-            _GraphAt(engine, session, stack, plan.graph, tables).side
-            for tables in (plan.tables_before, plan.tables_after)
-        )
-        yield from report(engine, session, before, after, plan.detail)
-    return None
-
-
-@dataclass(frozen=True)
-class _GraphAt:
-    """A graph over the tables of a version."""
-
-    engine: Engine
-    session: Session
-    stack: ExitStack
-    graph: PropertyGraph
-    tables: Mapping[str, Table]
-
-    @property
-    def side(self) -> Side:
-        """It, as one side of a difference."""
-        for element in self.graph.elements:
-            check_table(self.engine.home, self.tables[element.table.lower()])
-        rows = self._rows()
-        return Side(
-            self.graph,
-            rows,
-            cache(lambda key: self._count(rows[key])),
-            lambda name: self._degrees(rows[Key("edge", name)]),
-            lambda name: self._values(rows[Key("vertex", name)]),
-            self._origin,
-        )
-
-    def _rows(self) -> dict[Key, ElementRows]:
-        root = self.engine.home.path
-        vertices = {v.name: VertexRows(v, self.tables[v.table.lower()], root) for v in self.graph.vertices}
-        edges = {
-            e.name: EdgeRows(e, self.tables[e.table.lower()], root, vertices[e.source], vertices[e.destination])
-            for e in self.graph.edges
-        }
-        return keyed({**vertices, **edges}, self.graph)
-
-    def _count(self, rows: ElementRows) -> int:
-        """All of the table, but for what the graph says to leave out."""
-        rule = rows.element.on_duplicate if isinstance(rows, VertexRows) else rows.element.on_dangling
-        if rule == "ERROR":
-            return rows.table.rows
-        return int(self.session.rows(f"SELECT count(*) FROM ({rows.sql})")[0][0])
-
-    def _degrees(self, rows: ElementRows) -> Degrees:
-        assert isinstance(rows, EdgeRows)
-        ends, keys = rows.destination, rows.element.destination_key
-        named = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(keys))
-        own = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(ends.element.key))
-        same = ", ".join(f"k{i}" for i in range(len(keys)))
-        edges = f"SELECT {same}, count(*) AS n FROM (SELECT {named} FROM ({rows.sql})) GROUP BY ALL"
-        found = self.session.table(
-            f"SELECT coalesce(n, 0)::BIGINT AS degree, count(*)::BIGINT AS nodes FROM (SELECT {own} FROM ({ends.sql})) "
-            f"LEFT JOIN ({edges}) USING ({same}) GROUP BY degree"
-        )
-        degrees, nodes = (found.column(i).to_numpy() for i in range(2))
-        bins = np.bincount(degree_bins(degrees), weights=nodes).astype(np.int64)
-        return Degrees(int(nodes.sum()), int((degrees * nodes).sum()), bins)
-
-    def _values(self, rows: ElementRows) -> dict[str, Values]:
-        """Every feature, built as a snapshot would have it, in a folder that goes with the statement."""
-        assert isinstance(rows, VertexRows)
-        element, count = rows.element, self._count(rows)
-        if not element.features:
-            return {}
-        specs, source = self._source(rows, count)
-        check_features(self.session, source, specs)
-        added = added_rows(self.engine.ledger, rows.table, rows.root)
-        growth = grown(self.session, added, growing_of(source, specs, None, None))
-        folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="snapdb-diff-")))
-        facts: dict[str, object] = {"kind": "features"}
-        with publishing(Disk(), folder / "features", facts) as staging:
-            facts |= write_features(self.session, source, specs, staging, growth)
-        features = open_features(folder / "features", None, [spec.name for spec in specs])
-        return {name: values_of(feature, np.arange(count)) for name, feature in features.items()}
-
-    def _source(self, rows: VertexRows, count: int) -> tuple[list[FeatureSpec], FeatureSource]:
-        """The vertices, numbered from 0, with the columns of all features: of those with a history, the last values."""
-        element = rows.element
-        specs, joins, columns = [], "", list(rows.table.columns)
-        for number, spec in enumerate(element.features):
-            if spec.history is None:
-                specs.append(spec)
-                continue
-            last, more = _last_values(self.tables[spec.history.table.lower()], spec, number, self.engine.home.path)
-            same = " AND ".join(f"v.{quote(k)} = h{number}.k{i}" for i, k in enumerate(element.key))
-            joins += f" LEFT JOIN ({last}) h{number} ON {same}"
-            columns += more
-            specs.append(replace(spec, history=None, columns=tuple(c.name for c in more)))
-        names = quote_all(c.name for c in columns)
-        query = f"SELECT {names}, row_number() OVER () - 1 AS {_ID} FROM ({rows.sql}) v{joins}"
-        return specs, FeatureSource(element.name, query, tuple(columns), count, element.key)
-
-    def _origin(self, name: str) -> object:
-        """The tables that a vertex type's features are read from."""
-        vertex = self.graph.vertex(name)
-        assert vertex is not None
-        used = [vertex.table, *(spec.history.table for spec in vertex.features if spec.history)]
-        return [(self.tables[table.lower()].id, self.tables[table.lower()].state) for table in used]
-
-
-def _last_values(table: Table, spec: FeatureSpec, number: int, root: Path) -> tuple[str, list[Column]]:
-    """SELECT k0, k1, … and the last values of a feature; and the columns that hold them, under names of their own."""
-    assert spec.history is not None
-    time = table.column(spec.history.event_time)
-    assert time is not None
-    found = [table.column(name) for name in spec.columns]
-    columns = [replace(c, name=f"snapdb {number} {c.name}") for c in found if c is not None]
-    keys = ", ".join(f"{quote(name)} AS k{i}" for i, name in enumerate(spec.history.key))
-    values = ", ".join(f"{quote(c)} AS {quote(named.name)}" for c, named in zip(spec.columns, columns, strict=True))
-    order = f"ORDER BY {time_expression(time)} DESC, {_ID} DESC"
-    rows = table_rows(table, root, row_ids=True)
-    last = f"QUALIFY row_number() OVER (PARTITION BY {quote_all(spec.history.key)} {order}) = 1"
-    return f"SELECT {keys}, {values} FROM ({rows}) {last}", columns

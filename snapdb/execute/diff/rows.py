@@ -1,7 +1,7 @@
-"""The rows of an element that one snapshot has and another has not, at a cost that follows from the difference.
+"""The rows of an element that one side has and the other lacks, at a cost that follows from the difference.
 
-Rows are told apart by their ids. Where both snapshots choose rows alike and only their tables or windows differ, the
-rows that differ are looked for in the files and times that differ; otherwise both are read and compared.
+Rows are identified by their ids. Where both sides select rows alike and only their tables or windows differ, only the
+files and times that differ are read; otherwise all rows of both sides are read and compared.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _is(column: Column, sign: str, moment: int | None) -> str:
     return f"{exact} AND {name} {sign} {plain[column.type]}" if column.type in plain else exact
 
 
-# The rows of a difference, one after another: what went from each element, then what came to it
+# Rows of a difference as batches: the removed rows of each element, then the added ones
 
 
 _E_ID = Column("e_id", "BIGINT")

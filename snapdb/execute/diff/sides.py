@@ -1,4 +1,4 @@
-"""How far a distribution moved: bins, and the population stability index of two histograms over them."""
+"""The two sides of a difference, snapshots or graphs at a version, and the drift between their distributions."""
 
 from __future__ import annotations
 
@@ -22,57 +22,93 @@ from snapdb.kernels.overlay import Csr
 from snapdb.storage.disk import read_manifest
 from snapdb.types import PropertyGraph, Relation, Snapshot
 
-_LEAST = 1e-4
-"""The share that an empty bin is taken to have: without one the index would be infinite."""
+
+@dataclass(frozen=True, slots=True)
+class Degrees:
+    """How many edges end in each vertex of a type."""
+
+    nodes: int
+    edges: int
+    bins: npt.NDArray[np.int64]
+    """How many vertices each bin of `degree_bins` holds."""
+
+    @property
+    def mean(self) -> float | None:
+        return self.edges / self.nodes if self.nodes else None
 
 
-def stability(before: npt.NDArray[np.int64], after: npt.NDArray[np.int64]) -> float | None:
-    """The population stability index of two histograms over the same bins; None when either is empty.
+@dataclass(frozen=True, slots=True)
+class Side:
+    """The elements of one side, and how to measure them; each is found by its name, case-folded."""
 
-    It is the sum of (q - p) ln(q / p) over the shares p and q of each bin, none taken as less than 0.0001: 0 for equal
-    shares, and customarily more than 0.2 for a shift that matters.
-
-    >>> stability(np.array([50, 50]), np.array([500, 500]))
-    0.0
-    >>> round(stability(np.array([50, 50]), np.array([75, 25])), 6)
-    0.274653
-    """
-    if not before.sum() or not after.sum():
-        return None
-    size = max(before.size, after.size)
-    p, q = (np.pad(n, (0, size - n.size)) / n.sum() for n in (before, after))
-    p, q = np.maximum(p, _LEAST), np.maximum(q, _LEAST)
-    return float(((q - p) * np.log(q / p)).sum())
+    graph: PropertyGraph
+    rows: Mapping[Key, ElementRows]
+    count: Callable[[Key], int]
+    """How many rows an element has."""
+    degrees: Callable[[str], Degrees]
+    """In-degrees of an edge type's destinations."""
+    values: Callable[[str], Mapping[str, Values]]
+    """The features of a vertex type."""
+    origin: Callable[[str], object]
+    """What a vertex type's features were read from: where it is equal, vertices that are equal have equal features."""
 
 
-def degree_bins(degrees: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The bin of each degree: 0, 1, 2, 3-4, 5-8, 9-16, and so on.
-
-    >>> degree_bins(np.array([0, 1, 2, 3, 4, 5, 8, 9])).tolist()
-    [0, 1, 2, 3, 3, 4, 4, 5]
-    """
-    exponents = np.frexp(np.maximum(degrees, 1).astype(np.float64) - 1)[1].astype(np.int64)
-    bins: npt.NDArray[np.int64] = np.where(np.asarray(degrees) == 0, 0, exponents + 1)
-    return bins
+def keyed(rows: Mapping[str, ElementRows], graph: PropertyGraph) -> dict[Key, ElementRows]:
+    """The rows of elements by their keys: vertex types, then edge types."""
+    vertices = {Key("vertex", v.name.lower()): rows[v.name] for v in graph.vertices}
+    return vertices | {Key("edge", e.name.lower()): rows[e.name] for e in graph.edges}
 
 
-def quantile_bins(sample: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The edges between ten bins that hold equally many of these values; a value that fills one has it to itself.
+def snapshot_side(engine: Engine, snapshot: Snapshot, stack: ExitStack) -> Side:
+    """A snapshot as a side; its files are held until the stack is left, once they were asked for."""
+    graph = snapshot.graph
+    engine.context.views(snapshot)  # says what is missing of its tables and their files
+    tables = tables_at(engine.home, engine.ledger, snapshot.version)
+    rows = keyed(snapshot_rows(snapshot, tables, engine.home.path), graph)
+    with unless_moved(engine.ledger, snapshot):
+        layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
+    counts = {Key("vertex", v["name"].lower()): int(v["nodes"]) for v in layout["vertices"]}
+    counts |= {Key("edge", e["name"].lower()): int(e["edges"]) for e in layout["edges"]}
 
-    >>> quantile_bins(np.arange(11.0)).tolist()
-    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
-    >>> np.searchsorted(quantile_bins(np.zeros(5)), [-1.0, 0.0, 1.0], side="right").tolist()
-    [0, 1, 2]
-    """
-    if not sample.size:
-        return np.empty(0)
-    # Values that were there, none between them: so that equal distributions of few values have equal bins.
-    cuts = np.quantile(sample, np.linspace(0.1, 0.9, 9), method="inverted_cdf")
-    edges, times = np.unique(cuts, return_counts=True)
-    return np.unique(np.concatenate([edges, np.nextafter(edges[times > 1], np.inf)]))
+    @cache
+    def opened() -> OpenSnapshot:
+        engine.report(f"opening {snapshot.name}", None)
+        found = open_snapshot(engine.home, engine.ledger, snapshot)
+        stack.callback(found.lease.release)
+        return found
+
+    def values(name: str) -> dict[str, Values]:
+        vertex = graph.vertex(name)
+        assert vertex is not None
+        view = opened().view
+        alive, count = view.alive[vertex.name], view.node_counts[vertex.name]
+        ids = np.arange(count) if alive is None else np.flatnonzero(alive)
+        return {spec: values_of(feature, ids) for spec, feature in view.node_features[vertex.name].items()}
+
+    def origin(name: str) -> object:
+        found = next(v for v in layout["vertices"] if v["name"].lower() == name)
+        vertex = graph.vertex(name)
+        assert vertex is not None
+        specs = [asdict(spec) for spec in vertex.features]
+        histories = [found.get("history"), snapshot.window.stop] if any(s.history for s in vertex.features) else None
+        return found["features"], found.get("patch"), histories, specs
+
+    return Side(graph, rows, counts.__getitem__, lambda name: _degrees(opened(), graph, name), values, origin)
 
 
-# How the values of features moved: mean, standard deviation and stability index of each component
+def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
+    edge = graph.edge(name)
+    assert edge is not None
+    view = opened.view
+    found = view.adjacency(Relation(edge.type, "IN")).degrees()
+    alive, count = view.alive[edge.destination], view.node_counts[edge.destination]
+    # Vertices that came after the topology was built, and have no edges, may have no row.
+    degrees = np.pad(found[:count], (0, max(0, count - found.size)))
+    nodes = degrees if alive is None else degrees[np.flatnonzero(alive)]
+    return Degrees(nodes.size, int(nodes.sum()), np.bincount(degree_bins(nodes)))
+
+
+# Drift of features: mean, standard deviation and stability index of each component
 
 
 Floats = npt.NDArray[np.float64]
@@ -234,89 +270,54 @@ def _histograms(values: Values, edges: Sequence[Floats]) -> list[npt.NDArray[np.
     return counts
 
 
-# One of the two that are compared: a snapshot, or a whole graph at a version. What is asked of it is read on need
+# Histograms, and the population stability index of two of them
 
 
-@dataclass(frozen=True, slots=True)
-class Degrees:
-    """How many edges end in each vertex of a type."""
-
-    nodes: int
-    edges: int
-    bins: npt.NDArray[np.int64]
-    """How many vertices each bin of `degree_bins` holds."""
-
-    @property
-    def mean(self) -> float | None:
-        return self.edges / self.nodes if self.nodes else None
+_LEAST = 1e-4
+"""The share that an empty bin is taken to have: without one the index would be infinite."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """The elements of one side, and how to measure them; each is found by its name, case-folded."""
+def stability(before: npt.NDArray[np.int64], after: npt.NDArray[np.int64]) -> float | None:
+    """The population stability index of two histograms over the same bins; None when either is empty.
 
-    graph: PropertyGraph
-    rows: Mapping[Key, ElementRows]
-    count: Callable[[Key], int]
-    """How many rows an element has."""
-    degrees: Callable[[str], Degrees]
-    """In-degrees of an edge type's destinations."""
-    values: Callable[[str], Mapping[str, Values]]
-    """The features of a vertex type."""
-    origin: Callable[[str], object]
-    """What a vertex type's features were read from: where it is equal, vertices that are equal have equal features."""
+    It is the sum of (q - p) ln(q / p) over the shares p and q of each bin, none taken as less than 0.0001: 0 for equal
+    shares, and customarily more than 0.2 for a shift that matters.
 
-
-def keyed(rows: Mapping[str, ElementRows], graph: PropertyGraph) -> dict[Key, ElementRows]:
-    """The rows of elements by their keys: vertex types, then edge types."""
-    vertices = {Key("vertex", v.name.lower()): rows[v.name] for v in graph.vertices}
-    return vertices | {Key("edge", e.name.lower()): rows[e.name] for e in graph.edges}
+    >>> stability(np.array([50, 50]), np.array([500, 500]))
+    0.0
+    >>> round(stability(np.array([50, 50]), np.array([75, 25])), 6)
+    0.274653
+    """
+    if not before.sum() or not after.sum():
+        return None
+    size = max(before.size, after.size)
+    p, q = (np.pad(n, (0, size - n.size)) / n.sum() for n in (before, after))
+    p, q = np.maximum(p, _LEAST), np.maximum(q, _LEAST)
+    return float(((q - p) * np.log(q / p)).sum())
 
 
-def snapshot_side(engine: Engine, snapshot: Snapshot, stack: ExitStack) -> Side:
-    """A snapshot as a side; its files are held until the stack is left, once they were asked for."""
-    graph = snapshot.graph
-    engine.context.views(snapshot)  # says what is missing of its tables and their files
-    tables = tables_at(engine.home, engine.ledger, snapshot.version)
-    rows = keyed(snapshot_rows(snapshot, tables, engine.home.path), graph)
-    with unless_moved(engine.ledger, snapshot):
-        layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
-    counts = {Key("vertex", v["name"].lower()): int(v["nodes"]) for v in layout["vertices"]}
-    counts |= {Key("edge", e["name"].lower()): int(e["edges"]) for e in layout["edges"]}
+def degree_bins(degrees: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The bin of each degree: 0, 1, 2, 3-4, 5-8, 9-16, and so on.
 
-    @cache
-    def opened() -> OpenSnapshot:
-        engine.report(f"opening {snapshot.name}", None)
-        found = open_snapshot(engine.home, engine.ledger, snapshot)
-        stack.callback(found.lease.release)
-        return found
-
-    def values(name: str) -> dict[str, Values]:
-        vertex = graph.vertex(name)
-        assert vertex is not None
-        view = opened().view
-        alive, count = view.alive[vertex.name], view.node_counts[vertex.name]
-        ids = np.arange(count) if alive is None else np.flatnonzero(alive)
-        return {spec: values_of(feature, ids) for spec, feature in view.node_features[vertex.name].items()}
-
-    def origin(name: str) -> object:
-        found = next(v for v in layout["vertices"] if v["name"].lower() == name)
-        vertex = graph.vertex(name)
-        assert vertex is not None
-        specs = [asdict(spec) for spec in vertex.features]
-        histories = [found.get("history"), snapshot.window.stop] if any(s.history for s in vertex.features) else None
-        return found["features"], found.get("patch"), histories, specs
-
-    return Side(graph, rows, counts.__getitem__, lambda name: _degrees(opened(), graph, name), values, origin)
+    >>> degree_bins(np.array([0, 1, 2, 3, 4, 5, 8, 9])).tolist()
+    [0, 1, 2, 3, 3, 4, 4, 5]
+    """
+    exponents = np.frexp(np.maximum(degrees, 1).astype(np.float64) - 1)[1].astype(np.int64)
+    bins: npt.NDArray[np.int64] = np.where(np.asarray(degrees) == 0, 0, exponents + 1)
+    return bins
 
 
-def _degrees(opened: OpenSnapshot, graph: PropertyGraph, name: str) -> Degrees:
-    edge = graph.edge(name)
-    assert edge is not None
-    view = opened.view
-    found = view.adjacency(Relation(edge.type, "IN")).degrees()
-    alive, count = view.alive[edge.destination], view.node_counts[edge.destination]
-    # Vertices that came after the topology was built, and have no edges, may have no row.
-    degrees = np.pad(found[:count], (0, max(0, count - found.size)))
-    nodes = degrees if alive is None else degrees[np.flatnonzero(alive)]
-    return Degrees(nodes.size, int(nodes.sum()), np.bincount(degree_bins(nodes)))
+def quantile_bins(sample: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The edges between ten bins that hold equally many of these values; a value that fills one has it to itself.
+
+    >>> quantile_bins(np.arange(11.0)).tolist()
+    [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+    >>> np.searchsorted(quantile_bins(np.zeros(5)), [-1.0, 0.0, 1.0], side="right").tolist()
+    [0, 1, 2]
+    """
+    if not sample.size:
+        return np.empty(0)
+    # Values that were there, none between them: so that equal distributions of few values have equal bins.
+    cuts = np.quantile(sample, np.linspace(0.1, 0.9, 9), method="inverted_cdf")
+    edges, times = np.unique(cuts, return_counts=True)
+    return np.unique(np.concatenate([edges, np.nextafter(edges[times > 1], np.inf)]))

@@ -1,4 +1,4 @@
-"""How a sampler works, in words: which back end, method and form of the rows, and why."""
+"""The detail of each operator of a sample: which back end, method and form of the rows, and why."""
 
 from __future__ import annotations
 

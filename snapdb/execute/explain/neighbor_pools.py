@@ -1,4 +1,8 @@
-"""What the rows of a sampler come to: how many there are, how old they get, and what drawing from them costs."""
+"""EXPLAIN SAMPLE of neighbor pools (REFRESH) and their caches: the cost of drawing, the reads saved, the rows cached.
+
+Counts follow from how often batches are expected to visit each node. Seconds are extrapolated from a part of the rows
+and one batch, which are really drawn.
+"""
 
 from __future__ import annotations
 
@@ -104,7 +108,7 @@ def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
     return (refresh.period - 1) / 2 + refresh.period * idle
 
 
-# What a cache of a sampler's rows comes to in an epoch: as counts foretell it, and as the stream that had it tells
+# Caches of pools in an epoch: as counts predict them, and as a stream reports them
 
 
 _LOOKS = 64
@@ -222,9 +226,6 @@ def _age(refresh: Refresh | None, choices: Sequence[Choice], batches: int) -> Nu
         since = np.minimum(number, life(refresh))
         ages = since - since**2 / (2 * life(refresh))
     return {"age": round(float(ages.mean()), 1)} if batches else {}
-
-
-# EXPLAIN SAMPLE of rows that serve many batches: what it takes to draw them, what they save, and what caches hold
 
 
 _TRIED = 1 << 13

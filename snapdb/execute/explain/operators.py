@@ -1,4 +1,4 @@
-"""EXPLAIN CREATE SNAPSHOT and REFRESH SNAPSHOT: the forms, rows and bytes of every element, and what made them."""
+"""EXPLAIN: the bound plan, the rules that changed it, and the estimates of every operator; ANALYZE also runs it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from snapdb.execute.build import run
 from snapdb.execute.explain.samples import explain_sample
 from snapdb.execute.explain.tree import Step, explain_query, wrapped
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.execute.snapshots.files import Made, Sketch, sketched
+from snapdb.execute.snapshots.estimates import Sketch, sketched
+from snapdb.execute.snapshots.files import Made
 from snapdb.execute.snapshots.graph_data import graph_data
 from snapdb.execute.snapshots.operators import moved_to, publish_snapshot
 from snapdb.plan.explain import ExplainPlan
@@ -26,58 +27,6 @@ from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.storage.orphans import size_of
-
-
-def explain_snapshot(engine: Engine, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool) -> Step:
-    """What the snapshot takes; `analyze` makes it."""
-    with engine.relational.session() as session:
-        data = graph_data(engine, session, create.graph, create.tables)
-        sketches = sketched(engine, session, create, data, full)
-    root = _root(operator, create, sketches)
-    if analyze:
-        started = time.perf_counter()
-        _, made = publish_snapshot(engine, create, full=full)
-        _fill(root, made, time.perf_counter() - started)
-    return root
-
-
-def _root(operator: str, plan: CreateSnapshotPlan, sketches: Sequence[Sketch]) -> Step:
-    detail = f"{plan.name} of {plan.graph.name} at version {plan.version}, {window_text(moved_to(plan))}"
-    total = {
-        "rows": sum(s.rows for s in sketches),
-        "bytes": sum(s.bytes + s.topology_bytes for s in sketches),
-        "seconds": round(sum(s.seconds for s in sketches), 3),
-    }
-    return Step(operator, detail, total, [_element(sketch) for sketch in sketches])
-
-
-def _element(sketch: Sketch) -> Step:
-    seconds = round(sketch.seconds, 3)
-    own = {"rows": sketch.rows, "bytes": sketch.bytes, "seconds": seconds}
-    if sketch.kind == "vertex":
-        return Step("Vertices", sketch.element, own, key=sketch.element)
-    shared = {"rows": sketch.rows, "bytes": sketch.topology_bytes, "seconds": seconds}
-    below = Step("Topology", sketch.topology, shared)
-    return Step("Edges", f"{sketch.element} as {sketch.form}: {sketch.reason}", own, [below], key=sketch.element)
-
-
-def _fill(root: Step, made: Made, seconds: float) -> None:
-    """Put what happened beside what was expected, by the keys of the steps: names of elements may be any text."""
-    nodes = {v.name: v.nodes for v in made.layout.vertices}
-    edges = {e.name: e for e in made.layout.edges}
-    rows = sum(nodes.values()) + sum(e.edges for e in edges.values())
-    own = sum(e.bytes for e in edges.values()) + sum(v.count for v in made.layout.vertices if v.nodes < v.count)
-    root.measured({"rows": rows, "bytes": own + sum(made.shared.values()), "seconds": round(seconds, 3)})
-    for child in root.children:
-        if child.key in nodes:
-            child.measured({"rows": nodes[child.key]})
-            continue
-        layout = edges[child.key]
-        child.measured({"rows": layout.edges, "bytes": layout.bytes, "form": layout.form})
-        child.children[0].measured({"bytes": made.shared[layout.name], "work": made.works[layout.name]})
-
-
-# EXPLAIN: a plan as it was bound, the rules that changed it, and what it is expected to do; ANALYZE does it too
 
 
 def explain(plan: ExplainPlan, engine: Engine) -> Rows:
@@ -161,3 +110,52 @@ def _measure(engine: Engine, root: Step, running: Rows) -> None:
 
 def _step(words: PlanNode) -> Step:
     return Step(words.operator, words.detail, {}, [_step(child) for child in words.children])
+
+
+def explain_snapshot(engine: Engine, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool) -> Step:
+    """What the snapshot takes; `analyze` makes it."""
+    with engine.relational.session() as session:
+        data = graph_data(engine, session, create.graph, create.tables)
+        sketches = sketched(engine, session, create, data, full)
+    root = _root(operator, create, sketches)
+    if analyze:
+        started = time.perf_counter()
+        _, made = publish_snapshot(engine, create, full=full)
+        _fill(root, made, time.perf_counter() - started)
+    return root
+
+
+def _root(operator: str, plan: CreateSnapshotPlan, sketches: Sequence[Sketch]) -> Step:
+    detail = f"{plan.name} of {plan.graph.name} at version {plan.version}, {window_text(moved_to(plan))}"
+    total = {
+        "rows": sum(s.rows for s in sketches),
+        "bytes": sum(s.bytes + s.topology_bytes for s in sketches),
+        "seconds": round(sum(s.seconds for s in sketches), 3),
+    }
+    return Step(operator, detail, total, [_element(sketch) for sketch in sketches])
+
+
+def _element(sketch: Sketch) -> Step:
+    seconds = round(sketch.seconds, 3)
+    own = {"rows": sketch.rows, "bytes": sketch.bytes, "seconds": seconds}
+    if sketch.kind == "vertex":
+        return Step("Vertices", sketch.element, own, key=sketch.element)
+    shared = {"rows": sketch.rows, "bytes": sketch.topology_bytes, "seconds": seconds}
+    below = Step("Topology", sketch.topology, shared)
+    return Step("Edges", f"{sketch.element} as {sketch.form}: {sketch.reason}", own, [below], key=sketch.element)
+
+
+def _fill(root: Step, made: Made, seconds: float) -> None:
+    """Put what happened beside what was expected, by the keys of the steps: names of elements may be any text."""
+    nodes = {v.name: v.nodes for v in made.layout.vertices}
+    edges = {e.name: e for e in made.layout.edges}
+    rows = sum(nodes.values()) + sum(e.edges for e in edges.values())
+    own = sum(e.bytes for e in edges.values()) + sum(v.count for v in made.layout.vertices if v.nodes < v.count)
+    root.measured({"rows": rows, "bytes": own + sum(made.shared.values()), "seconds": round(seconds, 3)})
+    for child in root.children:
+        if child.key in nodes:
+            child.measured({"rows": nodes[child.key]})
+            continue
+        layout = edges[child.key]
+        child.measured({"rows": layout.edges, "bytes": layout.bytes, "form": layout.form})
+        child.children[0].measured({"bytes": made.shared[layout.name], "work": made.works[layout.name]})

@@ -1,4 +1,8 @@
-"""What batches hold, added up: seeds, nodes, edges by hop and relation, bytes of features; and scaled to an epoch."""
+"""EXPLAIN SAMPLE: the operators of one epoch, estimated from a few batches that are really built.
+
+A batch is a function of its number, so the probed batches are the ones that a trainer would get. ANALYZE builds the
+whole epoch as a stream does, and discards the batches.
+"""
 
 from __future__ import annotations
 
@@ -92,9 +96,6 @@ def _size(tensor: Any) -> int:
     if tensor.layout.__repr__() != "torch.sparse_csr":
         return int(tensor.nbytes)
     return sum(int(part.nbytes) for part in (tensor.crow_indices(), tensor.col_indices(), tensor.values()))
-
-
-# EXPLAIN SAMPLE: what an epoch takes, operator by operator, told from a few batches that are really made
 
 
 _PROBES = 4

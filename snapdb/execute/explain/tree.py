@@ -1,4 +1,4 @@
-"""A plan as a tree of operators: what each is expected to do and, after ANALYZE, what it did; as text and as JSON."""
+"""The tree of operators that EXPLAIN shows, with estimates and measured numbers, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _said(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-# DuckDB's own plan of a query, as our operators: estimates, and after ANALYZE what it did
+# The plan of DuckDB for a query, in operators of ours
 
 
 _OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")

@@ -1,4 +1,7 @@
-"""A snapshot as named arrays, vertices numbered from 0 without gaps; they are read part by part, when they are."""
+"""A snapshot as named arrays and tables of files, with vertices numbered from 0 without gaps.
+
+Arrays are read one part at a time, while they are written.
+"""
 
 from __future__ import annotations
 
@@ -154,7 +157,7 @@ def _bytes(dtype: np.dtype[Any], width: tuple[int, ...]) -> int:
     return int(dtype.itemsize * np.prod(width, dtype=np.int64))
 
 
-# What a vertex type of a snapshot holds, as named arrays: the user's ids, features, targets, times and splits
+# Arrays of a vertex type: the ids of the user, features, targets, times and splits
 
 
 _NATIVE = (pa.types.is_integer, pa.types.is_boolean, pa.types.is_timestamp, pa.types.is_date)
@@ -279,7 +282,7 @@ def _listed(name: str, values: npt.NDArray[Any]) -> Array:
     return Array(name, values.dtype, values.shape, lambda: iter([values]))
 
 
-# The three ways to write a snapshot: a table of each element, its arrays, or everything as one object of PyG's
+# The formats of COPY SNAPSHOT: a table per element, its arrays, or one object of PyG
 
 
 Element = VertexElement | EdgeElement

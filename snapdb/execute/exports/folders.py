@@ -1,4 +1,4 @@
-"""The folder that COPY SNAPSHOT … TO or COPY (SAMPLE …) TO writes: where it may be, and errors at its place."""
+"""COPY SNAPSHOT … TO and COPY (SAMPLE …) TO: a folder of files with a manifest."""
 
 from __future__ import annotations
 
@@ -45,9 +45,6 @@ def export_folder(engine: Engine, path: str, span: Span, *, overwrite: bool) -> 
         raise
 
 
-# COPY SNAPSHOT … TO: a whole snapshot in a folder of files, as tables, as arrays or as PyG's data
-
-
 def copy_snapshot(plan: CopySnapshotPlan, engine: Engine) -> Rows:
     """COPY SNAPSHOT … TO: write every element of a snapshot into a folder, as tables, as arrays or as PyG's data."""
     yield from ()
@@ -79,9 +76,6 @@ def _manifest(plan: CopySnapshotPlan, written: Sequence[Written]) -> dict[str, A
             split = plan.splits.get(element.name)
             schema["vertices"][element.name] = {"key": list(element.key), "split": split, **told}
     return {"kind": "snapshot", "file_format": plan.format, "schema": schema}
-
-
-# COPY (SAMPLE …) TO: the batches of some epochs in a folder, one file each, just as a stream gives them
 
 
 def copy_sample(plan: CopySamplePlan, engine: Engine) -> Rows:

@@ -1,4 +1,4 @@
-"""SHOW: what there is, a row each."""
+"""SHOW and DESCRIBE: lists from the system tables, and the parts of one object."""
 
 from __future__ import annotations
 
@@ -89,9 +89,6 @@ def _like(name: str | None, pattern: str | None) -> bool:
         return True
     expression = "".join({"%": ".*", "_": "."}.get(c, re.escape(c)) for c in pattern)
     return re.fullmatch(expression, name or "", re.IGNORECASE | re.DOTALL) is not None
-
-
-# DESCRIBE: what a table, graph, snapshot, sampler, cache or task is made of
 
 
 _TEXT = pa.string()
@@ -247,7 +244,7 @@ def _filter(snapshot: Snapshot, element: str) -> str | None:
     return " AND ".join(f.condition for f in snapshot.filters if f.element == element) or None
 
 
-# DESCRIBE CACHE: whose rows it keeps, where, and what it was good for so far
+# DESCRIBE CACHE
 
 
 _PROPERTIES = (("property", pa.string()), ("value", pa.string()))
@@ -298,7 +295,7 @@ def _cache_stats(stats: CacheStats) -> Iterator[tuple[str, str | None]]:
     yield "error", stats.error
 
 
-# DESCRIBE SAMPLER: every clause of SAMPLE, and what holds for it
+# DESCRIBE SAMPLER
 
 
 _CLAUSE_FIELDS = (("clause", pa.string()), ("value", pa.string()), ("said", pa.bool_()))
@@ -360,7 +357,7 @@ def _clause_value(field: str, clause: str, text: str) -> str:
     return "EVER" if clause == "EXCLUDE KNOWN" else "true"
 
 
-# DESCRIBE TASK: what runs when, how it fared, and who fires it
+# DESCRIBE TASK
 
 
 _NEXT = 3

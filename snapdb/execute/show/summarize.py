@@ -1,4 +1,4 @@
-"""Numbers as a row of bars, and times in bins of one width."""
+"""SUMMARIZE SNAPSHOT: one row per element, with its count, degrees, times, growth, features and bytes."""
 
 from __future__ import annotations
 
@@ -33,274 +33,6 @@ from snapdb.storage.disk import read_manifest
 from snapdb.storage.feature_types import FeatureSource, parts_of
 from snapdb.storage.histories import FOREVER
 from snapdb.types import EdgeElement, FeatureSpec, Relation, Snapshot, VertexElement
-
-Int64s = npt.NDArray[np.int64]
-
-_BARS = "▁▂▃▄▅▆▇█"
-_MOST = 20
-"""Bins of a growth."""
-
-
-class Bins(NamedTuple):
-    """Stretches of time that cover all moments from the first to the last; the last one may reach beyond."""
-
-    first: int
-    width: int
-    size: int
-    """How many bins there are."""
-
-    def add(self, times: Int64s, counts: Int64s) -> None:
-        """Count times that are within the bins."""
-        # Unsigned numbers wrap: the distance is right even where it is no int64.
-        first = np.uint64(self.first % 2**64)
-        places = (times.view(np.uint64) - first) // np.uint64(self.width)
-        counts += np.bincount(places.astype(np.int64), minlength=self.size)
-
-
-def bins_of(first: int, last: int, most: int = _MOST) -> Bins:
-    """The bins between two moments, both of which are in them.
-
-    >>> bins_of(5, 7), bins_of(0, 99), bins_of(-(2**63), 2**63 - 1).size
-    (Bins(first=5, width=1, size=3), Bins(first=0, width=5, size=20), 20)
-    """
-    span = last - first + 1
-    width = -(-span // most)
-    return Bins(first, width, -(-span // width))
-
-
-def sparkline(counts: Sequence[int]) -> str:
-    """A bar for each count, the lowest for none.
-
-    >>> sparkline([0, 1, 4, 8])
-    '▁▂▅█'
-    """
-    most = max(counts, default=0)
-    top = len(_BARS) - 1
-    return "".join(_BARS[-(-count * top // most) if count else 0] for count in counts)
-
-
-# What the arrays of an edge type tell: how many edges each vertex has, when they happened, what they carry
-
-
-Bools = npt.NDArray[np.bool_]
-
-
-class Growth(NamedTuple):
-    """When things happened."""
-
-    first: int
-    last: int
-    counts: list[int]
-    """In bins of one width between them."""
-
-
-class Degrees(NamedTuple):
-    """How many edges the vertices of a type have, each."""
-
-    least: int | None = None
-    median: float | None = None
-    mean: float | None = None
-    most: int | None = None
-
-
-@dataclass(slots=True)
-class EdgeFacts:
-    """What was seen of an edge type's edges."""
-
-    incoming: Int64s
-    """[dense ids of the destinations] Edges that end in each."""
-    outgoing: Int64s
-    """[dense ids of the sources] Edges that begin in each."""
-    count: int = 0
-    growth: Growth | None = None
-    first: int | None = None
-    """The first moment; None: there is none."""
-    last: int | None = None
-
-
-def degrees_of_live(degrees: Int64s, alive: Bools | None) -> Degrees:
-    """The least, the median, the mean and the most of the degrees of vertices that are there; of none, nothing."""
-    live = degrees if alive is None else degrees[alive]
-    if not live.size:
-        return Degrees()
-    return Degrees(int(live.min()), float(np.median(live)), float(live.mean()), int(live.max()))
-
-
-def edge_facts(
-    what: str, rows: Adjacency, sources: int, features: FeatureFacts, step: Callable[[float], None]
-) -> EdgeFacts:
-    """Read all edges of a type, some at a time.
-
-    Args:
-        what: The edge type, for messages.
-        sources: How many dense ids there are of its sources.
-        features: Is given the edges' ids.
-        step: Told the share that is done; it may raise.
-
-    Raises:
-        CorruptError: an edge leads out of the arrays.
-    """
-    facts = EdgeFacts(rows.degrees(), np.zeros(sources, np.int64))
-    edges = max(int(facts.incoming.sum()), 1)
-    share = 0.5 if rows.time is not None else 1.0
-    for part in logical_parts(rows.rows):
-        _count_sources(what, np.asarray(neighbours_of(rows.rows, part.positions), np.int64), facts.outgoing)
-        if rows.time is not None:
-            _widen(facts, rows.time.read(part.positions))
-        for _ in features.add(np.asarray(rows.edge_id.read(part.positions), np.int64)):
-            step(share * facts.count / edges)
-        facts.count += part.positions.size
-        step(share * facts.count / edges)
-    _grow(facts, rows, step)
-    return facts
-
-
-def _count_sources(what: str, sources: Int64s, counts: Int64s) -> None:
-    if sources.size and not 0 <= int(sources.min()) <= int(sources.max()) < counts.size:
-        raise CorruptError(
-            f"the topology of {what} is damaged: an edge begins in no vertex; CHECK DATABASE names the file",
-            code="damaged-file",
-        )
-    count_buckets(sources, 0, counts)
-
-
-def _widen(facts: EdgeFacts, times: Int64s) -> None:
-    """Take note of the first and the last moment; what is always there has none."""
-    moments = times[times != STATIC]
-    if moments.size:
-        low, high = int(moments.min()), int(moments.max())
-        facts.first = low if facts.first is None else min(facts.first, low)
-        facts.last = high if facts.last is None else max(facts.last, high)
-
-
-def _grow(facts: EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> None:
-    """Count the edges of each bin, once it is known which bins there are."""
-    if facts.first is None or facts.last is None or rows.time is None:
-        return
-    bins = bins_of(facts.first, facts.last)
-    counts, done = np.zeros(bins.size, np.int64), 0
-    for part in logical_parts(rows.rows):
-        times = rows.time.read(part.positions)
-        bins.add(times[times != STATIC], counts)
-        done += part.positions.size
-        step(0.5 + 0.5 * done / max(facts.count, 1))
-    facts.growth = Growth(facts.first, facts.last, counts.tolist())
-
-
-# What a feature's values are, in a line: how many numbers of which type, their mean and spread, what is not there
-
-
-_NUMBERS = 1 << 21
-"""Numbers that are read at once."""
-_ROWS = 1 << 17
-"""Sparse rows that are read at once."""
-
-
-@dataclass(slots=True)
-class _Spread:
-    """Mean and spread of the numbers that were seen so far."""
-
-    count: int = 0
-    infinite: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-    """Sum of squared distances to the mean."""
-
-    def add(self, numbers: npt.NDArray[np.float64]) -> None:
-        """Take in some numbers; only finite ones have a mean."""
-        finite = numbers[np.isfinite(numbers)]
-        if finite.size < numbers.size:
-            self.infinite += int(np.count_nonzero(np.isinf(numbers)))
-        if finite.size:
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean = float(finite.mean())
-                self.join(finite.size, mean, float(((finite - mean) ** 2).sum()))
-
-    def join(self, count: int, mean: float, squares: float) -> None:
-        """Parts are joined by their means, which loses no digits as sums of squares would."""
-        shift, total = mean - self.mean, self.count + count
-        self.squares += squares + shift * shift * (self.count * count / total)
-        self.mean += shift * (count / total)
-        self.count = total
-
-    def __str__(self) -> str:
-        parts = []
-        if self.count:
-            parts += [f"mean {self.mean:.4g}", f"std {np.sqrt(self.squares / self.count):.4g}"]
-        parts += [f"{self.infinite:,} infinite"] if self.infinite else []
-        return ", ".join(parts)
-
-
-class FeatureFacts:
-    """Gathers what is to be said of an element's features while their rows come by."""
-
-    def __init__(self, features: Mapping[str, Feature], missing: Mapping[str, int]) -> None:
-        """`missing` counts, for features that are said to have a DEFAULT, the rows that it stands in."""
-        self._features = features
-        self._missing = dict(missing)
-        self._spreads = {name: _Spread() for name in features}
-
-    def add(self, ids: Int64s) -> Iterator[None]:
-        """Take in the rows of these ids, a part at each step."""
-        for name, feature in self._features.items():
-            step = _ROWS if isinstance(feature, SparseReader) else max(1, _NUMBERS // max(_width(feature), 1))
-            for start in range(0, ids.size, step):
-                self._add(name, feature, ids[start : start + step])
-                yield
-
-    def _add(self, name: str, feature: Feature, ids: Int64s) -> None:
-        spread = self._spreads[name]
-        if isinstance(feature, SparseReader):
-            values = np.asarray(feature.read_sparse(ids).values, np.float64)
-            spread.add(values)
-            if zeros := ids.size * _width(feature) - values.size:
-                spread.join(zeros, 0.0, 0.0)
-            return
-        if isinstance(feature, HistoryFeature):
-            without = _without(feature, ids)
-            self._missing[name] = self._missing.get(name, 0) + int(np.count_nonzero(without))
-            ids = ids[~without] if feature.default is None else ids
-        spread.add(np.asarray(feature.read(ids), np.float64).ravel())
-
-    def __str__(self) -> str:
-        return "; ".join(self._said(name, feature) for name, feature in self._features.items())
-
-    def _said(self, name: str, feature: Feature) -> str:
-        sparse = "sparse " if isinstance(feature, SparseReader) else ""
-        known = [str(self._spreads[name]), f"{self._missing.get(name, 0):,} missing"]
-        return f"{name} {sparse}[{_width(feature)}] {feature.dtype}: {', '.join(part for part in known if part)}"
-
-
-def missing_rows(session: Session, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
-    """By feature with a DEFAULT, in how many of the rows it stands for NULL or NaN; without one there are none."""
-    source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
-    asked = {
-        spec.name: " OR ".join(f"({part.missing})" for part in parts_of(source, spec))
-        for spec in specs
-        if spec.default is not None and spec.history is None and not spec.sparse
-    }
-    if not asked:
-        return {}
-    counts = ", ".join(f"count_if({condition})" for condition in asked.values())
-    found = session.rows(f"SELECT {counts} FROM ({rows.sql})")[0]
-    return {name: int(count or 0) for name, count in zip(asked, found, strict=True)}  # NULL where there are no rows
-
-
-def _without(feature: HistoryFeature, ids: Int64s) -> npt.NDArray[np.bool_]:
-    """Which ids have no value yet at the window's end."""
-    end = FOREVER if feature.stop is None else feature.stop
-    without: npt.NDArray[np.bool_] = (
-        last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0
-    )
-    return without
-
-
-def _width(feature: Feature) -> int:
-    return int(np.prod(feature.shape[1:], dtype=np.int64))
-
-
-# SUMMARIZE SNAPSHOT: a row an element, with its count, degrees, times, growth, features and bytes
-
 
 ElementRows = VertexRows | EdgeRows
 
@@ -495,3 +227,271 @@ def _times(rows: ElementRows, growth: Growth | None, degrees: str | None) -> tup
 
 def _counts(growth: Growth | None) -> list[int] | None:
     return None if growth is None else growth.counts
+
+
+# Edges of a type: how many each vertex has, when they happened, what they carry
+
+
+Bools = npt.NDArray[np.bool_]
+
+
+class Growth(NamedTuple):
+    """When things happened."""
+
+    first: int
+    last: int
+    counts: list[int]
+    """In bins of one width between them."""
+
+
+class Degrees(NamedTuple):
+    """How many edges the vertices of a type have, each."""
+
+    least: int | None = None
+    median: float | None = None
+    mean: float | None = None
+    most: int | None = None
+
+
+@dataclass(slots=True)
+class EdgeFacts:
+    """What was seen of an edge type's edges."""
+
+    incoming: Int64s
+    """[dense ids of the destinations] Edges that end in each."""
+    outgoing: Int64s
+    """[dense ids of the sources] Edges that begin in each."""
+    count: int = 0
+    growth: Growth | None = None
+    first: int | None = None
+    """The first moment; None: there is none."""
+    last: int | None = None
+
+
+def degrees_of_live(degrees: Int64s, alive: Bools | None) -> Degrees:
+    """The least, the median, the mean and the most of the degrees of vertices that are there; of none, nothing."""
+    live = degrees if alive is None else degrees[alive]
+    if not live.size:
+        return Degrees()
+    return Degrees(int(live.min()), float(np.median(live)), float(live.mean()), int(live.max()))
+
+
+def edge_facts(
+    what: str, rows: Adjacency, sources: int, features: FeatureFacts, step: Callable[[float], None]
+) -> EdgeFacts:
+    """Read all edges of a type, some at a time.
+
+    Args:
+        what: The edge type, for messages.
+        sources: How many dense ids there are of its sources.
+        features: Is given the edges' ids.
+        step: Told the share that is done; it may raise.
+
+    Raises:
+        CorruptError: an edge leads out of the arrays.
+    """
+    facts = EdgeFacts(rows.degrees(), np.zeros(sources, np.int64))
+    edges = max(int(facts.incoming.sum()), 1)
+    share = 0.5 if rows.time is not None else 1.0
+    for part in logical_parts(rows.rows):
+        _count_sources(what, np.asarray(neighbours_of(rows.rows, part.positions), np.int64), facts.outgoing)
+        if rows.time is not None:
+            _widen(facts, rows.time.read(part.positions))
+        for _ in features.add(np.asarray(rows.edge_id.read(part.positions), np.int64)):
+            step(share * facts.count / edges)
+        facts.count += part.positions.size
+        step(share * facts.count / edges)
+    _grow(facts, rows, step)
+    return facts
+
+
+def _count_sources(what: str, sources: Int64s, counts: Int64s) -> None:
+    if sources.size and not 0 <= int(sources.min()) <= int(sources.max()) < counts.size:
+        raise CorruptError(
+            f"the topology of {what} is damaged: an edge begins in no vertex; CHECK DATABASE names the file",
+            code="damaged-file",
+        )
+    count_buckets(sources, 0, counts)
+
+
+def _widen(facts: EdgeFacts, times: Int64s) -> None:
+    """Take note of the first and the last moment; what is always there has none."""
+    moments = times[times != STATIC]
+    if moments.size:
+        low, high = int(moments.min()), int(moments.max())
+        facts.first = low if facts.first is None else min(facts.first, low)
+        facts.last = high if facts.last is None else max(facts.last, high)
+
+
+def _grow(facts: EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> None:
+    """Count the edges of each bin, once it is known which bins there are."""
+    if facts.first is None or facts.last is None or rows.time is None:
+        return
+    bins = bins_of(facts.first, facts.last)
+    counts, done = np.zeros(bins.size, np.int64), 0
+    for part in logical_parts(rows.rows):
+        times = rows.time.read(part.positions)
+        bins.add(times[times != STATIC], counts)
+        done += part.positions.size
+        step(0.5 + 0.5 * done / max(facts.count, 1))
+    facts.growth = Growth(facts.first, facts.last, counts.tolist())
+
+
+# Values of a feature in a line: how many, of which type, their mean and spread, what is missing
+
+
+_NUMBERS = 1 << 21
+"""Numbers that are read at once."""
+_ROWS = 1 << 17
+"""Sparse rows that are read at once."""
+
+
+@dataclass(slots=True)
+class _Spread:
+    """Mean and spread of the numbers that were seen so far."""
+
+    count: int = 0
+    infinite: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    """Sum of squared distances to the mean."""
+
+    def add(self, numbers: npt.NDArray[np.float64]) -> None:
+        """Take in some numbers; only finite ones have a mean."""
+        finite = numbers[np.isfinite(numbers)]
+        if finite.size < numbers.size:
+            self.infinite += int(np.count_nonzero(np.isinf(numbers)))
+        if finite.size:
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = float(finite.mean())
+                self.join(finite.size, mean, float(((finite - mean) ** 2).sum()))
+
+    def join(self, count: int, mean: float, squares: float) -> None:
+        """Parts are joined by their means, which loses no digits as sums of squares would."""
+        shift, total = mean - self.mean, self.count + count
+        self.squares += squares + shift * shift * (self.count * count / total)
+        self.mean += shift * (count / total)
+        self.count = total
+
+    def __str__(self) -> str:
+        parts = []
+        if self.count:
+            parts += [f"mean {self.mean:.4g}", f"std {np.sqrt(self.squares / self.count):.4g}"]
+        parts += [f"{self.infinite:,} infinite"] if self.infinite else []
+        return ", ".join(parts)
+
+
+class FeatureFacts:
+    """Gathers what is to be said of an element's features while their rows come by."""
+
+    def __init__(self, features: Mapping[str, Feature], missing: Mapping[str, int]) -> None:
+        """`missing` counts, for features that are said to have a DEFAULT, the rows that it stands in."""
+        self._features = features
+        self._missing = dict(missing)
+        self._spreads = {name: _Spread() for name in features}
+
+    def add(self, ids: Int64s) -> Iterator[None]:
+        """Take in the rows of these ids, a part at each step."""
+        for name, feature in self._features.items():
+            step = _ROWS if isinstance(feature, SparseReader) else max(1, _NUMBERS // max(_width(feature), 1))
+            for start in range(0, ids.size, step):
+                self._add(name, feature, ids[start : start + step])
+                yield
+
+    def _add(self, name: str, feature: Feature, ids: Int64s) -> None:
+        spread = self._spreads[name]
+        if isinstance(feature, SparseReader):
+            values = np.asarray(feature.read_sparse(ids).values, np.float64)
+            spread.add(values)
+            if zeros := ids.size * _width(feature) - values.size:
+                spread.join(zeros, 0.0, 0.0)
+            return
+        if isinstance(feature, HistoryFeature):
+            without = _without(feature, ids)
+            self._missing[name] = self._missing.get(name, 0) + int(np.count_nonzero(without))
+            ids = ids[~without] if feature.default is None else ids
+        spread.add(np.asarray(feature.read(ids), np.float64).ravel())
+
+    def __str__(self) -> str:
+        return "; ".join(self._said(name, feature) for name, feature in self._features.items())
+
+    def _said(self, name: str, feature: Feature) -> str:
+        sparse = "sparse " if isinstance(feature, SparseReader) else ""
+        known = [str(self._spreads[name]), f"{self._missing.get(name, 0):,} missing"]
+        return f"{name} {sparse}[{_width(feature)}] {feature.dtype}: {', '.join(part for part in known if part)}"
+
+
+def missing_rows(session: Session, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
+    """By feature with a DEFAULT, in how many of the rows it stands for NULL or NaN; without one there are none."""
+    source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
+    asked = {
+        spec.name: " OR ".join(f"({part.missing})" for part in parts_of(source, spec))
+        for spec in specs
+        if spec.default is not None and spec.history is None and not spec.sparse
+    }
+    if not asked:
+        return {}
+    counts = ", ".join(f"count_if({condition})" for condition in asked.values())
+    found = session.rows(f"SELECT {counts} FROM ({rows.sql})")[0]
+    return {name: int(count or 0) for name, count in zip(asked, found, strict=True)}  # NULL where there are no rows
+
+
+def _without(feature: HistoryFeature, ids: Int64s) -> npt.NDArray[np.bool_]:
+    """Which ids have no value yet at the window's end."""
+    end = FOREVER if feature.stop is None else feature.stop
+    without: npt.NDArray[np.bool_] = (
+        last_before(feature.arrays.indptr, feature.arrays.time, ids, np.full(ids.size, end)) < 0
+    )
+    return without
+
+
+def _width(feature: Feature) -> int:
+    return int(np.prod(feature.shape[1:], dtype=np.int64))
+
+
+# Charts: counts as a row of bars, times in bins of one width
+
+
+Int64s = npt.NDArray[np.int64]
+
+_BARS = "▁▂▃▄▅▆▇█"
+_MOST = 20
+"""Bins of a growth."""
+
+
+class Bins(NamedTuple):
+    """Stretches of time that cover all moments from the first to the last; the last one may reach beyond."""
+
+    first: int
+    width: int
+    size: int
+    """How many bins there are."""
+
+    def add(self, times: Int64s, counts: Int64s) -> None:
+        """Count times that are within the bins."""
+        # Unsigned numbers wrap: the distance is right even where it is no int64.
+        first = np.uint64(self.first % 2**64)
+        places = (times.view(np.uint64) - first) // np.uint64(self.width)
+        counts += np.bincount(places.astype(np.int64), minlength=self.size)
+
+
+def bins_of(first: int, last: int, most: int = _MOST) -> Bins:
+    """The bins between two moments, both of which are in them.
+
+    >>> bins_of(5, 7), bins_of(0, 99), bins_of(-(2**63), 2**63 - 1).size
+    (Bins(first=5, width=1, size=3), Bins(first=0, width=5, size=20), 20)
+    """
+    span = last - first + 1
+    width = -(-span // most)
+    return Bins(first, width, -(-span // width))
+
+
+def sparkline(counts: Sequence[int]) -> str:
+    """A bar for each count, the lowest for none.
+
+    >>> sparkline([0, 1, 4, 8])
+    '▁▂▅█'
+    """
+    most = max(counts, default=0)
+    top = len(_BARS) - 1
+    return "".join(_BARS[-(-count * top // most) if count else 0] for count in counts)

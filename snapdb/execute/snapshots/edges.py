@@ -1,4 +1,7 @@
-"""Dense ids of integer keys without a join: by arithmetic where keys follow each other, else out of a table."""
+"""The edges of a graph as a stream of dense ids, in one pass over their table.
+
+Keys that are integers get their dense ids without a join: by arithmetic where keys are consecutive, else by a table.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +129,7 @@ def _alive_only(everyone: KeyLookup, alive: npt.NDArray[np.bool_], keys: Int64s)
     return dense
 
 
-# A graph's edges as a stream of dense ids, in one pass over their table: what topologies are built from
+# Edges with dense ids, from which topologies are built
 
 
 def edge_rows(data: EdgeData) -> str:

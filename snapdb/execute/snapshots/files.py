@@ -1,9 +1,9 @@
-"""Which edges of a topology a snapshot lets in: by their times as far as these tell, by reading tables for the rest."""
+"""The files of a snapshot: which vertices and edges it selects, and its edges in the cheapest encoding."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,12 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.catalog.differences import rows_beyond
 from snapdb.errors import BindError
 from snapdb.execute.operator import Engine
 from snapdb.execute.snapshots.features import Features, edge_features, histories, vertex_features
-from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, VertexData, edges_at, graph_data
-from snapdb.execute.snapshots.topologies import REBUILD_SHARE, Topology, rows_apart, topology, wanted_topology
+from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, VertexData, graph_data
+from snapdb.execute.snapshots.topologies import Topology, topology
 from snapdb.graph.adjacency import open_topology
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.view import Adjacency
@@ -27,203 +26,9 @@ from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding, choose_encoding
 from snapdb.relational import Session
 from snapdb.storage.arrays import ArrayFile
-from snapdb.storage.artefacts import find, nearest
 from snapdb.storage.disk import directory_bytes, fresh_name, publishing
 from snapdb.storage.histories import check_history
 from snapdb.types import EdgeElement, Filter, Window
-
-Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What leaves edges of a type out, beside their ends."""
-
-    window: Window
-    """The snapshot's, narrowed by the conditions that times tell."""
-    filters: tuple[Filter, ...]
-    """The other conditions."""
-
-    def plain(self, data: EdgeData) -> bool:
-        """Whether nothing but the end of the window leaves edges out."""
-        ends = (data.source.rows, data.destination.rows)
-        chosen = bool(self.filters) or any(rows.selective for rows in ends)
-        return self.window.start is None and data.rows.element.event_end is None and not chosen
-
-
-def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacency | None = None) -> Limits:
-    """What leaves edges of a type out; `adjacency` has them, where times are to be relied upon."""
-    window, filters, pushed = plan.window, plan.filters_of(element.name), plan.bounds_of(element.name)
-    # An integer that stands for "always there" is a time like others to a condition.
-    if not pushed.filters or (pushed.start is not None and adjacency is not None and _may_be_static(adjacency)):
-        return Limits(window, filters)
-    starts = [moment for moment in (window.start, pushed.start) if moment is not None]
-    stops = [moment for moment in (window.stop, pushed.stop) if moment is not None]
-    narrowed = Window(max(starts, default=None), min(stops, default=None))
-    return Limits(narrowed, tuple(f for f in filters if f not in pushed.filters))
-
-
-def admission(
-    session: Session, limits: Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
-) -> Admission | None:
-    """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
-    element, window = data.rows.element, limits.window
-    timed = element.event_time is not None and (window.start is not None or window.stop is not None)
-    ends = (data.destination, data.source)
-    near, far = (alive[e.rows.element.name] if e.rows.selective else None for e in ends)
-    kept = _passing(session, data, limits.filters) if limits.filters else None
-    if near is None and far is None and kept is None:
-        if not timed:
-            return None
-        if window.start is None and adjacency.until is None:
-            assert adjacency.time is not None
-            assert window.stop is not None
-            degrees = prefix_degrees(adjacency.rows, adjacency.time, window.stop)
-            return Admission(np.empty(0, np.uint64), degrees, int(degrees.sum(dtype=np.int64)), True)
-    return admitted(
-        adjacency.rows,
-        time=adjacency.time if timed else None,
-        until=adjacency.until if timed else None,
-        edge_id=adjacency.edge_id,
-        start=window.start,
-        stop=window.stop,
-        until_after=window.until_after,
-        near_alive=near,
-        far_alive=far,
-        kept_edges=kept,
-    )
-
-
-def _may_be_static(adjacency: Adjacency) -> bool:
-    return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
-
-
-def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
-    """[edge ids] Which edges pass the filters of their own type."""
-    whole = data.rows.whole
-    element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out
-    rows = dataclasses.replace(whole, filters=filters, element=element)
-    passing = np.zeros(data.rows.table.next_row, np.bool_)
-    for batch in session.reader(f"SELECT e_id FROM ({rows.sql})"):
-        passing[batch.column(0).to_numpy()] = True
-    return passing
-
-
-# What a snapshot would be, element by element, without making it: counts by SQL, forms by their costs
-
-
-_SORTED = 5_000_000
-"""Edges a second that are read and sorted, roughly."""
-_PATCHED = 1_000_000
-"""Edges a second that are found and put in their place, roughly."""
-_WRITTEN = 500_000_000
-"""Bytes a second that are written and synced, roughly."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sketch:
-    """One element of a snapshot that is not there yet."""
-
-    element: str
-    kind: str
-    """'vertex' or 'edge'."""
-    rows: int
-    """In the snapshot."""
-    form: str | None
-    bytes: int
-    """Of its own, beside what is shared."""
-    reason: str
-    topology: str
-    """Where the edges come from."""
-    topology_bytes: int
-    """That would be written for what is shared."""
-    seconds: float
-
-
-def sketched(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool) -> list[Sketch]:
-    """Every element; nothing is written."""
-    return [*_vertex_estimates(session, plan, data), *_edge_estimates(engine, session, plan, data, full)]
-
-
-def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
-    """The elements with the snapshot's window and filters."""
-    vertices = {
-        name: replace(vertex, rows=replace(vertex.rows, window=plan.window, filters=_filters(plan, name)))
-        for name, vertex in data.vertices.items()
-    }
-    edges = {}
-    for name, edge in data.edges.items():
-        source, destination = vertices[edge.rows.element.source], vertices[edge.rows.element.destination]
-        rows = replace(
-            edge.rows,
-            window=plan.window,
-            filters=_filters(plan, name),
-            source=source.rows,
-            destination=destination.rows,
-        )
-        edges[name] = EdgeData(rows, source, destination)
-    return GraphData(vertices, edges)
-
-
-def _filters(plan: CreateSnapshotPlan, element: str) -> tuple[Filter, ...]:
-    return tuple(f for f in plan.filters if f.element == element)
-
-
-def _vertex_estimates(session: Session, plan: CreateSnapshotPlan, data: GraphData) -> Iterator[Sketch]:
-    for name, vertex in restricted(plan, data).vertices.items():
-        (rows,) = session.rows(f"SELECT count(*) FROM ({vertex.rows.sql})")[0]
-        bytes_ = 0 if rows == vertex.id_map.limit else vertex.id_map.limit
-        yield Sketch(name, "vertex", rows, None, bytes_, "", "", 0, bytes_ / _WRITTEN)
-
-
-def _edge_estimates(
-    engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
-) -> Iterator[Sketch]:
-    for name, edge in restricted(plan, data).edges.items():
-        element, whole = edge.rows.element, data.edges[name]
-        (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
-        where, shared, seconds, held, patched = _topology(engine, session, whole, full)
-        width = edge_width(whole)
-        prefix = limits_of(plan, element).plain(edge)
-        shape = EdgeShape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix, patched)
-        choice = choose_encoding(shape, plan.layout, cheapest=plan.cheapest)
-        seconds += choice.bytes / _WRITTEN
-        yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
-
-
-def edge_width(data: EdgeData) -> int:
-    """Bytes of one edge in rows: neighbour, edge id, times, weight."""
-    element = data.rows.element
-    wide = 4 if data.source.id_map.limit < 2**31 else 8
-    ids = 4 if data.rows.table.next_row < 2**31 else 8
-    return wide + ids + 8 * sum(name is not None for name in (element.event_time, element.event_end, element.weight))
-
-
-def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int, bool]:
-    """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
-    wanted = wanted_topology(data)
-    found = None if full else find(engine.home, engine.ledger, wanted.digest)
-    if found is not None:
-        return "a topology that is there", 0, 0.0, int(found.facts["edges"]), found.base is not None
-    rows = data.rows.table.rows
-    if data.rows.element.on_dangling == "SKIP":
-        (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]
-    base = None if full else nearest(engine.home, engine.ledger, wanted, whole=False)
-    before = None if base is None else edges_at(engine, data, base.version)
-    if base is not None and before is not None and rows_apart(before, data) <= REBUILD_SHARE * base.facts["edges"]:
-        parts = [
-            rows_beyond(session, data.rows.root, one.rows.table, other.rows.table)
-            for one, other in ((data, before), (before, data))
-        ]
-        come, gone = (0 if p is None else int(session.rows(f"SELECT count(*) FROM ({p})")[0][0]) for p in parts)
-        patch = (come + gone) * edge_width(data)
-        what = f"the topology of version {base.version} with a patch: {come:,} edges come, {gone:,} go"
-        return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows, True
-    whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
-    return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows, False
-
-
-# The files of a snapshot: which vertices are in it, and its edges in the form that costs least
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,3 +207,115 @@ def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
 
 def _relative(engine: Engine, directory: Path | None) -> str | None:
     return None if directory is None else str(directory.relative_to(engine.home.path))
+
+
+# Selection of vertices and edges, by their times where these decide, else by reading the tables
+
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What leaves edges of a type out, beside their ends."""
+
+    window: Window
+    """The snapshot's, narrowed by the conditions that times tell."""
+    filters: tuple[Filter, ...]
+    """The other conditions."""
+
+    def plain(self, data: EdgeData) -> bool:
+        """Whether nothing but the end of the window leaves edges out."""
+        ends = (data.source.rows, data.destination.rows)
+        chosen = bool(self.filters) or any(rows.selective for rows in ends)
+        return self.window.start is None and data.rows.element.event_end is None and not chosen
+
+
+def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacency | None = None) -> Limits:
+    """What leaves edges of a type out; `adjacency` has them, where times are to be relied upon."""
+    window, filters, pushed = plan.window, plan.filters_of(element.name), plan.bounds_of(element.name)
+    # An integer that stands for "always there" is a time like others to a condition.
+    if not pushed.filters or (pushed.start is not None and adjacency is not None and _may_be_static(adjacency)):
+        return Limits(window, filters)
+    starts = [moment for moment in (window.start, pushed.start) if moment is not None]
+    stops = [moment for moment in (window.stop, pushed.stop) if moment is not None]
+    narrowed = Window(max(starts, default=None), min(stops, default=None))
+    return Limits(narrowed, tuple(f for f in filters if f not in pushed.filters))
+
+
+def admission(
+    session: Session, limits: Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
+) -> Admission | None:
+    """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
+    element, window = data.rows.element, limits.window
+    timed = element.event_time is not None and (window.start is not None or window.stop is not None)
+    ends = (data.destination, data.source)
+    near, far = (alive[e.rows.element.name] if e.rows.selective else None for e in ends)
+    kept = _passing(session, data, limits.filters) if limits.filters else None
+    if near is None and far is None and kept is None:
+        if not timed:
+            return None
+        if window.start is None and adjacency.until is None:
+            assert adjacency.time is not None
+            assert window.stop is not None
+            degrees = prefix_degrees(adjacency.rows, adjacency.time, window.stop)
+            return Admission(np.empty(0, np.uint64), degrees, int(degrees.sum(dtype=np.int64)), True)
+    return admitted(
+        adjacency.rows,
+        time=adjacency.time if timed else None,
+        until=adjacency.until if timed else None,
+        edge_id=adjacency.edge_id,
+        start=window.start,
+        stop=window.stop,
+        until_after=window.until_after,
+        near_alive=near,
+        far_alive=far,
+        kept_edges=kept,
+    )
+
+
+def _may_be_static(adjacency: Adjacency) -> bool:
+    return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
+
+
+def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
+    """[edge ids] Which edges pass the filters of their own type."""
+    whole = data.rows.whole
+    element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out
+    rows = dataclasses.replace(whole, filters=filters, element=element)
+    passing = np.zeros(data.rows.table.next_row, np.bool_)
+    for batch in session.reader(f"SELECT e_id FROM ({rows.sql})"):
+        passing[batch.column(0).to_numpy()] = True
+    return passing
+
+
+def restricted(plan: CreateSnapshotPlan, data: GraphData) -> GraphData:
+    """The elements with the snapshot's window and filters."""
+    vertices = {
+        name: replace(vertex, rows=replace(vertex.rows, window=plan.window, filters=_filters(plan, name)))
+        for name, vertex in data.vertices.items()
+    }
+    edges = {}
+    for name, edge in data.edges.items():
+        source, destination = vertices[edge.rows.element.source], vertices[edge.rows.element.destination]
+        rows = replace(
+            edge.rows,
+            window=plan.window,
+            filters=_filters(plan, name),
+            source=source.rows,
+            destination=destination.rows,
+        )
+        edges[name] = EdgeData(rows, source, destination)
+    return GraphData(vertices, edges)
+
+
+def _filters(plan: CreateSnapshotPlan, element: str) -> tuple[Filter, ...]:
+    return tuple(f for f in plan.filters if f.element == element)
+
+
+def edge_width(data: EdgeData) -> int:
+    """Bytes of one edge in rows: neighbour, edge id, times, weight."""
+    element = data.rows.element
+    wide = 4 if data.source.id_map.limit < 2**31 else 8
+    ids = 4 if data.rows.table.next_row < 2**31 else 8
+    return wide + ids + 8 * sum(name is not None for name in (element.event_time, element.event_end, element.weight))

@@ -1,4 +1,4 @@
-"""A graph's rows at a version as SQL with dense ids, and the checks that they must pass."""
+"""The rows of a graph at a version as SQL with dense ids, and the checks that they must pass."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ def _shown(session: Session, key: Sequence[str], rows: str) -> str:
     return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in found)
 
 
-# The same elements at an earlier (or later) version of their tables, to find what is other since
+# The same elements at another version of their tables, to find what changed since
 
 
 def vertices_at(engine: Engine, data: VertexData, version: int) -> VertexData | None:

@@ -1,4 +1,4 @@
-"""CREATE SNAPSHOT: its files published, then the row that names them; REFRESH puts it in its own place."""
+"""CREATE SNAPSHOT and REFRESH SNAPSHOT: publish the files of a snapshot, then the row that names them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from snapdb.catalog.windows import window_text
 from snapdb.errors import CommitConflict
 from snapdb.execute.diff.rows import ElementRows, difference, tally
 from snapdb.execute.operator import Engine, Outcome, Rows
-from snapdb.execute.snapshots.files import Made, make_files, sketched
+from snapdb.execute.snapshots.estimates import sketched
+from snapdb.execute.snapshots.files import Made, make_files
 from snapdb.execute.snapshots.graph_data import check_vertices, graph_data
 from snapdb.execute.snapshots.topologies import check_new
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
@@ -121,9 +122,6 @@ def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
         snapshot = dataclasses.replace(snapshot, id=number)
         connection.execute("UPDATE snapshots SET definition = ? WHERE id = ?", (encode(snapshot), number))
     return snapshot
-
-
-# REFRESH SNAPSHOT: the snapshot is pinned anew, from what is there already, and takes its own place
 
 
 _TEXT = pa.string()

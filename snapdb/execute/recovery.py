@@ -1,4 +1,4 @@
-"""Errors that are no fault of the statement: a snapshot that was replaced just then, a catalog that is damaged."""
+"""Recovery from what a statement cannot cause: a snapshot that was replaced meanwhile, or a damaged catalog."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ T = TypeVar("T")
 _TRIES = 8
 
 
-def once_it_stands(act: Callable[[], T]) -> T:
-    """What `act` gives, tried again when a snapshot that it reads was replaced while it was being opened."""
+def retry_if_replaced(act: Callable[[], T]) -> T:
+    """The result of `act`, retried when a snapshot that it reads was replaced while it was being opened."""
     for _ in range(_TRIES):
         try:
             return act()
@@ -28,8 +28,8 @@ def once_it_stands(act: Callable[[], T]) -> T:
 
 
 @contextmanager
-def damage_explained(home: Home, ledger: Ledger) -> Iterator[None]:
-    """What only a damaged catalog can lead to becomes CorruptError; what it does not explain is our own mistake."""
+def diagnose_corruption(home: Home, ledger: Ledger) -> Iterator[None]:
+    """Raise CorruptError in place of an unexpected error where the catalog is damaged, which can cause any."""
     try:
         yield
     except SnapdbError:

@@ -1,0 +1,91 @@
+"""Estimates of a snapshot, element by element, without building it: counts by SQL, encodings by their costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from snapdb.catalog.differences import rows_beyond
+from snapdb.execute.operator import Engine
+from snapdb.execute.snapshots.files import edge_width, limits_of, restricted
+from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, edges_at
+from snapdb.execute.snapshots.topologies import REBUILD_SHARE, rows_apart, wanted_topology
+from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, choose_encoding
+from snapdb.relational import Session
+from snapdb.storage.artefacts import find, nearest
+
+_SORTED = 5_000_000
+"""Edges a second that are read and sorted, roughly."""
+_PATCHED = 1_000_000
+"""Edges a second that are found and put in their place, roughly."""
+_WRITTEN = 500_000_000
+"""Bytes a second that are written and synced, roughly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """One element of a snapshot that is not there yet."""
+
+    element: str
+    kind: str
+    """'vertex' or 'edge'."""
+    rows: int
+    """In the snapshot."""
+    form: str | None
+    bytes: int
+    """Of its own, beside what is shared."""
+    reason: str
+    topology: str
+    """Where the edges come from."""
+    topology_bytes: int
+    """That would be written for what is shared."""
+    seconds: float
+
+
+def sketched(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool) -> list[Sketch]:
+    """Every element; nothing is written."""
+    return [*_vertices(session, plan, data), *_edges(engine, session, plan, data, full)]
+
+
+def _vertices(session: Session, plan: CreateSnapshotPlan, data: GraphData) -> Iterator[Sketch]:
+    for name, vertex in restricted(plan, data).vertices.items():
+        (rows,) = session.rows(f"SELECT count(*) FROM ({vertex.rows.sql})")[0]
+        bytes_ = 0 if rows == vertex.id_map.limit else vertex.id_map.limit
+        yield Sketch(name, "vertex", rows, None, bytes_, "", "", 0, bytes_ / _WRITTEN)
+
+
+def _edges(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool) -> Iterator[Sketch]:
+    for name, edge in restricted(plan, data).edges.items():
+        element, whole = edge.rows.element, data.edges[name]
+        (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
+        where, shared, seconds, held, patched = _topology(engine, session, whole, full)
+        width = edge_width(whole)
+        prefix = limits_of(plan, element).plain(edge)
+        shape = EdgeShape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix, patched)
+        choice = choose_encoding(shape, plan.layout, cheapest=plan.cheapest)
+        seconds += choice.bytes / _WRITTEN
+        yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
+
+
+def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int, bool]:
+    """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
+    wanted = wanted_topology(data)
+    found = None if full else find(engine.home, engine.ledger, wanted.digest)
+    if found is not None:
+        return "a topology that is there", 0, 0.0, int(found.facts["edges"]), found.base is not None
+    rows = data.rows.table.rows
+    if data.rows.element.on_dangling == "SKIP":
+        (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]
+    base = None if full else nearest(engine.home, engine.ledger, wanted, whole=False)
+    before = None if base is None else edges_at(engine, data, base.version)
+    if base is not None and before is not None and rows_apart(before, data) <= REBUILD_SHARE * base.facts["edges"]:
+        parts = [
+            rows_beyond(session, data.rows.root, one.rows.table, other.rows.table)
+            for one, other in ((data, before), (before, data))
+        ]
+        come, gone = (0 if p is None else int(session.rows(f"SELECT count(*) FROM ({p})")[0][0]) for p in parts)
+        patch = (come + gone) * edge_width(data)
+        what = f"the topology of version {base.version} with a patch: {come:,} edges come, {gone:,} go"
+        return what, patch, (come + gone) / _PATCHED + patch / _WRITTEN, rows, True
+    whole = rows * edge_width(data) + 8 * (data.destination.id_map.limit + 1)
+    return f"a new topology, sorted from {rows:,} edges", whole, rows / _SORTED + whole / _WRITTEN, rows, False
