@@ -12,9 +12,9 @@ import lark
 from lark.exceptions import UnexpectedInput
 
 from snapdb.errors import ParseError
-from snapdb.sql.embedded import fold
+from snapdb.sql.embedded import Finder, fold
 from snapdb.sql.lexer import Token, scan
-from snapdb.sql.parser import parser
+from snapdb.sql.parser import FAMILIES, parser
 
 from .completion_spot import Spot
 
@@ -51,7 +51,7 @@ class Slot(NamedTuple):
     def path(self) -> str:
         """The terminals before the cursor as a line of words, what stands in closed brackets left out.
 
-        >>> Slot("graph", ("KEY", "LPAR", "NAME", "RPAR", "FEATURES", "LPAR")).path
+        >>> Slot("graphs", ("KEY", "LPAR", "NAME", "RPAR", "FEATURES", "LPAR")).path
         'KEY () FEATURES LPAR'
         """
         kept: list[str] = []
@@ -96,10 +96,9 @@ class Slot(NamedTuple):
 
 
 @cache
-def families() -> tuple[str, ...]:
-    """The grammars by name."""
-    names = (entry.name for entry in files("snapdb_grammar").iterdir())
-    return tuple(sorted(name.removesuffix(".lark") for name in names if name.endswith(".lark")))
+def _islands() -> dict[str, Finder]:
+    """What finds islands, by the name of the grammar."""
+    return {family.grammar: family.islands for family in sorted(FAMILIES, key=lambda family: family.grammar)}
 
 
 @cache
@@ -117,7 +116,7 @@ def slots(spot: Spot) -> list[Slot]:
     start = spot.before[-1].span.stop if spot.before else 0
     shift = spot.before[0].span.start if spot.before else 0
     source = _written(spot.before, start - shift) + tail
-    found = (_slot(family, source, start - shift + 1) for family in families())
+    found = (_slot(family, source, start - shift + 1) for family in _islands())
     return [slot for slot in found if slot is not None]
 
 
@@ -132,7 +131,7 @@ def _written(tokens: Sequence[Token], length: int) -> str:
 
 def _slot(family: str, source: str, cursor: int) -> Slot | None:
     try:
-        folded = fold(scan(source), family, source)
+        folded = fold(scan(source), _islands()[family], source)
     except ParseError:
         return None
     here = next((token for token in folded if token.span.start <= cursor < token.span.stop), None)

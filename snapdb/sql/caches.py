@@ -9,6 +9,7 @@ from snapdb.errors import ParseError, Span
 from snapdb.sql.printer import print_creation, print_name, print_size, print_statement, print_string
 from snapdb.sql.syntax import (
     UNITS,
+    Family,
     Name,
     Place,
     Statement,
@@ -20,7 +21,6 @@ from snapdb.sql.syntax import (
     size,
     span_of,
     string,
-    trees,
 )
 
 
@@ -62,20 +62,21 @@ class RefreshCache(Statement):
         return print_statement(f"REFRESH CACHE {print_name(self.name)}", self.concurrently and "CONCURRENTLY")
 
 
-def build_cache(tree: Tree, place: Place) -> Statement:
-    """CREATE CACHE or REFRESH CACHE."""
-    (statement,) = trees(tree)
-    first, *rest = leaves(statement)
-    if statement.data == "refresh":
-        return RefreshCache(*place, name=name(first), concurrently=has(statement, "concurrently"))
+def _create(tree: Tree, place: Place) -> CreateCache:
+    cache, sampler = leaves(tree)
     return CreateCache(
         *place,
-        name=name(first),
-        sampler=name(rest[0]),
-        room=_room(first_tree(statement, "room")),
-        or_replace=has(statement, "replace"),
-        if_not_exists=has(statement, "guard"),
+        name=name(cache),
+        sampler=name(sampler),
+        room=_room(first_tree(tree, "room")),
+        or_replace=has(tree, "replace"),
+        if_not_exists=has(tree, "guard"),
     )
+
+
+def _refresh(tree: Tree, place: Place) -> RefreshCache:
+    (cache,) = leaves(tree)
+    return RefreshCache(*place, name=name(cache), concurrently=has(tree, "concurrently"))
 
 
 def _room(tree: Tree | None) -> CacheRoom | None:
@@ -89,3 +90,10 @@ def _room(tree: Tree | None) -> CacheRoom | None:
             code="bad-size",
         )
     return CacheRoom("FILE" if where.type == "FILE" else "MEMORY", bytes_, span_of(tree))
+
+
+FAMILY = Family(
+    grammar="caches",
+    leading=("CREATE CACHE", "REFRESH CACHE"),
+    builders={"create": _create, "refresh": _refresh},
+)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import ParseError
-from snapdb.sql.syntax import Place, Read, Statement, Tree, first_tree, has, leaves, span_of, trees
+from snapdb.sql.embedded import Pairs, Run, explained
+from snapdb.sql.lexer import Token, partners
+from snapdb.sql.queries import LEADING
+from snapdb.sql.syntax import Family, Place, Reader, Statement, Tree, first_tree, has, leaves, span_of, trees
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class Explain(Statement):
         return f"EXPLAIN{' ANALYZE' * self.analyze}{options} {self.statement.to_sql()}"
 
 
-def build_explain(tree: Tree, place: Place, read: Read) -> Explain:
+def _explain(tree: Tree, place: Place, reader: Reader) -> Explain:
     """EXPLAIN; ParseError where one of its settings is given twice."""
     explained = first_tree(tree, "explained")
     said: set[str] = set()
@@ -33,4 +37,40 @@ def build_explain(tree: Tree, place: Place, read: Read) -> Explain:
                 code="duplicate-clause",
             )
         said.add(leaf.type)
-    return Explain(*place, read(leaves(tree)[0]), has(tree, "analyze") or "ANALYZE" in said, "JSON" in said)
+    statement = reader.statement(leaves(tree)[0])
+    return Explain(*place, statement, has(tree, "analyze") or "ANALYZE" in said, "JSON" in said)
+
+
+def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """What follows EXPLAIN and its settings, but for another EXPLAIN."""
+    first = explained(tokens, pairs)
+    if first < len(tokens) and tokens[first].word != "EXPLAIN":
+        yield Run("STATEMENT", first, len(tokens))
+
+
+def _check(tokens: Sequence[Token]) -> None:
+    """Raise for settings of EXPLAIN that other databases have."""
+    index = explained(tokens, partners(tokens))
+    if index >= len(tokens):
+        return
+    token = tokens[index]
+    if token.word == "ANALYSE":
+        raise ParseError("EXPLAIN ANALYSE is spelled EXPLAIN ANALYZE here", span=token.span, code="explain-option")
+    inner = tokens[index + 1] if token.word == "(" else token
+    if inner.word not in (*LEADING, "(") and inner is not token:
+        raise ParseError(
+            f"EXPLAIN takes its options as (FORMAT text), (FORMAT json) or (ANALYZE), found "
+            f"{inner.text[:40]}; leave the parentheses out for the usual",
+            span=inner.span,
+            code="explain-option",
+        )
+
+
+FAMILY = Family(
+    grammar="explain",
+    leading=("EXPLAIN",),
+    builders={},
+    nesting={"explain": _explain},
+    islands=_islands,
+    check=_check,
+)

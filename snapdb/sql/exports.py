@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from snapdb.errors import ParseError, Span
+from snapdb.sql.embedded import Pairs, Run, at_values, says, top_level
+from snapdb.sql.lexer import Token, partners
 from snapdb.sql.printer import (
     join_clauses,
     print_at,
@@ -19,11 +21,11 @@ from snapdb.sql.printer import (
 from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.sql.syntax import (
     ColumnList,
+    Family,
     Island,
-    Leaf,
     Name,
     Place,
-    Read,
+    Reader,
     Statement,
     Tree,
     VersionBound,
@@ -40,6 +42,7 @@ from snapdb.sql.syntax import (
     string,
     trees,
 )
+from snapdb.sql.tables import refuse_at
 
 CopyOption = tuple[Name, str | bool | int | float | ColumnList]
 """FORMAT, HEADER, DELIMITER, … as written; a bare option is True, one with parentheses names columns."""
@@ -126,35 +129,9 @@ class CopySampleTo(Statement):
         )
 
 
-def build_copy(tree: Tree, place: Place, read: Read) -> Statement:
-    """COPY … FROM, COPY … TO, COPY SNAPSHOT or COPY (SAMPLE …)."""
-    (statement,) = trees(tree)
-    *what, path = leaves(statement)
-    options = first_tree(statement, "options")
-    given = () if options is None else tuple(trees(options))
-    new_only = next((found for option in given if (found := first_tree(option, "new_files")) is not None), None)
-    said = tuple(_option(option) for option in given if leaves(option))
-    if new_only is not None and statement.data != "copy_from":
-        raise ParseError(
-            "NEW FILES ONLY is about files that are read: COPY … FROM 'days/*.parquet' (NEW FILES ONLY); leave it out",
-            span=span_of(new_only),
-            code="bad-option",
-        )
-    match statement.data:
-        case "copy_from":
-            return _from(statement, place, said, new_only=new_only is not None)
-        case "copy_to":
-            return _to(statement, place, what, path, said)
-        case "copy_snapshot":
-            return CopySnapshotTo(*place, name(what[1]), string(path), span_of(path), said)
-        case _:
-            sample = read(what[0])
-            assert isinstance(sample, Sample | SampleUsing), "only what begins with SAMPLE is folded"
-            return CopySampleTo(*place, sample, string(path), span_of(path), said)
-
-
-def _from(tree: Tree, place: Place, options: tuple[CopyOption, ...], *, new_only: bool) -> CopyFrom:
+def _copy_from(tree: Tree, place: Place) -> CopyFrom:
     table, path = leaves(tree)
+    options, new_files = _options(tree)
     return CopyFrom(
         *place,
         table=name(table),
@@ -162,12 +139,14 @@ def _from(tree: Tree, place: Place, options: tuple[CopyOption, ...], *, new_only
         path=string(path),
         path_span=span_of(path),
         options=tuple((label, _single(label, value)) for label, value in options),
-        new_only=new_only,
+        new_only=new_files is not None,
         message=message(tree),
     )
 
 
-def _to(tree: Tree, place: Place, what: Sequence[Leaf], path: Leaf, options: tuple[CopyOption, ...]) -> CopyTo:
+def _copy_to(tree: Tree, place: Place) -> CopyTo:
+    *what, path = leaves(tree)
+    options = _options_to(tree)
     at, *names = first_tree(tree, "at"), *(name(leaf) for leaf in what if leaf.type != "QUERY")
     if len(names) > 1 and at is not None:
         reason = f"{names[0]} is a snapshot, which is pinned to its version; leave AT out"
@@ -183,6 +162,39 @@ def _to(tree: Tree, place: Place, what: Sequence[Leaf], path: Leaf, options: tup
         path_span=span_of(path),
         options=options,
     )
+
+
+def _copy_snapshot(tree: Tree, place: Place) -> CopySnapshotTo:
+    _, snapshot, path = leaves(tree)
+    return CopySnapshotTo(*place, name(snapshot), string(path), span_of(path), _options_to(tree))
+
+
+def _copy_sample(tree: Tree, place: Place, reader: Reader) -> CopySampleTo:
+    what, path = leaves(tree)
+    options = _options_to(tree)
+    sample = reader.statement(what)
+    assert isinstance(sample, Sample | SampleUsing), "only what begins with SAMPLE is folded"
+    return CopySampleTo(*place, sample, string(path), span_of(path), options)
+
+
+def _options(tree: Tree) -> tuple[tuple[CopyOption, ...], Tree | None]:
+    """The options of a COPY, and where NEW FILES ONLY is among them."""
+    options = first_tree(tree, "options")
+    given = () if options is None else tuple(trees(options))
+    new_files = next((rule for option in given if (rule := first_tree(option, "new_files")) is not None), None)
+    return tuple(_option(option) for option in given if leaves(option)), new_files
+
+
+def _options_to(tree: Tree) -> tuple[CopyOption, ...]:
+    """The options of a COPY … TO."""
+    options, new_files = _options(tree)
+    if new_files is not None:
+        raise ParseError(
+            "NEW FILES ONLY is about files that are read: COPY … FROM 'days/*.parquet' (NEW FILES ONLY); leave it out",
+            span=span_of(new_files),
+            code="bad-option",
+        )
+    return options
 
 
 def _option(tree: Tree) -> CopyOption:
@@ -225,3 +237,27 @@ def _print_option(option: CopyOption) -> str:
     if value is False:
         return f"{print_name(label)} false"
     return f"{print_name(label)} {print_string(value) if isinstance(value, str) else print_number(value)}"
+
+
+def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """What stands between COPY ( and ), and the value of AT."""
+    if 1 in pairs:
+        yield Run("STATEMENT" if says(tokens, 2, "SAMPLE") else "QUERY", 2, pairs[1])
+    yield from at_values(tokens, pairs)
+
+
+def _check(tokens: Sequence[Token]) -> None:
+    """Raise for COPY … FROM into a table as it was."""
+    top = list(top_level(tokens, partners(tokens)))
+    if not any(tokens[index].word == "TO" for index in top[2:]):
+        refuse_at(tokens)
+
+
+FAMILY = Family(
+    grammar="exports",
+    leading=("COPY",),
+    builders={"copy_from": _copy_from, "copy_to": _copy_to, "copy_snapshot": _copy_snapshot},
+    nesting={"copy_sample": _copy_sample},
+    islands=_islands,
+    check=_check,
+)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.maintenance import build_retention
+from snapdb.sql.lexer import Token
 from snapdb.sql.printer import (
     WIDTH,
     join_clauses,
@@ -21,6 +21,7 @@ from snapdb.sql.printer import (
 )
 from snapdb.sql.syntax import (
     ColumnList,
+    Family,
     Name,
     Place,
     Statement,
@@ -37,7 +38,7 @@ from snapdb.sql.syntax import (
     string,
     trees,
 )
-from snapdb.sql.unsupported import refused
+from snapdb.sql.unsupported import refuse_parameters, refused
 from snapdb.types import by_word
 from snapdb.types.graph import OnDuplicate
 
@@ -185,12 +186,6 @@ class CreateGraph(Statement):
 
 
 _DUPLICATES: dict[str, OnDuplicate] = by_word(OnDuplicate)
-
-
-def build_graph(tree: Tree, place: Place) -> Statement:
-    """CREATE PROPERTY GRAPH, or ALTER PROPERTY GRAPH … SET or DROP RETENTION."""
-    (statement,) = trees(tree)
-    return _create(statement, place) if statement.data == "create" else build_retention(statement, place)
 
 
 def _create(tree: Tree, place: Place) -> CreateGraph:
@@ -524,3 +519,10 @@ def _print_properties(properties: PropertiesClause | None) -> str | None:
         return join_clauses("PROPERTIES ARE ALL COLUMNS", bool(excepted) and f"EXCEPT {print_columns(excepted)}")
     items = (join_clauses(print_name(item.column), print_named("AS", item.name)) for item in properties.columns)
     return f"PROPERTIES ({', '.join(items)})" if properties.columns else "NO PROPERTIES"
+
+
+def _check(tokens: Sequence[Token]) -> None:
+    refuse_parameters(tokens, "a property graph")
+
+
+FAMILY = Family(grammar="graphs", leading=("CREATE PROPERTY GRAPH",), builders={"create": _create}, check=_check)

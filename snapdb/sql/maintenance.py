@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from snapdb.errors import ParseError, Span
+from snapdb.sql.embedded import Pairs, Run, says, top_level
+from snapdb.sql.lexer import Token
 from snapdb.sql.printer import print_fragment, print_name, print_named, print_statement, print_string, print_time
-from snapdb.sql.syntax import Island, Leaf, Name, Place, Statement, Tree, has, leaves, name, span_of, string, trees
+from snapdb.sql.syntax import (
+    Family,
+    Island,
+    Leaf,
+    Name,
+    Place,
+    Statement,
+    Tree,
+    has,
+    integer,
+    leaves,
+    name,
+    once,
+    part,
+    span_of,
+    string,
+    time_island,
+    trees,
+)
+from snapdb.sql.unsupported import unknown_altered
 from snapdb.types import by_word, did_you_mean
 from snapdb.types.snapshot import Keeps
 
@@ -117,11 +139,28 @@ _KEEPS: dict[str, Keeps] = by_word(Keeps)
 _TAGGED = "keep_tagged"
 
 
-def build_retention(tree: Tree, place: Place) -> SetRetention | DropRetention:
-    """ALTER PROPERTY GRAPH … SET RETENTION, each rule at most once, or DROP RETENTION."""
+def _check_database(_: Tree, place: Place) -> CheckDatabase:
+    return CheckDatabase(*place)
+
+
+def _backup(tree: Tree, place: Place) -> BackupDatabase:
+    (path,) = leaves(tree)
+    return BackupDatabase(*place, string(path), span_of(path), copies=has(tree, "copies"))
+
+
+def _vacuum(tree: Tree, place: Place) -> Vacuum:
+    table = [name(leaf) for leaf in leaves(tree)]
+    kept, dry_run = part(tree, "retain"), has(tree, "dry_run")
+    return Vacuum(*place, table=table[0] if table else None, retain=kept, dry_run=dry_run)
+
+
+def _drop_retention(tree: Tree, place: Place) -> DropRetention:
+    return DropRetention(*place, graph=name(leaves(tree)[0]))
+
+
+def _set_retention(tree: Tree, place: Place) -> SetRetention:
+    """ALTER PROPERTY GRAPH … SET RETENTION, each rule at most once."""
     graph = name(leaves(tree)[0])
-    if tree.data == "drop_retention":
-        return DropRetention(*place, graph=graph)
     rules: dict[str, RetentionRule | None] = {}
     for item in trees(tree, "rule"):
         said, *length = leaves(item)
@@ -155,3 +194,60 @@ def _rule(tree: Tree, word: Name, length: list[Leaf]) -> RetentionRule | None:
     if not length:
         raise ParseError(f"expected a length after {said}, such as '7 days'", span=word.span, code="bad-option")
     return RetentionRule(_KEEPS[said], string(length[0]), span_of(length[0]))
+
+
+def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
+    clauses = once(trees(tree))
+    graph, older, last = clauses.get("of"), clauses.get("older"), clauses.get("last")
+    if older is None and last is None and not has(tree, "by_retention"):
+        message = "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, both, or BY RETENTION"
+        raise ParseError(message, span=Span(place.span.stop, place.span.stop), code="missing-clause")
+    return ExpireSnapshots(
+        *place,
+        graph=None if graph is None else name(leaves(graph)[0]),
+        older=None if older is None else time_island(trees(older)[0], place.source),
+        last=None if last is None else integer(trees(last)[0], "RETAIN LAST"),
+        last_span=None if last is None else span_of(last),
+        by_retention=has(tree, "by_retention"),
+        dry_run=has(tree, "dry_run"),
+    )
+
+
+def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The interval of RETAIN after VACUUM, a parenthesised time or length after EXPIRE SNAPSHOTS."""
+    if tokens[0].word == "VACUUM":
+        first = 2 if says(tokens, 1, "RETAIN") else 3
+        if says(tokens, first - 1, "RETAIN"):
+            dry_run = says(tokens, len(tokens) - 2, "DRY", "RUN")
+            yield Run("EXPRESSION", first, len(tokens) - 2 if dry_run else len(tokens))
+    elif tokens[0].word == "EXPIRE":
+        for index in top_level(tokens, pairs):
+            if index in pairs and tokens[index - 1].word in {"THAN", "INTERVAL"}:
+                yield Run("EXPRESSION", index + 1, pairs[index])
+
+
+def _check(tokens: Sequence[Token]) -> None:
+    """Raise for changes of a graph other than of its retention."""
+    if tokens[0].word != "ALTER":
+        return
+    named = 3 if says(tokens, 1, "PROPERTY", "GRAPH") else 2
+    change = [token.word for token in tokens[named + 1 : named + 3]]
+    changed = change not in ([], ["DROP"], ["DROP", "RETENTION"]) and change[0] != "SET"
+    if changed or tokens[min(named, len(tokens)) - 1].word not in {"GRAPH", "PROPERTY"}:
+        raise unknown_altered(tokens[1])
+
+
+FAMILY = Family(
+    grammar="maintenance",
+    leading=("CHECK", "BACKUP", "VACUUM", "EXPIRE", "ALTER PROPERTY GRAPH", "ALTER GRAPH"),
+    builders={
+        "check": _check_database,
+        "backup": _backup,
+        "vacuum": _vacuum,
+        "expire": _expire,
+        "set_retention": _set_retention,
+        "drop_retention": _drop_retention,
+    },
+    islands=_islands,
+    check=_check,
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 
 import lark
@@ -15,33 +15,20 @@ from lark.lexer import Lexer, LexerState
 from lark.parsers.lalr_parser_state import ParserState
 
 from snapdb.errors import ParseError, SnapdbError, Span
-from snapdb.sql.caches import build_cache
-from snapdb.sql.embedded import Family, fold, says
-from snapdb.sql.explain import build_explain
-from snapdb.sql.exports import build_copy
-from snapdb.sql.graphs import build_graph
+from snapdb.sql import caches, explain, exports, graphs, maintenance, samples, show, snapshots, tables, tasks, versions
+from snapdb.sql.embedded import fold, says
 from snapdb.sql.lexer import Part, Token, parts
-from snapdb.sql.queries import LEADING, Query, check_explained, check_query, find_travels
-from snapdb.sql.samples import build_sample
-from snapdb.sql.show import build_show
-from snapdb.sql.snapshots import build_snapshot
-from snapdb.sql.syntax import RESERVED, Island, Leaf, Place, Read, Statement, Tree, span_of
+from snapdb.sql.queries import LEADING, Query, check_query, find_travels
+from snapdb.sql.syntax import RESERVED, Family, Island, Leaf, Place, Reader, Statement, Tree, span_of, trees
 from snapdb.sql.syntax_errors import explain_unexpected
-from snapdb.sql.tables import build_table, refuse_write
-from snapdb.sql.tasks import build_task
 from snapdb.sql.unsupported import (
     CREATED,
-    described_tag,
     refuse_mixed,
-    refuse_parameters,
-    refuse_savepoint,
     unknown_altered,
     unknown_kind,
     unknown_refreshed,
-    unknown_show,
     unknown_statement,
 )
-from snapdb.sql.versions import build_version
 
 _DECLARED = {"quoted": "NAME", "string": "STRING", "number": "NUMBER"}
 
@@ -75,13 +62,13 @@ def terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, s
 
 
 @cache
-def parser(family: Family) -> Lark:
+def parser(family: str) -> Lark:
     """The parser of a family; its input is a sequence of tokens, positions in its trees count in the source."""
     with _without_collision_search():
         return grammar(family)
 
 
-def grammar(family: Family, *, strict: bool = False) -> Lark:
+def grammar(family: str, *, strict: bool = False) -> Lark:
     """A family's grammar, built anew. `strict` refuses shift/reduce conflicts (needs the package interegular)."""
     text = files("snapdb_grammar").joinpath(f"{family}.lark").read_text(encoding="utf-8")
     return Lark(text, parser="lalr", lexer=StatementLexer, propagate_positions=True, strict=strict)
@@ -101,180 +88,75 @@ def _without_collision_search() -> Iterator[None]:
         lark.lexer.has_interegular = before
 
 
-_FAMILIES: dict[str, Family] = {
-    "ABORT": "version",
-    "ALTER": "table",
-    "AUDIT": "sample",
-    "BACKUP": "version",
-    "BEGIN": "version",
-    "CHECK": "version",
-    "COMMIT": "version",
-    "COPY": "copy",
-    "DELETE": "table",
-    "DIFF": "version",
-    "DROP": "show",
-    "END": "version",
-    "EXECUTE": "task",
-    "EXPIRE": "snapshot",
-    "EXPLAIN": "explain",
-    "INSERT": "table",
-    "REFRESH": "snapshot",
-    "ROLLBACK": "version",
-    "SAMPLE": "sample",
-    "SHOW": "show",
-    "START": "version",
-    "UPDATE": "table",
-    "VACUUM": "version",
-}
-
-
-_CREATED: dict[str, Family] = {
-    "CACHE": "cache",
-    "PROPERTY": "graph",
-    "SAMPLER": "sample",
-    "SNAPSHOT": "snapshot",
-    "TABLE": "table",
-    "TAG": "version",
-    "TASK": "task",
-}
-
-
-_STORED = {"PROPERTY": "a property graph", "SAMPLER": "a sampler", "SNAPSHOT": "a snapshot", "TASK": "a task"}
-
-
-_KINDS: dict[str, dict[str, Family]] = {
-    "ALTER": {"TABLE": "table", "TASK": "task"},
-    "REFRESH": {"SNAPSHOT": "snapshot", "CACHE": "cache"},
-}
-"""Families of statements whose second word tells."""
-
-
-_ENDED = {"ALTER": "TABLE, PROPERTY GRAPH or TASK", "REFRESH": "SNAPSHOT or CACHE"}
-"""What may follow their first word."""
-
-
-_DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
-
-
-_DROPPED = _DESCRIBED | {"TAG"}
-
-
-_SHOWN = (
-    "TABLES",
-    "COLUMNS",
-    "GRAPHS",
-    "PROPERTY GRAPHS",
-    "SNAPSHOTS",
-    "SAMPLERS",
-    "TAGS",
-    "VERSIONS",
-    "CACHES",
-    "TASKS",
-    "TASK RUNS",
+FAMILIES = (
+    tables.FAMILY,
+    graphs.FAMILY,
+    snapshots.FAMILY,
+    samples.FAMILY,
+    versions.FAMILY,
+    caches.FAMILY,
+    maintenance.FAMILY,
+    tasks.FAMILY,
+    exports.FAMILY,
+    show.FAMILY,
+    explain.FAMILY,
 )
+"""All that our grammars read; messages list what CREATE, ALTER and REFRESH take in this order."""
 
 
-_SHOWN_FIRST = frozenset(words.split()[0] for words in _SHOWN)
+def _by_leading() -> dict[str, dict[str, Family]]:
+    """Families by the first word, and by the second where the first does not tell; else by ''."""
+    by_word: dict[str, dict[str, Family]] = {}
+    for family in FAMILIES:
+        for leading in family.leading:
+            first, second, *_ = (*leading.split(), "")
+            by_word.setdefault(first, {})[second] = family
+    return by_word
+
+
+_LEADING = _by_leading()
+_ENDED = {
+    "ALTER": "TABLE, PROPERTY GRAPH or TASK",
+    "CREATE": CREATED.replace(" and ", " or "),
+    "REFRESH": "SNAPSHOT or CACHE",
+}
+"""What may follow first words that do not tell the family by themselves."""
+_UNKNOWN: dict[str, Callable[[Token], ParseError]] = {
+    "ALTER": unknown_altered,
+    "CREATE": partial(unknown_kind, "CREATE"),
+    "REFRESH": unknown_refreshed,
+}
 
 
 def family_of(tokens: Sequence[Token]) -> Family | None:
-    """The grammar that reads a statement, or None for DuckDB's; ParseError for a statement that nobody reads."""
+    """The family of a statement, or None for DuckDB's; ParseError for a statement that is not supported."""
     leading = tokens[0].word
-    if leading == "CREATE":
-        return _created(tokens)
-    if leading in _FAMILIES:
-        _check(tokens)
-        return _KINDS[leading].get(tokens[1].word, "graph") if leading in _KINDS and tokens[1:] else _FAMILIES[leading]
-    if _looks(tokens):
-        return "show"
+    if leading in _LEADING:
+        family = _family(tokens, _LEADING[leading])
+        if family.check is not None and len(tokens) > 1:
+            family.check(tokens)
+        return family
+    if show.describes_ours(tokens):
+        return show.FAMILY
     if leading in (*LEADING, "("):
         return None
-    raise unknown_statement(tokens[0], ("CREATE", *_FAMILIES, *LEADING))
+    raise unknown_statement(tokens[0], ("CREATE", *sorted(_LEADING.keys() - {"CREATE"}), *LEADING))
 
 
-def _looks(tokens: Sequence[Token]) -> bool:
-    """Whether a DESCRIBE or SUMMARIZE is about one of our things by its name, and not about a query."""
-    named = len(tokens) > 2 and tokens[2].kind in ("word", "quoted")
-    if tokens[0].word == "SUMMARIZE":
-        return tokens[1:] != () and tokens[1].word == "SNAPSHOT" and named
-    if tokens[0].word not in {"DESCRIBE", "DESC"}:
-        return False
-    if len(tokens) == 1:
-        return True
-    if len(tokens) == 2:
-        return tokens[1].kind in ("word", "quoted") and tokens[1].word not in _DESCRIBED
-    if named and len(tokens) == 3 and tokens[1].word == "TAG":
-        raise described_tag(tokens[1])
-    return len(tokens) > 2 and tokens[1].word in _DESCRIBED and tokens[2].word != "."
-
-
-def _created(tokens: Sequence[Token]) -> Family:
-    """The family of a CREATE."""
-    index = 3 if says(tokens, 1, "OR", "REPLACE") else 1
+def _family(tokens: Sequence[Token], by_second: Mapping[str, Family]) -> Family:
+    """The family of a statement whose first word is one of ours."""
+    if "" in by_second:
+        return by_second[""]
+    leading = tokens[0].word
+    index = 3 if leading == "CREATE" and says(tokens, 1, "OR", "REPLACE") else 1
     if index >= len(tokens):
-        raise _ended(tokens, CREATED.replace(" and ", " or "))
-    kind = tokens[index].word
-    if kind not in _CREATED:
-        raise unknown_kind("CREATE", tokens[index])
-    if kind in _STORED:
-        refuse_parameters(tokens, _STORED[kind])
-    return _CREATED[kind]
-
-
-def _check(tokens: Sequence[Token]) -> None:
-    """Raise for forms of our other statements that are refused by name."""
-    leading, second = tokens[0].word, tokens[1] if len(tokens) > 1 else None
-    if second is None:
-        if leading in _ENDED:
-            raise _ended(tokens, _ENDED[leading])
-        return
-    if leading == "ALTER" and second.word not in _KINDS["ALTER"]:
-        _check_altered(tokens)
-    elif leading == "REFRESH" and second.word not in _KINDS["REFRESH"]:
-        raise unknown_refreshed(second)
-    elif leading == "EXECUTE" and second.word != "TASK":
-        raise unknown_statement(tokens[0], ())
-    elif leading == "EXPLAIN":
-        check_explained(tokens)
-    elif leading in {"COPY", "DELETE", "INSERT", "UPDATE"} or (leading == "ALTER" and second.word == "TABLE"):
-        refuse_write(tokens)
-    elif leading == "DROP" and second.word not in _DROPPED:
-        raise unknown_kind("DROP", second)
-    elif leading == "SHOW" and second.word not in _SHOWN_FIRST:
-        raise unknown_show(second, _SHOWN)
-    elif leading in {"ABORT", "ROLLBACK"}:
-        refuse_savepoint(second)
-
-
-def _check_altered(tokens: Sequence[Token]) -> None:
-    """Raise unless a graph's retention is set or dropped."""
-    named = 3 if says(tokens, 1, "PROPERTY", "GRAPH") else 2
-    change = [token.word for token in tokens[named + 1 : named + 3]]
-    changed = change not in ([], ["DROP"], ["DROP", "RETENTION"]) and change[0] != "SET"
-    if changed or tokens[min(named, len(tokens)) - 1].word not in {"GRAPH", "PROPERTY"}:
-        raise unknown_altered(tokens[1])
-
-
-def _ended(tokens: Sequence[Token], expected: str) -> ParseError:
-    end = tokens[-1].span.stop
-    return ParseError(
-        f"unexpected end of the statement: expected {expected}", span=Span(end, end), code="unexpected-end"
-    )
-
-
-_BUILDERS: dict[Family, Callable[[Tree, Place], Statement]] = {
-    "table": build_table,
-    "graph": build_graph,
-    "cache": build_cache,
-    "snapshot": build_snapshot,
-    "sample": build_sample,
-    "show": build_show,
-    "version": build_version,
-}
-
-
-_NESTING: dict[Family, Callable[[Tree, Place, Read], Statement]] = {"copy": build_copy, "explain": build_explain}
-"""Families whose statements hold another one."""
+        end = tokens[-1].span.stop
+        message = f"unexpected end of the statement: expected {_ENDED[leading]}"
+        raise ParseError(message, span=Span(end, end), code="unexpected-end")
+    second = tokens[index]
+    if second.word not in by_second:
+        raise _UNKNOWN[leading](second)
+    return by_second[second.word]
 
 
 def parse(text: str) -> tuple[Statement, ...]:
@@ -359,17 +241,17 @@ def _statement(part: Part, text: str) -> Statement:
     if family is None:
         check_query(part.tokens)
         return Query(text, part.span, Island(text[part.span.start : part.span.stop], part.span))
-    tokens = fold(part.tokens, family, text)
+    tokens = fold(part.tokens, family.islands, text)
     try:
-        tree = parser(family).parse(tokens)
+        start: Tree = parser(family.grammar).parse(tokens)
     except UnexpectedToken as error:
-        raise explain_unexpected(error, parser(family), part.tokens) from None
-    place = Place(text, part.span)
-    if family == "task":
-        return build_task(tree, place, _statements)
-    if family in _NESTING:
-        return _NESTING[family](tree, place, lambda leaf: _statement(_inside(part, leaf), text))
-    return _BUILDERS[family](tree, place)
+        raise explain_unexpected(error, parser(family.grammar), part.tokens) from None
+    (tree,) = trees(start)
+    rule, place = str(tree.data), Place(text, part.span)
+    if rule in family.builders:
+        return family.builders[rule](tree, place)
+    reader = Reader(lambda leaf: _statement(_inside(part, leaf), text), _statements)
+    return family.nesting[rule](tree, place, reader)
 
 
 def _inside(part: Part, leaf: Leaf) -> Part:

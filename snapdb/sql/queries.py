@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import READS, explained, says
+from snapdb.sql.embedded import READS, says
 from snapdb.sql.lexer import Token, partners, scan
 from snapdb.sql.syntax import BOUNDS, Island, Statement, VersionBound, version_bound
 from snapdb.sql.unsupported import refused
@@ -67,24 +67,6 @@ def _refuse_patterns(tokens: Sequence[Token]) -> None:
         ):
             way = "read snapdb.tables and snapdb.columns, or write SHOW TABLES"
             raise refused(token.text, "the engine under the statements has no tables of its own", way, token.span)
-
-
-def check_explained(tokens: Sequence[Token]) -> None:
-    """Raise for settings of EXPLAIN that other databases have."""
-    index = explained(tokens, partners(tokens))
-    if index >= len(tokens):
-        return
-    token = tokens[index]
-    if token.word == "ANALYSE":
-        raise ParseError("EXPLAIN ANALYSE is spelled EXPLAIN ANALYZE here", span=token.span, code="explain-option")
-    inner = tokens[index + 1] if token.word == "(" else token
-    if inner.word not in (*LEADING, "(") and inner is not token:
-        raise ParseError(
-            f"EXPLAIN takes its options as (FORMAT text), (FORMAT json) or (ANALYZE), found "
-            f"{inner.text[:40]}; leave the parentheses out for the usual",
-            span=inner.span,
-            code="explain-option",
-        )
 
 
 def _main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) -> int:

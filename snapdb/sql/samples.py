@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, TypeVar
 
 from snapdb.errors import ParseError, Span
+from snapdb.sql.embedded import Pairs, Run, says, top_level
+from snapdb.sql.lexer import Token
 from snapdb.sql.printer import print_creation, print_name, print_number, print_size, print_statement, print_string
 from snapdb.sql.syntax import (
     UNITS,
+    Family,
     Island,
     Name,
     Place,
@@ -29,6 +32,7 @@ from snapdb.sql.syntax import (
     string,
     trees,
 )
+from snapdb.sql.unsupported import refuse_parameters
 from snapdb.types import FULL, Backend, Direction, Method, SeedOrder, by_word, did_you_mean
 
 
@@ -208,16 +212,19 @@ class Audit(Statement):
         return f"AUDIT {self.sample.to_sql()}"
 
 
-def build_sample(tree: Tree, place: Place) -> Statement:
-    """SAMPLE, AUDIT SAMPLE or CREATE SAMPLER."""
-    (statement,) = trees(tree)
-    if statement.data in ("sample", "using"):
-        return _sampled(statement, place)
-    inner = trees(statement)[-1]
-    sample = _sampled(inner, Place(place.source, span_of(inner)))
-    if statement.data == "audit":
-        return Audit(*place, sample)
-    return CreateSampler(*place, name(leaves(statement)[0]), sample, has(statement, "replace"), has(statement, "guard"))
+def _create(tree: Tree, place: Place) -> CreateSampler:
+    sampler, sample = leaves(tree)[0], _inner(tree, place)
+    return CreateSampler(*place, name(sampler), sample, has(tree, "replace"), has(tree, "guard"))
+
+
+def _audit(tree: Tree, place: Place) -> Audit:
+    return Audit(*place, _inner(tree, place))
+
+
+def _inner(tree: Tree, place: Place) -> Sample | SampleUsing:
+    """The SAMPLE that stands in another statement."""
+    sample = trees(tree)[-1]
+    return _sampled(sample, Place(place.source, span_of(sample)))
 
 
 def _sampled(tree: Tree, place: Place) -> Sample | SampleUsing:
@@ -578,3 +585,30 @@ def print_refresh_clause(refresh: RefreshClause) -> str:
     if refresh.above is not None:
         words.append(f"DEGREE ABOVE {refresh.above}")
     return " ".join(words)
+
+
+def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The contents of the parentheses after SEEDS or SEEDS EDGES t, and after INTERVAL; the word IN before others."""
+    for index in top_level(tokens, pairs):
+        if index not in pairs or not index:
+            continue
+        if tokens[index - 1].word == "SEEDS" or (index > 2 and says(tokens, index - 3, "SEEDS", "EDGES")):
+            yield Run("QUERY", index + 1, pairs[index])
+        elif tokens[index - 1].word == "INTERVAL":
+            yield Run("EXPRESSION", index + 1, pairs[index])
+        elif tokens[index - 1].word == "IN":
+            yield Run("AMONG", index - 1, index)
+
+
+def _check(tokens: Sequence[Token]) -> None:
+    if tokens[0].word == "CREATE":
+        refuse_parameters(tokens, "a sampler")
+
+
+FAMILY = Family(
+    grammar="samples",
+    leading=("SAMPLE", "AUDIT", "CREATE SAMPLER"),
+    builders={"sample": _sampled, "using": _sampled, "audit": _audit, "create": _create},
+    islands=_islands,
+    check=_check,
+)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from snapdb.sql.embedded import at_values
+from snapdb.sql.lexer import Token
 from snapdb.sql.printer import print_at, print_name, print_named, print_statement, print_string
 from snapdb.sql.syntax import (
+    Family,
     Name,
     Place,
     Statement,
@@ -18,8 +22,8 @@ from snapdb.sql.syntax import (
     leaves,
     name,
     string,
-    trees,
 )
+from snapdb.sql.unsupported import described_tag, unknown_kind, unknown_show
 
 Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
 """What DROP takes; a TAG has nothing to describe."""
@@ -97,25 +101,6 @@ class Drop(Statement):
         )
 
 
-def build_show(tree: Tree, place: Place) -> Statement:
-    """SHOW, DESCRIBE, SUMMARIZE or DROP; the grammar's terminals are the kinds that they take."""
-    (statement,) = trees(tree)
-    first, *rest = leaves(statement)
-    match statement.data:
-        case "show":
-            return _show(statement, place)
-        case "describe":
-            kind = cast(Described, first.type) if rest else None
-            at = first_tree(statement, "at")
-            moment = None if at is None else bound(at)
-            return Describe(*place, kind=kind, name=name(rest[0] if rest else first), at=moment)
-        case "summarize":
-            return Summarize(*place, name=name(first))
-        case _:
-            cascade = any(leaf.type == "CASCADE" for leaf in rest[1:])
-            return Drop(*place, cast(Kind, first.type), name(rest[0]), has(statement, "guard"), cascade)
-
-
 def _show(tree: Tree, place: Place) -> Show:
     at, like, of = (first_tree(tree, rule) for rule in ("at", "like", "of"))
     return Show(
@@ -127,6 +112,83 @@ def _show(tree: Tree, place: Place) -> Show:
     )
 
 
+def _describe(tree: Tree, place: Place) -> Describe:
+    first, *rest = leaves(tree)
+    at = first_tree(tree, "at")
+    return Describe(
+        *place,
+        kind=cast(Described, first.type) if rest else None,
+        name=name(rest[0] if rest else first),
+        at=None if at is None else bound(at),
+    )
+
+
+def _summarize(tree: Tree, place: Place) -> Summarize:
+    return Summarize(*place, name=name(leaves(tree)[0]))
+
+
+def _drop(tree: Tree, place: Place) -> Drop:
+    kind, thing, *behaviour = leaves(tree)
+    cascade = any(leaf.type == "CASCADE" for leaf in behaviour)
+    return Drop(*place, cast(Kind, kind.type), name(thing), has(tree, "guard"), cascade)
+
+
 def _print_kind(word: str) -> str:
     """What a statement names, in full."""
     return f"PROPERTY {word}" if word in ("GRAPH", "GRAPHS") else word
+
+
+def describes_ours(tokens: Sequence[Token]) -> bool:
+    """Whether a DESCRIBE or SUMMARIZE is about one of our things by its name, and not about a query."""
+    named = len(tokens) > 2 and tokens[2].kind in ("word", "quoted")
+    if tokens[0].word == "SUMMARIZE":
+        return tokens[1:] != () and tokens[1].word == "SNAPSHOT" and named
+    if tokens[0].word not in {"DESCRIBE", "DESC"}:
+        return False
+    if len(tokens) == 1:
+        return True
+    if len(tokens) == 2:
+        return tokens[1].kind in ("word", "quoted") and tokens[1].word not in _DESCRIBED
+    if named and len(tokens) == 3 and tokens[1].word == "TAG":
+        raise described_tag(tokens[1])
+    return len(tokens) > 2 and tokens[1].word in _DESCRIBED and tokens[2].word != "."
+
+
+_DESCRIBED = frozenset({"TABLE", "GRAPH", "PROPERTY", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"})
+
+
+_DROPPED = _DESCRIBED | {"TAG"}
+
+
+_SHOWN = (
+    "TABLES",
+    "COLUMNS",
+    "GRAPHS",
+    "PROPERTY GRAPHS",
+    "SNAPSHOTS",
+    "SAMPLERS",
+    "TAGS",
+    "VERSIONS",
+    "CACHES",
+    "TASKS",
+    "TASK RUNS",
+)
+
+
+_SHOWN_FIRST = frozenset(words.split()[0] for words in _SHOWN)
+
+
+def _check(tokens: Sequence[Token]) -> None:
+    if tokens[0].word == "DROP" and tokens[1].word not in _DROPPED:
+        raise unknown_kind("DROP", tokens[1])
+    if tokens[0].word == "SHOW" and tokens[1].word not in _SHOWN_FIRST:
+        raise unknown_show(tokens[1], _SHOWN)
+
+
+FAMILY = Family(
+    grammar="show",
+    leading=("SHOW", "DROP"),
+    builders={"show": _show, "describe": _describe, "summarize": _summarize, "drop": _drop},
+    islands=at_values,
+    check=_check,
+)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.maintenance import ExpireSnapshots
+from snapdb.sql.embedded import Pairs, Run, at_values, says, top_level
+from snapdb.sql.lexer import Token
 from snapdb.sql.printer import (
     print_at,
     print_columns,
@@ -19,6 +21,7 @@ from snapdb.sql.printer import (
 )
 from snapdb.sql.syntax import (
     ColumnList,
+    Family,
     Island,
     Leaf,
     Name,
@@ -31,15 +34,16 @@ from snapdb.sql.syntax import (
     bound,
     columns,
     has,
-    integer,
     island,
     leaves,
     name,
     once,
     span_of,
     string,
+    time_island,
     trees,
 )
+from snapdb.sql.unsupported import refuse_parameters
 from snapdb.types import FORMS, Form, did_you_mean
 
 
@@ -93,19 +97,6 @@ class RefreshSnapshot(Statement):
         )
 
 
-def build_snapshot(tree: Tree, place: Place) -> Statement:
-    """CREATE SNAPSHOT, REFRESH SNAPSHOT or EXPIRE SNAPSHOTS."""
-    (statement,) = trees(tree)
-    match statement.data:
-        case "expire":
-            return _expire(statement, place)
-        case "refresh":
-            full, dry_run = has(statement, "full"), has(statement, "dry_run")
-            return RefreshSnapshot(*place, name=name(leaves(statement)[0]), full=full, dry_run=dry_run)
-        case _:
-            return _create(statement, place)
-
-
 def _create(tree: Tree, place: Place) -> CreateSnapshot:
     snapshot, graph = leaves(tree)
     clauses = once(trees(tree))
@@ -124,21 +115,9 @@ def _create(tree: Tree, place: Place) -> CreateSnapshot:
     )
 
 
-def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
-    clauses = once(trees(tree))
-    graph, older, last = clauses.get("of"), clauses.get("older"), clauses.get("last")
-    if older is None and last is None and not has(tree, "by_retention"):
-        message = "EXPIRE SNAPSHOTS lacks which: OLDER THAN INTERVAL '30 days', RETAIN LAST 10, both, or BY RETENTION"
-        raise ParseError(message, span=Span(place.span.stop, place.span.stop), code="missing-clause")
-    return ExpireSnapshots(
-        *place,
-        graph=None if graph is None else name(leaves(graph)[0]),
-        older=None if older is None else _moment(trees(older)[0], place.source),
-        last=None if last is None else integer(trees(last)[0], "RETAIN LAST"),
-        last_span=None if last is None else span_of(last),
-        by_retention=has(tree, "by_retention"),
-        dry_run=has(tree, "dry_run"),
-    )
+def _refresh(tree: Tree, place: Place) -> RefreshSnapshot:
+    (snapshot,) = leaves(tree)
+    return RefreshSnapshot(*place, name=name(snapshot), full=has(tree, "full"), dry_run=has(tree, "dry_run"))
 
 
 _BOUNDS: dict[str, Literal["AS OF", "FROM", "BETWEEN"]] = {"as_of": "AS OF", "from_to": "FROM", "between": "BETWEEN"}
@@ -146,20 +125,11 @@ _BOUNDS: dict[str, Literal["AS OF", "FROM", "BETWEEN"]] = {"as_of": "AS OF", "fr
 
 def _time(tree: Tree, source: str) -> TimeBound | WindowBound:
     (window,) = trees(tree)
-    moments = [_moment(time, source) for time in trees(window)]
+    moments = [time_island(time, source) for time in trees(window)]
     if window.data == "window":
         return WindowBound(moments[0], moments[1] if len(moments) > 1 else None, span_of(tree))
     *start, stop = moments
     return TimeBound(_BOUNDS[str(window.data)], start[0] if start else None, stop, span_of(tree))
-
-
-def _moment(tree: Tree, source: str) -> Island:
-    """A time or a length as it was written, without the parentheses around an expression that is all of it."""
-    inside = leaves(tree)[-1]
-    if inside.type == "EXPRESSION":
-        return island(inside)
-    span = span_of(tree)
-    return Island(source[span.start : span.stop], span)
 
 
 def _layout(tree: Tree | None) -> LayoutClause | None:
@@ -199,3 +169,75 @@ def _print_time(bound: TimeBound | WindowBound) -> str:
             return f"BETWEEN {print_time(start)} AND {stop}"
         case _:
             return f"AS OF {stop}"
+
+
+def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The value of AT, a parenthesised time or length, the condition after WHERE."""
+    yield from _condition_islands(tokens, pairs)
+    yield from at_values(tokens, pairs)
+    for index in top_level(tokens, pairs):
+        if index in pairs and index and tokens[index - 1].word in _BEFORE_TIME:
+            yield Run("EXPRESSION", index + 1, pairs[index])
+        elif tokens[index].word == "WINDOW":
+            yield from _length_islands(tokens, pairs, index + 1)
+
+
+_AFTER_LENGTH = frozenset({"ENDING", "AT", "ELEMENTS", "WITH", "WHERE"})
+"""What may follow the length of a window."""
+
+
+_BEFORE_TIME = frozenset({"OF", "FROM", "TO", "BETWEEN", "AND", "INTERVAL", "ENDING"})
+
+
+def _condition_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The condition after WHERE, up to the end."""
+    for index in top_level(tokens, pairs):
+        if tokens[index].word == "WHERE":
+            yield Run("CONDITION", index + 1, len(tokens))
+            return
+
+
+_OPERATORS = frozenset({"+", "-", "*", "/", "%"})
+
+
+def _length_islands(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iterator[Run]:
+    """A length that is computed: operands between operators, or one expression in parentheses and nothing else.
+
+    A number or an INTERVAL by itself is left to the grammar. What follows the last operand is too, so that a word that
+    no clause begins with is refused by its own name.
+    """
+    stop = _operand_stop(tokens, pairs, first)
+    if first in pairs and (stop == len(tokens) or tokens[stop].text not in _OPERATORS):
+        yield Run("EXPRESSION", first + 1, pairs[first])
+        return
+    computed = False
+    while stop < len(tokens) and tokens[stop].text in _OPERATORS:
+        stop, computed = _operand_stop(tokens, pairs, stop + 1), True
+    if computed:
+        yield Run("EXPRESSION", first, stop)
+
+
+def _operand_stop(tokens: Sequence[Token], pairs: Pairs, first: int) -> int:
+    """Where an operand ends: a value with its sign, something in parentheses, or INTERVAL with its amount and unit."""
+    while first < len(tokens) and tokens[first].text in {"-", "+"}:
+        first += 1
+    if says(tokens, first, "INTERVAL"):
+        amount = _operand_stop(tokens, pairs, first + 1)
+        united = amount < len(tokens) and tokens[amount].kind == "word" and tokens[amount].word not in _AFTER_LENGTH
+        return amount + 1 if united else amount
+    last = pairs.get(first, first)
+    return min(last + 1, len(tokens))
+
+
+def _check(tokens: Sequence[Token]) -> None:
+    if tokens[0].word == "CREATE":
+        refuse_parameters(tokens, "a snapshot")
+
+
+FAMILY = Family(
+    grammar="snapshots",
+    leading=("CREATE SNAPSHOT", "REFRESH SNAPSHOT"),
+    builders={"create": _create, "refresh": _refresh},
+    islands=_islands,
+    check=_check,
+)

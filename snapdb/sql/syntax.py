@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf, isfinite
@@ -16,6 +16,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import lark
 
 from snapdb.errors import ParseError, Span
+from snapdb.sql.embedded import Finder, no_islands
 from snapdb.sql.lexer import Token, TokenKind, identifier, scan, string_value
 from snapdb.types import by_word
 
@@ -137,10 +138,6 @@ Tree = lark.Tree[lark.Token]
 
 
 Leaf = lark.Token
-
-
-Read = Callable[[Leaf], Statement]
-"""Reads the statement that a leaf stands for, by the grammar of its own family."""
 
 
 class Place(NamedTuple):
@@ -318,3 +315,39 @@ def bytes_of(name: str, given: int | str | None) -> int | None:
     if found is None:
         raise ValueError(f"{name} is a number of bytes or a size such as '2GB' ({', '.join(UNITS)}), found {given!r}")
     return found
+
+
+def time_island(tree: Tree, source: str) -> Island:
+    """A time or a length as it was written, without the parentheses around an expression that is all of it."""
+    inside = leaves(tree)[-1]
+    if inside.type == "EXPRESSION":
+        return island(inside)
+    span = span_of(tree)
+    return Island(source[span.start : span.stop], span)
+
+
+class Reader(NamedTuple):
+    """What reads statements inside of a statement."""
+
+    statement: Callable[[Leaf], Statement]
+    """The one that a leaf stands for, by the grammar of its own family."""
+    script: Callable[[str], tuple[Statement, ...]]
+    """All those of a text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """The statements that one grammar reads: how they begin, and what makes statements of the grammar's trees."""
+
+    grammar: str
+    """The file in snapdb_grammar, without its suffix."""
+    leading: tuple[str, ...]
+    """How its statements begin: with one word, or with more where several families share the first, as in CREATE."""
+    builders: Mapping[str, Callable[[Tree, Place], Statement]]
+    """By the grammar's rule of each statement."""
+    nesting: Mapping[str, Callable[[Tree, Place, Reader], Statement]] = field(default_factory=dict)
+    """The same of statements that have others inside."""
+    islands: Finder = no_islands
+    """Finds what DuckDB is to read."""
+    check: Callable[[Sequence[Token]], None] | None = None
+    """Raises ParseError for forms that are not supported, before the grammar reads them."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import Span
-from snapdb.sql.embedded import says, top_level
+from snapdb.sql.embedded import READS, Pairs, Run, says, top_level
 from snapdb.sql.lexer import Token, partners
 from snapdb.sql.printer import (
     join_clauses,
@@ -21,6 +21,7 @@ from snapdb.sql.printer import (
 from snapdb.sql.queries import opens_bound
 from snapdb.sql.syntax import (
     ColumnList,
+    Family,
     Island,
     Name,
     Place,
@@ -168,12 +169,6 @@ class AlterTable(Statement):
         )
 
 
-def build_table(tree: Tree, place: Place) -> Statement:
-    """CREATE TABLE, INSERT, UPDATE, DELETE or ALTER TABLE."""
-    (statement,) = trees(tree)
-    return _BUILDERS[str(statement.data)](statement, place)
-
-
 def _create(tree: Tree, place: Place) -> CreateTable:
     return CreateTable(
         *place,
@@ -257,15 +252,6 @@ def _required(tree: Tree, rule: str) -> Island:
     return found
 
 
-_BUILDERS: dict[str, Callable[[Tree, Place], Statement]] = {
-    "create_table": _create,
-    "insert": _insert,
-    "update": _update,
-    "delete": _delete,
-    "alter": _alter,
-}
-
-
 def _print_change(action: AddColumn | DropColumn | RenameColumn) -> str:
     match action:
         case AddColumn(definition, if_not_exists):
@@ -295,25 +281,24 @@ _ALTERED = (
 """What may follow ALTER COLUMN c, and the way round; the last: its TYPE."""
 
 
-def refuse_write(tokens: Sequence[Token]) -> None:
+def _check(tokens: Sequence[Token]) -> None:
     """Raise at the first form that is not kept."""
     verb, top = tokens[0].word, tuple(top_level(tokens, partners(tokens)))
-    if verb != "COPY" or not any(tokens[index].word == "TO" for index in top[2:]):
-        _refuse_at(tokens)
+    if verb == "CREATE":
+        return
+    refuse_at(tokens)
     if verb == "INSERT":
         _refuse_insert(tokens)
     elif verb == "UPDATE":
         _refuse_update(tokens, top)
     elif verb == "ALTER":
         _refuse_alter(tokens, top)
-    elif verb == "COPY":
-        return
     for index in top:
         if tokens[index].word in {"RETURNING", "ON"}:
             _refuse_clause(verb, tokens, index)
 
 
-def _refuse_at(tokens: Sequence[Token]) -> None:
+def refuse_at(tokens: Sequence[Token]) -> None:
     """Raise for a write to a table as it was."""
     verb = tokens[0].word
     table = 4 if says(tokens, 1, "TABLE", "IF", "EXISTS") else 2 if verb in {"ALTER", "DELETE", "INSERT"} else 1
@@ -389,3 +374,105 @@ def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
 def _conflict_action(tokens: Sequence[Token], after: int) -> bool:
     """Whether ON CONFLICT is the clause and not a join on a column of that name."""
     return after < len(tokens) and tokens[after].word in {"DO", "ON", "("}
+
+
+def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    leading = tokens[0].word
+    if leading == "CREATE":
+        yield from _created_islands(tokens, pairs)
+    elif leading == "INSERT":
+        yield from _inserted_islands(tokens, pairs)
+    elif leading == "UPDATE":
+        yield from _updated_islands(tokens, pairs)
+    elif leading == "DELETE":
+        yield from _sources_and_condition(tokens, pairs, 3, "USING")
+    elif leading == "ALTER":
+        yield from _altered_islands(tokens)
+
+
+def _created_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """What stands in the first parentheses, or after AS."""
+    for index in top_level(tokens, pairs):
+        if tokens[index].word == "AS":
+            yield Run("QUERY", index + 1, _body_stop(tokens))
+            return
+        if tokens[index].word == "(":
+            yield Run("COLUMNS", index + 1, pairs[index])
+            return
+
+
+def _inserted_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """What follows the table's name and its columns, if it names columns."""
+    first = 3
+    if first in pairs and _names_columns(tokens[first + 1 : pairs[first]]):
+        first = pairs[first] + 1
+    yield Run("QUERY", first, _body_stop(tokens))
+
+
+def _names_columns(inside: Sequence[Token]) -> bool:
+    """Whether parentheses after INSERT INTO t hold columns: names between commas, or at least no query."""
+    names, commas = inside[::2], inside[1::2]
+    if all(token.kind in ("word", "quoted") for token in names) and all(token.word == "," for token in commas):
+        return True
+    return inside[0].word not in (*READS, "(")
+
+
+def _updated_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The value of each assignment after SET, what follows FROM, the condition."""
+    named = 4 if says(tokens, 2, "AS") else 2 if says(tokens, 2, "SET") else 3
+    if not says(tokens, named, "SET"):
+        return
+    stop = named
+    while stop == named or says(tokens, stop, ","):
+        first = stop + 3 if says(tokens, stop + 2, "=") else stop + 1  # without a value the grammar says what is wrong
+        stop, start = _boundary(tokens, pairs, first, ",", "FROM", "WHERE"), stop
+        if first == start + 3:
+            yield Run("EXPRESSION", first, stop)
+    yield from _sources_and_condition(tokens, pairs, stop, "FROM")
+
+
+def _sources_and_condition(tokens: Sequence[Token], pairs: Pairs, first: int, keyword: str) -> Iterator[Run]:
+    """What follows a keyword, FROM or USING, and the condition after WHERE."""
+    where = _boundary(tokens, pairs, first, "WHERE")
+    others = _boundary(tokens, pairs, first, keyword, "WHERE")
+    if others < where:
+        yield Run("SOURCES", others + 1, where)
+    yield Run("CONDITION", where + 1, _body_stop(tokens))
+
+
+def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) -> int:
+    """The first keyword of some outside brackets that starts a clause, or where the statement's body stops."""
+    stop = _body_stop(tokens)
+    for index in top_level(tokens, pairs, first):
+        if index >= stop:
+            break
+        word, before = tokens[index].word, tokens[index - 1].word
+        if word in words and before != "." and (before, word) != ("DISTINCT", "FROM"):
+            return index
+    return stop
+
+
+def _altered_islands(tokens: Sequence[Token]) -> Iterator[Run]:
+    """The column's definition after ALTER TABLE [IF EXISTS] t ADD [COLUMN] [IF NOT EXISTS]."""
+    table = 4 if says(tokens, 2, "IF", "EXISTS") else 2
+    if says(tokens, table + 1, "ADD"):
+        first = table + 3 if says(tokens, table + 2, "COLUMN") else table + 2
+        yield Run("COLUMNS", first + 3 if says(tokens, first, "IF", "NOT", "EXISTS") else first, _body_stop(tokens))
+
+
+def _has_message(tokens: Sequence[Token]) -> bool:
+    """Whether the last two tokens are MESSAGE '…'."""
+    return says(tokens[-2:-1], 0, "MESSAGE") and tokens[-1].kind == "string"
+
+
+def _body_stop(tokens: Sequence[Token]) -> int:
+    return len(tokens) - 2 if _has_message(tokens) else len(tokens)
+
+
+FAMILY = Family(
+    grammar="tables",
+    leading=("CREATE TABLE", "INSERT", "UPDATE", "DELETE", "ALTER TABLE"),
+    builders={"create_table": _create, "insert": _insert, "update": _update, "delete": _delete, "alter": _alter},
+    islands=_islands,
+    check=_check,
+)

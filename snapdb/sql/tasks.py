@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -14,15 +14,17 @@ import lark
 from cronsim import CronSim, CronSimError
 
 from snapdb.errors import ParseError, SnapdbError, Span
-from snapdb.sql.embedded import Rewritten
+from snapdb.sql.embedded import Pairs, Rewritten, Run, top_level
 from snapdb.sql.explain import Explain
 from snapdb.sql.lexer import Token, scan
 from snapdb.sql.printer import print_creation, print_name, print_statement, print_string
 from snapdb.sql.syntax import (
+    Family,
     Island,
     Leaf,
     Name,
     Place,
+    Reader,
     Statement,
     Tree,
     first_tree,
@@ -38,7 +40,7 @@ from snapdb.sql.syntax import (
     trees,
 )
 from snapdb.sql.task_bodies import _PLACEHOLDER, PLACEHOLDERS, filled, named_paths
-from snapdb.sql.unsupported import refuse_parameters, refused
+from snapdb.sql.unsupported import refuse_parameters, refused, unknown_statement
 from snapdb.sql.versions import Begin, Commit, Rollback
 from snapdb.types import by_word, did_you_mean
 
@@ -120,22 +122,10 @@ _TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": 
 """What an option of one word may be."""
 
 
-def build_task(tree: Tree, place: Place, parse: Callable[[str], tuple[Statement, ...]]) -> Statement:
-    """CREATE TASK, ALTER TASK or EXECUTE TASK; a body is read too, so that its mistakes show at once."""
-    (statement,) = trees(tree)
-    match statement.data:
-        case "create":
-            return _create(statement, place, parse)
-        case "alter":
-            return _alter(statement, place)
-        case _:
-            return ExecuteTask(*place, name=name(leaves(statement)[0]))
-
-
-def _create(tree: Tree, place: Place, parse: Callable[[str], tuple[Statement, ...]]) -> CreateTask:
+def _create(tree: Tree, place: Place, reader: Reader) -> CreateTask:
     task, body = leaves(tree)
     clauses = once(trees(tree))
-    check_body(body, parse)
+    check_body(body, reader.script)
     return CreateTask(
         *place,
         name=name(task),
@@ -154,6 +144,10 @@ def _alter(tree: Tree, place: Place) -> AlterTask:
     if settings is not None:
         return AlterTask(*place, name=name(task), action="SET", options=_options(settings))
     return AlterTask(*place, name(task), "SUSPEND" if action[0].type == "SUSPEND" else "RESUME", ())
+
+
+def _execute(tree: Tree, place: Place) -> ExecuteTask:
+    return ExecuteTask(*place, name=name(leaves(tree)[0]))
 
 
 def _schedule(tree: Tree, source: str) -> Schedule:
@@ -479,3 +473,32 @@ def _print_schedule(schedule: Schedule) -> str:
 def _print_options(options: Sequence[TaskOption]) -> str:
     written = (f"{o.name} = {print_string(o.value) if isinstance(o.value, str) else o.value}" for o in options)
     return f"({', '.join(written)})"
+
+
+def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The condition of WHEN, a length in parentheses, and what follows AS unless it is one string."""
+    for index in top_level(tokens, pairs):
+        word = tokens[index].word
+        if word == "AS":
+            if [token.kind for token in tokens[index + 1 :]] != ["string"]:
+                yield Run("STATEMENT", index + 1, len(tokens))
+            return
+        if word in {"WHEN", "INTERVAL"} and index + 1 in pairs:
+            yield Run("CONDITION" if word == "WHEN" else "EXPRESSION", index + 2, pairs[index + 1])
+
+
+def _check_leading(tokens: Sequence[Token]) -> None:
+    if tokens[0].word == "CREATE":
+        refuse_parameters(tokens, "a task")
+    elif tokens[0].word == "EXECUTE" and tokens[1].word != "TASK":
+        raise unknown_statement(tokens[0], ())
+
+
+FAMILY = Family(
+    grammar="tasks",
+    leading=("CREATE TASK", "ALTER TASK", "EXECUTE"),
+    builders={"alter": _alter, "execute": _execute},
+    nesting={"create": _create},
+    islands=_islands,
+    check=_check_leading,
+)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from snapdb.sql.maintenance import BackupDatabase, CheckDatabase, Vacuum
+from snapdb.sql.embedded import Pairs, Run, at_values, says, top_level
+from snapdb.sql.lexer import Token
 from snapdb.sql.printer import print_at, print_creation, print_message, print_name, print_statement
 from snapdb.sql.syntax import (
+    Family,
     Name,
     Place,
     Statement,
@@ -19,11 +22,9 @@ from snapdb.sql.syntax import (
     leaves,
     message,
     name,
-    part,
-    span_of,
-    string,
     trees,
 )
+from snapdb.sql.unsupported import refuse_savepoint
 
 Detail = Literal["SUMMARY", "ROWS", "FEATURES"]
 """What a difference between graphs lists: elements, rows, or parts of features."""
@@ -118,36 +119,6 @@ class Rollback(Statement):
         return "ROLLBACK"
 
 
-def build_version(tree: Tree, place: Place) -> Statement:
-    """CREATE TAG, DIFF, CHECK DATABASE, BACKUP DATABASE, VACUUM, BEGIN, COMMIT or ROLLBACK."""
-    (statement,) = trees(tree)
-    match statement.data:
-        case "create_tag":
-            return _tag(statement, place)
-        case "diff":
-            return _diff(statement, place)
-        case "diff_graph":
-            return _diff_graph(statement, place)
-        case "diff_snapshot":
-            after, before = leaves(statement)
-            return DiffSnapshot(*place, after=name(after), before=name(before), detail=_detail(statement))
-        case "check":
-            return CheckDatabase(*place)
-        case "backup":
-            (path,) = leaves(statement)
-            return BackupDatabase(*place, string(path), span_of(path), copies=has(statement, "copies"))
-        case "vacuum":
-            table = [name(leaf) for leaf in leaves(statement)]
-            kept, dry_run = part(statement, "retain"), has(statement, "dry_run")
-            return Vacuum(*place, table=table[0] if table else None, retain=kept, dry_run=dry_run)
-        case "begin":
-            return Begin(*place)
-        case "commit":
-            return Commit(*place, message=message(statement))
-        case _:
-            return Rollback(*place)
-
-
 def _tag(tree: Tree, place: Place) -> CreateTag:
     at = first_tree(tree, "at")
     return CreateTag(
@@ -176,9 +147,65 @@ def _diff_graph(tree: Tree, place: Place) -> DiffGraph:
     return DiffGraph(*place, graph=graph, start=start, stop=stop[0] if stop else None, detail=_detail(tree))
 
 
+def _diff_snapshot(tree: Tree, place: Place) -> DiffSnapshot:
+    after, before = leaves(tree)
+    return DiffSnapshot(*place, after=name(after), before=name(before), detail=_detail(tree))
+
+
+def _begin(_: Tree, place: Place) -> Begin:
+    return Begin(*place)
+
+
+def _commit(tree: Tree, place: Place) -> Commit:
+    return Commit(*place, message=message(tree))
+
+
+def _rollback(_: Tree, place: Place) -> Rollback:
+    return Rollback(*place)
+
+
 def _detail(tree: Tree) -> Detail:
     return "ROWS" if has(tree, "rows") else "FEATURES" if has(tree, "features") else "SUMMARY"
 
 
 def _print_ends(start: VersionBound, stop: VersionBound | None) -> tuple[str, str | None]:
     return f"FROM {start.kind} {start.value.text}", None if stop is None else f"TO {stop.kind} {stop.value.text}"
+
+
+def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """The value of AT, the two ends of DIFF."""
+    yield from at_values(tokens, pairs)
+    if tokens[0].word == "DIFF" and not says(tokens, 1, "SNAPSHOT"):
+        yield from _diff_islands(tokens, pairs)
+
+
+def _diff_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+    """What follows VERSION, TIMESTAMP or TAG after DIFF TABLE t FROM or DIFF [PROPERTY] GRAPH g FROM, and after TO."""
+    last = {"ROWS"} if says(tokens, 1, "TABLE") else {"ROWS", "FEATURES"}
+    stop = len(tokens) - 1 if tokens[-1].word in last else len(tokens)
+    named = 4 if says(tokens, 1, "PROPERTY", "GRAPH") else 3
+    starts = [index for index in top_level(tokens[:stop], pairs, named) if tokens[index].word in {"FROM", "TO"}]
+    for start, end in zip(starts, [*starts, stop][1:], strict=True):
+        yield Run("EXPRESSION", start + 2, end)
+
+
+def _check(tokens: Sequence[Token]) -> None:
+    if tokens[0].word in {"ABORT", "ROLLBACK"}:
+        refuse_savepoint(tokens[1])
+
+
+FAMILY = Family(
+    grammar="versions",
+    leading=("CREATE TAG", "DIFF", "BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT"),
+    builders={
+        "create_tag": _tag,
+        "diff": _diff,
+        "diff_graph": _diff_graph,
+        "diff_snapshot": _diff_snapshot,
+        "begin": _begin,
+        "commit": _commit,
+        "rollback": _rollback,
+    },
+    islands=_islands,
+    check=_check,
+)
