@@ -282,7 +282,7 @@ class Database:
     ) -> tuple[SamplePlan, samples.Opened]:
         self._stopped.clear()  # what stopped the statement before is over
         with self.reading(params, committed=True) as engine:
-            return samples.open_asked(engine, statement, seeds, self._rules, "batches")
+            return samples.open_statement(engine, statement, seeds, self._rules, "batches")
 
     def wait_for(
         self, snapshot: str, newer_than: Published | int | datetime | None = None, timeout: float | None = None

@@ -12,7 +12,7 @@ from snapdb.on_first_use import on_first_use
 if TYPE_CHECKING:
     from snapdb.execute.samples.infer import INFERRED, Inference, Ready
     from snapdb.execute.samples.lineage import read_lineage
-    from snapdb.execute.samples.opening import Following, Opened, open_asked, open_whole
+    from snapdb.execute.samples.opening import Following, Opened, open_statement, open_whole
     from snapdb.execute.samples.replay import Replay
     from snapdb.execute.samples.waiting import Awaited
 
@@ -24,7 +24,7 @@ __all__ = [
     "Opened",
     "Ready",
     "Replay",
-    "open_asked",
+    "open_statement",
     "open_whole",
     "read_lineage",
 ]
@@ -37,7 +37,7 @@ _MODULES = {
     "Opened": ".opening",
     "Ready": ".infer",
     "Replay": ".replay",
-    "open_asked": ".opening",
+    "open_statement": ".opening",
     "open_whole": ".opening",
     "read_lineage": ".lineage",
 }

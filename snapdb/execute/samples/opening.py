@@ -55,19 +55,19 @@ class Opened:
     """The caches of the sampler that was named; None: there is none, or the statement stands by itself."""
 
 
-def open_asked(
+def open_statement(
     engine: Engine,
     statement: Sample | SampleUsing,
     seeds: Any,
     rules: Sequence[Rule],
     delivers: Literal["rows", "batches"],
-    as_then: Callable[[SampleSpec], SampleSpec] = lambda spec: spec,
+    restore: Callable[[SampleSpec], SampleSpec] = lambda spec: spec,
 ) -> tuple[SamplePlan, Opened]:
-    """The plan of a sampler, which is opened.
+    """Bind and optimize a SAMPLE statement, and open it.
 
     Args:
         seeds: Another seed set than the statement's, a SELECT or ids; None: the statement's.
-        as_then: What a lineage changes of the statement's draws.
+        restore: Restores what a lineage records of the draws beside the statement.
 
     Raises:
         BindError: a name in it leads nowhere.
@@ -81,7 +81,7 @@ def open_asked(
             plan = with_seeds(engine.context, plan, seeds)
         plan = optimize(replace(plan, delivers=delivers), rules)
         assert isinstance(plan, SamplePlan)
-        plan = replace(plan, spec=as_then(plan.spec))
+        plan = replace(plan, spec=restore(plan.spec))
         return plan, open_sample(engine, plan)
     except SnapdbError as error:
         raise error.located(statement.source) from error.__cause__
@@ -100,7 +100,7 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
 
 def _open(engine: Engine, plan: SamplePlan) -> Opened:
     with unless_moved(engine.ledger, plan.snapshot):
-        _reverse(engine, plan)
+        _build_outgoing(engine, plan)
     engine.report(f"opening {plan.snapshot.name}", None)
     opened = open_snapshot(engine.home, engine.ledger, plan.snapshot, plan.way.opens)
     try:
@@ -113,13 +113,14 @@ def _open(engine: Engine, plan: SamplePlan) -> Opened:
         lineage = {**view.lineage, **sample_lineage(engine, plan)}
         reader = WithoutIdle(view.adjacency, plan.way.idle, plan.snapshot.graph, view.node_counts)
         view = replace(view, adjacency=reader, lineage=lineage)
-        return Opened(view, seeds, _timed(plan.spec, view, seeds), opened.lease, _cached(engine, plan.sampler))
+        spec = _with_period(plan.spec, view, seeds)
+        return Opened(view, seeds, spec, opened.lease, _cache_source(engine, plan.sampler))
     except BaseException:
         opened.lease.release()
         raise
 
 
-def _cached(engine: Engine, sampler: Sampler | None) -> CacheSource | None:
+def _cache_source(engine: Engine, sampler: Sampler | None) -> CacheSource | None:
     """The caches of a named sampler."""
     if sampler is None:
         return None
@@ -128,15 +129,15 @@ def _cached(engine: Engine, sampler: Sampler | None) -> CacheSource | None:
     return CacheSource(caches, engine.home, engine.caches) if caches else None
 
 
-def _timed(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
-    """The same sampler; EVERY AUTO follows from what there is to sample."""
+def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
+    """The sampler with a number of batches in place of EVERY AUTO, chosen from counts of the snapshot."""
     if spec.refresh is None or spec.refresh.every is not None:
         return spec
     return with_every(spec, auto_every(view, spec, batches_in(seeds.ids.size, spec, 0)))
 
 
-def _reverse(engine: Engine, plan: SamplePlan) -> None:
-    """Sort what the sampler walks against its direction, where that is worth keeping and can be kept."""
+def _build_outgoing(engine: Engine, plan: SamplePlan) -> None:
+    """Sort edges that the sampler traverses in reverse, where that is worth storing and can be stored."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
     walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.way.idle}
     link = plan.spec.link

@@ -15,7 +15,7 @@ from snapdb.catalog.windows import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.operator import Engine
 from snapdb.execute.samples.lineage import Past, named_parameters, tables_digest
-from snapdb.execute.samples.opening import Opened, open_asked
+from snapdb.execute.samples.opening import Opened, open_statement
 from snapdb.execute.samples.operators import epoch_tasks
 from snapdb.execute.samples.rows import RowMaker
 from snapdb.execute.snapshots.files import make_files
@@ -115,7 +115,7 @@ class Replay:
         statement = replace(past.sampler, clauses=clauses)
         with _standing(engine, rules, past) as snapshot:
             then = replace(engine, context=_then(engine.context, past, snapshot, self.parameters))
-            plan, opened = open_asked(then, statement, self.seeds, rules, delivers, past.drawn)
+            plan, opened = open_statement(then, statement, self.seeds, rules, delivers, past.drawn)
             try:
                 self._check(plan, opened)
                 if delivers == "batches":
