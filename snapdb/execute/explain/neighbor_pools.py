@@ -239,14 +239,14 @@ def row_steps(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredS
     caches = () if opened.cache is None else opened.cache.caches
     if opened.spec.refresh is None and not caches:
         return []
-    told = _Told(engine, opened, stream)
+    estimates = _PoolEstimates(engine, opened, stream)
     auto = plan.spec.refresh is not None and plan.spec.refresh.every is None
-    steps = [told.refresh(auto=auto)] if opened.spec.refresh is not None else []
-    return steps + [told.cache(cache) for cache in caches]
+    steps = [estimates.refresh(auto=auto)] if opened.spec.refresh is not None else []
+    return steps + [estimates.cache(cache) for cache in caches]
 
 
-class _Told:
-    """What can be told of a sampler's rows without an epoch."""
+class _PoolEstimates:
+    """Estimates of a sampler's neighbor pools and caches, made without an epoch."""
 
     def __init__(self, engine: Engine, opened: Opened, stream: MeteredStream) -> None:
         self._spec, self._stream, self._check = stream.spec, stream, engine.check_stopped

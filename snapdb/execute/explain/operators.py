@@ -108,8 +108,8 @@ def _measure(engine: Engine, root: Step, running: Rows) -> None:
     root.measured({"rows": rows, "bytes": size + engine.work.brought - before, "seconds": seconds})
 
 
-def _step(words: PlanNode) -> Step:
-    return Step(words.operator, words.detail, {}, [_step(child) for child in words.children])
+def _step(node: PlanNode) -> Step:
+    return Step(node.operator, node.detail, {}, [_step(child) for child in node.children])
 
 
 def explain_snapshot(engine: Engine, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool) -> Step:
