@@ -5,6 +5,10 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := benchmarks/.peers
 INSTALLED := $(VENV)/.installed
+UNIT := tests/test_hygiene.py tests/test_errors.py snapdb cli $(addprefix tests/,sql plan kernels storage cli) \
+  $(addprefix tests/daemon/test_,schedule.py daemon_claims.py daemon_loop.py) \
+  $(addprefix tests/sampling/test_,kept_rows.py methods_small.py negatives.py oracle.py sampling.py seeds.py) \
+  $(addprefix tests/loading/test_,batch.py stream.py)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -16,7 +20,8 @@ help: ## list the targets
 demo: $(INSTALLED) ## run the whole job on generated data: load, snapshot, sample, train, compare
 	$(BIN)/snapdb demo
 
-test: check unit ## everything that must pass before a commit lands
+test: check ## everything that must pass before a commit lands: tests, doctests, .slt files, the examples of the docs
+	$(BIN)/pytest -n 2 --dist loadgroup -q
 
 check: lint types contracts ## all that needs no test run
 
@@ -30,8 +35,8 @@ types: $(INSTALLED) ## mypy, strict
 contracts: $(INSTALLED) ## rooms import downwards only
 	$(BIN)/lint-imports
 
-unit: $(INSTALLED) ## tests, doctests, .slt files and the examples of the docs
-	$(BIN)/pytest -n 2 --dist loadgroup -q
+unit: $(INSTALLED) ## the tests of single layers that take no processes and no long draws: below three minutes
+	$(BIN)/pytest -n 2 --dist loadgroup -q -m 'not slow' $(UNIT)
 
 docs: $(INSTALLED) ## build the documentation as a site, in site/ (its examples run in `make test`)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

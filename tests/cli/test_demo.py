@@ -12,6 +12,8 @@ import snapdb
 from snapdb_cli.demo import run
 from snapdb_cli.demo_data import write_demo_data
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:

@@ -25,6 +25,8 @@ from snapdb.errors import BindError, InputError, ParseError, QueryError
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 
+pytestmark = pytest.mark.slow
+
 GRAPH = """
 CREATE TABLE person AS SELECT i AS pid, [i, 1]::FLOAT[2] AS x FROM range(6) r(i);
 CREATE TABLE knows AS SELECT i AS a, (i + 1) % 6 AS b, i AS ts, [i]::FLOAT[1] AS w FROM range(6) r(i);

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.terminal import Terminal, environment
 
+pytestmark = pytest.mark.slow
+
 _STEPS = (
     "CREATE TABLE customer AS SELECT i AS cid FROM range(300) r(i);",
     "CREATE TABLE bought AS SELECT i % 300 AS cid, i * 7 % 300 AS other, i AS ts\r  FROM range(3000) r(i);",

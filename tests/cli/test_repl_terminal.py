@@ -11,6 +11,8 @@ import pytest
 import snapdb
 from tests.support.terminal import Terminal, environment
 
+pytestmark = pytest.mark.slow
+
 GRAPH = """
 CREATE TABLE person AS SELECT i AS pid FROM range(400) r(i);
 CREATE TABLE knows AS SELECT i % 400 AS a, (i * 7 + 1) % 400 AS b, i AS ts FROM range(4000) r(i);

@@ -11,6 +11,8 @@ import snapdb
 from snapdb import Database
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 PAGE = (ROOT / "docs" / "statements.md").read_text()
 ROW = re.compile(r"^\| `(.+?)` \| (.*?) \|(?: (.*?) \|)?$", re.MULTILINE)
 SETUP = """

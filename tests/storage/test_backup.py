@@ -19,6 +19,8 @@ from snapdb.storage import backup as storage_backup
 from snapdb_cli.main import main
 from tests.support.crashing import Crash, CrashingDisk
 
+pytestmark = pytest.mark.slow
+
 GRAPH = """
 CREATE TABLE person AS SELECT range AS id, [range]::FLOAT[1] AS f FROM range(20);
 CREATE TABLE knows AS SELECT range % 20 AS a, (range * 7) % 20 AS b, range AS t FROM range(100);

@@ -29,6 +29,8 @@ from snapdb.storage.version_log import append_version
 from tests.support.inside import catalog_db_of
 from tests.support.places import ROOT
 
+pytestmark = pytest.mark.slow
+
 END = 300
 """Seconds after which a process that hangs is given up; nothing is measured by it."""
 

@@ -14,6 +14,8 @@ from snapdb.storage.upgrade import upgrade
 from tests.support.crashing import Crash, CrashingDisk, _copy, crash_everywhere, script
 from tests.support.format_one import write_format_one
 
+pytestmark = pytest.mark.slow
+
 SHOP = """
 CREATE TABLE person AS SELECT 'p' || range AS name, range * 2.5 AS weight FROM range(20);
 CREATE TABLE knows AS SELECT 'p' || range AS a, 'p' || (range + 1) % 20 AS b, range AS t FROM range(20);

@@ -20,6 +20,8 @@ import snapdb
 from snapdb import Database, SnapdbError
 from tests.support.checks import hostile, spoil
 
+pytestmark = pytest.mark.slow
+
 SETUP = """
 CREATE TABLE person AS SELECT range AS id, 'p' || range AS name, [range, 1]::FLOAT[2] AS emb, range % 2 AS label
   FROM range(40);

@@ -26,6 +26,8 @@ import snapdb
 from snapdb import Database
 from tests.support.model import Column, Conflict, Draft, History, State, TableState, Taken, order
 
+pytestmark = pytest.mark.slow
+
 WHO = st.sampled_from(("first", "second"))
 TABLE = st.sampled_from(("t", "u"))
 EXTRA = st.sampled_from(("c", "d", "at", "Größe"))

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.kernels.admit import admitted
 from snapdb.storage.patches import build_patch, read_patch, write_merged, write_patch
 from snapdb.storage.topology import EdgeArrays, build_rows, read_rows
+
+pytestmark = pytest.mark.slow
 
 WIDE = 2**31 + 1000
 FAR = 2**31 + np.array([7, 3, 900, 3], np.int64)
