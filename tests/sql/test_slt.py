@@ -95,3 +95,28 @@ def test_a_record_may_run_in_some_modes_only(tmp_path: Path) -> None:
         ran[mode.optimizer, mode.threads] = outcomes[0][0].body
     assert {optimizer for optimizer, _ in ran} == {True, False}
     assert all(body == ("SELECT 1;" if optimizer else "SELECT 2;") for (optimizer, _), body in ran.items())
+
+
+@pytest.mark.parametrize(
+    ("expected", "fits"),
+    [
+        ("code=unknown-table at=missing", True),
+        ("code=unknown-table", True),
+        ("code=unknown-column at=missing", False),
+        ("code=unknown-table at=mis", False),
+    ],
+)
+def test_an_error_is_held_to_its_code_and_place(tmp_path: Path, expected: str, fits: bool) -> None:
+    path = tmp_path / "one.slt"
+    path.write_text(f"statement error {expected}\nSELECT * FROM missing\n")
+    ((_, _, failure),) = run_slt(path, tmp_path)
+    assert (failure is None) == fits
+
+
+def test_a_message_that_follows_a_code_is_held_too(tmp_path: Path) -> None:
+    path = tmp_path / "one.slt"
+    path.write_text("statement error code=unknown-table\nSELECT * FROM missing\n----\nBindError: another wording\n")
+    ((_, got, failure),) = run_slt(path, tmp_path)
+    assert failure is not None
+    assert got is not None
+    assert got[0].startswith("BindError: no table")

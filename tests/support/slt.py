@@ -4,8 +4,10 @@ A file is a list of records, separated by blank lines; `#` starts a comment line
 database of its own, and `${TMP}` stands for a folder of its own, in statements, results and messages.
 
     statement ok                      the next lines, up to a blank line, are a statement that must run
-    statement error [regex]           it must fail, with a message in which the regex is found (`.` matches line ends);
-                                      after a line `----` the whole message may follow instead, caret line and all
+    statement error [regex]           it must fail, with a message in which the regex is found (`.` matches line ends)
+    statement error code=<code> [at=<text>]
+                                      it must fail with this code, at a place that holds this text; after a line `----`
+                                      the whole message follows, caret line and all, as it was recorded
     query <types> [options]           it must return the rows after the line `----`
     file <name> [parquet]             writes the next lines to ${TMP}/<name>; parquet: the rows of a DuckDB query
     restart                           closes the database and opens it again
@@ -18,6 +20,9 @@ Types hold one letter a column: I integer, R float or decimal, B boolean, T anyt
 `rowsort` compares sorted lines, `columns=a,b` keeps these columns of the result (for SHOW, which no SELECT can wrap).
 Columns are separated by two spaces; NULL prints as NULL, an empty text as (empty), booleans as true and false, floats
 as Python's repr, anything else as str, line ends as \\n.
+
+The messages in `tests/sql/errors_*.slt` are the pages of the wording of errors: `SNAPDB_RECORD=1 pytest tests/sql`
+writes them anew, and only them; codes and places stay as they are and must still hold.
 """
 
 from __future__ import annotations
@@ -61,7 +66,7 @@ class Mode:
 
 
 _ALL = tuple(Mode(optimizer, threads) for optimizer in (True, False) for threads in (2, 1))
-SOAK = bool(os.environ.get("SNAPDB_SOAK"))
+SOAK, RECORDS = bool(os.environ.get("SNAPDB_SOAK")), bool(os.environ.get("SNAPDB_RECORD"))
 MODES = _ALL if SOAK else (_ALL[0], _ALL[-1])
 """Both optimizers and both numbers of threads; `make soak` tries them all together. The first one rewrites results."""
 
@@ -84,6 +89,17 @@ class Record:
     """Index of the line after the record's last."""
     optimizer: bool | None = None
     """It runs only with the optimizer, or only without; None: in every mode."""
+
+
+_CODED = re.compile(r"code=(?P<code>[a-z-]+)(?: at=(?P<at>.*))?")
+"""What must hold of an error whatever its message says."""
+
+
+def _place(error: snapdb.SnapdbError) -> str:
+    """What the carets are under, on one line; empty where the error has no place."""
+    if error.span is None or error.text is None:
+        return ""
+    return " ".join(error.text[error.span.start : error.span.stop].split())
 
 
 class RecordError(Exception):
@@ -184,6 +200,14 @@ class _Run:
             rows = self.db.execute(record.body).fetchall()
         except snapdb.SnapdbError as error:
             got = self._plain(str(error))
+            if coded := _CODED.fullmatch(record.argument):
+                code, at = coded["code"], coded["at"]
+                place = self._plain(_place(error))
+                same = RECORDS or record.expected is None or wanted == got
+                fits = same and code == error.code and at in (None, place)
+                seen = f"code={error.code} at={place}\n{got}"
+                wrong = RecordError(self.path, record, f"{record.argument}\n{wanted}", seen)
+                return tuple(got.splitlines()), None if fits else wrong
             fits = re.search(record.argument, got, re.DOTALL) if record.expected is None else wanted == got
             return tuple(got.splitlines()), None if fits else RecordError(self.path, record, wanted, got)
         return None, RecordError(self.path, record, wanted, f"no error, and {len(rows)} rows")
@@ -263,7 +287,7 @@ class SltFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         refuses = self.path.stem.startswith("errors_")  # what is refused before any rule could look at it
-        once = self.config.getoption("--slt-update") or (refuses and not SOAK)
+        once = self.config.getoption("--slt-update") or (refuses and (RECORDS or not SOAK))
         for mode in MODES[:1] if once else MODES:
             yield SltItem.from_parent(self, name=f"{self.path.stem}[{mode.name}]", mode=mode)
 
@@ -278,7 +302,7 @@ class SltItem(pytest.Item):
     def runtest(self) -> None:
         folder = self.config._tmp_path_factory.mktemp(self.path.stem)  # type: ignore[attr-defined]
         outcomes = run_slt(self.path, folder, self.mode)
-        if self.config.getoption("--slt-update"):
+        if self.config.getoption("--slt-update") or (RECORDS and self.path.stem.startswith("errors_")):
             write_slt(self.path, outcomes)
         failures = [failure for _, _, failure in outcomes if failure is not None]
         if failures:
