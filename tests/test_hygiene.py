@@ -41,10 +41,6 @@ IMPORTERS = {
 """The only modules that import by name: for names of a package, operators, optional libraries, subcommands."""
 
 
-FACADES = {"snapdb.sql.ast"}
-"""Modules that stand for several others, and name what those export."""
-
-
 def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
@@ -77,7 +73,7 @@ def test_every_module_says_its_one_idea() -> None:
 def test_packages_name_what_they_export_and_modules_need_not() -> None:
     modules = [importlib.import_module(module_name(path)) for path in SOURCES]
     exporting = {m.__name__: m.__all__ for m in modules if hasattr(m, "__all__")}
-    assert set(exporting) - {m.__name__ for m in modules if hasattr(m, "__path__")} == FACADES
+    assert set(exporting) - {m.__name__ for m in modules if hasattr(m, "__path__")} == set()
     assert [
         f"{m}.{name}" for m, names in exporting.items() for name in names if not hasattr(sys.modules[m], name)
     ] == []
