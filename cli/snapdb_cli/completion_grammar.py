@@ -96,9 +96,9 @@ class Slot(NamedTuple):
 
 
 @cache
-def _islands() -> dict[str, Finder]:
+def _fragments() -> dict[str, Finder]:
     """What finds islands, by the name of the grammar."""
-    return {family.grammar: family.islands for family in sorted(FAMILIES, key=lambda family: family.grammar)}
+    return {family.grammar: family.fragments for family in sorted(FAMILIES, key=lambda family: family.grammar)}
 
 
 @cache
@@ -116,7 +116,7 @@ def slots(spot: Spot) -> list[Slot]:
     start = spot.before[-1].span.stop if spot.before else 0
     shift = spot.before[0].span.start if spot.before else 0
     source = _written(spot.before, start - shift) + tail
-    found = (_slot(family, source, start - shift + 1) for family in _islands())
+    found = (_slot(family, source, start - shift + 1) for family in _fragments())
     return [slot for slot in found if slot is not None]
 
 
@@ -131,7 +131,7 @@ def _written(tokens: Sequence[Token], length: int) -> str:
 
 def _slot(family: str, source: str, cursor: int) -> Slot | None:
     try:
-        folded = fold(scan(source), _islands()[family], source)
+        folded = fold(scan(source), _fragments()[family], source)
     except ParseError:
         return None
     here = next((token for token in folded if token.span.start <= cursor < token.span.stop), None)

@@ -13,7 +13,7 @@ from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.errors import BindError, InputError, SnapdbError, Span
 from snapdb.relational import Relational
 from snapdb.sql.lexer import Token, identifier, scan, string_value
-from snapdb.sql.syntax import Island
+from snapdb.sql.syntax import SqlFragment
 from snapdb.sql.task_bodies import file_arguments
 
 _CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
@@ -27,7 +27,7 @@ _DEEPEST = 8
 """Queries within queries that are read, by `query('…')`."""
 
 
-def check_repeatable(relational: Relational, island: Island, why: str, instead: str = _INSTEAD) -> None:
+def check_repeatable(relational: Relational, island: SqlFragment, why: str, instead: str = _INSTEAD) -> None:
     """Nothing when the island gives the same each time.
 
     Raises:
@@ -47,7 +47,7 @@ def check_repeatable(relational: Relational, island: Island, why: str, instead: 
             )
 
 
-def _check_facts(tokens: Sequence[Token], island: Island, why: str) -> None:
+def _check_facts(tokens: Sequence[Token], island: SqlFragment, why: str) -> None:
     """Nothing when no facts about the database are read, which change with every statement."""
     for first, dot, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
         names = [identifier(token).lower() for token in (first, name) if token.kind in ("word", "quoted")]

@@ -23,7 +23,7 @@ from snapdb.sql.maintenance import (
     SetRetention,
     Vacuum,
 )
-from snapdb.sql.syntax import Island, Name
+from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.types import PropertyGraph, Retention, Rule, Snapshot, Table
 
 _HOUR = 3_600_000_000
@@ -176,12 +176,12 @@ def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
     return kept
 
 
-def _oldest_moment(context: Context, older: Island) -> int:
+def _oldest_moment(context: Context, older: SqlFragment) -> int:
     """The moment before which a snapshot is old; an interval counts back from now."""
     asked = context.asked(older)
     if type_of(context, asked) != "INTERVAL":
         return time_value(context, older, "timestamp", "OLDER THAN takes INTERVAL '30 days' or a moment")
-    now = number(context, context.asked(Island("now()", older.span)), "SELECT epoch_us(", ")")
+    now = number(context, context.asked(SqlFragment("now()", older.span)), "SELECT epoch_us(", ")")
     before = number(context, asked, f"SELECT epoch_us(make_timestamp({now}) - (", "))")
     if before > now:
         raise BindError("OLDER THAN takes an interval that is not negative", span=older.span, code="out-of-range")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from snapdb.errors import Span
 from snapdb.relational import Names, together
 from snapdb.sql.embedded import rewrite
-from snapdb.sql.syntax import Island
+from snapdb.sql.syntax import SqlFragment
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
@@ -49,7 +49,7 @@ class BoundQuery:
 
 
 def written(
-    island: Island,
+    island: SqlFragment,
     names: Names | None = None,
     parameters: Parameters = None,
     replacements: Sequence[tuple[Span, str]] = (),
@@ -57,7 +57,7 @@ def written(
 ) -> BoundQuery:
     """An island as the user wrote it, but for replacements, whose spans count in it.
 
-    >>> asked = written(Island("SELECT at", Span(10, 19)), replacements=[(Span(7, 9), '"at"')])
+    >>> asked = written(SqlFragment("SELECT at", Span(10, 19)), replacements=[(Span(7, 9), '"at"')])
     >>> asked.text, asked.place(Span(0, 6)), asked.place(Span(7, 11))
     ('SELECT "at"', Span(start=10, stop=16), Span(start=17, stop=19))
     """
@@ -80,7 +80,7 @@ def written(
 def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
     """Our SQL and the user's, one after another; the parameters of the parts are those of one statement.
 
-    >>> compose(Span(0, 9), "SELECT ", written(Island("a + 1", Span(4, 9)))).place(Span(11, 12))
+    >>> compose(Span(0, 9), "SELECT ", written(SqlFragment("a + 1", Span(4, 9)))).place(Span(11, 12))
     Span(start=8, stop=9)
     """
     text = ""

@@ -23,7 +23,7 @@ from snapdb.relational import Names, Relational, Session, no_rows, quote, table_
 from snapdb.relational.sources import Stream
 from snapdb.sql.lexer import Token, identifier, scan
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
-from snapdb.sql.syntax import Island, VersionBound
+from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
 from snapdb.storage.home import Home
 from snapdb.storage.ledger import Ledger
@@ -55,7 +55,7 @@ class Context:
     due: Due = field(kw_only=True)
     """When a task's schedule fires next: what knows it stands beside this room."""
 
-    def asked(self, island: Island, *, first: Snapshot | None = None) -> BoundQuery:
+    def asked(self, island: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
         """An island with the views of every table, snapshot and source that its text mentions.
 
         Args:
@@ -95,7 +95,7 @@ class Context:
         # What columns a PIVOT has is told by the rows.
         return written(island, names, parameters, replacements, None if words & _PIVOTS else shapes)
 
-    def _counted(self, island: Island, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:
+    def _counted(self, island: SqlFragment, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:
         """Where all rows of a table are counted, each with the number that takes its place."""
         if not (counts := find_counts(tokens)):
             return
@@ -190,7 +190,7 @@ class Context:
         names = self.ledger.rows("SELECT DISTINCT name FROM runs")
         return name.lower() in {row["name"].lower() for row in names}
 
-    def _travelled(self, island: Island, travel: TimeTravel) -> tuple[str, Table]:
+    def _travelled(self, island: SqlFragment, travel: TimeTravel) -> tuple[str, Table]:
         """A hidden schema for the tables of one version, and the table at that version."""
         name, at = identifier(travel.name), island.span.start
         try:
@@ -225,7 +225,7 @@ class Context:
         with self.relational.session(asked.names, place) as session:
             yield session
 
-    def _own_parameters(self, island: Island, named: Sequence[Token], travels: Sequence[TimeTravel]) -> Parameters:
+    def _own_parameters(self, island: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]) -> Parameters:
         """The values of parameters that an island names. Positional ones belong to the only statement that has any."""
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
@@ -282,7 +282,7 @@ def _read(views: Mapping[str, _View]) -> dict[str, str]:
     return {name: view.sql for name, view in views.items() if view.sql is not None}
 
 
-def _no_value(name: str, tokens: Sequence[Token], island: Island, given: list[str]) -> BindError:
+def _no_value(name: str, tokens: Sequence[Token], island: SqlFragment, given: list[str]) -> BindError:
     """The error for a parameter, whose name is '' where ? stands for it, that nothing was given for."""
     mark = f"${name}" if name else "?"
     (start, stop) = next(t.span for t in tokens if t.text == mark or (not name and t.text.startswith("?")))
@@ -310,7 +310,7 @@ def _opened(name: str, source: Any) -> Any:
 
 def _moved(bound: VersionBound, by: int) -> VersionBound:
     """A bound whose places count in an island, with places that count in the statement's text."""
-    value = Island(bound.value.text, Span(bound.value.span.start + by, bound.value.span.stop + by))
+    value = SqlFragment(bound.value.text, Span(bound.value.span.start + by, bound.value.span.stop + by))
     return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))
 
 

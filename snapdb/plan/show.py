@@ -21,7 +21,7 @@ from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
 from snapdb.plan.scope import Context
 from snapdb.plan.times import resolve_version
 from snapdb.sql.show import Describe, Drop, Kind, Show, Shown, Summarize
-from snapdb.sql.syntax import Island, Name
+from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 _NAMED = 8
@@ -137,7 +137,7 @@ def bind_describe(statement: Describe, context: Context) -> Plan:
         case "TASK":
             return DescribePlan(find_task(context, name))
         case "TABLE" if statement.kind is None:  # as DuckDB does it, which also knows data that was registered
-            return QueryPlan(context.asked(Island(statement.text, statement.span)))
+            return QueryPlan(context.asked(SqlFragment(statement.text, statement.span)))
         case _:
             return DescribePlan(find_table(context, name))
 

@@ -19,7 +19,7 @@ from snapdb.relational import Conjunct, Names, Session, conjuncts, no_rows, quot
 from snapdb.sql.lexer import scan, string_value
 from snapdb.sql.queries import bare_ats
 from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
-from snapdb.sql.syntax import Island, Name, TimeBound, WindowBound
+from snapdb.sql.syntax import Name, SqlFragment, TimeBound, WindowBound
 from snapdb.types import (
     ALL_TIME,
     FORMS,
@@ -233,7 +233,9 @@ def check_filters(session: Session, filters: Sequence[Filter]) -> None:
     session.describe("\nUNION ALL ".join(selects))
 
 
-def _filters(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: Island) -> tuple[Filter, ...]:
+def _filters(
+    context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: SqlFragment
+) -> tuple[Filter, ...]:
     """The parts of a condition, each given to the one element whose columns it names."""
     shapes = element_shapes(graph, tables)
     asked = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
@@ -401,7 +403,7 @@ def bind_refresh(statement: RefreshSnapshot, context: Context) -> Plan:
     window, length = snapshot.window, snapshot.pin.window
     if length is not None:
         # Its words are not in this statement, so that a complaint about them is shown at the snapshot's name.
-        asked = replace(context.asked(Island(length, name.span)), pieces=())
+        asked = replace(context.asked(SqlFragment(length, name.span)), pieces=())
         try:
             window = trailing_window(context, asked, snapshot.unit, snapshot.graph, tables)
         except BindError as error:

@@ -31,7 +31,7 @@ from snapdb.relational import (
 from snapdb.sql.exports import CopyFrom
 from snapdb.sql.lexer import scan
 from snapdb.sql.queries import bare_ats, first_row
-from snapdb.sql.syntax import Island, Name
+from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
 from snapdb.types import Column, PropertyGraph, Table
 from snapdb.types.text import counted, did_you_mean
@@ -256,7 +256,7 @@ def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(replace(column, field=field) for field, column in enumerate(columns, 1))
 
 
-def defined_columns(context: Context, definition: Island) -> list[Column]:
+def defined_columns(context: Context, definition: SqlFragment) -> list[Column]:
     """The columns of `name type [NOT NULL], …`, as DuckDB reads them."""
     for token in scan(definition.text):
         if token.word == "COLLATE":
@@ -299,7 +299,7 @@ def _checked_default(context: Context, session: Session, expression: str | None,
     """The value of a DEFAULT as text, which the type's cast reads again; None for NULL or where there is none."""
     if expression is None:
         return None
-    check_repeatable(context.relational, Island(expression, Span(0, 0)), "a DEFAULT is a constant")
+    check_repeatable(context.relational, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
     form = parquet_form(type_)
     try:
         value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]

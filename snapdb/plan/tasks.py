@@ -15,7 +15,7 @@ from snapdb.plan.times import microseconds, period, period_of_text
 from snapdb.relational import Relational
 from snapdb.sql.embedded import Rewritten, rewrite
 from snapdb.sql.queries import bare_ats, time_travels
-from snapdb.sql.syntax import Island
+from snapdb.sql.syntax import SqlFragment
 from snapdb.sql.task_bodies import PLACEHOLDERS, changed_graphs, filled, named_paths
 from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask, TaskOption
 from snapdb.sql.tasks import Schedule as ScheduleTree
@@ -193,7 +193,7 @@ _READ: dict[str, Callable[[Context, TaskOption], str | int]] = {"timeout": _time
 """Options that are not kept as they are said."""
 
 
-def check_condition(condition: Island, relational: Relational) -> None:
+def check_condition(condition: SqlFragment, relational: Relational) -> None:
     """Nothing when a condition can be read; no name in it is looked up.
 
     Raises:

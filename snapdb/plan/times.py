@@ -16,7 +16,7 @@ from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.plan.fits import key_family
 from snapdb.plan.queries import BoundQuery, written
 from snapdb.sql.lexer import Token, identifier, scan, string_value
-from snapdb.sql.syntax import Island, VersionBound
+from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.types import Period, TimeUnit
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def resolve_version(context: Context, at: VersionBound) -> int:
     return found
 
 
-def time_value(context: Context, island: Island, unit: TimeUnit | None, why: str | None = None) -> int:
+def time_value(context: Context, island: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
     """A bound of a window as an integer in the graph's unit."""
     if (plain := _plain(island.text, unit)) is not None:
         return plain
@@ -103,7 +103,7 @@ def _plain(text: str, unit: TimeUnit | None) -> int | None:
     return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
-def duration(context: Context, island: Island) -> int:
+def duration(context: Context, island: SqlFragment) -> int:
     """An INTERVAL as microseconds; months count 30 days."""
     return number(context, context.asked(island), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
 
@@ -125,7 +125,7 @@ def _widened(asked: BoundQuery) -> BoundQuery:
     if len(tokens) < 2 or any(token.kind not in ("number", "mark") for token in tokens):
         return asked
     wide = [(token.span, f"{token.text}::HUGEINT") for token in tokens if _WHOLE.fullmatch(token.text)]
-    changed = written(Island(asked.text, asked.span), replacements=wide)
+    changed = written(SqlFragment(asked.text, asked.span), replacements=wide)
     return replace(asked, text=changed.text, pieces=changed.pieces if asked.pieces else ())
 
 
@@ -158,7 +158,7 @@ def _moment(context: Context, asked: BoundQuery) -> int:
     return number(context, asked, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
 
 
-def _text(context: Context, island: Island) -> str:
+def _text(context: Context, island: SqlFragment) -> str:
     value = _value(context, context.asked(island), "SELECT CAST((", ") AS VARCHAR)")
     if value is None:
         raise BindError("a name is needed here, found NULL", span=island.span, code="null-name")

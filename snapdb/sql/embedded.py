@@ -1,6 +1,6 @@
 """Which runs of tokens inside our statements are DuckDB's to read, and folding each into one token.
 
-Our grammars never look into an island: they see one token of a kind in capitals that carries the island's span.
+Our grammars never look into an SQL fragment: they see one token of a kind in capitals that carries the fragment's span.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from snapdb.sql.lexer import Token, TokenKind, partners
 
 
 class Run(NamedTuple):
-    """Tokens `first` up to, not including, `stop` are an island."""
+    """Tokens `first` up to, not including, `stop` are an SQL fragment."""
 
     kind: TokenKind
     first: int
@@ -30,11 +30,11 @@ Pairs = dict[int, int]
 
 
 Finder = Callable[[Sequence[Token], Pairs], Iterator[Run]]
-"""Finds the islands of a statement, in any order; `Pairs` has the closing bracket of each opening one."""
+"""Finds the SQL fragments of a statement, in any order; `Pairs` has the closing bracket of each opening one."""
 
 
 def fold(tokens: Sequence[Token], find: Finder, source: str) -> tuple[Token, ...]:
-    """The tokens of a statement with every island as one token; ParseError when brackets do not match."""
+    """The tokens of a statement with every fragment as one token; ParseError when brackets do not match."""
     pairs = partners(tokens)
     runs = sorted(find(tokens, pairs), key=lambda run: run.first)
     folded: list[Token] = []
@@ -65,7 +65,7 @@ def says(tokens: Sequence[Token], first: int, *words: str) -> bool:
     return bool(found) and found[0].word == words[0] and [token.word for token in found[1:]] == [*words[1:]]
 
 
-def no_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:  # a Finder
+def no_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:  # a Finder
     """None: the grammar reads all of a statement."""
     return iter(())
 

@@ -41,7 +41,7 @@ def _explain(tree: Tree, place: Place, reader: Reader) -> Explain:
     return Explain(*place, statement, has(tree, "analyze") or "ANALYZE" in said, "JSON" in said)
 
 
-def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """What follows EXPLAIN and its settings, but for another EXPLAIN."""
     first = explained(tokens, pairs)
     if first < len(tokens) and tokens[first].word != "EXPLAIN":
@@ -71,6 +71,6 @@ FAMILY = Family(
     leading=("EXPLAIN",),
     builders={},
     nesting={"explain": _explain},
-    islands=_islands,
+    fragments=_fragments,
     check=_check,
 )

@@ -22,18 +22,18 @@ from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.sql.syntax import (
     ColumnList,
     Family,
-    Island,
     Name,
     Place,
     Reader,
+    SqlFragment,
     Statement,
     Tree,
     VersionBound,
     bound,
     columns,
     first_tree,
+    fragment,
     integer,
-    island,
     leaves,
     message,
     name,
@@ -80,7 +80,7 @@ class CopyTo(Statement):
     at: VersionBound | None
     columns: ColumnList
     """Empty: all of them."""
-    query: Island | None
+    query: SqlFragment | None
     path: str
     path_span: Span = field(compare=False)
     options: tuple[CopyOption, ...]
@@ -157,7 +157,7 @@ def _copy_to(tree: Tree, place: Place) -> CopyTo:
         table=names[-1] if names else None,
         at=None if at is None else bound(at),
         columns=columns(first_tree(tree, "columns")),
-        query=None if names else island(what[0]),
+        query=None if names else fragment(what[0]),
         path=string(path),
         path_span=span_of(path),
         options=options,
@@ -239,7 +239,7 @@ def _print_option(option: CopyOption) -> str:
     return f"{print_name(label)} {print_string(value) if isinstance(value, str) else print_number(value)}"
 
 
-def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """What stands between COPY ( and ), and the value of AT."""
     if 1 in pairs:
         yield Run("STATEMENT" if says(tokens, 2, "SAMPLE") else "QUERY", 2, pairs[1])
@@ -258,6 +258,6 @@ FAMILY = Family(
     leading=("COPY",),
     builders={"copy_from": _copy_from, "copy_to": _copy_to, "copy_snapshot": _copy_snapshot},
     nesting={"copy_sample": _copy_sample},
-    islands=_islands,
+    fragments=_fragments,
     check=_check,
 )

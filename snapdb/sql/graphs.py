@@ -38,7 +38,7 @@ from snapdb.sql.syntax import (
     string,
     trees,
 )
-from snapdb.sql.unsupported import refuse_parameters, refused
+from snapdb.sql.unsupported import refuse_parameters, unsupported
 from snapdb.types import by_word
 from snapdb.types.graph import OnDuplicate
 
@@ -393,7 +393,7 @@ def _label(tree: Tree) -> LabelClause:
     if inherited is not None:
         reason = "a label belongs to all rows of a table"
         way = "give each kind of row an element of its own, over a table with just these rows"
-        raise refused("LABEL … IN", reason, way, span_of(inherited))
+        raise unsupported("LABEL … IN", reason, way, span_of(inherited))
     words = leaves(tree)
     return LabelClause(name(words[0]) if words else None, None, span_of(tree))
 

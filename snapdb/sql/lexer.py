@@ -1,6 +1,6 @@
 """A scanner that knows quotes, comments and brackets: text → tokens, statements of a script, pairs of brackets.
 
-It reads words, strings and comments as DuckDB does, so that both agree on where a statement or an island ends.
+It reads words, strings and comments as DuckDB does, so that both agree on where a statement or an SQL fragment ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Scanned = Literal["string", "quoted", "parameter", "number", "word", "mark"]
 
 
 TokenKind = _Scanned | Literal["QUERY", "CONDITION", "EXPRESSION", "SOURCES", "COLUMNS", "STATEMENT", "AMONG"]
-"""The kinds in capitals are islands: a run of tokens folded into one (snapdb.sql.embedded); AMONG is one word."""
+"""The kinds in capitals are SQL fragments: a run of tokens folded into one (snapdb.sql.embedded); AMONG is one word."""
 
 
 class Token(NamedTuple):

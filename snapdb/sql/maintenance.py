@@ -12,10 +12,10 @@ from snapdb.sql.lexer import Token
 from snapdb.sql.printer import print_fragment, print_name, print_named, print_statement, print_string, print_time
 from snapdb.sql.syntax import (
     Family,
-    Island,
     Leaf,
     Name,
     Place,
+    SqlFragment,
     Statement,
     Tree,
     has,
@@ -26,7 +26,7 @@ from snapdb.sql.syntax import (
     part,
     span_of,
     string,
-    time_island,
+    time_fragment,
     trees,
 )
 from snapdb.sql.unsupported import unknown_altered
@@ -61,7 +61,7 @@ class Vacuum(Statement):
 
     table: Name | None
     """None: every table."""
-    retain: Island | None
+    retain: SqlFragment | None
     dry_run: bool
 
     def to_sql(self) -> str:
@@ -75,7 +75,7 @@ class ExpireSnapshots(Statement):
 
     graph: Name | None
     """None: the snapshots of every graph."""
-    older: Island | None
+    older: SqlFragment | None
     """INTERVAL …, or a moment as TimeBound's."""
     last: int | None
     last_span: Span | None = field(compare=False)
@@ -205,7 +205,7 @@ def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
     return ExpireSnapshots(
         *place,
         graph=None if graph is None else name(leaves(graph)[0]),
-        older=None if older is None else time_island(trees(older)[0], place.source),
+        older=None if older is None else time_fragment(trees(older)[0], place.source),
         last=None if last is None else integer(trees(last)[0], "RETAIN LAST"),
         last_span=None if last is None else span_of(last),
         by_retention=has(tree, "by_retention"),
@@ -213,7 +213,7 @@ def _expire(tree: Tree, place: Place) -> ExpireSnapshots:
     )
 
 
-def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """The interval of RETAIN after VACUUM, a parenthesised time or length after EXPIRE SNAPSHOTS."""
     if tokens[0].word == "VACUUM":
         first = 2 if says(tokens, 1, "RETAIN") else 3
@@ -248,6 +248,6 @@ FAMILY = Family(
         "set_retention": _set_retention,
         "drop_retention": _drop_retention,
     },
-    islands=_islands,
+    fragments=_fragments,
     check=_check,
 )

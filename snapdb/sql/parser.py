@@ -19,7 +19,7 @@ from snapdb.sql import caches, explain, exports, graphs, maintenance, samples, s
 from snapdb.sql.embedded import fold, says
 from snapdb.sql.lexer import Part, Token, parts
 from snapdb.sql.queries import LEADING, Query, check_query, find_travels
-from snapdb.sql.syntax import RESERVED, Family, Island, Leaf, Place, Reader, Statement, Tree, span_of, trees
+from snapdb.sql.syntax import RESERVED, Family, Leaf, Place, Reader, SqlFragment, Statement, Tree, span_of, trees
 from snapdb.sql.syntax_errors import explain_unexpected
 from snapdb.sql.unsupported import (
     CREATED,
@@ -34,7 +34,7 @@ _DECLARED = {"quoted": "NAME", "string": "STRING", "number": "NUMBER"}
 
 
 class StatementLexer(Lexer):
-    """Names the terminal of each token; the input is a sequence of `Token`, islands folded."""
+    """Names the terminal of each token; the input is a sequence of `Token`, SQL fragments folded."""
 
     __future_interface__ = 2
 
@@ -240,8 +240,8 @@ def _statement(part: Part, text: str) -> Statement:
     find_travels(part.tokens, text)  # a wrong one is shown in the whole text, whoever rewrites it later
     if family is None:
         check_query(part.tokens)
-        return Query(text, part.span, Island(text[part.span.start : part.span.stop], part.span))
-    tokens = fold(part.tokens, family.islands, text)
+        return Query(text, part.span, SqlFragment(text[part.span.start : part.span.stop], part.span))
+    tokens = fold(part.tokens, family.fragments, text)
     try:
         start: Tree = parser(family.grammar).parse(tokens)
     except UnexpectedToken as error:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from snapdb.sql.lexer import scan
 from snapdb.sql.queries import NO_NAMES
-from snapdb.sql.syntax import RESERVED, Island, Name, VersionBound
+from snapdb.sql.syntax import RESERVED, Name, SqlFragment, VersionBound
 
 WIDTH = 100
 """A statement that fits into so many characters stands on one line."""
@@ -67,9 +67,9 @@ def print_named(keyword: str, value: Name | None) -> str | None:
     return None if value is None else f"{keyword} {print_name(value)}"
 
 
-def print_fragment(keyword: str, island: Island | None) -> str | None:
-    """A keyword and an island as it was written, where there is one."""
-    return None if island is None else f"{keyword} {island.text}"
+def print_fragment(keyword: str, fragment: SqlFragment | None) -> str | None:
+    """A keyword and an SQL fragment as it was written, where there is one."""
+    return None if fragment is None else f"{keyword} {fragment.text}"
 
 
 def print_message(text: str | None) -> str | None:
@@ -88,11 +88,11 @@ _MOMENT = re.compile(r"(- )?number|(DATE |TIMESTAMP |TIMESTAMPTZ )?string")
 _LENGTH = re.compile(r"INTERVAL (string( \w+)?|(- )?number \w+)")
 
 
-def print_time(island: Island, *, length: bool = False) -> str:
+def print_time(fragment: SqlFragment, *, length: bool = False) -> str:
     """A time as it was written, in parentheses where the grammar would not read it bare; `length`: or an INTERVAL."""
-    shape = " ".join(token.word or token.kind for token in scan(island.text))
+    shape = " ".join(token.word or token.kind for token in scan(fragment.text))
     bare = _MOMENT.fullmatch(shape) or (length and _LENGTH.fullmatch(shape))
-    return island.text if bare else f"({island.text})"
+    return fragment.text if bare else f"({fragment.text})"
 
 
 def print_creation(kind: str, named: Name, *, or_replace: bool, if_not_exists: bool) -> str:

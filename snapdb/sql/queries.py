@@ -11,15 +11,15 @@ from typing import NamedTuple
 from snapdb.errors import ParseError, Span
 from snapdb.sql.embedded import READS, says
 from snapdb.sql.lexer import Token, partners, scan
-from snapdb.sql.syntax import BOUNDS, Island, Statement, VersionBound, version_bound
-from snapdb.sql.unsupported import refused
+from snapdb.sql.syntax import BOUNDS, SqlFragment, Statement, VersionBound, version_bound
+from snapdb.sql.unsupported import unsupported
 
 
 @dataclass(frozen=True, slots=True)
 class Query(Statement):
     """SELECT, WITH, VALUES, FROM, PIVOT, DESCRIBE <query>, SUMMARIZE <table>: DuckDB's, as it stands."""
 
-    query: Island
+    query: SqlFragment
 
     def to_sql(self) -> str:
         return self.query.text
@@ -45,7 +45,7 @@ def check_query(tokens: Sequence[Token]) -> None:
     token, leading = tokens[index], tokens[0].word
     if leading == "SUMMARIZE" and token.word == "GRAPH" and index + 1 < len(tokens):
         reason, way = "a graph's rows differ from version to version", "write SUMMARIZE SNAPSHOT s, of that graph"
-        raise refused("SUMMARIZE GRAPH", reason, way, token.span)
+        raise unsupported("SUMMARIZE GRAPH", reason, way, token.span)
     if token.word != "WITH" and leading in {"DESCRIBE", "DESC", "SUMMARIZE"}:
         return  # a table's name may be any word
     main = _main_of_with(tokens, pairs, index) if token.word == "WITH" else index
@@ -53,7 +53,7 @@ def check_query(tokens: Sequence[Token]) -> None:
         word = tokens[main].word
         reason = "a write starts with its own word, so that every version is made by a statement that says so"
         way = "write INSERT INTO t WITH … SELECT …" if word == "INSERT" else f"start with {word}, WITH in its query"
-        raise refused(f"{tokens[0].word} … {word}", reason, way, tokens[main].span)
+        raise unsupported(f"{tokens[0].word} … {word}", reason, way, tokens[main].span)
 
 
 def _refuse_patterns(tokens: Sequence[Token]) -> None:
@@ -61,12 +61,12 @@ def _refuse_patterns(tokens: Sequence[Token]) -> None:
     for index, token in enumerate(tokens):
         if len(token.text) == len("GRAPH_TABLE") and says(tokens, index, "GRAPH_TABLE", "("):
             way = "join a snapshot's elements: FROM q.knows k JOIN q.person p ON k.src = p.id"
-            raise refused("GRAPH_TABLE", "patterns are not in this version", way, token.span)
+            raise unsupported("GRAPH_TABLE", "patterns are not in this version", way, token.span)
         if (token.word == "INFORMATION_SCHEMA" and says(tokens, index, token.word, ".")) or (
             token.word in {"DUCKDB_COLUMNS", "DUCKDB_TABLES", "DUCKDB_VIEWS"} and says(tokens, index, token.word, "(")
         ):
             way = "read snapdb.tables and snapdb.columns, or write SHOW TABLES"
-            raise refused(token.text, "the engine under the statements has no tables of its own", way, token.span)
+            raise unsupported(token.text, "the engine under the statements has no tables of its own", way, token.span)
 
 
 def _main_of_with(tokens: Sequence[Token], pairs: dict[int, int], index: int) -> int:
@@ -191,7 +191,7 @@ def _travel(tokens: Sequence[Token], index: int, last: int, source: str) -> Time
     if last == index + 5:
         raise ParseError(f"{kind.word} => lacks its value, found )", span=closer.span, code="bad-bound")
     inside = Span(tokens[index + 5].span.start, tokens[last - 1].span.stop)
-    bound = version_bound(kind.text, Island(source[slice(*inside)], inside), Span(at.span.start, closer.span.stop))
+    bound = version_bound(kind.text, SqlFragment(source[slice(*inside)], inside), Span(at.span.start, closer.span.stop))
     return TimeTravel(name, bound, Span(name.span.start, closer.span.stop))
 
 

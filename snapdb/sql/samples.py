@@ -14,16 +14,16 @@ from snapdb.sql.printer import print_creation, print_name, print_number, print_s
 from snapdb.sql.syntax import (
     UNITS,
     Family,
-    Island,
     Name,
     Place,
-    Said,
+    Spanned,
+    SqlFragment,
     Statement,
     Tree,
     first_tree,
+    fragment,
     has,
     integer,
-    island,
     leaves,
     name,
     once,
@@ -40,7 +40,7 @@ from snapdb.types import FULL, Backend, Direction, Method, SeedOrder, by_word, d
 class SeedsClause:
     """SEEDS (query) AS vertex_type, or SEEDS EDGES edge_type (query)."""
 
-    query: Island
+    query: SqlFragment
     type: Name
     """A vertex type, or an edge type."""
     edges: bool
@@ -127,32 +127,32 @@ class Clauses:
     """
 
     seeds: SeedsClause | None = None
-    fanouts: Said[tuple[FanoutClause, ...]] | None = None
+    fanouts: Spanned[tuple[FanoutClause, ...]] | None = None
     method: MethodClause | None = None
-    weights: Said[tuple[WeightColumn, ...]] | None = None
-    replace: Said[bool] | None = None
+    weights: Spanned[tuple[WeightColumn, ...]] | None = None
+    replace: Spanned[bool] | None = None
     """WITH REPLACEMENT is true, WITHOUT REPLACEMENT false."""
-    temporal: Said[bool] | None = None
+    temporal: Spanned[bool] | None = None
     """TEMPORAL <= is true, TEMPORAL < false."""
-    within: Said[Island] | None = None
+    within: Spanned[SqlFragment] | None = None
     """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
     negatives: NegativesClause | None = None
     known: KnownClause | None = None
-    exclude: Said[Literal["NONE", "PAIR", "BOTH"]] | None = None
+    exclude: Spanned[Literal["NONE", "PAIR", "BOTH"]] | None = None
     """KEEP SEEDS, EXCLUDE SEEDS, EXCLUDE SEEDS BOTH DIRECTIONS."""
-    subset: Said[Decimal] | None = None
+    subset: Spanned[Decimal] | None = None
     """A percentage."""
-    allow_duplicates: Said[bool] | None = None
-    layout: Said[Literal["NODES", "BLOCKS"]] | None = None
-    reuse_hops: Said[bool] | None = None
-    order: Said[SeedOrder] | None = None
-    batch: Said[int] | None = None
-    repeatable: Said[int] | None = None
-    epochs: Said[int] | None = None
+    allow_duplicates: Spanned[bool] | None = None
+    layout: Spanned[Literal["NODES", "BLOCKS"]] | None = None
+    reuse_hops: Spanned[bool] | None = None
+    order: Spanned[SeedOrder] | None = None
+    batch: Spanned[int] | None = None
+    repeatable: Spanned[int] | None = None
+    epochs: Spanned[int] | None = None
     refresh: RefreshClause | None = None
-    device: Said[str] | None = None
-    backend: Said[Backend] | None = None
-    memory: Said[int] | None = None
+    device: Spanned[str] | None = None
+    backend: Spanned[Backend] | None = None
+    memory: Spanned[int] | None = None
     """Bytes."""
 
 
@@ -169,7 +169,7 @@ class Sample(Statement):
         return self.clauses.seeds
 
     @property
-    def fanouts(self) -> Said[tuple[FanoutClause, ...]]:
+    def fanouts(self) -> Spanned[tuple[FanoutClause, ...]]:
         assert self.clauses.fanouts is not None, "the parser wants FANOUT"
         return self.clauses.fanouts
 
@@ -286,16 +286,16 @@ def build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
 
 def _seeds(tree: Tree) -> SeedsClause:
     query, vertex = leaves(tree)
-    return SeedsClause(island(query), name(vertex), False, span_of(tree))
+    return SeedsClause(fragment(query), name(vertex), False, span_of(tree))
 
 
 def _seed_edges(tree: Tree) -> SeedsClause:
     edge, query = leaves(tree)
-    return SeedsClause(island(query), name(edge), True, span_of(tree))
+    return SeedsClause(fragment(query), name(edge), True, span_of(tree))
 
 
-def _fanout(tree: Tree) -> Said[tuple[FanoutClause, ...]]:
-    return Said(tuple(_item(item) for item in trees(tree)), span_of(tree))
+def _fanout(tree: Tree) -> Spanned[tuple[FanoutClause, ...]]:
+    return Spanned(tuple(_item(item) for item in trees(tree)), span_of(tree))
 
 
 def _item(tree: Tree) -> FanoutClause:
@@ -310,14 +310,14 @@ def _item(tree: Tree) -> FanoutClause:
     )
 
 
-def _number(clause: str) -> Callable[[Tree], Said[int]]:
+def _number(clause: str) -> Callable[[Tree], Spanned[int]]:
     """What reads a clause that is a whole number."""
-    return lambda tree: Said(integer(trees(tree)[0], clause), span_of(tree))
+    return lambda tree: Spanned(integer(trees(tree)[0], clause), span_of(tree))
 
 
-def _flag(tree: Tree) -> Said[bool]:
+def _flag(tree: Tree) -> Spanned[bool]:
     """True: the clause is there."""
-    return Said(True, span_of(tree))
+    return Spanned(True, span_of(tree))
 
 
 def _method(tree: Tree) -> MethodClause:
@@ -327,9 +327,9 @@ def _method(tree: Tree) -> MethodClause:
     return MethodClause(_METHODS[leaves(tree)[0].type], batches, span_of(tree))
 
 
-def _weights(tree: Tree) -> Said[tuple[WeightColumn, ...]]:
+def _weights(tree: Tree) -> Spanned[tuple[WeightColumn, ...]]:
     """WEIGHT BY."""
-    return Said(tuple(_weight(column) for column in trees(tree, "column")), span_of(tree))
+    return Spanned(tuple(_weight(column) for column in trees(tree, "column")), span_of(tree))
 
 
 def _weight(tree: Tree) -> WeightColumn:
@@ -337,20 +337,20 @@ def _weight(tree: Tree) -> WeightColumn:
     return WeightColumn(name(edge[0]) if edge else None, name(column))
 
 
-def _replacement(tree: Tree) -> Said[bool]:
+def _replacement(tree: Tree) -> Spanned[bool]:
     """WITH REPLACEMENT is true."""
-    return Said(leaves(tree)[0].type == "WITH", span_of(tree))
+    return Spanned(leaves(tree)[0].type == "WITH", span_of(tree))
 
 
-def _temporal(tree: Tree) -> Said[bool]:
+def _temporal(tree: Tree) -> Spanned[bool]:
     """TEMPORAL <= is true."""
-    return Said(leaves(tree)[0].type == "UP_TO_TIME", span_of(tree))
+    return Spanned(leaves(tree)[0].type == "UP_TO_TIME", span_of(tree))
 
 
-def _within(tree: Tree, source: str) -> Said[Island]:
+def _within(tree: Tree, source: str) -> Spanned[SqlFragment]:
     """The length of WITHIN as it was written."""
     span = span_of(trees(tree)[0])
-    return Said(Island(source[span.start : span.stop], span), span_of(tree))
+    return Spanned(SqlFragment(source[span.start : span.stop], span), span_of(tree))
 
 
 def _negatives(tree: Tree) -> NegativesClause:
@@ -370,25 +370,25 @@ def _known(tree: Tree) -> KnownClause:
     return KnownClause(_KNOWN[when[0].type] if when else "EVER", types, span_of(tree))
 
 
-def _exclude(tree: Tree) -> Said[Literal["NONE", "PAIR", "BOTH"]]:
+def _exclude(tree: Tree) -> Spanned[Literal["NONE", "PAIR", "BOTH"]]:
     """EXCLUDE SEEDS or KEEP SEEDS."""
     words = leaves(tree)
-    return Said(_EXCLUDED[words[0].type] if words else "PAIR", span_of(tree))
+    return Spanned(_EXCLUDED[words[0].type] if words else "PAIR", span_of(tree))
 
 
-def _order(tree: Tree) -> Said[SeedOrder]:
+def _order(tree: Tree) -> Spanned[SeedOrder]:
     """SHUFFLE, IN ORDER or FIXED."""
-    return Said(_ORDERS[leaves(tree)[0].type], span_of(tree))
+    return Spanned(_ORDERS[leaves(tree)[0].type], span_of(tree))
 
 
-def _layout(tree: Tree) -> Said[Literal["NODES", "BLOCKS"]]:
+def _layout(tree: Tree) -> Spanned[Literal["NODES", "BLOCKS"]]:
     """LAYOUT."""
-    return Said("BLOCKS" if leaves(tree)[0].type == "BLOCKS" else "NODES", span_of(tree))
+    return Spanned("BLOCKS" if leaves(tree)[0].type == "BLOCKS" else "NODES", span_of(tree))
 
 
-def _subset(tree: Tree) -> Said[Decimal]:
+def _subset(tree: Tree) -> Spanned[Decimal]:
     """SUBSET's percentage, exactly as it was written."""
-    return Said(_decimal(trees(tree)[0], "SUBSET"), span_of(tree))
+    return Spanned(_decimal(trees(tree)[0], "SUBSET"), span_of(tree))
 
 
 def _decimal(tree: Tree, clause: str) -> Decimal:
@@ -402,19 +402,19 @@ def _decimal(tree: Tree, clause: str) -> Decimal:
         ) from None
 
 
-def _device(tree: Tree) -> Said[str]:
+def _device(tree: Tree) -> Spanned[str]:
     """ON."""
-    return Said(string(leaves(tree)[0]), span_of(tree))
+    return Spanned(string(leaves(tree)[0]), span_of(tree))
 
 
-def _backend(tree: Tree) -> Said[Backend]:
+def _backend(tree: Tree) -> Spanned[Backend]:
     """WITH numba or WITH torch."""
-    return Said(_BACKENDS[leaves(tree)[-1].type.lower()], span_of(tree))
+    return Spanned(_BACKENDS[leaves(tree)[-1].type.lower()], span_of(tree))
 
 
-def _memory(tree: Tree) -> Said[int] | None:
+def _memory(tree: Tree) -> Spanned[int] | None:
     """The bytes of WITH (memory = '2GB')."""
-    found: Said[int] | None = None
+    found: Spanned[int] | None = None
     for option in trees(tree, "option"):
         key, value = leaves(option)
         if key.lower() != "memory":
@@ -428,7 +428,7 @@ def _memory(tree: Tree) -> Said[int] | None:
                 span=span_of(value),
                 code="bad-size",
             )
-        found = Said(bytes_, span_of(tree))
+        found = Spanned(bytes_, span_of(tree))
     return found
 
 
@@ -527,7 +527,7 @@ _EXCLUDED_WORDS: dict[Literal["NONE", "PAIR", "BOTH"], str] = {
 }
 
 
-def _print_choice(said: Said[T] | None, words: Mapping[T, str]) -> str | None:
+def _print_choice(said: Spanned[T] | None, words: Mapping[T, str]) -> str | None:
     return None if said is None else words[said.value]
 
 
@@ -587,7 +587,7 @@ def print_refresh_clause(refresh: RefreshClause) -> str:
     return " ".join(words)
 
 
-def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """The contents of the parentheses after SEEDS or SEEDS EDGES t, and after INTERVAL; the word IN before others."""
     for index in top_level(tokens, pairs):
         if index not in pairs or not index:
@@ -609,6 +609,6 @@ FAMILY = Family(
     grammar="samples",
     leading=("SAMPLE", "AUDIT", "CREATE SAMPLER"),
     builders={"sample": _sampled, "using": _sampled, "audit": _audit, "create": _create},
-    islands=_islands,
+    fragments=_fragments,
     check=_check,
 )

@@ -189,6 +189,6 @@ FAMILY = Family(
     grammar="show",
     leading=("SHOW", "DROP"),
     builders={"show": _show, "describe": _describe, "summarize": _summarize, "drop": _drop},
-    islands=at_values,
+    fragments=at_values,
     check=_check,
 )

@@ -22,10 +22,10 @@ from snapdb.sql.printer import (
 from snapdb.sql.syntax import (
     ColumnList,
     Family,
-    Island,
     Leaf,
     Name,
     Place,
+    SqlFragment,
     Statement,
     TimeBound,
     Tree,
@@ -33,14 +33,14 @@ from snapdb.sql.syntax import (
     WindowBound,
     bound,
     columns,
+    fragment,
     has,
-    island,
     leaves,
     name,
     once,
     span_of,
     string,
-    time_island,
+    time_fragment,
     trees,
 )
 from snapdb.sql.unsupported import refuse_parameters
@@ -67,7 +67,7 @@ class CreateSnapshot(Statement):
     elements: ColumnList
     """Empty: all elements of the graph."""
     layout: LayoutClause | None
-    where: Island | None
+    where: SqlFragment | None
     or_replace: bool
     if_not_exists: bool
 
@@ -109,7 +109,7 @@ def _create(tree: Tree, place: Place) -> CreateSnapshot:
         event_time=None if event_time is None else _time(event_time, place.source),
         elements=columns(clauses.get("elements")),
         layout=_layout(clauses.get("options")),
-        where=None if where is None else island(leaves(where)[0]),
+        where=None if where is None else fragment(leaves(where)[0]),
         or_replace=has(tree, "replace"),
         if_not_exists=has(tree, "guard"),
     )
@@ -125,7 +125,7 @@ _BOUNDS: dict[str, Literal["AS OF", "FROM", "BETWEEN"]] = {"as_of": "AS OF", "fr
 
 def _time(tree: Tree, source: str) -> TimeBound | WindowBound:
     (window,) = trees(tree)
-    moments = [time_island(time, source) for time in trees(window)]
+    moments = [time_fragment(time, source) for time in trees(window)]
     if window.data == "window":
         return WindowBound(moments[0], moments[1] if len(moments) > 1 else None, span_of(tree))
     *start, stop = moments
@@ -171,15 +171,15 @@ def _print_time(bound: TimeBound | WindowBound) -> str:
             return f"AS OF {stop}"
 
 
-def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """The value of AT, a parenthesised time or length, the condition after WHERE."""
-    yield from _condition_islands(tokens, pairs)
+    yield from _condition_fragments(tokens, pairs)
     yield from at_values(tokens, pairs)
     for index in top_level(tokens, pairs):
         if index in pairs and index and tokens[index - 1].word in _BEFORE_TIME:
             yield Run("EXPRESSION", index + 1, pairs[index])
         elif tokens[index].word == "WINDOW":
-            yield from _length_islands(tokens, pairs, index + 1)
+            yield from _length_fragments(tokens, pairs, index + 1)
 
 
 _AFTER_LENGTH = frozenset({"ENDING", "AT", "ELEMENTS", "WITH", "WHERE"})
@@ -189,7 +189,7 @@ _AFTER_LENGTH = frozenset({"ENDING", "AT", "ELEMENTS", "WITH", "WHERE"})
 _BEFORE_TIME = frozenset({"OF", "FROM", "TO", "BETWEEN", "AND", "INTERVAL", "ENDING"})
 
 
-def _condition_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _condition_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """The condition after WHERE, up to the end."""
     for index in top_level(tokens, pairs):
         if tokens[index].word == "WHERE":
@@ -200,7 +200,7 @@ def _condition_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
 _OPERATORS = frozenset({"+", "-", "*", "/", "%"})
 
 
-def _length_islands(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iterator[Run]:
+def _length_fragments(tokens: Sequence[Token], pairs: Pairs, first: int) -> Iterator[Run]:
     """A length that is computed: operands between operators, or one expression in parentheses and nothing else.
 
     A number or an INTERVAL by itself is left to the grammar. What follows the last operand is too, so that a word that
@@ -238,6 +238,6 @@ FAMILY = Family(
     grammar="snapshots",
     leading=("CREATE SNAPSHOT", "REFRESH SNAPSHOT"),
     builders={"create": _create, "refresh": _refresh},
-    islands=_islands,
+    fragments=_fragments,
     check=_check,
 )

@@ -1,4 +1,4 @@
-"""What statements are made of, each with its place in the text: names, islands, bounds, numbers and sizes.
+"""What statements are made of, each with its place in the text: names, SQL fragments, bounds, numbers and sizes.
 
 The functions read them from Lark's trees; every family's builder uses them.
 """
@@ -16,7 +16,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import lark
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import Finder, no_islands
+from snapdb.sql.embedded import Finder, no_fragments
 from snapdb.sql.lexer import Token, TokenKind, identifier, scan, string_value
 from snapdb.types import by_word
 
@@ -36,7 +36,7 @@ ColumnList = tuple[Name, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Island:
+class SqlFragment:
     """A SELECT or an expression inside our statement that DuckDB will read as it stands."""
 
     text: str
@@ -76,7 +76,7 @@ class VersionBound:
     """AT (VERSION => n | TIMESTAMP => '…' | TAG => 'name'), or one end of a DIFF."""
 
     kind: Literal["VERSION", "TIMESTAMP", "TAG"]
-    value: Island
+    value: SqlFragment
     """An expression; for a TAG a string or a parameter."""
     span: Span = field(compare=False)
 
@@ -86,8 +86,8 @@ class TimeBound:
     """FOR EVENT_TIME AS OF t | FROM a TO b | BETWEEN a AND b. AS OF has no start."""
 
     kind: Literal["AS OF", "FROM", "BETWEEN"]
-    start: Island | None
-    stop: Island
+    start: SqlFragment | None
+    stop: SqlFragment
     """Each a bare integer, a string, DATE '…', TIMESTAMP '…', TIMESTAMPTZ '…' or a parenthesised expression."""
     span: Span = field(compare=False)
 
@@ -96,9 +96,9 @@ class TimeBound:
 class WindowBound:
     """FOR EVENT_TIME WINDOW length [ENDING t]."""
 
-    length: Island
+    length: SqlFragment
     """INTERVAL …, or a whole number that may be negative: the binder refuses it."""
-    ending: Island | None
+    ending: SqlFragment | None
     """As TimeBound's; None: the latest event."""
     span: Span = field(compare=False)
 
@@ -107,7 +107,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Said(Generic[T]):
+class Spanned(Generic[T]):
     """A clause: what it says, and where it stands."""
 
     value: T
@@ -120,10 +120,10 @@ _Kind = Literal["VERSION", "TIMESTAMP", "TAG"]
 BOUNDS: dict[str, _Kind] = by_word(_Kind)
 
 
-def version_bound(kind: str, value: Island, span: Span) -> VersionBound:
+def version_bound(kind: str, value: SqlFragment, span: Span) -> VersionBound:
     """The bound that a keyword, whatever its case, and a value stand for; a TAG's value is one string or parameter.
 
-    >>> version_bound("tag", Island("'june'", Span(4, 10)), Span(0, 10)).kind
+    >>> version_bound("tag", SqlFragment("'june'", Span(4, 10)), Span(0, 10)).kind
     'TAG'
     """
     bound = BOUNDS[kind.upper()]
@@ -226,21 +226,21 @@ def columns(tree: Tree | None) -> ColumnList:
     return () if tree is None else tuple(name(leaf) for leaf in leaves(tree))
 
 
-def island(leaf: Leaf) -> Island:
-    """An island as it was written."""
-    return Island(str(leaf), span_of(leaf))
+def fragment(leaf: Leaf) -> SqlFragment:
+    """An SQL fragment as it was written."""
+    return SqlFragment(str(leaf), span_of(leaf))
 
 
-def part(tree: Tree, rule: str) -> Island | None:
-    """The island that a rule holds, if the statement has it."""
+def part(tree: Tree, rule: str) -> SqlFragment | None:
+    """The fragment that a rule holds, if the statement has it."""
     found = first_tree(tree, rule)
-    return None if found is None else island(leaves(found)[0])
+    return None if found is None else fragment(leaves(found)[0])
 
 
 def bound(tree: Tree) -> VersionBound:
     """A version, a moment or a tag: the inside of AT, or an end of DIFF."""
     kind, value = leaves(tree)
-    return version_bound(kind, island(value), span_of(tree))
+    return version_bound(kind, fragment(value), span_of(tree))
 
 
 def string(leaf: Leaf) -> str:
@@ -317,13 +317,13 @@ def bytes_of(name: str, given: int | str | None) -> int | None:
     return found
 
 
-def time_island(tree: Tree, source: str) -> Island:
+def time_fragment(tree: Tree, source: str) -> SqlFragment:
     """A time or a length as it was written, without the parentheses around an expression that is all of it."""
     inside = leaves(tree)[-1]
     if inside.type == "EXPRESSION":
-        return island(inside)
+        return fragment(inside)
     span = span_of(tree)
-    return Island(source[span.start : span.stop], span)
+    return SqlFragment(source[span.start : span.stop], span)
 
 
 class Reader(NamedTuple):
@@ -347,7 +347,7 @@ class Family:
     """By the grammar's rule of each statement."""
     nesting: Mapping[str, Callable[[Tree, Place, Reader], Statement]] = field(default_factory=dict)
     """The same of statements that have others inside."""
-    islands: Finder = no_islands
+    fragments: Finder = no_fragments
     """Finds what DuckDB is to read."""
     check: Callable[[Sequence[Token]], None] | None = None
     """Raises ParseError for forms that are not supported, before the grammar reads them."""

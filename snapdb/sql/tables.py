@@ -22,22 +22,22 @@ from snapdb.sql.queries import opens_bound
 from snapdb.sql.syntax import (
     ColumnList,
     Family,
-    Island,
     Name,
     Place,
+    SqlFragment,
     Statement,
     Tree,
     columns,
     first_tree,
+    fragment,
     has,
-    island,
     leaves,
     message,
     name,
     part,
     trees,
 )
-from snapdb.sql.unsupported import refused
+from snapdb.sql.unsupported import unsupported
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class CreateTable(Statement):
     """CREATE [OR REPLACE] TABLE [IF NOT EXISTS] name ( (column type …) | AS query )."""
 
     name: Name
-    definition: Island | None
+    definition: SqlFragment | None
     """What stands between the parentheses: columns, types, NOT NULL."""
-    query: Island | None
+    query: SqlFragment | None
     or_replace: bool
     if_not_exists: bool
     message: str | None
@@ -67,7 +67,7 @@ class Insert(Statement):
 
     table: Name
     columns: ColumnList
-    query: Island
+    query: SqlFragment
     message: str | None
 
     def to_sql(self) -> str:
@@ -80,7 +80,7 @@ class Assignment:
     """One item of UPDATE … SET: column = value."""
 
     column: Name
-    value: Island
+    value: SqlFragment
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,9 @@ class Update(Statement):
     table: Name
     alias: Name | None
     assignments: tuple[Assignment, ...]
-    others: Island | None
+    others: SqlFragment | None
     """What follows FROM: tables, subqueries and joins."""
-    where: Island | None
+    where: SqlFragment | None
     message: str | None
 
     def to_sql(self) -> str:
@@ -113,9 +113,9 @@ class Delete(Statement):
 
     table: Name
     alias: Name | None
-    others: Island | None
+    others: SqlFragment | None
     """What follows USING: tables, subqueries and joins."""
-    where: Island | None
+    where: SqlFragment | None
     message: str | None
 
     def to_sql(self) -> str:
@@ -132,7 +132,7 @@ class Delete(Statement):
 class AddColumn:
     """ADD [COLUMN] [IF NOT EXISTS] definition."""
 
-    definition: Island
+    definition: SqlFragment
     """The column's name, its type and what else was said: NOT NULL, DEFAULT …"""
     if_not_exists: bool
 
@@ -205,7 +205,7 @@ def _update(tree: Tree, place: Place) -> Update:
 
 def _assignment(tree: Tree) -> Assignment:
     column, value = leaves(tree)
-    return Assignment(name(column), island(value))
+    return Assignment(name(column), fragment(value))
 
 
 def _delete(tree: Tree, place: Place) -> Delete:
@@ -239,14 +239,14 @@ def _change(tree: Tree) -> AddColumn | DropColumn | RenameColumn:
     first, *rest = leaves(tree)
     match tree.data:
         case "add":
-            return AddColumn(island(first), if_not_exists=has(tree, "guard"))
+            return AddColumn(fragment(first), if_not_exists=has(tree, "guard"))
         case "drop":
             return DropColumn(name(first), if_exists=has(tree, "if_exists"))
         case _:
             return RenameColumn(name(first), name(rest[0]))
 
 
-def _required(tree: Tree, rule: str) -> Island:
+def _required(tree: Tree, rule: str) -> SqlFragment:
     found = part(tree, rule)
     assert found is not None, "the grammar asks for one"
     return found
@@ -304,16 +304,16 @@ def refuse_at(tokens: Sequence[Token]) -> None:
     table = 4 if says(tokens, 1, "TABLE", "IF", "EXISTS") else 2 if verb in {"ALTER", "DELETE", "INSERT"} else 1
     if opens_bound(tokens, table + 1):
         reason, way = "versions do not change once they are made", f"leave it out: {verb} makes a new version"
-        raise refused(f"AT in {verb}", reason, way, tokens[table + 1].span)
+        raise unsupported(f"AT in {verb}", reason, way, tokens[table + 1].span)
 
 
 def _refuse_insert(tokens: Sequence[Token]) -> None:
     if says(tokens, 1, "OR"):
-        raise refused("INSERT OR …", "tables have no unique keys", "write INSERT INTO", tokens[1].span)
+        raise unsupported("INSERT OR …", "tables have no unique keys", "write INSERT INTO", tokens[1].span)
     if says(tokens, 3, "DEFAULT", "VALUES"):
-        raise refused("DEFAULT VALUES", _LATER, "write VALUES (…)", tokens[3].span)
+        raise unsupported("DEFAULT VALUES", _LATER, "write VALUES (…)", tokens[3].span)
     if says(tokens, 3, "BY", "NAME") or says(tokens, 3, "BY", "POSITION"):
-        raise refused("BY", _LATER, "name the columns: INSERT INTO t (a, b) SELECT …", tokens[3].span)
+        raise unsupported("BY", _LATER, "name the columns: INSERT INTO t (a, b) SELECT …", tokens[3].span)
 
 
 def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
@@ -327,10 +327,10 @@ def _refuse_update(tokens: Sequence[Token], top: Sequence[int]) -> None:
             continue
         started = True
         if word == "(":
-            raise refused("SET (…) =", _LATER, "write a = …, b = …", tokens[index].span)
+            raise unsupported("SET (…) =", _LATER, "write a = …, b = …", tokens[index].span)
         if says(tokens, index + 1, "."):
             span = Span(tokens[index].span.start, tokens[min(index + 2, len(tokens) - 1)].span.stop)
-            raise refused("SET t.c", "UPDATE sets whole columns of its own table", "write SET c = …", span)
+            raise unsupported("SET t.c", "UPDATE sets whole columns of its own table", "write SET c = …", span)
 
 
 def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
@@ -339,16 +339,18 @@ def _refuse_alter(tokens: Sequence[Token], top: Sequence[int]) -> None:
     place = tokens[action].span if action < len(tokens) else tokens[-1].span
     if says(tokens, action, "RENAME", "TO") and not says(tokens, action + 2, "TO"):
         way = "write CREATE TABLE new AS SELECT * FROM t, then DROP TABLE t"
-        raise refused("RENAME TO", "a table keeps its name through all versions", way, place)
+        raise unsupported("RENAME TO", "a table keeps its name through all versions", way, place)
     if says(tokens, action, "ALTER"):
         _refuse_alter_column(tokens, action)
     for verb in ("ADD", "DROP"):
         for word in ("CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK"):
             if says(tokens, action, verb, word):
-                raise refused(f"{verb} {word}", *_CONSTRAINTS, place)
+                raise unsupported(f"{verb} {word}", *_CONSTRAINTS, place)
     for index in top:
         if index > action and tokens[index].word == ",":
-            raise refused("a second change in ALTER TABLE", _LATER, "write one ALTER TABLE each", tokens[index].span)
+            raise unsupported(
+                "a second change in ALTER TABLE", _LATER, "write one ALTER TABLE each", tokens[index].span
+            )
 
 
 def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
@@ -356,7 +358,7 @@ def _refuse_alter_column(tokens: Sequence[Token], action: int) -> None:
     words, way = next((words, way) for words, way in _ALTERED if not words or says(tokens, change, *words))
     what = " ".join(words) if words else "TYPE"
     reason = "columns keep their types and rules through all versions"
-    raise refused(f"ALTER COLUMN … {what}", reason, way, tokens[action].span)
+    raise unsupported(f"ALTER COLUMN … {what}", reason, way, tokens[action].span)
 
 
 def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
@@ -365,10 +367,12 @@ def _refuse_clause(verb: str, tokens: Sequence[Token], index: int) -> None:
     if verb == "ALTER":
         return
     if word == "RETURNING" and tokens[index - 1].word != ".":
-        raise refused("RETURNING", "a write gives back its number of rows only", "SELECT the rows first", span)
+        raise unsupported("RETURNING", "a write gives back its number of rows only", "SELECT the rows first", span)
     if says(tokens, index, "ON", "CONFLICT") and _conflict_action(tokens, index + 2):
         way = "use UPDATE, and INSERT … SELECT … WHERE NOT EXISTS (…), or ON DUPLICATE KEY in the property graph"
-        raise refused("ON CONFLICT", "tables have no unique keys", way, Span(span.start, tokens[index + 1].span.stop))
+        raise unsupported(
+            "ON CONFLICT", "tables have no unique keys", way, Span(span.start, tokens[index + 1].span.stop)
+        )
 
 
 def _conflict_action(tokens: Sequence[Token], after: int) -> bool:
@@ -376,21 +380,21 @@ def _conflict_action(tokens: Sequence[Token], after: int) -> bool:
     return after < len(tokens) and tokens[after].word in {"DO", "ON", "("}
 
 
-def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     leading = tokens[0].word
     if leading == "CREATE":
-        yield from _created_islands(tokens, pairs)
+        yield from _created_fragments(tokens, pairs)
     elif leading == "INSERT":
-        yield from _inserted_islands(tokens, pairs)
+        yield from _inserted_fragments(tokens, pairs)
     elif leading == "UPDATE":
-        yield from _updated_islands(tokens, pairs)
+        yield from _updated_fragments(tokens, pairs)
     elif leading == "DELETE":
         yield from _sources_and_condition(tokens, pairs, 3, "USING")
     elif leading == "ALTER":
-        yield from _altered_islands(tokens)
+        yield from _altered_fragments(tokens)
 
 
-def _created_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _created_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """What stands in the first parentheses, or after AS."""
     for index in top_level(tokens, pairs):
         if tokens[index].word == "AS":
@@ -401,7 +405,7 @@ def _created_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
             return
 
 
-def _inserted_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _inserted_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """What follows the table's name and its columns, if it names columns."""
     first = 3
     if first in pairs and _names_columns(tokens[first + 1 : pairs[first]]):
@@ -417,7 +421,7 @@ def _names_columns(inside: Sequence[Token]) -> bool:
     return inside[0].word not in (*READS, "(")
 
 
-def _updated_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _updated_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """The value of each assignment after SET, what follows FROM, the condition."""
     named = 4 if says(tokens, 2, "AS") else 2 if says(tokens, 2, "SET") else 3
     if not says(tokens, named, "SET"):
@@ -452,7 +456,7 @@ def _boundary(tokens: Sequence[Token], pairs: Pairs, first: int, *words: str) ->
     return stop
 
 
-def _altered_islands(tokens: Sequence[Token]) -> Iterator[Run]:
+def _altered_fragments(tokens: Sequence[Token]) -> Iterator[Run]:
     """The column's definition after ALTER TABLE [IF EXISTS] t ADD [COLUMN] [IF NOT EXISTS]."""
     table = 4 if says(tokens, 2, "IF", "EXISTS") else 2
     if says(tokens, table + 1, "ADD"):
@@ -473,6 +477,6 @@ FAMILY = Family(
     grammar="tables",
     leading=("CREATE TABLE", "INSERT", "UPDATE", "DELETE", "ALTER TABLE"),
     builders={"create_table": _create, "insert": _insert, "update": _update, "delete": _delete, "alter": _alter},
-    islands=_islands,
+    fragments=_fragments,
     check=_check,
 )

@@ -20,17 +20,17 @@ from snapdb.sql.lexer import Token, scan
 from snapdb.sql.printer import print_creation, print_name, print_statement, print_string
 from snapdb.sql.syntax import (
     Family,
-    Island,
     Leaf,
     Name,
     Place,
     Reader,
+    SqlFragment,
     Statement,
     Tree,
     first_tree,
+    fragment,
     has,
     integer,
-    island,
     leaves,
     name,
     once,
@@ -40,7 +40,7 @@ from snapdb.sql.syntax import (
     trees,
 )
 from snapdb.sql.task_bodies import _PLACEHOLDER, PLACEHOLDERS, filled, named_paths
-from snapdb.sql.unsupported import refuse_parameters, refused, unknown_statement
+from snapdb.sql.unsupported import refuse_parameters, unknown_statement, unsupported
 from snapdb.sql.versions import Begin, Commit, Rollback
 from snapdb.types import by_word, did_you_mean
 
@@ -51,7 +51,7 @@ class Schedule:
 
     cron: str | None
     """Five fields and a zone, as after USING CRON."""
-    every: Island | None
+    every: SqlFragment | None
     """INTERVAL …"""
     span: Span = field(compare=False)
 
@@ -71,9 +71,9 @@ class CreateTask(Statement):
 
     name: Name
     schedule: Schedule
-    when: Island | None
+    when: SqlFragment | None
     options: tuple[TaskOption, ...]
-    body: Island
+    body: SqlFragment
     """What stands after AS as it was written, its dollars included; {date} and the like stand in it still."""
     or_replace: bool
     if_not_exists: bool
@@ -132,7 +132,7 @@ def _create(tree: Tree, place: Place, reader: Reader) -> CreateTask:
         schedule=_schedule(clauses["schedule"], place.source),
         when=part(tree, "when"),
         options=_options(clauses.get("options")),
-        body=island(body),
+        body=fragment(body),
         or_replace=has(tree, "replace"),
         if_not_exists=has(tree, "guard"),
     )
@@ -155,7 +155,7 @@ def _schedule(tree: Tree, source: str) -> Schedule:
     every = first_tree(tree, "interval")
     if every is not None:
         span = span_of(every)
-        return Schedule(None, Island(source[span.start : span.stop], span), span_of(tree))
+        return Schedule(None, SqlFragment(source[span.start : span.stop], span), span_of(tree))
     (said,) = leaves(tree)
     return Schedule(cron(string(said), span_of(said)), None, span_of(tree))
 
@@ -274,7 +274,7 @@ def _check(tokens: tuple[Token, ...]) -> None:
     words = [token.word for token in tokens]
     for index, token in enumerate(tokens):
         if token.word == "TASK" and index and words[index - 1] in {"CREATE", "REPLACE"}:
-            raise refused("CREATE TASK in a task", "a task makes no tasks", "make it by itself", token.span)
+            raise unsupported("CREATE TASK in a task", "a task makes no tasks", "make it by itself", token.span)
         if words[index : index + 3 : 2] == ["{", "}"] and tokens[index + 1].kind == "word":
             said, known = tokens[index + 1].text, ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
             if said in PLACEHOLDERS:  # filled, were it written without blanks
@@ -298,7 +298,9 @@ def _check_statements(statements: Sequence[Statement]) -> None:
             inner = inner.statement
         match inner:
             case ExecuteTask():
-                raise refused("EXECUTE TASK in a task", "a task runs no other", "write its statements here", inner.span)
+                raise unsupported(
+                    "EXECUTE TASK in a task", "a task runs no other", "write its statements here", inner.span
+                )
             case Begin() if begun is not None:
                 raise _unpaired("BEGIN stands in a transaction that is open; COMMIT or ROLLBACK that first", inner.span)
             case Begin():
@@ -475,7 +477,7 @@ def _print_options(options: Sequence[TaskOption]) -> str:
     return f"({', '.join(written)})"
 
 
-def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """The condition of WHEN, a length in parentheses, and what follows AS unless it is one string."""
     for index in top_level(tokens, pairs):
         word = tokens[index].word
@@ -499,6 +501,6 @@ FAMILY = Family(
     leading=("CREATE TASK", "ALTER TASK", "EXECUTE"),
     builders={"alter": _alter, "execute": _execute},
     nesting={"create": _create},
-    islands=_islands,
+    fragments=_fragments,
     check=_check_leading,
 )

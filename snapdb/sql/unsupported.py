@@ -78,7 +78,7 @@ CREATED = "TABLE, PROPERTY GRAPH, SNAPSHOT, SAMPLER, TAG, CACHE and TASK"
 """What CREATE and DROP take."""
 
 
-def refused(what: str, reason: str, way: str, span: Span) -> ParseError:
+def unsupported(what: str, reason: str, way: str, span: Span) -> ParseError:
     """The error of a statement that is understood and not allowed."""
     return ParseError(f"{what} is refused: {reason}; {way}", span=span, code="refused")
 
@@ -86,7 +86,7 @@ def refused(what: str, reason: str, way: str, span: Span) -> ParseError:
 def unknown_statement(token: Token, known: Sequence[str]) -> ParseError:
     """The error for a first word that starts none of our statements."""
     if token.word in _LEADING:
-        return refused(token.word, *_LEADING[token.word], token.span)
+        return unsupported(token.word, *_LEADING[token.word], token.span)
     hint = did_you_mean(token.text, known) if token.kind == "word" else ""
     if token.text in {"\\", "."}:
         hint = "; commands are of the prompt, where \\? lists them; SHOW and DESCRIBE look around anywhere"
@@ -98,7 +98,7 @@ def unknown_kind(verb: str, token: Token) -> ParseError:
     known = f"{verb} knows {CREATED}"
     if token.word in _KINDS:
         reason, way = _KINDS[token.word]
-        return refused(f"{verb} {token.word}", reason, way if verb == "CREATE" else known, token.span)
+        return unsupported(f"{verb} {token.word}", reason, way if verb == "CREATE" else known, token.span)
     if token.word == "GRAPH":
         return ParseError(f"write {verb} PROPERTY GRAPH", span=token.span, code="unknown-kind")
     hint = did_you_mean(token.text, [*_OURS, *_KINDS]) if token.kind == "word" else ""
@@ -118,7 +118,7 @@ def unknown_altered(token: Token) -> ParseError:
     if token.word in {"GRAPH", "PROPERTY", "SNAPSHOT", "TAG", "SAMPLER", "CACHE"}:
         kind = "PROPERTY GRAPH" if token.word in {"GRAPH", "PROPERTY"} else token.word
         reason = "its parts are not changed one by one"
-        return refused(f"ALTER {kind}", reason, f"write CREATE OR REPLACE {kind} …", token.span)
+        return unsupported(f"ALTER {kind}", reason, f"write CREATE OR REPLACE {kind} …", token.span)
     hint = did_you_mean(token.text, ["TABLE", "TASK"]) if token.kind == "word" else ""
     return ParseError(
         f"ALTER knows TABLE, TASK and PROPERTY GRAPH, found {token.text[:40]}{hint}",
@@ -130,18 +130,18 @@ def unknown_altered(token: Token) -> ParseError:
 def refuse_savepoint(token: Token) -> None:
     """Raise when ROLLBACK would go back to less than the start."""
     if token.word == "TO":
-        raise refused("ROLLBACK TO", *_SAVEPOINT, token.span)
+        raise unsupported("ROLLBACK TO", *_SAVEPOINT, token.span)
 
 
 def described_tag(token: Token) -> ParseError:
     """The error for DESCRIBE TAG."""
-    return refused("DESCRIBE TAG", "a tag is only a version's name", "write SHOW TAGS LIKE 'name'", token.span)
+    return unsupported("DESCRIBE TAG", "a tag is only a version's name", "write SHOW TAGS LIKE 'name'", token.span)
 
 
 def unknown_show(token: Token, shown: Sequence[str]) -> ParseError:
     """The error for a word after SHOW that cannot be shown."""
     hint = did_you_mean(token.text, shown) if token.kind == "word" else ""
-    return refused(
+    return unsupported(
         f"SHOW {token.text[:40]}",
         "there is nothing of that kind to show",
         f"SHOW {' | '.join(shown)}{hint}",
@@ -155,7 +155,7 @@ def refuse_mixed(tokens: Sequence[Token]) -> None:
     if len({token.text[0] for token in marks}) > 1:
         mark = next(token for token in marks if token.text[0] == "?")
         reason = "values are given by place or by name"
-        raise refused("? beside $name", reason, "write $name for each of them", mark.span)
+        raise unsupported("? beside $name", reason, "write $name for each of them", mark.span)
 
 
 def refuse_parameters(tokens: Sequence[Token], what: str) -> None:
@@ -163,4 +163,4 @@ def refuse_parameters(tokens: Sequence[Token], what: str) -> None:
     for token in tokens:
         if token.kind == "parameter":
             reason = "the statement is stored, and a parameter's value would be lost"
-            raise refused(f"the parameter {token.text} in {what}", reason, "write the value itself", token.span)
+            raise unsupported(f"the parameter {token.text} in {what}", reason, "write the value itself", token.span)

@@ -172,14 +172,14 @@ def _print_ends(start: VersionBound, stop: VersionBound | None) -> tuple[str, st
     return f"FROM {start.kind} {start.value.text}", None if stop is None else f"TO {stop.kind} {stop.value.text}"
 
 
-def _islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """The value of AT, the two ends of DIFF."""
     yield from at_values(tokens, pairs)
     if tokens[0].word == "DIFF" and not says(tokens, 1, "SNAPSHOT"):
-        yield from _diff_islands(tokens, pairs)
+        yield from _diff_fragments(tokens, pairs)
 
 
-def _diff_islands(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
+def _diff_fragments(tokens: Sequence[Token], pairs: Pairs) -> Iterator[Run]:
     """What follows VERSION, TIMESTAMP or TAG after DIFF TABLE t FROM or DIFF [PROPERTY] GRAPH g FROM, and after TO."""
     last = {"ROWS"} if says(tokens, 1, "TABLE") else {"ROWS", "FEATURES"}
     stop = len(tokens) - 1 if tokens[-1].word in last else len(tokens)
@@ -206,6 +206,6 @@ FAMILY = Family(
         "commit": _commit,
         "rollback": _rollback,
     },
-    islands=_islands,
+    fragments=_fragments,
     check=_check,
 )

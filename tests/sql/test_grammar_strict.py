@@ -52,7 +52,7 @@ def test_a_parser_is_built_once() -> None:
 
 def test_a_tree_counts_its_places_in_the_source() -> None:
     source = "  DROP TABLE /* this */ t"
-    tree = parser("show").parse(fold(scan(source), show.FAMILY.islands, source))
+    tree = parser("show").parse(fold(scan(source), show.FAMILY.fragments, source))
     match tree:
         case Tree(children=[Tree(data="drop", children=[Token(type="TABLE"), Token(type="NAME") as name])]):
             assert (name.start_pos, name.end_pos) == (24, 25)

@@ -13,7 +13,7 @@ from snapdb.error_codes import load_codes
 from snapdb.errors import ParseError, SnapdbError
 from snapdb.sql import parse, parse_one
 from snapdb.sql.lexer import identifier, scan
-from snapdb.sql.syntax import Island, Name
+from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.types import did_you_mean
 
 SAMPLE = "SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [1]) "
@@ -419,8 +419,8 @@ def mutated(draw: st.DrawFn) -> str:
     return draw(st.sampled_from([" ", "\n", ""])).join(pieces)
 
 
-def places(value: object) -> Iterator[Name | Island]:
-    if isinstance(value, Name | Island):
+def places(value: object) -> Iterator[Name | SqlFragment]:
+    if isinstance(value, Name | SqlFragment):
         yield value
     elif is_dataclass(value):
         for field in fields(value):
@@ -442,7 +442,7 @@ def test_any_text_parses_or_fails_with_a_place(text: str) -> None:
         assert statement.text == statement.text.strip()
         for place in places(statement):
             written = text[slice(*place.span)]
-            assert place.text == (written if isinstance(place, Island) else identifier(scan(written)[0]))
+            assert place.text == (written if isinstance(place, SqlFragment) else identifier(scan(written)[0]))
             assert statement.span.start <= place.span.start < place.span.stop <= statement.span.stop
 
 

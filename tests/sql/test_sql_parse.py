@@ -17,7 +17,7 @@ from snapdb.sql.queries import Query
 from snapdb.sql.samples import Audit, Clauses, Sample
 from snapdb.sql.show import Describe, Drop, Show
 from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
-from snapdb.sql.syntax import Island, Name, Statement, TimeBound, VersionBound, WindowBound
+from snapdb.sql.syntax import Name, SqlFragment, Statement, TimeBound, VersionBound, WindowBound
 from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
 from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
 
@@ -36,9 +36,9 @@ def one(text: str) -> Statement:
     return statement
 
 
-def places(value: object) -> Iterator[Name | Island]:
+def places(value: object) -> Iterator[Name | SqlFragment]:
     """Every name and island anywhere in a statement."""
-    if isinstance(value, Name | Island):
+    if isinstance(value, Name | SqlFragment):
         yield value
     elif is_dataclass(value):
         for field in fields(value):

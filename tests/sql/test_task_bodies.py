@@ -17,7 +17,7 @@ from snapdb.errors import ParseError, Span
 from snapdb.plan.tasks import check_condition
 from snapdb.relational import Relational
 from snapdb.sql import parse
-from snapdb.sql.syntax import Island, Statement
+from snapdb.sql.syntax import SqlFragment, Statement
 from snapdb.sql.task_bodies import _READERS, changed_graphs, filled, named_paths, rendered, statements_of, with_counts
 from snapdb.sql.tasks import CreateTask
 from tests.support.trees import statements
@@ -293,7 +293,7 @@ def test_a_wrong_condition_is_told_at_its_place(relational: Relational, conditio
     text = f"{TASK}WHEN ({condition}) AS VACUUM"
     start = text.index(condition)
     with pytest.raises(ParseError) as caught:
-        check_condition(Island(condition, Span(start, start + len(condition))), relational)
+        check_condition(SqlFragment(condition, Span(start, start + len(condition))), relational)
     assert caught.value.span is not None
     assert text[slice(*caught.value.span)] == place
 
@@ -307,4 +307,4 @@ def test_right_conditions_need_no_names_yet(relational: Relational) -> None:
         "true",
         "'{date}' IS DISTINCT FROM '{time}'",
     ):
-        check_condition(Island(condition, Span(0, len(condition))), relational)
+        check_condition(SqlFragment(condition, Span(0, len(condition))), relational)

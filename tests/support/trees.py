@@ -54,7 +54,7 @@ from snapdb.sql.samples import (
 )
 from snapdb.sql.show import Describe, Drop, Show, Summarize
 from snapdb.sql.snapshots import CreateSnapshot, LayoutClause, RefreshSnapshot
-from snapdb.sql.syntax import Island, Name, Said, Statement, TimeBound, VersionBound, WindowBound
+from snapdb.sql.syntax import Name, Spanned, SqlFragment, Statement, TimeBound, VersionBound, WindowBound
 from snapdb.sql.tables import (
     AddColumn,
     AlterTable,
@@ -163,8 +163,8 @@ names = st.builds(Name, st.one_of(st.sampled_from(NAMES), st.text(_HELD, min_siz
 counts = st.integers(-3, 10**12)
 
 
-def _island(texts: Sequence[str]) -> st.SearchStrategy[Island]:
-    return st.builds(Island, st.sampled_from(texts), st.just(NOWHERE))
+def _island(texts: Sequence[str]) -> st.SearchStrategy[SqlFragment]:
+    return st.builds(SqlFragment, st.sampled_from(texts), st.just(NOWHERE))
 
 
 def _some(strategy: st.SearchStrategy[T], least: int = 1, most: int = 3) -> st.SearchStrategy[tuple[T, ...]]:
@@ -175,8 +175,8 @@ def _maybe(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[T | None]:
     return st.none() | strategy
 
 
-def _said(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[Said[T] | None]:
-    return _maybe(st.builds(Said, strategy, st.just(NOWHERE)))
+def _said(strategy: st.SearchStrategy[T]) -> st.SearchStrategy[Spanned[T] | None]:
+    return _maybe(st.builds(Spanned, strategy, st.just(NOWHERE)))
 
 
 def _tree(cls: type[T], /, **parts: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
@@ -402,7 +402,7 @@ fanout = st.one_of(
         counts=_some(st.integers(-3, 99)),
     ),
 )
-fanouts = st.builds(Said, _some(fanout), st.just(NOWHERE))
+fanouts = st.builds(Spanned, _some(fanout), st.just(NOWHERE))
 method = st.one_of(
     _tree(
         MethodClause,

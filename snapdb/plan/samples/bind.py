@@ -33,7 +33,7 @@ from snapdb.sql.embedded import rewrite
 from snapdb.sql.lexer import Token, identifier, scan
 from snapdb.sql.queries import Query
 from snapdb.sql.samples import Audit, Clauses, CreateSampler, Sample, SampleUsing
-from snapdb.sql.syntax import Name, Said
+from snapdb.sql.syntax import Name, Spanned
 from snapdb.storage.commit import author, now
 from snapdb.types import Column, Drawing, Fanout, Refresh, Sampler, SampleSpec, SeedOrder, Snapshot
 
@@ -222,12 +222,12 @@ def _check_numbers(clauses: Clauses) -> None:
         raise BindError(f"EPOCHS needs at least 1, found {epochs.value}", span=epochs.span, code="out-of-range")
 
 
-def _or(said: Said[T] | None, default: U) -> T | U:
+def _or(said: Spanned[T] | None, default: U) -> T | U:
     """What a clause says, or else the default."""
     return default if said is None else said.value
 
 
-def _share(subset: Said[Decimal]) -> Fraction:
+def _share(subset: Spanned[Decimal]) -> Fraction:
     """SUBSET's percentage as a share."""
     percent = subset.value
     exponent = percent.as_tuple().exponent
@@ -242,7 +242,7 @@ def _share(subset: Said[Decimal]) -> Fraction:
     return Fraction(percent) / 100
 
 
-def _device(said: Said[str]) -> str | None:
+def _device(said: Spanned[str]) -> str | None:
     """Where batches are made; None for the CPU."""
     name = said.value.strip().lower()
     if name == "cpu":

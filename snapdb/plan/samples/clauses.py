@@ -26,7 +26,7 @@ from snapdb.sql.samples import (
     WeightColumn,
     print_refresh_clause,
 )
-from snapdb.sql.syntax import Island, Name
+from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.types import (
     FULL,
     Column,
@@ -391,7 +391,7 @@ def bind_temporal(
     return Temporal(clause.value, within)
 
 
-def _length(context: Context, length: Island, unit: TimeUnit | None) -> int:
+def _length(context: Context, length: SqlFragment, unit: TimeUnit | None) -> int:
     asked = context.asked(length)
     check_repeatable(context.relational, length, "what a seed sees must be repeatable", "write the length itself")
     check_length(context, asked, unit, "WITHIN")
