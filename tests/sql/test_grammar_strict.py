@@ -12,7 +12,7 @@ from snapdb.sql import parse, show
 from snapdb.sql.embedded import fold
 from snapdb.sql.lexer import scan
 from snapdb.sql.parser import FAMILIES, grammar, parser
-from snapdb.sql.syntax import RESERVED
+from snapdb.sql.syntax import RESERVED, Family
 from tests.support.places import ROOT
 
 FOLDER = files("snapdb_grammar")
@@ -44,6 +44,15 @@ def test_the_examples_of_the_readme_parse(example: str) -> None:
 
 def test_the_readme_names_every_reserved_word() -> None:
     assert all(f"`{word}`" in README for word in RESERVED)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.grammar)
+def test_every_statement_of_a_grammar_has_a_builder(family: Family) -> None:
+    made: dict[str, list[str]] = {}
+    for rule in grammar(family.grammar).rules:
+        made.setdefault(str(rule.origin.name), []).append(str(rule.expansion[0].name))
+    statements = [inner for name in made["start"] for inner in (made[name] if name.startswith("_") else [name])]
+    assert sorted(statements) == sorted([*family.builders, *family.nesting])
 
 
 def test_a_parser_is_built_once() -> None:
