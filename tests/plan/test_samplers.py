@@ -31,6 +31,7 @@ from tests.support.crashing import crash_everywhere, script
 from tests.support.format_one import UNSCHEDULED
 from tests.support.inside import catalog_db_of, committed_catalog_of, engine_of
 from tests.support.plans import planned
+from tests.support.refusals import refused
 
 SHOP = """
 CREATE TABLE person AS SELECT 'p' || range AS name, range % 7 AS grp, 1.0 + range % 3 AS wealth FROM range(30);
@@ -149,7 +150,7 @@ def test_a_stream_of_a_sampler_takes_seeds_and_parameters(shop: Database) -> Non
     asked = "SAMPLE USING train SEEDS (SELECT name FROM person WHERE grp = $group) AS person"
     given = [batch.ids("person").to_pylist() for batch in shop.stream(asked, params={"group": 1})]
     assert given == [batch.ids("person").to_pylist() for batch in shop.stream(TRAIN, seeds=few)]
-    with pytest.raises(snapdb.BindError, match="no column"):
+    with refused("unknown-column", at="nobody"):
         shop.stream("train", seeds="SELECT nobody FROM person")
 
 
@@ -314,7 +315,7 @@ def test_a_refresh_clause_that_cannot_be_read_is_shown(clause: str, place: str, 
 
 
 def test_a_name_leads_to_the_nearest_sampler(shop: Database) -> None:
-    with pytest.raises(snapdb.BindError, match=r'no sampler "trian"; did you mean "train"\?\n') as raised:
+    with refused("unknown-sampler", '"train"', at="trian") as raised:
         shop.execute("SAMPLE USING trian BATCH 3")
     assert (shown(raised.value), raised.value.code) == ("trian", "unknown-sampler")
     with pytest.raises(snapdb.BindError, match=r'did you mean "train"\? \(a stream takes a sampler.s name, or a whole'):
@@ -365,7 +366,7 @@ def test_a_sampler_is_made_once_and_replaced_when_that_is_said(own: Database) ->
     assert row[0] == "Train"
     assert own.execute("DROP SAMPLER train").message == "sampler Train dropped"
     assert own.execute("DROP SAMPLER IF EXISTS train").message == 'there is no sampler "train"'
-    with pytest.raises(snapdb.BindError, match="no sampler"):
+    with refused("unknown-sampler", at="train"):
         own.execute("DROP SAMPLER train")
 
 
@@ -481,13 +482,13 @@ def test_samplers_are_explained_and_audited_by_name(shop: Database) -> None:
 
 
 def test_who_may_only_read_makes_no_sampler(shop: Database, own: Database) -> None:
-    with pytest.raises(snapdb.DatabaseError, match="opened for reading only"):
+    with refused("read-only"):
         shop.execute(f"CREATE SAMPLER other AS {TRAIN}")
-    with pytest.raises(snapdb.DatabaseError, match="opened for reading only"):
+    with refused("read-only", at="DROP SAMPLER train"):
         shop.execute("DROP SAMPLER train")
     own.execute("BEGIN")
     for statement in (f"CREATE SAMPLER other AS {TRAIN}", "DROP SAMPLER train"):
-        with pytest.raises(snapdb.BindError, match="a transaction holds statements about tables"):
+        with refused("not-in-transaction"):
             own.execute(statement)
         own.execute("ROLLBACK")
         own.execute("BEGIN")
@@ -622,7 +623,7 @@ def test_default_stands_for_every_type_that_is_not_named_in_a_direction(db: Data
 @pytest.mark.parametrize("again", ["DEFAULT => [2]", "DEFAULT BOTH => [2]", "DEFAULT IN => [2]"])
 def test_default_has_each_direction_once(db: Database, again: str) -> None:
     db.script(MARKET)
-    with pytest.raises(snapdb.BindError, match="DEFAULT has this direction already") as raised:
+    with refused("duplicate-fanout", "DEFAULT") as raised:
         db.execute(f"{PERSON} FANOUT (DEFAULT IN => [2], {again})")
     assert shown(raised.value) == again
 

@@ -1,0 +1,28 @@
+"""The check of errors notices another code, another place, a name that is missing, and no error."""
+
+from __future__ import annotations
+
+import pytest
+
+import snapdb
+from tests.support.refusals import refused
+
+
+def test_an_error_of_this_code_at_this_place_passes() -> None:
+    with snapdb.connect() as db, refused("unknown-table", '"missing"', at="missing") as caught:
+        db.execute("SELECT * FROM missing")
+    assert isinstance(caught.value, snapdb.BindError)
+
+
+@pytest.mark.parametrize(
+    ("code", "named", "at"),
+    [("unknown-column", (), None), ("unknown-table", (), "mis"), ("unknown-table", ('"other"',), None)],
+)
+def test_another_code_place_or_name_fails(code: str, named: tuple[str, ...], at: str | None) -> None:
+    with snapdb.connect() as db, pytest.raises(AssertionError), refused(code, *named, at=at):
+        db.execute("SELECT * FROM missing")
+
+
+def test_no_error_fails() -> None:
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"), refused("unknown-table"):
+        pass
