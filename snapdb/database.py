@@ -23,11 +23,9 @@ from snapdb.catalog import Catalog, load
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
 from snapdb.errors import BindError, SnapdbError
 from snapdb.execute import samples
-from snapdb.execute.build import run
-from snapdb.execute.operator import Engine, Rows
-from snapdb.execute.recovery import diagnose_corruption, retry_if_replaced
+from snapdb.execute.operator import Engine, Rows, run
 from snapdb.execute.results import Result
-from snapdb.execute.transactions import Work
+from snapdb.execute.transactions import Work, diagnose_corruption, retry_if_replaced
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import RULES, Context, Plan, bind, optimize
 from snapdb.plan.plan import check_allowed

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from snapdb import errors
-from snapdb.execute.build import OPERATORS, operator_of
+from snapdb.execute.operator import OPERATORS, operator_of
 from snapdb.plan import Plan
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
@@ -29,7 +29,7 @@ LAZY = {"snapdb/__init__.py", "cli/snapdb_cli/main.py"}
 """The only modules that may import in functions: they keep `import snapdb` and `snapdb --help` light."""
 IMPORTERS = {
     "snapdb/on_first_use.py",
-    "snapdb/execute/build.py",
+    "snapdb/execute/operator.py",
     "snapdb/execute/results.py",
     "snapdb/lightning.py",
     "snapdb/loading/pyg_data.py",
@@ -266,7 +266,7 @@ ELSEWHERE = {
     "snapdb.catalog.elements",
     "snapdb.catalog.system_tables",
     "snapdb.daemon.worker",
-    "snapdb.execute.build",
+    "snapdb.execute.operator",
     "snapdb.execute.samples.opening",
     "snapdb.execute.samples.seeds",
     "snapdb.execute.tasks.run_ends",

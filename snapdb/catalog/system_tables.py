@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog.history import tags, versions
 from snapdb.catalog.listing import MOMENT, Fields, listing
-from snapdb.catalog.state import Catalog
+from snapdb.catalog.state import Catalog, tags, versions
 from snapdb.catalog.task_tables import LEADER, TASK_RUNS, TASKS, Due, leader_rows, run_rows, task_rows
 from snapdb.catalog.windows import age_text, bounds_text, moment, moves_text
 from snapdb.error_codes import load_codes

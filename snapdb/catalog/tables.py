@@ -6,8 +6,7 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 
-from snapdb.storage.damage import damaged
-from snapdb.storage.home import Home
+from snapdb.storage.home import Home, damaged
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.shapes import decode_columns
 from snapdb.types import Column, Segment, Table

@@ -11,7 +11,7 @@ from snapdb.catalog.listing import MOMENT
 from snapdb.catalog.state import Catalog
 from snapdb.catalog.windows import moment
 from snapdb.storage.commit import now
-from snapdb.storage.damage import damaged
+from snapdb.storage.home import damaged
 from snapdb.storage.leader import leader_of
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import runs

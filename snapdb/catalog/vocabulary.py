@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
 from snapdb.catalog.elements import shown_columns
-from snapdb.catalog.history import tags
-from snapdb.catalog.state import Catalog
+from snapdb.catalog.state import Catalog, tags
 from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.shapes import decode_columns

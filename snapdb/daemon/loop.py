@@ -14,8 +14,7 @@ from snapdb.daemon.messages import Died, Finished, tell_end
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.tasks.run_ends import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
-from snapdb.storage.damage import damaged
-from snapdb.storage.home import Home
+from snapdb.storage.home import Home, damaged
 from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import runs, waiting
 from snapdb.storage.task_rows import considered, read_tasks

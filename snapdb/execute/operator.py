@@ -1,4 +1,4 @@
-"""The engine that operators run in, and what they return.
+"""The engine that operators run in, what they return, and where each is.
 
 An operator is a function of a plan and an engine that returns `Rows`, in the module of its family.
 """
@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow as pa
 from snapdb.errors import QueryError
 from snapdb.execute.transactions import Review, Work
 from snapdb.loading.shelf import CacheShelf
+from snapdb.plan import FAMILIES, Plan
 from snapdb.plan.plan import NothingPlan
 from snapdb.plan.scope import Context
 from snapdb.relational import Relational, Session
@@ -134,3 +136,22 @@ class Opener(Protocol):
 
     def __call__(self, *, folders: Sequence[str], disk: Disk) -> OwnDatabase:
         """Open it on a disk, so that it may read and write itself and some folders, and nothing else."""
+
+
+OPERATORS = {plan: operator for family in FAMILIES for plan, operator in family.operators.items()}
+"""Plan → the operator that runs it, as 'module:name': a function of the plan and the engine.
+
+Its module is imported when the first such plan runs, so that a SELECT loads no numba.
+"""
+
+
+def run(plan: Plan, engine: Engine) -> Rows:
+    """Run a plan in an engine. Nothing happens before the first item is requested."""
+    rows: Rows = operator_of(type(plan))(plan, engine)
+    return rows
+
+
+def operator_of(plan: type) -> Any:
+    """The operator that runs plans of a type."""
+    module, _, name = OPERATORS[plan].partition(":")
+    return getattr(import_module(module), name)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from snapdb.catalog import Catalog, with_changes
-from snapdb.errors import CommitConflict, QueryError, SnapdbError
+from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError
 from snapdb.relational import Relational, Session, parquet_files, table_rows
 from snapdb.storage.changes import AddTable, Allot, Append, Change, RemoveRows, files_of
+from snapdb.storage.check import catalog_damage
 from snapdb.storage.commit import commit
 from snapdb.storage.compact import compact
 from snapdb.storage.home import Home
@@ -270,3 +272,37 @@ class Work:
                 "the rows that this statement removes or updates; run it again",
                 code="rows-moved",
             )
+
+
+# Recovery from what no statement causes: a snapshot that was replaced meanwhile, or a damaged catalog.
+
+
+T = TypeVar("T")
+
+_OPENINGS = 8
+
+
+def retry_if_replaced(act: Callable[[], T]) -> T:
+    """The result of `act`, retried when a snapshot that it reads was replaced while it was being opened."""
+    for _ in range(_OPENINGS):
+        try:
+            return act()
+        except CommitConflict as conflict:
+            if conflict.code != "snapshot-replaced":
+                raise
+    return act()
+
+
+@contextmanager
+def diagnose_corruption(home: Home, ledger: Ledger) -> Iterator[None]:
+    """Raise CorruptError in place of an unexpected error where the catalog is damaged, which can cause any."""
+    try:
+        yield
+    except SnapdbError:
+        raise
+    except Exception as error:
+        problem = None if ledger.closed else catalog_damage(home, ledger)
+        if problem is None:
+            raise
+        message = f"{home.path / problem.path} ({problem.kind}): {problem.problem}; {problem.remedy}"
+        raise CorruptError(message, code="damaged-catalog") from error

@@ -288,3 +288,14 @@ def check_format(home: Home, found: int, application: int) -> None:
         raise FormatError(
             f"{home.path} is not a snapdb database: {CATALOG} belongs to another application", code="not-a-database"
         )
+
+
+@contextmanager
+def damaged(home: Home) -> Iterator[None]:
+    """What goes wrong in the block, where rows are read that cannot be what was written, becomes CorruptError."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError) as error:
+        raise CorruptError(
+            f"{home.catalog} is damaged ({error}); restore it from a backup", code="damaged-catalog"
+        ) from error

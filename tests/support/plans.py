@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from snapdb import Database
-from snapdb.execute import build
 from snapdb.execute.operator import Engine
+from snapdb.execute.operator import run as run_plan
 from tests.support.inside import engine_of
 
 
@@ -18,7 +18,7 @@ def planned(db: Database, plan_of: Callable[[Engine], Any]) -> Callable[[], list
     plan = plan_of(engine)
 
     def run() -> list[tuple[Any, ...]]:
-        return [tuple(row.values()) for batch in build.run(plan, engine) for row in batch.to_pylist()]
+        return [tuple(row.values()) for batch in run_plan(plan, engine) for row in batch.to_pylist()]
 
     return run
 

@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import window_text
-from snapdb.execute.build import run
 from snapdb.execute.explain.samples import explain_sample
 from snapdb.execute.explain.tree import Step, explain_query, wrapped
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import Engine, Outcome, Rows, run
 from snapdb.execute.snapshots.estimates import Sketch, sketched
 from snapdb.execute.snapshots.files import Made
 from snapdb.execute.snapshots.graph_data import graph_data

@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 from snapdb.catalog import Catalog
 from snapdb.errors import SnapdbError
 from snapdb.execute.operator import Engine
-from snapdb.execute.recovery import retry_if_replaced
 from snapdb.execute.samples.lineage import sample_lineage
 from snapdb.execute.samples.seeds import check_born, read_seeds
 from snapdb.execute.snapshots.element_columns import Reading, births, with_columns
+from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
 from snapdb.graph.idle import WithoutIdle
 from snapdb.graph.lineage import published
