@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
 import click
+import pexpect
 from click.testing import CliRunner
 
 import snapdb
@@ -24,6 +28,8 @@ from snapdb_cli.main import main
 from tests.frozen import cases, catalog, world
 from tests.frozen.prints import normal
 
+PATIENCE = 600.0
+"""Seconds after which a prompt is not coming."""
 PACKAGES: tuple[ModuleType, ...] = (snapdb, snapdb.pyg, snapdb.train, snapdb.lightning, snapdb.notebook)
 """What docs import."""
 INTERNAL = {
@@ -152,6 +158,25 @@ def environment() -> str:
                 found.update(re.findall(r"\bSNAPDB_[A-Z_]+\b", source.read_text("utf-8")))
     found -= {"SNAPDB_RECORD"}
     return "\n".join(sorted(found)) + "\n"
+
+
+def prompt() -> str:
+    """The settings of the prompt with their defaults, and its commands, as it lists them itself."""
+    with TemporaryDirectory() as home:
+        own = {"TERM": "dumb", "NO_COLOR": "1", "HOME": home, "XDG_CONFIG_HOME": home, "XDG_STATE_HOME": home}
+        words = ["-m", "snapdb_cli", "--no-config"]
+        child = pexpect.spawn(
+            sys.executable, words, env=os.environ | own, encoding="utf-8", dimensions=(500, 140), timeout=PATIENCE
+        )
+        pages = []
+        child.expect_exact("snapdb> ")
+        for command in (r"\set", r"\?"):
+            child.sendline(command)
+            child.expect_exact("snapdb> ")
+            pages += [f"## {command}", *(line.rstrip() for line in child.before.splitlines()[1:] if line.strip()), ""]
+        child.sendline(r"\q")
+        child.expect(pexpect.EOF)
+    return "\n".join(pages)
 
 
 def texts() -> str:

@@ -39,6 +39,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "signatures": api.signatures,
     "texts": api.texts,
     "environment": api.environment,
+    "prompt": api.prompt,
 }
 """Those that need no database."""
 READ: Mapping[str, Callable[[Place], str]] = {
