@@ -1,15 +1,14 @@
-"""Queries, and EXPLAIN of any statement."""
+"""EXPLAIN of any statement, and the plan that does nothing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from snapdb.errors import BindError
-from snapdb.plan.plan import Binder, NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
+from snapdb.plan.plan import Binder, NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.scope import Context
 from snapdb.sql.explain import Explain
-from snapdb.sql.queries import Query
 from snapdb.sql.snapshots import RefreshSnapshot
 
 
@@ -52,11 +51,8 @@ def bind_explain(statement: Explain, context: Context, bind: Binder) -> ExplainP
 
 
 FAMILY = PlanFamily(
-    binders={
-        Query: lambda statement, context: QueryPlan(context.asked(statement.query)),
-    },
+    binders={},  # that of EXPLAIN binds other statements, and is called where they are dispatched
     operators={
-        QueryPlan: "snapdb.execute.results:query",
         ExplainPlan: "snapdb.execute.explain.operators:explain",
         NothingPlan: "snapdb.execute.operator:nothing",
     },

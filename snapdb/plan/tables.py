@@ -12,7 +12,7 @@ from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.fragment_checks import check_foreign_path, check_repeatable
 from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns, whole_files
 from snapdb.plan.names import check_new, find_column, find_table, named_columns, tables_of
-from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, describe_query
+from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
 from snapdb.plan.scope import Context
 from snapdb.relational import (
@@ -30,7 +30,7 @@ from snapdb.relational import (
 )
 from snapdb.sql.exports import CopyFrom
 from snapdb.sql.lexer import scan
-from snapdb.sql.queries import bare_ats, first_row
+from snapdb.sql.queries import Query, bare_ats, first_row
 from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
 from snapdb.types import Column, PropertyGraph, Table
@@ -579,6 +579,7 @@ def _option_literal(value: str | bool | int | float) -> str:
 
 FAMILY = PlanFamily(
     binders={
+        Query: lambda statement, context: QueryPlan(context.asked(statement.query)),
         CreateTable: bind_create_table,
         Insert: bind_insert,
         CopyFrom: bind_copy_from,
@@ -587,6 +588,7 @@ FAMILY = PlanFamily(
         AlterTable: bind_alter,
     },
     operators={
+        QueryPlan: "snapdb.execute.results:query",
         CreateTablePlan: "snapdb.execute.tables.operators:create_table",
         InsertPlan: "snapdb.execute.tables.operators:insert",
         DeletePlan: "snapdb.execute.tables.operators:delete",
