@@ -150,11 +150,18 @@ def _rows(
         pa.array(np.full(near.size, hop)),
         pa.array([relation.edge.edge]).take(pa.array(np.zeros(near.size, np.int64))),
         pa.array(np.where(outward, "out", "in")),
-        source.cast(schema.field("source").type),
-        destination.cast(schema.field("destination").type),
+        _as(source, schema.field("source").type),
+        _as(destination, schema.field("destination").type),
         pa.array(rows.edge_id.read(position).astype(np.int64, copy=False)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as(keys: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Keys in a type; text of a composite key names its parts, as in {'a': 1, 'b': 'x'}."""
+    if pa.types.is_struct(keys.type) and pa.types.is_string(wanted):
+        return pa.array([str(key) for key in keys.to_pylist()], wanted)
+    return keys.cast(wanted)
 
 
 def _on_host(values: Ints) -> npt.NDArray[Any]:
