@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
+_AGAIN = 0.05
+"""Seconds until a signal is sent again that a finalizer swallowed."""
 
 
 class Terminated(SystemExit):
@@ -31,11 +34,24 @@ def terminable() -> Iterator[None]:
             ended.set()
             raise Terminated(128 + number)
 
+    unraisable = sys.unraisablehook
+
+    def send_again(swallowed: sys.UnraisableHookArgs) -> None:
+        # Python drops what a handler raises where it happens to run in a finalizer or a weak reference's callback.
+        if isinstance(swallowed.exc_value, Terminated):
+            number = int(str(swallowed.exc_value)) - 128
+            ended.clear()
+            threading.Timer(_AGAIN, signal.pthread_kill, (threading.main_thread().ident, number)).start()
+        else:
+            unraisable(swallowed)
+
     default = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
     for number in default:
         signal.signal(number, handle)
+    sys.unraisablehook = send_again
     try:
         yield
     finally:
+        sys.unraisablehook = unraisable
         for number in default:
             signal.signal(number, signal.SIG_DFL)

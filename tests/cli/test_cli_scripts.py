@@ -25,6 +25,7 @@ from snapdb_cli.main import main
 from snapdb_cli.reference import reference
 from snapdb_cli.target import replacing
 from tests.support.places import ROOT
+from tests.support.processes import FreshProcess
 from tests.support.program import run
 from tests.support.waiting import PATIENCE, spawned
 
@@ -300,3 +301,24 @@ print(json.dumps([{"system": s, "graph": sys.argv[1], "batches_per_s": 2.5} for 
     (tmp_path / "benchmarks" / "quick.py").write_text('import sys; sys.exit("pyg is not installed")')
     with pytest.raises(InputError, match=r"the benchmark failed: pyg is not installed"):
         bench.run("tiny", "pyg", "csv", Diagnostics(quiet=True), tmp_path)
+
+
+SWALLOWED = """
+import os, signal, time
+from snapdb_cli.interrupts import terminable
+
+class Loud:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):  # the handler runs in here, where Python drops what it raises
+            pass
+
+with terminable():
+    Loud()
+    time.sleep(600)
+"""
+
+
+def test_a_request_to_end_that_a_finalizer_swallows_is_not_lost(fresh_process: FreshProcess) -> None:
+    done = fresh_process(SWALLOWED)
+    assert (done.returncode, done.stderr) == (143, "")
