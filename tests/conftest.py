@@ -18,6 +18,7 @@ from hypothesis import settings
 
 import snapdb
 from tests.support.processes import FreshProcess, PeerProcess
+from tests.support.refusals import NEW, record_wordings
 from tests.support.slt import SltFile
 from tests.support.waiting import PATIENCE
 
@@ -58,6 +59,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Let Python clean up as usual when it ends."""
     gc.unfreeze()
+    if NEW:
+        record_wordings()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

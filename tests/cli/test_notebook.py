@@ -23,6 +23,7 @@ from traitlets.config import Config
 import snapdb
 from snapdb.errors import BindError, InputError, ParseError, QueryError
 from tests.support.places import ROOT
+from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, until
 
 pytestmark = pytest.mark.slow
@@ -220,7 +221,7 @@ def test_a_result_is_html_with_its_types_and_everything_escaped(db: snapdb.Datab
 
 @pytest.mark.skipif(importlib.util.find_spec("polars") is not None, reason="polars is installed")
 def test_polars_is_asked_for_where_it_is_not(db: snapdb.Database) -> None:
-    with pytest.raises(InputError, match=r"pl\(\) needs polars, which is not here: pip install polars"):
+    with refused("package-missing"):
         db.execute("SELECT 1 AS a").pl()
 
 

@@ -12,6 +12,7 @@ import torch
 
 import snapdb
 from snapdb import Database
+from tests.support.refusals import refused
 
 EDGES = """
 CREATE TABLE v AS SELECT range AS id FROM range(4);
@@ -36,14 +37,14 @@ def test_a_folder_called_like_a_column_does_not_become_one(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", ["file_index", "FILE_ROW_NUMBER", "snapdb row id"])
 def test_names_that_reading_needs_are_refused_as_columns(db: Database, name: str) -> None:
-    with pytest.raises(snapdb.BindError, match="a name that reading files needs"):
+    with refused("reserved-name"):
         db.execute(f'CREATE TABLE t AS SELECT 1 AS "{name}"')
 
 
 @pytest.mark.parametrize("type_", ["TIMESTAMP", "TIMESTAMPTZ", "DATE"])
 def test_an_infinite_event_time_is_an_error_and_no_past(db: Database, type_: str) -> None:
     db.script(f"CREATE TABLE v AS SELECT 1 AS id; CREATE TABLE e AS SELECT 1 AS a, 1 AS b, '-infinity'::{type_} AS t")
-    with pytest.raises(snapdb.DataError, match="NULL or infinity as event time"):
+    with refused("no-event-time"):
         db.execute(
             "CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id)) EDGE TABLES "
             "(e SOURCE KEY (a) REFERENCES v DESTINATION KEY (b) REFERENCES v EVENT TIME (t))"
@@ -74,7 +75,7 @@ def test_a_key_column_may_have_any_name(db: Database) -> None:
     db.execute("CREATE TABLE u AS SELECT range AS n FROM range(4)")
     db.execute("CREATE PROPERTY GRAPH g VERTEX TABLES (u KEY (n))")
     db.execute("CREATE TABLE d AS SELECT 0 AS n UNION ALL SELECT 0")
-    with pytest.raises(snapdb.DataError, match=r"1 key of d has more than one row \(0\)"):
+    with refused("duplicate-key"):
         db.execute("CREATE PROPERTY GRAPH h VERTEX TABLES (d KEY (n))")
 
 
@@ -88,7 +89,7 @@ def test_replacing_a_table_does_not_lose_what_was_inserted_meanwhile(db: Databas
                 done.append(other.execute("INSERT INTO t VALUES (1)"))
 
         db.progress = insert
-        with pytest.raises(snapdb.CommitConflict, match="t moved"):
+        with refused("table-moved"):
             db.execute("CREATE OR REPLACE TABLE t AS SELECT x FROM t")
     assert rows(db, "SELECT x FROM t ORDER BY x") == [(0,), (1,)]
 
@@ -99,7 +100,7 @@ def test_replacing_a_table_does_not_lose_what_was_inserted_meanwhile(db: Databas
 )
 def test_what_changes_by_itself_is_no_filter(db: Database, condition: str) -> None:
     db.script(EDGES)
-    with pytest.raises(snapdb.BindError, match="gives other rows each time"):
+    with refused("not-repeatable"):
         db.execute(f"CREATE SNAPSHOT s OF g WHERE {condition}")
 
 
@@ -146,14 +147,14 @@ def test_rows_keep_their_order_after_a_delete(db: Database) -> None:
 @pytest.mark.parametrize("column", ["[1.5, 2]", "DATE '2020-01-01'", "TIMESTAMP '2020-01-01'", "{'a': 1}"])
 def test_a_target_is_a_number_or_a_string(db: Database, column: str) -> None:
     db.execute(f"CREATE TABLE v AS SELECT 1 AS id, {column} AS label")
-    with pytest.raises(snapdb.BindError, match="cannot be TARGET"):
+    with refused("column-type", "TARGET", at="label"):
         db.execute("CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id) TARGET (label AS y))")
 
 
 def test_a_csv_with_other_names_is_not_loaded_by_guess(db: Database, tmp_path: Path) -> None:
     (tmp_path / "h.csv").write_text("first,second\na,b\n")
     db.execute("CREATE TABLE c (u VARCHAR, w VARCHAR)")
-    with pytest.raises(snapdb.BindError, match="seems to begin with names"):
+    with refused("file-columns"):
         db.execute(f"COPY c FROM '{tmp_path}/h.csv'")
     db.execute(f"COPY c FROM '{tmp_path}/h.csv' (HEADER true)")
     assert rows(db, "SELECT * FROM c") == [("a", "b")]
@@ -163,7 +164,7 @@ def test_a_state_of_a_snapshot_with_another_filter_is_refused(db: Database) -> N
     db.script(EDGES + "CREATE SNAPSHOT s OF g")
     state = db.stream(SAMPLE).state_dict()
     db.execute("CREATE OR REPLACE SNAPSHOT s OF g WHERE e.w < 5")
-    with pytest.raises(snapdb.InputError, match="another stream"):
+    with refused("stream-state"):
         db.stream(SAMPLE).load_state_dict(state)
 
 
@@ -171,17 +172,17 @@ def test_an_emptied_catalog_is_not_a_new_database(tmp_path: Path) -> None:
     with snapdb.connect(tmp_path / "d") as db:
         db.execute("CREATE TABLE t (a INT)")
     (tmp_path / "d" / "catalog.sqlite").write_bytes(b"")
-    with pytest.raises(snapdb.CorruptError, match="is empty, though there are tables"):
+    with refused("damaged-catalog"):
         snapdb.connect(tmp_path / "d")
 
 
 def test_a_closed_result_and_a_closed_database_say_so(db: Database) -> None:
     result = db.execute("SELECT range FROM range(300_000)")
     result.close()
-    with pytest.raises(snapdb.QueryError, match="read already"):
+    with refused("consumed"):
         result.fetchall()
     db.close()
-    with pytest.raises(snapdb.DatabaseError, match="closed"):
+    with refused("closed"):
         db.execute("SELECT 1")
 
 
@@ -207,7 +208,7 @@ def test_the_largest_integers_are_bounds(db: Database, bound: str, count: int) -
     CREATE SNAPSHOT s OF g FOR EVENT_TIME AS OF {bound};
     """)
     assert len(rows(db, SAMPLE)) == count == rows(db, "SELECT count(*) FROM s.e")[0][0]
-    with pytest.raises(snapdb.BindError, match="64-bit"):
+    with refused("not-finite", at="9223372036854775808"):
         db.execute("CREATE SNAPSHOT t OF g FOR EVENT_TIME AS OF 9223372036854775808")
 
 
@@ -260,7 +261,7 @@ def test_bad_features_are_shown_by_the_users_keys(db: Database) -> None:
     db.execute(
         "CREATE TABLE v AS SELECT 'A' || range AS k, CASE WHEN range <> 1 THEN NULL ELSE 1.0 END AS f FROM range(4)"
     )
-    with pytest.raises(snapdb.DataError, match=r"3 rows of v .* \(ids A0, A2, A3\)"):
+    with refused("bad-feature"):
         db.execute("CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (k) FEATURES (f AS x))")
 
 
@@ -332,11 +333,11 @@ def test_python_arguments_that_cannot_be_are_value_errors(db: Database) -> None:
         db.stream(SAMPLE, threads=1.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="params is a mapping"):
         db.execute("SELECT ?", 5)  # type: ignore[arg-type]
-    with pytest.raises(snapdb.BindError, match="leave EPOCHS out"):
+    with refused("epochs-in-stream", "EPOCHS", at="EPOCHS 2"):
         db.stream(SAMPLE + " EPOCHS 2")
 
 
 def test_a_value_that_fails_late_in_a_stream_of_rows_is_one_error(db: Database) -> None:
     query = "SELECT CAST(CASE WHEN range = 900_000 THEN 'x' ELSE '1' END AS INTEGER) AS a FROM range(1_000_000)"
-    with pytest.raises(snapdb.QueryError, match="'x'"):
+    with refused("bad-value", "'x'"):
         db.execute(query).fetchall()

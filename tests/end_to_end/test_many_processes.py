@@ -16,6 +16,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
+from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, until
 
 
@@ -178,10 +179,10 @@ with snapdb.connect({str(path)!r}) as db:
 def test_batches_are_read_as_they_come_and_once(db: Database) -> None:
     table = pa.table({"a": range(1000), "b": [str(n) for n in range(1000)]})
     db.register("coming", table.to_reader(max_chunksize=100))
-    with pytest.raises(snapdb.BindError, match='no column "c"'):
+    with refused("unknown-column", '"c"', at="c"):
         db.execute("SELECT c FROM coming")
     assert db.execute("CREATE TABLE t AS SELECT * FROM coming WHERE a >= 10").rowcount == 990
-    with pytest.raises(snapdb.InputError, match="the stream coming was read before, and can be read once"):
+    with refused("consumed-source", at="SELECT * FROM coming"):
         db.execute("SELECT * FROM coming")
 
 
@@ -252,12 +253,12 @@ def test_json_and_globs_load(db: Database, tmp_path: Path) -> None:
     found = db.execute("SELECT * FROM t ORDER BY id").fetchall()
     assert found == [(1, ["x"], "none"), (2, None, "none"), (3, [], "none")]
     (tmp_path / "c.json").write_text('{"id": 4, "other": 5}')
-    with pytest.raises(snapdb.BindError, match='has a column "other" that table t has not'):
+    with refused("file-columns", '"other"'):
         db.execute(f"COPY t (id, tags) FROM '{tmp_path}/c.json'")
     (tmp_path / "d.json").write_text('{"id": ')
     with pytest.raises(snapdb.SnapdbError):
         db.execute(f"COPY t (id) FROM '{tmp_path}/d.json'")
-    with pytest.raises(snapdb.ParseError, match="COPY has no option DELIMITER for json"):
+    with refused("unknown-option", "COPY", "DELIMITER", at="DELIMITER"):
         db.execute(f"COPY t (id) FROM '{tmp_path}/c.json' (DELIMITER ';')")
 
 

@@ -159,7 +159,7 @@ def test_bad_rows_are_reported_by_the_snapshot_that_would_hold_them(case: str, s
 
 def test_ragged_features_are_refused_with_their_lengths(db: Database) -> None:
     db.execute("CREATE TABLE v AS SELECT 1 AS id, [1.0, 2.0] AS f UNION ALL SELECT 2, [1.0]")
-    with pytest.raises(snapdb.DataError, match="ragged: lengths 1 in 1 rows, 2 in 1 rows"):
+    with refused("ragged-feature"):
         db.execute("CREATE PROPERTY GRAPH g VERTEX TABLES (v KEY (id) FEATURES (f AS x))")
 
 
@@ -281,5 +281,5 @@ def test_a_damaged_segment_is_named(shop: Database) -> None:
 def test_a_damaged_topology_is_named(shop: Database) -> None:
     path = next((shop.path / "topology").rglob("indices.npy"))
     path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(snapdb.CorruptError, match=r"indices\.npy"):
+    with refused("damaged-snapshot", "indices.npy"):
         shop.stream(SAMPLE)

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 import snapdb
-from snapdb import Database, DatabaseError, LockedError, QueryError
+from snapdb import Database, QueryError
 from snapdb.execute.tasks import operators
 from snapdb.storage.home import open_home
 from snapdb.storage.leader import Leader, beat, campaign
 from snapdb.storage.run_rows import RunLock
 from tests.support.inside import open_catalog_db
 from tests.support.performing import Worker, told
+from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, until
 
 LONG = "INSERT INTO log SELECT hash(range)::VARCHAR FROM range(3_000_000_000)"
@@ -53,7 +54,7 @@ def test_it_works_in_a_temporary_database() -> None:
 
 
 def test_a_database_for_reading_only_runs_none(db: Database) -> None:
-    with snapdb.connect(db.path, read_only=True) as reader, pytest.raises(DatabaseError, match="for reading only"):
+    with snapdb.connect(db.path, read_only=True) as reader, refused("read-only", at="EXECUTE TASK job"):
         reader.execute("EXECUTE TASK job")
 
 
@@ -62,7 +63,7 @@ def test_a_run_that_goes_on_is_not_met(db: Database) -> None:
     worker.claim(worker.task())
     lock = RunLock(open_home(db.path, read_only=False), 1)
     assert lock.take()
-    with pytest.raises(LockedError, match=r"task job is running \(run 1 since 20.*\); wait for its end") as caught:
+    with refused("task-running") as caught:
         db.execute("EXECUTE TASK job")
     assert caught.value.code == "task-running"
     lock.release()
@@ -94,7 +95,7 @@ def led(path: Path, *, alive: bool) -> Iterator[None]:
 def test_a_run_that_a_daemon_is_about_to_begin_is_left_to_it(db: Database) -> None:
     worker = Worker(db.path)
     worker.claim(worker.task())
-    with led(db.path, alive=True), pytest.raises(LockedError, match="task job is running"):
+    with led(db.path, alive=True), refused("task-running"):
         db.execute("EXECUTE TASK job")
     assert [told(row)[0] for row in worker.rows()] == ["running"]
 

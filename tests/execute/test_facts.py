@@ -113,7 +113,7 @@ def test_facts_may_be_stored_and_counted_on(social: snapdb.Database) -> None:
     ],
 )
 def test_what_must_be_repeatable_reads_no_facts(social: snapdb.Database, statement: str) -> None:
-    with pytest.raises(snapdb.BindError, match=r"tells what there is now, and .*; store its rows") as caught:
+    with refused("not-repeatable") as caught:
         social.execute(statement)
     assert caught.value.code == "not-repeatable"
     assert caught.value.span is not None
@@ -129,11 +129,11 @@ def test_seeds_from_outside_read_no_facts(social: snapdb.Database) -> None:
 def test_a_misspelt_table_of_facts_is_told_which_there_are(social: snapdb.Database) -> None:
     with refused("unknown-table", '"snapshots"', at="snapdb.snapshot"):
         rows(social, "SELECT * FROM snapdb.snapshot")
-    with pytest.raises(snapdb.BindError, match=r"no table snapdb\.zebra; there are snapdb\.tables, .*\.tags"):
+    with refused("unknown-table", at="snapdb.zebra"):
         rows(social, "SELECT * FROM snapdb.zebra")
-    with pytest.raises(snapdb.BindError, match=r'"snapdb" is the schema of what there is: .* snapdb\.tables'):
+    with refused("unknown-table", '"snapdb"', at="snapdb"):
         rows(social, "FROM snapdb")
-    with pytest.raises(snapdb.BindError, match=r"e\.g\. q\.person, or write SUMMARIZE SNAPSHOT q"):
+    with refused("unknown-table", "SUMMARIZE SNAPSHOT", at="q"):
         rows(social, "SUMMARIZE q")
 
 

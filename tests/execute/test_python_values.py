@@ -13,6 +13,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
+from tests.support.refusals import refused
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -180,7 +181,7 @@ def test_moments_with_a_zone_need_no_package(snap: Database) -> None:
             "0044-03-15 (BC) 01:00:00+00",
         )
     ]
-    with pytest.raises(snapdb.InputError, match="pip install pytz"):
+    with refused("package-missing"):
         snap.execute(f"SELECT union_value(at := {moment})").fetchall()
 
 
@@ -226,7 +227,7 @@ def test_a_uhugeint_that_arrow_cannot_carry_says_so(place: str, snap: Database) 
     kept = snap.execute(query)
     assert "340282366920938463463374607431768211455" in str(kept.fetchall())
     for read in (kept.arrow, kept.df, lambda: list(snap.execute(query))):
-        with pytest.raises(snapdb.QueryError, match=r"beyond 2\^127.*VARCHAR.*fetchall") as error:
+        with refused("not-in-arrow", "127", "VARCHAR") as error:
             read()
         assert error.value.code == "not-in-arrow"
 

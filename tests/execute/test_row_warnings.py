@@ -10,6 +10,7 @@ import pytest
 
 import snapdb
 from tests.support.program import run
+from tests.support.refusals import refused
 
 SHOP = """
 CREATE TABLE person AS SELECT range AS id, 1.5::DOUBLE AS x FROM range(8);
@@ -47,7 +48,7 @@ def test_an_edge_to_a_key_that_was_never_there_is_warned_of(shop: snapdb.Databas
         "graph g: 5 edges of knows have a destination that is not in person (100, 101, 102), by which CREATE SNAPSHOT "
         "would fail; add the vertices, or declare ON DANGLING SKIP"
     ]
-    with pytest.raises(snapdb.DataError, match=r"5 edges of knows have a destination .* \(100, 101, 102\)"):
+    with refused("dangling-edges", "100", "101", "102", at="CREATE SNAPSHOT u OF g"):
         shop.execute("CREATE SNAPSHOT u OF g")
     assert warned(shop, "INSERT INTO person SELECT 100 + range, 0 FROM range(5)") == []
     shop.execute("CREATE SNAPSHOT u OF g")
@@ -67,7 +68,7 @@ def test_a_key_that_comes_twice_is_warned_of(shop: snapdb.Database) -> None:
         "graph g: 3 keys of person have more than one row (3, 7, 20), by which CREATE SNAPSHOT would fail; make them "
         "unique, or declare ON DUPLICATE KEY FIRST or LAST"
     ]
-    with pytest.raises(snapdb.DataError, match=r"3 keys of person have more than one row \(3, 7, 20\)"):
+    with refused("duplicate-key", at="CREATE SNAPSHOT u OF g"):
         shop.execute("CREATE SNAPSHOT u OF g")
     assert "1 key of town has" in warned(shop, "INSERT INTO town VALUES ('T1', 1), ('T1', 2)")[0]
 

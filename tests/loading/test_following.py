@@ -20,11 +20,12 @@ from torch.utils.data import DataLoader
 
 import snapdb
 from snapdb import Database, Published
-from snapdb.errors import BindError, DatabaseError, DataError, InputError, QueryError, WaitTimeout
+from snapdb.errors import BindError, DataError, InputError, QueryError, WaitTimeout
 from snapdb.loading import stream as stream_module
 from snapdb.storage.leader import Leader, campaign
 from snapdb_cli.main import main
 from tests.support.inside import catalog_db_of, committed_catalog_of
+from tests.support.refusals import refused
 from tests.support.streams import prints, settles, workers_alive
 from tests.support.waiting import PATIENCE, spawned
 
@@ -180,7 +181,7 @@ def test_workers_and_ranks_do_not_follow(town: Database) -> None:
         forked._process = -1  # as in one that was forked
         for there in (sent, forked):
             for read in (lambda there=there: next(iter(there)), there.renew):
-                with pytest.raises(InputError, match=r"num_workers=0.*stream\.renew\(\)"):
+                with refused("cannot-follow", "num_workers"):
                     read()
         assert len(list(DataLoader(stream, batch_size=None))) == 5
     with pytest.raises(ValueError, match=r"found 2 ranks.*stream\.renew\(\) after a barrier"):
@@ -203,9 +204,9 @@ def test_the_rest_of_an_epoch_comes_first_and_only_of_its_own_publication(town: 
         assert stream.renew()
         now = stream.state_dict()
         assert (now["epoch"], now["consumed"]) == (1, 0)
-        with pytest.raises(InputError, match=r"rest of epoch 0 is gone: set_epoch\(1\)"):
+        with refused("stream-state", "set_epoch"):
             stream.load_state_dict(state)
-        with pytest.raises(InputError, match=r"published anew since: set_epoch\(4\) begins that epoch"):
+        with refused("stream-state", "set_epoch"):
             stream.load_state_dict({**state, "epoch": 4, "consumed": 0})
 
 
@@ -273,7 +274,7 @@ def test_a_sampler_that_cannot_be_opened_leaves_the_stream_as_it_was(
 
         with monkeypatch.context() as patch:
             patch.setattr(stream_module, "Reading", fails)
-            with pytest.raises(InputError, match="no room"):
+            with refused("memory"):
                 stream.renew()
         assert not held(town, directory(town))
         stream._follow = False
@@ -285,10 +286,10 @@ def test_a_sampler_that_cannot_be_opened_leaves_the_stream_as_it_was(
 def test_a_closed_stream_or_database_follows_nothing(town: Database) -> None:
     stream = town.stream("plain", threads=1, follow=True)
     town.close()
-    with pytest.raises(DatabaseError, match="closed"):
+    with refused("closed"):
         next(iter(stream))
     stream.close()
-    with pytest.raises(snapdb.SnapdbError, match="this stream is closed"):
+    with refused("stream-closed"):
         stream.renew()
 
 
@@ -330,21 +331,19 @@ def test_a_snapshot_that_is_not_there_yet_is_waited_for_by_another_process(town:
 
 
 def test_a_wait_in_vain_tells_what_there_is_and_who_would_publish(town: Database) -> None:
-    with pytest.raises(
-        WaitTimeout, match=r'waited 0 s for snapshot noww, and there is none.*did you mean "now"'
-    ) as late:
+    with refused("wait-timeout", '"now"') as late:
         town.wait_for("noww", timeout=0)
     assert "no daemon leads this database; run: snapdb schedule run" in late.value.message
     assert late.value.retryable
     assert campaign(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
-    with pytest.raises(WaitTimeout, match="its daemon is pid 77 on host"):
+    with refused("wait-timeout"):
         town.wait_for("noww", timeout=0)
 
 
 def test_a_daemon_that_does_not_beat_is_told(town: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("snapdb.execute.samples.waiting.LAPSE", 0.1)
     assert campaign(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
-    with pytest.raises(WaitTimeout, match="pid 77 on host, does not answer"):
+    with refused("wait-timeout"):
         town.wait_for("later", timeout=0.2)
 
 
@@ -389,7 +388,7 @@ def test_files_that_nobody_changes_are_not_waited_on(made: Path, monkeypatch: py
     monkeypatch.setattr("snapdb.storage.home._immutable", lambda *_: True)
     with snapdb.connect(made, read_only=True) as db:
         assert db.wait_for("now").name == "now"
-        with pytest.raises(DatabaseError, match="waiting would never end"):
+        with refused("cannot-wait"):
             db.wait_for("later")
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
 from snapdb.sampling import Seeds
 from snapdb.types import EdgeType, Fanout, Link, Negatives, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
 from tests.support.processes import FreshProcess, PeerProcess
+from tests.support.refusals import refused
 
 pyg = pytest.importorskip("torch_geometric", reason="torch_geometric is not installed")
 pyg_data = pytest.importorskip("torch_geometric.data")
@@ -349,7 +349,7 @@ def test_a_column_of_the_seeds_does_not_hide_a_feature() -> None:
         if name == "weight":
             assert torch.equal(batch.to_pyg().weight, batch.input_id / 2)
         else:
-            with pytest.raises(InputError, match=r"SEEDS gives 'age', and PyG keeps a feature of that name .* select"):
+            with refused("not-for-pyg", "SEEDS", "'age'"):
                 batch.to_pyg()
 
 
@@ -437,7 +437,7 @@ def test_blocks_are_refused_with_the_way_out() -> None:
     graph, _ = homogeneous()
     spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2, 3))), layout="BLOCKS")
     batch = BatchStream(graph.view(), all_seeds(graph, "customer"), spec, threads=0)[0]
-    with pytest.raises(InputError, match=r"LAYOUT BLOCKS.*take to_blocks\(\), or sample with LAYOUT NODES"):
+    with refused("not-for-pyg", "LAYOUT BLOCKS", "to_blocks", "LAYOUT NODES"):
         batch.to_pyg()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import snapdb
 from tests.support.refreshing import start
+from tests.support.refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -90,21 +91,21 @@ def test_a_dry_run_refuses_what_the_refresh_would(tmp_path: Path) -> None:
     with start(tmp_path / "db") as db:
         db.execute("INSERT INTO bought VALUES ('nobody', 7, 3, 1, 1)")
         for statement in ("REFRESH SNAPSHOT whole DRY RUN", "REFRESH SNAPSHOT whole"):
-            with pytest.raises(snapdb.DataError, match="source that is not in customer"):
+            with refused("dangling-edges"):
                 db.execute(statement)
-        with pytest.raises(snapdb.BindError, match="write one of them"):
+        with refused("explained-twice", at="REFRESH SNAPSHOT whole DRY RUN"):
             db.execute("EXPLAIN REFRESH SNAPSHOT whole DRY RUN")
 
 
 def test_a_layout_that_cannot_hold_the_snapshot_is_refused_by_counts(tmp_path: Path) -> None:
     with start(tmp_path / "db") as db:
-        with pytest.raises(snapdb.BindError, match=r"'full' holds every edge, and \d+ are left out"):
+        with refused("layout-does-not-fit", "'full'"):
             db.execute("CREATE SNAPSHOT f OF shop WITH (layout = 'full') FOR EVENT_TIME AS OF 100")
-        with pytest.raises(snapdb.BindError, match="'ends' leaves out only the latest"):
+        with refused("layout-does-not-fit", "'ends'"):
             db.execute("CREATE SNAPSHOT f OF shop WITH (layout = 'ends') FOR EVENT_TIME FROM 100 TO 300")
         db.execute("CREATE SNAPSHOT f OF shop WITH (layout = 'full') ELEMENTS (bought) FOR EVENT_TIME AS OF 100000")
         db.execute("INSERT INTO bought VALUES ('c1', 7, 200000, 1, 1)")
-        with pytest.raises(snapdb.BindError, match=r"snapshot f was created WITH .*CREATE OR REPLACE SNAPSHOT f"):
+        with refused("layout-does-not-fit", "WITH", "CREATE OR REPLACE SNAPSHOT", at="REFRESH SNAPSHOT f"):
             db.execute("REFRESH SNAPSHOT f")
 
 
@@ -170,7 +171,7 @@ def test_a_transaction_may_be_explained(tmp_path: Path) -> None:
         assert db.transaction_state == "idle"
         db.execute("BEGIN")
         assert explained(db, "DELETE FROM bought WHERE true")["actual"]["rows"] == rows
-        with pytest.raises(snapdb.BindError, match="a transaction holds"):
+        with refused("not-in-transaction", at="EXPLAIN ANALYZE CREATE SNAPSHOT x OF shop"):
             db.execute("EXPLAIN ANALYZE CREATE SNAPSHOT x OF shop")
         db.execute("ROLLBACK")
         assert db.execute("SELECT count(*) FROM bought").fetchone() == (rows,)
@@ -180,7 +181,7 @@ def test_a_reader_may_explain_and_not_analyze_what_writes(tmp_path: Path) -> Non
     start(tmp_path / "db").close()
     with snapdb.connect(tmp_path / "db", read_only=True) as db:
         assert db.execute("EXPLAIN DELETE FROM bought WHERE ts < 30").rowcount > 3
-        with pytest.raises(snapdb.DatabaseError, match="reading only"):
+        with refused("read-only", at="EXPLAIN ANALYZE DELETE FROM bought WHERE ts < 30"):
             db.execute("EXPLAIN ANALYZE DELETE FROM bought WHERE ts < 30")
 
 

@@ -246,11 +246,11 @@ def test_seeds_that_went_are_shown_in_the_samplers_own_text(own: Database) -> No
         CREATE SAMPLER few AS SAMPLE FROM s FANOUT (knows => [2]) SEEDS (SELECT name FROM chosen) AS person;
         INSERT INTO chosen VALUES ('p77');""")
     for attempt in (lambda: own.execute("SAMPLE USING few BATCH 3").fetchall(), lambda: own.stream("few")):
-        with pytest.raises(snapdb.DataError, match="in sampler few: 1 of 2 seeds are not in snapshot s") as raised:
+        with refused("unknown-seed", at="SELECT name FROM chosen") as raised:
             attempt()
         assert shown(raised.value) == "SELECT name FROM chosen"
     own.execute("DROP TABLE chosen")
-    with pytest.raises(snapdb.BindError, match='in sampler few: no table or snapshot "chosen"') as missing:
+    with refused("unknown-table", '"chosen"', at="chosen") as missing:
         own.stream("few")
     assert shown(missing.value) == "chosen"
     assert own.execute("SAMPLE USING few SEEDS (SELECT 'p1') AS person").fetchall()
@@ -258,14 +258,14 @@ def test_seeds_that_went_are_shown_in_the_samplers_own_text(own: Database) -> No
 
 def test_what_is_found_when_batches_are_made_is_shown_where_it_was_written(own: Database) -> None:
     own.execute(f"CREATE SAMPLER small AS {TRAIN} WITH (memory = '1KB')")
-    with pytest.raises(snapdb.InputError, match=r"in sampler small: a stream was given 1\.00 KB") as raised:
+    with refused("memory", "1.00", "KB", at="WITH (memory = '1KB')") as raised:
         own.stream("small")
     assert shown(raised.value) == "WITH (memory = '1KB')"
     said = "SAMPLE USING small WITH (memory = '2KB')"
-    with pytest.raises(snapdb.InputError, match=r"InputError: a stream was given 2\.00 KB") as raised:
+    with refused("memory", "2.00", "KB", at="WITH (memory = '2KB')") as raised:
         own.stream(said)
     assert (raised.value.text, shown(raised.value)) == (said, "WITH (memory = '2KB')")
-    with pytest.raises(snapdb.InputError, match=r"InputError: a stream was given 3\.00 KB") as raised:
+    with refused("memory", "3.00", "KB") as raised:
         own.stream("small", memory="3KB")
     assert raised.value.span is None
 
@@ -318,13 +318,13 @@ def test_a_name_leads_to_the_nearest_sampler(shop: Database) -> None:
     with refused("unknown-sampler", '"train"', at="trian") as raised:
         shop.execute("SAMPLE USING trian BATCH 3")
     assert (shown(raised.value), raised.value.code) == ("trian", "unknown-sampler")
-    with pytest.raises(snapdb.BindError, match=r'did you mean "train"\? \(a stream takes a sampler.s name, or a whole'):
+    with refused("unknown-sampler", '"train"', at="trian"):
         shop.stream("trian")
-    with pytest.raises(snapdb.BindError, match="s is a snapshot: SAMPLE FROM s samples it"):
+    with refused("unknown-sampler", "SAMPLE FROM", at="s"):
         shop.execute("SAMPLE USING s")
-    with pytest.raises(snapdb.BindError, match="train is a sampler: SAMPLE USING train samples by it"):
+    with refused("unknown-snapshot", "SAMPLE USING", at="train"):
         shop.execute(TRAIN.replace("FROM s SEEDS", "FROM train SEEDS"))
-    with pytest.raises(snapdb.BindError, match='no sampler "nobody"; there are: '):
+    with refused("unknown-sampler", '"nobody"', at="nobody"):
         shop.execute("DESCRIBE SAMPLER nobody")
     for text in ("", "SELECT 1", "train; train", "SAMPLE USING train; SAMPLE USING train"):
         with pytest.raises(snapdb.SnapdbError, match=r"stream takes a sampler's name|no statement starts with train"):
@@ -351,7 +351,7 @@ def test_samplers_have_names_of_their_own(own: Database) -> None:
 
 
 def test_a_sampler_is_made_once_and_replaced_when_that_is_said(own: Database) -> None:
-    with pytest.raises(snapdb.BindError, match="CREATE OR REPLACE SAMPLER") as raised:
+    with refused("exists", "CREATE OR REPLACE SAMPLER", at="Train") as raised:
         own.execute(f"CREATE SAMPLER Train AS {TRAIN}")
     assert (shown(raised.value), raised.value.code) == ("Train", "exists")
     again = own.execute(
@@ -381,9 +381,9 @@ def test_a_sampler_is_bound_when_it_is_made(own: Database) -> None:
         with pytest.raises(snapdb.BindError) as raised:
             own.execute(f"CREATE SAMPLER other AS {text}")
         assert shown(raised.value) == place
-    with pytest.raises(snapdb.ParseError, match=r"the parameter \$g in a sampler is refused") as refused:
+    with refused("refused", at="$g") as caught:
         own.execute(f"CREATE SAMPLER other AS {TRAIN.replace('SELECT name', 'SELECT $g')}", {"g": "p1"})
-    assert refused.value.code == "refused"
+    assert caught.value.code == "refused"
     assert [row[0] for row in own.execute("SHOW SAMPLERS").fetchall()] == ["train"]
 
 
@@ -402,7 +402,7 @@ def test_a_stream_counts_epochs_itself(own: Database) -> None:
     own.execute(f"CREATE SAMPLER long AS {TRAIN} EPOCHS 3")
     assert {row[0] for row in own.execute("SAMPLE USING long").fetchall()} == {0, 1, 2}
     assert len(own.stream("long")) == len(own.stream(TRAIN))
-    with pytest.raises(snapdb.BindError, match="leave EPOCHS out") as raised:
+    with refused("epochs-in-stream", "EPOCHS", at="EPOCHS 2") as raised:
         own.stream("SAMPLE USING long EPOCHS 2")
     assert shown(raised.value) == "EPOCHS 2"
 
@@ -444,10 +444,10 @@ def test_samplers_are_shown(shop: Database) -> None:
 
 
 def test_what_samplers_depend_on_is_not_dropped_from_under_them(own: Database) -> None:
-    with pytest.raises(snapdb.BindError, match="snapshot s is used by sampler train; drop it first, or") as raised:
+    with refused("in-use", at="s") as raised:
         own.execute("DROP SNAPSHOT s")
     assert raised.value.code == "in-use"
-    with pytest.raises(snapdb.BindError, match="table knows is used by graph g, snapshot s, sampler train; drop them"):
+    with refused("in-use", at="knows"):
         own.execute("DROP TABLE knows")
     own.execute("CREATE SNAPSHOT later OF g")
     rows = own.execute("EXPIRE SNAPSHOTS RETAIN LAST 1").fetchall()
@@ -468,7 +468,7 @@ def test_a_sampler_stays_when_its_snapshot_is_replaced_or_refreshed(own: Databas
     own.execute("CREATE OR REPLACE SNAPSHOT S OF g FOR EVENT_TIME AS OF 50")
     assert batches(own.stream("train")) == batches(own.stream(TRAIN))
     own.execute("CREATE OR REPLACE SNAPSHOT s OF g ELEMENTS (person)")
-    with pytest.raises(snapdb.BindError, match=r"in sampler train: snapshot s leaves out edge type .knows.") as raised:
+    with refused("unknown-edge-type", at="knows") as raised:
         own.stream("train")
     assert (raised.value.text, shown(raised.value)) == (TRAIN, "knows")
     assert own.execute("CHECK DATABASE").fetchall() == []
@@ -507,19 +507,17 @@ def test_what_happens_meanwhile_is_a_conflict(db: Database) -> None:
     instead = planned(db, lambda e: CreateSamplerPlan(train, train, sample))
     expire = planned(db, lambda e: ExpirePlan(((s, None),), False))
     with snapdb.connect(db.path) as other:
-        with pytest.raises(snapdb.CommitConflict, match="s moved: sampler train of it was made meanwhile"):
+        with refused("snapshot-moved"):
             drop_alone()
         assert expire()[0][1] == "keep"
-        with pytest.raises(snapdb.CommitConflict, match="sampler train moved: it was created meanwhile"):
+        with refused("sampler-moved"):
             again()
         other.execute("CREATE OR REPLACE SAMPLER train AS SAMPLE USING train BATCH 3")
         for run in (drop_sampler, drop_snapshot, instead):
-            with pytest.raises(
-                snapdb.CommitConflict, match="sampler train moved: it was replaced or dropped meanwhile"
-            ):
+            with refused("sampler-moved"):
                 run()
         other.execute("DROP SNAPSHOT s CASCADE")
-        with pytest.raises(snapdb.CommitConflict, match="snapshot s was dropped meanwhile; nothing was changed"):
+        with refused("snapshot-moved"):
             again()
         assert other.execute("CHECK DATABASE").fetchall() == []
 
@@ -541,7 +539,7 @@ def test_a_database_without_samplers_is_upgraded(own: Database) -> None:
     own.close()
     with closing(sqlite3.connect(path / "catalog.sqlite", isolation_level=None)) as connection:
         connection.executescript(f"{UNSCHEDULED} DROP TABLE samplers; DROP TABLE caches; PRAGMA user_version = 3;")
-    with pytest.raises(snapdb.FormatError, match="has format 3 of an older snapdb"):
+    with refused("old-format"):
         snapdb.connect(path)
     assert snapdb.upgrade(path) == f"{path}: format 3 → 7; the old catalog is kept as catalog.sqlite.format-3"
     with snapdb.connect(path) as db:
@@ -559,7 +557,7 @@ def test_a_sampler_that_keeps_no_sample_says_so(own: Database) -> None:
             connection.execute("INSERT INTO samplers VALUES (9, 'bad', 'bad', 's', ?)", (row,))
         own._known = None
         for statement in ("SAMPLE USING bad", "DESCRIBE SAMPLER bad"):
-            with pytest.raises(snapdb.CorruptError, match="sampler bad keeps no SAMPLE statement that can be read"):
+            with refused("damaged-catalog", "SAMPLE"):
                 own.execute(statement).fetchall()
     own.execute("CREATE OR REPLACE SAMPLER bad AS SAMPLE USING train")
     assert own.execute("SAMPLE USING bad").fetchall()

@@ -30,6 +30,7 @@ from snapdb.storage.temporary import temporary_bytes
 from snapdb.types import CacheStats, Drawing, EdgeType, Fanout, Refresh, Temporal
 from tests.support.backends import both_agree
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
+from tests.support.refusals import refused
 from tests.support.row_caches import assert_equal, cache_of, followed, followers
 from tests.support.worlds import Case
 
@@ -107,10 +108,10 @@ def test_a_file_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path) -> N
     np.save(tmp_path / "whole.npy", np.arange(3))
     (tmp_path / "manifest.json").write_text("{}")
     for read, path in ((map_array, tmp_path / "whole.npy"), (read_manifest, tmp_path)):
-        with no_more_files(), pytest.raises(DatabaseError, match=r"cannot read .*: Too many open files; look") as found:
+        with no_more_files(), refused("cannot-read") as found:
             read(path)
         assert (found.value.code, isinstance(found.value, CorruptError)) == ("cannot-read", False)
-    with pytest.raises(CorruptError, match="is missing or damaged"):
+    with refused("damaged-file"):
         map_array(tmp_path / "gone.npy")
 
 

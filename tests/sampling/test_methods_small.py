@@ -10,13 +10,14 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from snapdb.errors import BindError, CorruptError, DataError
+from snapdb.errors import CorruptError, DataError
 from snapdb.graph.view import Column
 from snapdb.kernels.forms import plain_array
 from snapdb.sampling import Entry, Excluded, Group, Sampler, Subgraph, node_entry, open_sampler
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Relation, SampleSpec, Temporal
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec, ties
+from tests.support.refusals import refused
 
 KNOWS = EdgeType("person", "knows", "person")
 ALWAYS, FOR_EVER = oracle.ALWAYS, oracle.OPEN
@@ -492,7 +493,7 @@ def test_weights_of_edges_that_are_not_in_the_snapshot_do_not_matter() -> None:
 
 
 def test_an_edge_type_without_the_weights_that_are_asked_for_is_refused() -> None:
-    with pytest.raises(BindError, match="edge type knows has no weight 'w'"):
+    with refused("needs-weight", "'w'"):
         Sampler(star(3).view(), spec(2, drawing=Drawing(weights=WEIGHTS, weighted=True)))
 
 
@@ -513,7 +514,7 @@ def test_neighbours_that_are_no_vertices_are_damage() -> None:
         bad = replace(rows, rows=rows.rows._replace(indices=plain_array(np.array([1, 9, 2]), np.int32)))
         sampler = Sampler(replace(view, adjacency=lambda _, bad=bad: bad), spec(3, **further))
         entry = node_entry("person", np.array([0]), times=np.array([9]))
-        with pytest.raises(CorruptError, match="knows is damaged"):
+        with refused("damaged-snapshot"):
             sampler.sample(entry, 0, sampler.scratch())
 
 
@@ -553,5 +554,5 @@ def test_both_ways_between_two_vertex_types_draws_each_way_by_keys_of_its_own() 
 
 
 def test_a_weight_too_small_to_divide_by_is_refused() -> None:
-    with pytest.raises(DataError, match=r"0 or at least 1e-250, but w has 1 that is not: 1e-300 at e_id 1"):
+    with refused("bad-weight", "250", "300"):
         Sampler(star(3, weight=[1, 1e-300, 1]).view(), spec(2, drawing=Drawing(weights=WEIGHTS, weighted=True)))

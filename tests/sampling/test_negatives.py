@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.errors import BindError, CorruptError
 from snapdb.kernels.birth_order import birth_order, count_born, rank_born, select_born
 from snapdb.sampling import Entrance, Seeds
 from snapdb.sampling import negatives as drawing
 from snapdb.types import EdgeType, Fanout, Link, Negatives, SampleSpec
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.negatives import BOUGHT, Ints, drawn, expected
+from tests.support.refusals import refused
 
 KNOWS = EdgeType("person", "knows", "person")
 STATIC = -(2**63)
@@ -179,14 +179,14 @@ def test_an_edge_beyond_the_snapshot_makes_nobody_known() -> None:
 
 def test_what_is_known_before_needs_times() -> None:
     graph = market(8)
-    with pytest.raises(BindError, match=r"EXCLUDE KNOWN BEFORE SEED_TIME needs a column seed_time"):
+    with refused("needs-seed-time", "EXCLUDE KNOWN BEFORE SEED_TIME", "seed_time"):
         Entrance(graph.view(), link_spec(1, "BEFORE"), edge_seeds(graph))
 
 
 def test_a_neighbour_that_is_no_vertex_is_damage() -> None:
     graph = market(8)
     view = replace(graph.view(), node_counts={"customer": 30, "product": 20})
-    with pytest.raises(CorruptError, match="CHECK DATABASE"):
+    with refused("damaged-snapshot", "CHECK DATABASE"):
         Entrance(view, link_spec(1, "EVER"), edge_seeds(graph)).entry(np.arange(150), 0)
 
 

@@ -17,7 +17,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.errors import InputError
 from snapdb.kernels.rng import fold
 from snapdb.kernels.torch_floyd import floyd
 from snapdb.sampling import Sampler, node_entry, open_sampler
@@ -31,6 +30,7 @@ from tests.support.forms import FORMS, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
 from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
 from tests.support.oracle.numbers import NO_HOP
+from tests.support.refusals import refused
 from tests.support.worlds import SETTINGS, Case
 
 METHODS = ("uniform", "priority")
@@ -295,7 +295,7 @@ def test_weights_of_delivered_edges_add_up_to_all_that_are_eligible(time: int, f
 def test_rows_beyond_what_torch_draws_are_refused() -> None:
     graph = hub(5)
     spec = sample_spec("hub", Fanout(OF, "IN", (5, 600)), refresh=Refresh("FCR", 3), backend="torch")
-    with pytest.raises(InputError, match="REFRESH with a FANOUT of 600 keeps rows of 1,200 edges, but WITH torch rows"):
+    with refused("device", "REFRESH", "FANOUT", "600", "1,200"):
         open_sampler(graph.view(), spec)
     open_sampler(graph.view(), replace(spec, backend="numba"))
     open_sampler(graph.view(), replace(spec, fanouts=(Fanout(OF, "IN", (512, FULL)),)))

@@ -13,13 +13,14 @@ import pytest
 import torch
 
 import snapdb
-from snapdb import BindError, CorruptError, Database, DataError
+from snapdb import Database, DataError
 from snapdb.execute.samples.seeds import find_ends
 from snapdb.graph import GraphView
 from snapdb.sampling import Entrance, Seeds, batches_before, batches_in, epoch_order
 from snapdb.types import EdgeType, Fanout, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
+from tests.support.refusals import refused
 
 KNOWS = EdgeType("person", "knows", "person")
 LIKES = EdgeType("person", "likes", "film")
@@ -100,9 +101,7 @@ def test_the_same_seed_at_two_times_is_two_seeds(world: Database) -> None:
 
 def test_the_same_seed_twice_is_an_error_unless_duplicates_are_allowed(world: Database) -> None:
     query = "(SELECT name, 50 AS seed_time, y FROM s.person, (SELECT unnest([2, 1]) AS y)) AS person"
-    with pytest.raises(
-        DataError, match=r"4 seeds occur more than once with the same time \(ann, bob, cem\).*ALLOW DUP"
-    ):
+    with refused("duplicate-seeds", "ALLOW DUP"):
         read(world, query)
     seeds = read(world, query, "ALLOW DUPLICATES")
     assert seeds.ids.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
@@ -203,18 +202,18 @@ def test_an_edge_that_is_not_in_the_snapshot_is_no_seed(world: Database, e_id: s
 
 def test_a_seed_has_a_time_where_one_is_asked(world: Database) -> None:
     query = "(SELECT name, nullif(joined, 2) + 20 AS seed_time FROM s.person) AS person"
-    with pytest.raises(DataError, match=r"2 of 4 seeds have no time: seed_time is NULL or infinite \(bob, cem\)"):
+    with refused("seed-time", "seed_time"):
         read(world, query)
 
 
 def test_a_seed_was_born_by_its_time(world: Database) -> None:
     assert read(world, "(SELECT name, coalesce(joined, 0) AS seed_time FROM s.person) AS person").ids.size == 4
-    with pytest.raises(DataError, match=r"3 of 4 seeds are not there yet at the seed's time \(ann, bob, dee\)"):
+    with refused("seed-not-there-yet", at="SELECT name, 0 AS seed_time FROM s.person"):
         read(world, "(SELECT name, 0 AS seed_time FROM s.person) AS person")
 
 
 def test_the_ends_of_a_seed_edge_were_born_by_its_time(world: Database) -> None:
-    with pytest.raises(DataError, match=r"2 of 5 seed edges have an end that is not there yet .*\(e_id 0, e_id 4\)"):
+    with refused("seed-not-there-yet", "e_id"):
         read(world, "EDGES knows (SELECT e_id, CASE WHEN e_id IN (0, 4) THEN 1 ELSE 2 END AS seed_time FROM s.knows)")
 
 
@@ -241,14 +240,14 @@ def test_times_are_microseconds_where_the_graph_counts_in_timestamps(db: Databas
         seeds = read(db, f"(SELECT id, {time} AS seed_time FROM person) AS person")
         assert seeds.time is not None
         assert seeds.time.tolist() == [expected] * 3
-    with pytest.raises(DataError, match=r"3 of 3 seeds have no time: seed_time is NULL or infinite \(0, 1, 2\)"):
+    with refused("seed-time", "seed_time"):
         read(db, "(SELECT id, 'infinity'::TIMESTAMP AS seed_time FROM person) AS person")
-    with pytest.raises(BindError, match="seed_time"):
+    with refused("seed-type", "seed_time", at="SELECT id, 5 AS seed_time FROM person"):
         read(db, "(SELECT id, 5 AS seed_time FROM person) AS person")
 
 
 def test_a_time_beyond_64_bits_is_refused(world: Database) -> None:
-    with pytest.raises(DataError, match="beyond 64 bits"):
+    with refused("seed-time"):
         read(world, f"(SELECT name, {2**64 - 1}::UBIGINT AS seed_time FROM s.person) AS person")
 
 
@@ -263,7 +262,7 @@ def test_weights_of_another_column_are_read_by_edge_id(own: Database) -> None:
     with own.stream(sample.format("early", "early")) as stream:
         weights = stream.view.weights["knows"]
     assert weights[[0, 2, 5]].tolist() == [1, 2, 5]
-    with pytest.raises(DataError, match=r"1 edge of knows in snapshot s has NULL as closeness \(e_id 3\)"):
+    with refused("bad-weight", "e_id", at="WEIGHT BY closeness"):
         own.execute(sample.format("s", "s"))
 
 
@@ -348,7 +347,7 @@ def test_ends_are_found_for_all_edges_of_the_rows_and_no_others(before: int | No
 
 def test_an_edge_id_beyond_its_table_is_damage() -> None:
     edge = EdgeType("customer", "bought", "product")
-    with pytest.raises(CorruptError, match="CHECK DATABASE"):
+    with refused("corrupt", "CHECK DATABASE"):
         find_ends(ties().view(), edge, np.arange(3), 150, lambda share: None)
 
 
@@ -437,12 +436,12 @@ def test_every_form_gives_the_same_seeds_and_negatives(db: Database) -> None:
 def test_ids_and_times_beyond_what_there_can_be_are_refused(db: Database) -> None:
     persons(db)
     walked = "FANOUT (knows => [2])"
-    with pytest.raises(DataError, match="1 of 1 seed edges of knows are not in snapshot s"):
+    with refused("unknown-seed", at="SELECT 18446744073709551616::HUGEINT AS e_id"):
         db.execute(
             f"SAMPLE FROM s SEEDS EDGES knows (SELECT 18446744073709551616::HUGEINT AS e_id) {walked}"
         ).fetchall()
     reserved = "SELECT 'ann', (-9223372036854775808)::BIGINT AS seed_time"
-    with pytest.raises(DataError, match='"seed_time" of -2\\^63'):
+    with refused("seed-time", '"seed_time"'):
         db.execute(f"SAMPLE FROM s SEEDS ({reserved}) AS person {walked} TEMPORAL < SEED_TIME").fetchall()
 
 

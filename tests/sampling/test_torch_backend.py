@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from snapdb.errors import BindError, CorruptError, DataError, InputError
+from snapdb.errors import InputError
 from snapdb.kernels.logtable import LOG_TABLE
 from snapdb.kernels.torch_floyd import floyd
 from snapdb.kernels.torch_numbering import number
@@ -28,6 +28,7 @@ from tests.support.backends import same_batches, seen, words
 from tests.support.forms import FORMS, changing, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec, ties
 from tests.support.processes import FreshProcess
+from tests.support.refusals import refused
 from tests.support.worlds import DRAWINGS, SETTINGS, case
 
 BOUGHT = EdgeType("customer", "bought", "product")
@@ -229,7 +230,7 @@ def test_a_select_does_not_wait_for_torch(fresh_process: FreshProcess) -> None:
 @pytest.mark.parametrize("name", ["gpu", "cuda:", "CUDA", "cuda:one", "meta", ""])
 def test_what_is_no_device_is_refused(name: str) -> None:
     spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2,))), device=name)
-    with pytest.raises(InputError, match="is not the name of a device: say 'cpu', 'cuda'"):
+    with refused("device", "'cpu'", "'cuda'"):
         open_sampler(ties().view(), spec)
 
 
@@ -237,16 +238,14 @@ def test_what_is_no_device_is_refused(name: str) -> None:
 @pytest.mark.parametrize("backend", [None, "numba", "torch"])
 def test_cuda_where_there_is_none_is_refused(backend: str | None) -> None:
     spec = replace(sample_spec("customer", Fanout(KNOWS, "IN", (2,))), device="cuda:1", backend=backend)
-    with pytest.raises(
-        InputError, match=r"ON 'cuda:1' was asked, but torch .* finds no CUDA device here; leave ON out"
-    ):
+    with refused("device", "ON", "'cuda:1'", "CUDA"):
         open_sampler(ties().view(), spec)
 
 
 def test_a_fanout_beyond_what_torch_draws_is_refused() -> None:
     view, torch_spec = ties().view(), replace(sample_spec("customer"), backend="torch")
     large = replace(torch_spec, fanouts=(Fanout(KNOWS, "IN", (5, 1025)),))
-    with pytest.raises(InputError, match="a FANOUT of 1025 was asked, but WITH torch draws at most 1024"):
+    with refused("device", "FANOUT", "1025", "WITH", "1024"):
         open_sampler(view, large)
     open_sampler(view, replace(torch_spec, fanouts=(Fanout(KNOWS, "IN", (1024, FULL)),)))
     open_sampler(view, replace(large, drawing=Drawing("LABOR")))
@@ -264,10 +263,10 @@ def test_torch_refuses_what_numba_refuses() -> None:
     graph = ties()
     weighed = Drawing(weights=(("bought", "price"),), weighted=True)
     spec = replace(sample_spec("customer", Fanout(BOUGHT, "OUT", (2,))), backend="torch", drawing=weighed)
-    with pytest.raises(DataError, match="finite"):
+    with refused("bad-weight"):
         open_sampler(replace(graph.view(), weights={"bought": np.full(200, np.nan)}), spec)
     twice = (Fanout(BOUGHT, "OUT", (2,)), Fanout(BOUGHT, "BOTH", (2,)))
-    with pytest.raises(BindError, match="both fill"):
+    with refused("duplicate-fanout"):
         open_sampler(graph.view(), replace(spec, fanouts=twice, drawing=Drawing()))
     with pytest.raises(ValueError, match="seeds of type 'nobody' were asked"):
         open_sampler(graph.view(), replace(spec, seed_type="nobody"))
@@ -283,5 +282,5 @@ def test_neighbours_that_are_no_vertices_are_damage() -> None:
     graph = ties()
     small = replace(graph, nodes={"customer": 30, "product": 20})
     view = replace(small.view(), node_counts={"customer": 12, "product": 20})
-    with pytest.raises(CorruptError, match="the adjacency of bought is damaged"):
+    with refused("damaged-snapshot"):
         TorchSampler(view, sample_spec("product", Fanout(BOUGHT, "IN", (2,))))

@@ -14,6 +14,7 @@ import snapdb
 from snapdb.sql import format_sql, parse
 from snapdb.sql.syntax import Statement
 from tests.support.places import ROOT
+from tests.support.refusals import refused
 from tests.support.slt import parse_slt
 from tests.support.trees import STATEMENTS
 
@@ -115,6 +116,6 @@ def test_a_text_without_statements_is_empty() -> None:
 
 
 def test_a_mistake_is_shown_where_it_is() -> None:
-    with pytest.raises(snapdb.ParseError, match="DROP") as error:
+    with refused("unknown-statement", "DROP", at="DORP") as error:
         format_sql("SELECT 1; DORP TABLE t")
     assert error.value.span == (10, 14)

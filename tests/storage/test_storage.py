@@ -20,6 +20,7 @@ from snapdb import Database
 from snapdb.storage.disk import Disk, publishing, read_manifest
 from snapdb.storage.home import Home
 from snapdb.storage.locks import Lease, remove_unless_held
+from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, interrupting
 
 GRAPH = """
@@ -86,7 +87,7 @@ def test_two_deletes_of_one_row_conflict_and_those_of_different_rows_do_not(db: 
     with snapdb.connect(db.path) as other:
         db.script("BEGIN; DELETE FROM t WHERE a < 5")
         other.execute("DELETE FROM t WHERE a IN (1, 9)")
-        with pytest.raises(snapdb.CommitConflict, match="t moved: expected 1, found 2, which removed 1 of the rows"):
+        with refused("rows-moved"):
             db.execute("COMMIT")
         assert db.execute("SELECT count(*) FROM t").fetchone() == (8,)
         db.script("BEGIN; DELETE FROM t WHERE a < 5; UPDATE t SET a = 70 WHERE a = 7")
@@ -134,7 +135,7 @@ def test_rows_that_a_transaction_added_and_removed_again_need_the_table_for_itse
     with snapdb.connect(db.path) as other:
         db.script("BEGIN; INSERT INTO t VALUES (1), (2); DELETE FROM t WHERE a = 2")
         other.execute("INSERT INTO t VALUES (3)")
-        with pytest.raises(snapdb.CommitConflict, match="t moved: expected 1, found 2, which added rows"):
+        with refused("table-moved"):
             db.execute("COMMIT")
     db.script("BEGIN; INSERT INTO t VALUES (1), (2); DELETE FROM t WHERE a = 2; COMMIT")
     assert db.execute("SELECT a FROM t ORDER BY a").fetchall() == [(0,), (1,), (3,)]
@@ -208,7 +209,7 @@ def test_a_stream_outlives_its_snapshot(db: Database) -> None:
     assert folder.exists()
     assert [b.n_id["person"].tolist() for b in stream] == expected
     stream.close()
-    with pytest.raises(snapdb.BindError, match='no snapshot "first"'):
+    with refused("unknown-snapshot", '"first"', at="first"):
         db.stream(SAMPLE.format("first"))
 
 
@@ -245,7 +246,7 @@ def test_snapshots_of_one_version_share_a_topology(db: Database) -> None:
 
 
 def test_a_query_can_be_interrupted_and_the_database_goes_on(db: Database) -> None:
-    with interrupting(db.interrupt), pytest.raises(snapdb.QueryError, match="interrupted"):
+    with interrupting(db.interrupt), refused("interrupted"):
         db.execute("SELECT count(*) FROM range(10_000_000_000) t(a) WHERE hash(a) % 7 = 1").fetchall()
     assert db.execute("SELECT 1").fetchone() == (1,)
 
@@ -254,7 +255,7 @@ def test_registered_data_can_be_read_and_python_variables_cannot(db: Database) -
     secret = [1, 2, 3]
     db.register("numbers", {"n": secret})
     assert db.execute("SELECT sum(n) FROM numbers").fetchone() == (6,)
-    with pytest.raises(snapdb.BindError, match='no table or snapshot "secret"'):
+    with refused("unknown-table", '"secret"', at="secret"):
         db.execute("SELECT * FROM secret")
 
 
@@ -263,9 +264,9 @@ def test_parameters_are_values_and_never_code(db: Database) -> None:
     db.execute("INSERT INTO t SELECT ?, ?", ["y", 3])
     db.execute("DELETE FROM t WHERE b = $b", {"b": 3})
     assert db.execute("SELECT * FROM t").fetchall() == [("x'; DROP TABLE t; --", 2)]
-    with pytest.raises(snapdb.BindError, match=r"no value was given for parameter \$b"):
+    with refused("parameter-missing", at="$b"):
         db.execute("SELECT $b", {"a": 1})
-    with pytest.raises(snapdb.BindError, match=r"no value was given for parameter \?"):
+    with refused("parameter-missing", at="?"):
         db.execute("SELECT ?")
 
 

@@ -15,6 +15,7 @@ from snapdb.errors import CorruptError
 from snapdb.storage.arrays import STATIC
 from snapdb.storage.patches import Patch, build_patch, merged, read_patch, write_merged, write_patch
 from snapdb.storage.topology import EdgeArrays, Rows, build_rows, read_rows, sort_edges, write_rows
+from tests.support.refusals import refused
 
 FAR = 1000
 FOREVER = 2**63 - 1
@@ -195,7 +196,7 @@ def test_an_id_out_of_range_is_named(tmp_path: Path, column: str, wrong: int) ->
 
 def test_a_missing_value_is_named(tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pydict({"source": [1, 2], "destination": [0, 1], "e_id": [0, 1], "time": [3, None]})
-    with pytest.raises(CorruptError, match="1 edges have no time"):
+    with refused("damaged-snapshot"):
         build_rows([batch], 2, FAR, 2, 2, tmp_path)
 
 
@@ -357,5 +358,5 @@ def test_a_damaged_root_is_not_patched_or_merged(tmp_path: Path, position: int) 
 def test_rows_of_another_type_or_length_are_refused(tmp_path: Path) -> None:
     built(edges(70, 100, 20), 20, tmp_path / "rows")
     np.save(tmp_path / "rows" / "until.npy", np.zeros(100, np.float64))
-    with pytest.raises(CorruptError, match="until"):
+    with refused("damaged-snapshot"):
         read_rows(tmp_path / "rows")
