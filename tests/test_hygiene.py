@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from snapdb import errors
-from snapdb.execute.operator import OPERATORS, operator_of
 from snapdb.plan import Plan
+from tests.support.inside.execute import OPERATORS, operator_of
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
 
@@ -246,85 +246,7 @@ def test_a_script_beside_a_clone_imports_the_package_and_not_the_clone(tmp_path:
     assert (ended.returncode, ended.stdout) == (0, "connect\n"), ended.stderr
 
 
-TESTS = [path for path in sorted((ROOT / "tests").rglob("*.py")) if not {"frozen", "support"} & set(path.parts)]
-TESTED = {
-    "builders": ("snapdb.builders",),
-    "cli": ("snapdb_cli",),
-    "daemon": ("snapdb.daemon", "snapdb.schedule"),
-    "execute": ("snapdb.execute", "snapdb.relational"),
-    "kernels": ("snapdb.kernels",),
-    "loading": ("snapdb.lightning", "snapdb.loading", "snapdb.pyg", "snapdb.train"),
-    "plan": ("snapdb.plan",),
-    "sampling": ("snapdb.kernels", "snapdb.sampling"),
-    "sql": ("snapdb.sql", "snapdb_grammar"),
-    "statistics": ("snapdb.kernels", "snapdb.sampling"),
-    "storage": ("snapdb.graph", "snapdb.storage"),
-}
-"""Directory of tests → the packages whose modules they test; all others they reach by packages and tests/support."""
-PUBLIC_MODULES = {"snapdb.error_codes", "snapdb.errors", "snapdb.lightning", "snapdb_cli.main"}
-ELSEWHERE = {
-    "snapdb.catalog.elements",
-    "snapdb.catalog.system_tables",
-    "snapdb.daemon.worker",
-    "snapdb.execute.operator",
-    "snapdb.execute.samples.opening",
-    "snapdb.execute.samples.seeds",
-    "snapdb.execute.tasks.run_ends",
-    "snapdb.graph.adjacency",
-    "snapdb.graph.features",
-    "snapdb.graph.incoming",
-    "snapdb.graph.layout",
-    "snapdb.graph.lineage",
-    "snapdb.graph.random_reads",
-    "snapdb.graph.view",
-    "snapdb.interrupts",
-    "snapdb.kernels.admit",
-    "snapdb.kernels.buffers",
-    "snapdb.kernels.gather",
-    "snapdb.kernels.lookup",
-    "snapdb.kernels.overlay",
-    "snapdb.loading.containers",
-    "snapdb.loading.flat",
-    "snapdb.loading.keeper",
-    "snapdb.loading.lazy",
-    "snapdb.loading.rows",
-    "snapdb.loading.shelf",
-    "snapdb.plan.caches",
-    "snapdb.plan.exports",
-    "snapdb.plan.maintenance",
-    "snapdb.plan.show",
-    "snapdb.plan.tables",
-    "snapdb.plan.tasks",
-    "snapdb.relational.live_rows",
-    "snapdb.sampling.keys",
-    "snapdb.sampling.periods",
-    "snapdb.sampling.variance",
-    "snapdb.sql.embedded",
-    "snapdb.sql.lexer",
-    "snapdb.sql.parser",
-    "snapdb.sql.queries",
-    "snapdb.sql.samples",
-    "snapdb.storage.available",
-    "snapdb.storage.cache_reports",
-    "snapdb.storage.codec",
-    "snapdb.storage.disk",
-    "snapdb.storage.folder",
-    "snapdb.storage.growth",
-    "snapdb.storage.histories",
-    "snapdb.storage.home",
-    "snapdb.storage.leader",
-    "snapdb.storage.locks",
-    "snapdb.storage.map_advice",
-    "snapdb.storage.maps",
-    "snapdb.storage.patches",
-    "snapdb.storage.run_rows",
-    "snapdb.storage.task_rows",
-    "snapdb.storage.temporary",
-    "snapdb.storage.topology",
-    "snapdb_cli.given",
-    "snapdb_cli.repl_confirm",
-}
-"""Modules that tests of other layers name all the same: few, and none to be added."""
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 
 def imported_modules(path: Path) -> Iterator[str]:
@@ -339,17 +261,12 @@ def imported_modules(path: Path) -> Iterator[str]:
 
 
 def test_no_test_file_imports_another() -> None:
-    files = {relative(path).removesuffix(".py").replace("/", ".") for path in TESTS if path.name != "__init__.py"}
-    assert [f"{relative(path)}: {name}" for path in TESTS for name in imported_modules(path) if name in files] == []
+    tests = [path for path in TESTS if not {"frozen", "support"} & set(path.parts)]
+    files = {relative(path).removesuffix(".py").replace("/", ".") for path in tests if path.name != "__init__.py"}
+    assert [f"{relative(path)}: {name}" for path in tests for name in imported_modules(path) if name in files] == []
 
 
-def test_tests_name_modules_of_their_own_layer_and_reach_the_others_by_packages() -> None:
-    modules = {module_name(path) for path in SOURCES if path.name != "__init__.py"} - PUBLIC_MODULES - ELSEWHERE
-    elsewhere = {
-        f"{relative(path)}: {name}"
-        for path in TESTS
-        for name in imported_modules(path)
-        if name in modules and not name.startswith(tuple(f"{own}." for own in TESTED.get(path.parts[-2], ())))
-    }
-    assert elsewhere == set(), "import from the package, or by a door of tests/support"
-    assert len(ELSEWHERE) <= 60
+def test_tests_reach_the_inside_by_doors() -> None:
+    modules = {module_name(path) for path in SOURCES if path.name != "__init__.py"}
+    named = sorted(modules & {name for path in TESTS for name in imported_modules(path)})
+    assert len(named) <= 60, f"import from the package, or by a door of tests/support/inside: {named}"

@@ -24,11 +24,9 @@ from snapdb.error_codes import example_database
 from snapdb.errors import CommitConflict, LockedError
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
-from snapdb_cli.creation import only_reads
-from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 from snapdb_cli.main import FORMATS, main
 from snapdb_cli.output import FORMATS as OUTPUT_FORMATS
-from snapdb_cli.progress import Progress
+from tests.support.inside.cli import Diagnostics, ExitCode, Progress, only_reads, worse
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, spawned, until
 

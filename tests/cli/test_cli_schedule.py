@@ -17,10 +17,10 @@ from click.testing import CliRunner, Result
 
 import snapdb
 from snapdb.daemon import worker
-from snapdb.storage.run_rows import RunLock
-from snapdb_cli.diagnostics import Diagnostics
 from snapdb_cli.main import main
 from tests.support.inside import open_catalog_db
+from tests.support.inside.cli import Diagnostics
+from tests.support.inside.storage import RunLock
 from tests.support.refusals import refused
 from tests.support.terminal import environment
 from tests.support.waiting import spawned

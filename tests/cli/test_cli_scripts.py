@@ -20,10 +20,8 @@ import pytest
 import snapdb
 from snapdb.errors import InputError
 from snapdb_cli import bench
-from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.main import main
-from snapdb_cli.reference import reference
-from snapdb_cli.target import replacing
+from tests.support.inside.cli import Diagnostics, ExitCode, reference, replacing
 from tests.support.places import ROOT
 from tests.support.processes import FreshProcess
 from tests.support.program import run

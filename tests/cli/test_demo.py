@@ -10,7 +10,7 @@ import pytest
 
 import snapdb
 from snapdb_cli.demo import run
-from snapdb_cli.demo_data import write_demo_data
+from tests.support.inside.cli import write_demo_data
 from tests.support.refusals import refused
 
 pytestmark = pytest.mark.slow

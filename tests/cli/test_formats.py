@@ -13,10 +13,9 @@ from click.testing import CliRunner, Result
 
 import snapdb
 from snapdb.errors import InputError
-from snapdb_cli.binary import BINARY
-from snapdb_cli.formats import TEXTUAL, Look
 from snapdb_cli.main import main
-from snapdb_cli.output import FORMATS, Output
+from snapdb_cli.output import FORMATS
+from tests.support.inside.cli import BINARY, TEXTUAL, Look, Output
 
 TYPES = """SELECT 170141183460469231731687303715884105727::HUGEINT % 10**30 AS huge, 1.50::DECIMAL(9, 2) AS price,
   18446744073709551615::UBIGINT AS big, 1.5::FLOAT AS f, true AS flag, 'é' AS word, '\\xDE'::BLOB AS blob,

@@ -14,16 +14,24 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import snapdb
-from snapdb_cli.commands import COMMANDS, find, run_command, run_typed
-from snapdb_cli.commands_core import Leave
-from snapdb_cli.commands_typed import is_command, is_whole
-from snapdb_cli.config import Preferences
-from snapdb_cli.diagnostics import Diagnostics, ExitCode
-from snapdb_cli.output import Output
-from snapdb_cli.repl_history import history, history_file
-from snapdb_cli.repl_loop import loop
-from snapdb_cli.repl_session import Session
-from snapdb_cli.shell import Shell
+from snapdb_cli.commands import COMMANDS
+from snapdb_cli.repl_history import history
+from tests.support.inside.cli import (
+    Diagnostics,
+    ExitCode,
+    Leave,
+    Output,
+    Preferences,
+    Session,
+    Shell,
+    find,
+    history_file,
+    is_command,
+    is_whole,
+    loop,
+    run_command,
+    run_typed,
+)
 
 GRAPH = """
 CREATE TABLE person AS SELECT i AS pid FROM range(4) r(i);

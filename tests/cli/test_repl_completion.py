@@ -14,9 +14,7 @@ import snapdb
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
 from snapdb_cli.commands import COMMANDS
-from snapdb_cli.completion import NamesCompleter, complete, suggest
-from snapdb_cli.completion_names import Known
-from snapdb_cli.repl_highlight import Highlighter
+from tests.support.inside.cli import Highlighter, Known, NamesCompleter, complete, suggest
 
 SOCIAL = """
 CREATE TABLE person AS SELECT i AS pid, i % 2 AS half FROM range(4) r(i);

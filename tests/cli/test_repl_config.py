@@ -9,15 +9,26 @@ from pathlib import Path
 import pytest
 
 import snapdb
-from snapdb_cli.commands import run_command, run_typed
-from snapdb_cli.config import Preferences, changed, config_file, load
-from snapdb_cli.diagnostics import Diagnostics
-from snapdb_cli.named import filled, load_query, queries, save_query
-from snapdb_cli.output import Output
-from snapdb_cli.pager import PagerClosed, Screen, pager_command
-from snapdb_cli.repl_confirm import question
-from snapdb_cli.repl_session import Session
-from snapdb_cli.shell import Shell
+from tests.support.inside.cli import (
+    Diagnostics,
+    Output,
+    PagerClosed,
+    Preferences,
+    Screen,
+    Session,
+    Shell,
+    changed,
+    config_file,
+    filled,
+    load,
+    load_query,
+    pager_command,
+    queries,
+    question,
+    run_command,
+    run_typed,
+    save_query,
+)
 
 
 class Desk:

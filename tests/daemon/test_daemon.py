@@ -22,17 +22,13 @@ from typing import Any
 import pytest
 
 import snapdb
-from snapdb.daemon.clock import Clock, Pace
-from snapdb.daemon.log import Log
-from snapdb.daemon.messages import Finished
-from snapdb.daemon.worker_pool import Crew
 from snapdb.schedule import firings
-from snapdb.storage.leader import leader_of
-from snapdb.storage.run_rows import begin_run, runs
-from snapdb.storage.task_rows import considered, put_task
+from snapdb.storage.run_rows import runs
 from snapdb.types import Period, Run, Schedule, Task
 from tests.support.daemon_child import QuickClock
 from tests.support.inside import open_catalog_db
+from tests.support.inside.daemon import Clock, Crew, Finished, Log, Pace
+from tests.support.inside.storage import begin_run, considered, leader_of, put_task
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 

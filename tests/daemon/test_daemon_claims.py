@@ -9,13 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from snapdb.daemon.claims import Claim, again, claim, resume
 from snapdb.errors import CommitConflict
-from snapdb.storage.leader import Leader, beat, campaign, leader_of
-from snapdb.storage.run_rows import begin_run, end_run
-from snapdb.storage.task_rows import alter_task, considered, drop_task, put_task
 from snapdb.types import Run, Task
 from tests.support.daemon_world import MINUTE, SECOND, World
+from tests.support.inside.daemon import Claim, again, claim, resume
+from tests.support.inside.storage import (
+    Leader,
+    alter_task,
+    beat,
+    begin_run,
+    campaign,
+    considered,
+    drop_task,
+    end_run,
+    leader_of,
+    put_task,
+)
 
 NOW = 100 * MINUTE
 LEADER = "daemon 1"

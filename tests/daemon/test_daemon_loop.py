@@ -14,13 +14,22 @@ from pathlib import Path
 import pytest
 
 from snapdb.errors import CommitConflict
-from snapdb.execute.tasks.run_ends import EndState
 from snapdb.schedule import firings
-from snapdb.storage.leader import Leader, campaign, leader_of
-from snapdb.storage.run_rows import RunLock, begin_run, end_run, last_ok, miss_run
-from snapdb.storage.task_rows import alter_task, drop_task
 from snapdb.types import Run, Schedule, Task
 from tests.support.daemon_world import DAY, HOUR, MINUTE, SECOND, World
+from tests.support.inside.execute import EndState
+from tests.support.inside.storage import (
+    Leader,
+    RunLock,
+    alter_task,
+    begin_run,
+    campaign,
+    drop_task,
+    end_run,
+    last_ok,
+    leader_of,
+    miss_run,
+)
 
 
 def moment(text: str) -> int:

@@ -15,18 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from snapdb.daemon.clock import Clock, Pace
-from snapdb.daemon.leading import Candidate
-from snapdb.daemon.log import Field, Log
-from snapdb.daemon.messages import Died, Finished
-from snapdb.daemon.serve import notify
-from snapdb.daemon.worker_pool import Crew
-from snapdb.storage.home import open_home
-from snapdb.storage.leader import beat, leader_of
-from snapdb.storage.run_rows import begin_run
 from snapdb.types import Run
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
 from tests.support.inside import open_catalog_db
+from tests.support.inside.daemon import Candidate, Clock, Crew, Died, Field, Finished, Log, Pace, notify
+from tests.support.inside.storage import beat, begin_run, leader_of, open_home
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 

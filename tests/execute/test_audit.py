@@ -15,15 +15,14 @@ import torch
 
 import snapdb
 from snapdb import Database
-from snapdb.execute.samples.audit import CHECKS, Truth, audited, snapshot_truth
-from snapdb.execute.samples.opening import Opened, open_sample
-from snapdb.graph.view import Adjacency, Column
 from snapdb.loading import Batch, BatchStream
 from snapdb.plan import bind
 from snapdb.plan.samples import SamplePlan
 from snapdb.sql import parse
 from snapdb.types import Negatives, Relation, Temporal
 from tests.support.inside import engine_of
+from tests.support.inside.execute import CHECKS, Opened, Truth, audited, open_sample, snapshot_truth
+from tests.support.inside.graph import Adjacency, Column
 from tests.support.shops import SHOP
 
 NODES = "SEEDS (SELECT cid, 150 + cid % 40 AS seed_time FROM customer) AS customer"

@@ -15,7 +15,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute.rendering import JSON, spell, type_name
+from tests.support.inside.execute import JSON, spell, type_name
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
 

@@ -13,14 +13,13 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
-from snapdb.plan.show import DropPlan
-from snapdb.storage.cache_reports import CacheReport, this_process, write_report
 from snapdb.types import CacheStats
 from tests.support.checks import problems
 from tests.support.crashing import crash_everywhere, script
 from tests.support.format_one import UNSCHEDULED
 from tests.support.inside import committed_catalog_of, db_dir_of
+from tests.support.inside.plan import CreateCachePlan, DropPlan, RefreshCachePlan
+from tests.support.inside.storage import CacheReport, this_process, write_report
 from tests.support.plans import planned
 from tests.support.refusals import refused
 from tests.support.waiting import until

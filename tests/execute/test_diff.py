@@ -11,10 +11,10 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.catalog import tables_at
-from snapdb.catalog.elements import snapshot_rows
-from snapdb.execute.diff.rows import ElementRows, difference
-from snapdb.execute.diff.sides import degree_bins, quantile_bins, stability
+from snapdb.execute.diff.rows import ElementRows
 from tests.support.inside import catalog_db_of, db_dir_of, engine_of
+from tests.support.inside.catalog import snapshot_rows
+from tests.support.inside.execute import degree_bins, difference, quantile_bins, stability
 
 SETUP = """
 CREATE TABLE person AS SELECT range::INTEGER AS id, 0 AS v, range % 7 AS team FROM range(40);

@@ -15,10 +15,8 @@ import pytest
 import snapdb
 from snapdb import Database, QueryError
 from snapdb.execute.tasks import operators
-from snapdb.storage.home import open_home
-from snapdb.storage.leader import Leader, beat, campaign
-from snapdb.storage.run_rows import RunLock
 from tests.support.inside import open_catalog_db
+from tests.support.inside.storage import Leader, RunLock, beat, campaign, open_home
 from tests.support.performing import Worker, told
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, until

@@ -25,11 +25,9 @@ from torch.utils.data import DataLoader
 
 import snapdb
 from snapdb import Batch, Database
-from snapdb.loading.containers import CONTAINERS, read, write
-from snapdb.loading.flat import Flat, flatten, restored
-from snapdb.storage.disk import Disk, seal
-from snapdb.storage.folder import FolderWriter, read_folder
 from tests.support.crashing import Crash, CrashingDisk
+from tests.support.inside.loading import CONTAINERS, Flat, flatten, read, restored, write
+from tests.support.inside.storage import Disk, FolderWriter, read_folder, seal
 
 FORMATS = tuple(CONTAINERS)
 SETUP = """

@@ -19,12 +19,12 @@ from click.testing import CliRunner, Result
 
 import snapdb
 from snapdb import Database
-from snapdb.execute.exports.arrays import WRITERS
-from snapdb.loading.containers import CONTAINERS
-from snapdb.plan.exports import BatchFormat, SnapshotFormat
-from snapdb.storage.folder import read_folder
-from snapdb_cli.given import EXPORTS
 from snapdb_cli.main import main
+from tests.support.inside.cli import EXPORTS
+from tests.support.inside.execute import WRITERS
+from tests.support.inside.loading import CONTAINERS
+from tests.support.inside.plan import BatchFormat, SnapshotFormat
+from tests.support.inside.storage import read_folder
 from tests.support.processes import PeerProcess
 from tests.support.refusals import refused
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import snapdb
-from snapdb.catalog.system_tables import FACTS
+from tests.support.inside.catalog import FACTS
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
 

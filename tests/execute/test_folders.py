@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import snapdb
 from snapdb import Database
 from snapdb.errors import InputError, SnapdbError
-from snapdb.relational.folders import Folders, resolved
+from tests.support.inside.relational import Folders, resolved
 
 SECRET = 271_828
 

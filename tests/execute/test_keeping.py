@@ -11,10 +11,9 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute.operator import Engine
-from snapdb.plan.maintenance import ExpirePlan
-from snapdb.plan.show import DropPlan
 from tests.support.crashing import crash_everywhere, script
+from tests.support.inside.execute import Engine
+from tests.support.inside.plan import DropPlan, ExpirePlan
 from tests.support.plans import planned
 from tests.support.refusals import refused
 

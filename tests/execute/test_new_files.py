@@ -17,9 +17,9 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.plan.tables import InsertPlan
 from snapdb.sql import parse
-from snapdb.storage.disk import Disk
+from tests.support.inside.plan import InsertPlan
+from tests.support.inside.storage import Disk
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
 

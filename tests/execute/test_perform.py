@@ -21,15 +21,12 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.execute.tasks import perform, progress
-from snapdb.execute.tasks.progress import Stop
-from snapdb.execute.tasks.run_ends import record
-from snapdb.storage.disk import Disk, hash_file
-from snapdb.storage.home import open_home
-from snapdb.storage.run_rows import RunLock
 from snapdb.types import Run, Task
 from tests.support.crashing import Crash, CrashingDisk
 from tests.support.format_one import SIXTH
 from tests.support.inside import open_catalog_db
+from tests.support.inside.execute import Stop, record
+from tests.support.inside.storage import Disk, RunLock, hash_file, open_home
 from tests.support.performing import DAY, Worker, told
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from rich.cells import cell_len
 
-from snapdb.execute.rendering import JSON, printable, render, spell, type_name
+from tests.support.inside.execute import JSON, printable, render, spell, type_name
 
 
 def lines(table: pa.Table, **options: object) -> list[str]:

@@ -18,15 +18,13 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.execute.maintenance import apply_retentions
 from snapdb.sql import parse
-from snapdb.storage.codec import decode, encode
-from snapdb.storage.disk import MANIFEST, Disk
-from snapdb.storage.locks import TablesLock
 from snapdb.types import Snapshot
-from snapdb_cli.repl_confirm import question
 from tests.support.crashing import crash_everywhere, script
 from tests.support.inside import catalog_db_of, db_dir_of
+from tests.support.inside.cli import question
+from tests.support.inside.execute import apply_retentions
+from tests.support.inside.storage import MANIFEST, Disk, TablesLock, decode, encode
 from tests.support.refusals import refused
 
 SHOP = """

@@ -20,17 +20,24 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.errors import SnapdbError
-from snapdb.plan.show import DropPlan
-from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan
 from snapdb.sql import parse
-from snapdb.storage.leader import Leader, campaign
-from snapdb.storage.run_rows import RunLock, begin_run, end_run, miss_run, retry_run, waiting
-from snapdb.storage.task_rows import considered
 from snapdb.types import Period, Run, Task
-from snapdb_cli.repl_confirm import question
 from tests.support.checks import problems, spoil
 from tests.support.crashing import crash_everywhere, script
 from tests.support.inside import catalog_db_of, db_dir_of
+from tests.support.inside.cli import question
+from tests.support.inside.plan import AlterTaskPlan, CreateTaskPlan, DropPlan
+from tests.support.inside.storage import (
+    Leader,
+    RunLock,
+    begin_run,
+    campaign,
+    considered,
+    end_run,
+    miss_run,
+    retry_run,
+    waiting,
+)
 from tests.support.plans import planned
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE

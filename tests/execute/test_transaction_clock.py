@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from snapdb import Database, SnapdbError
-from snapdb.sql.queries import first_row
+from tests.support.inside.sql import first_row
 from tests.support.refusals import refused
 
 CLOCKS = (

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from snapdb.kernels import buffers
-from snapdb.kernels.gather import gather
-from snapdb.kernels.warm import warming
+from tests.support.inside.kernels import gather, warming
 
 BIG = 5_000_000
 """Bytes that go past the caches, where there is a way."""

@@ -13,15 +13,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from snapdb.kernels import buffers
-from snapdb.kernels.forms import row_arrays
-from snapdb.kernels.gather import gather
-from snapdb.kernels.order import shuffle
-from snapdb.kernels.rng import below, draw, fold, fold_parts, mix
-from snapdb.kernels.sample import count_edges, sample_uniform
-from snapdb.kernels.spans import PLAIN_FIELDS
-from snapdb.sampling.keys import Domain, pick_prefix, seed_order_key
+from snapdb.kernels.rng import below, draw, fold, mix
 from snapdb.types import EdgeType, type_hash
 from tests.support import oracle
+from tests.support.inside.kernels import (
+    PLAIN_FIELDS,
+    count_edges,
+    fold_parts,
+    gather,
+    row_arrays,
+    sample_uniform,
+    shuffle,
+)
+from tests.support.inside.sampling import Domain, pick_prefix, seed_order_key
 from tests.support.processes import FreshProcess
 
 WORDS = st.integers(0, 2**64 - 1)

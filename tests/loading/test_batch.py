@@ -13,14 +13,13 @@ import pyarrow as pa
 import pytest
 import torch
 
-from snapdb.graph.features import HistoryFeature, SparseFeature
-from snapdb.graph.view import GraphView
-from snapdb.kernels.overlay import Csr, empty_csr
 from snapdb.loading import Batch, BatchStream
-from snapdb.loading.device import Delivery, one_ahead
-from snapdb.storage.histories import HistoryArrays
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
+from tests.support.inside.graph import GraphView, HistoryFeature, SparseFeature
+from tests.support.inside.kernels import Csr, empty_csr
+from tests.support.inside.loading import Delivery, one_ahead
+from tests.support.inside.storage import HistoryArrays
 from tests.support.refusals import refused
 
 BOUGHT = EdgeType("customer", "bought", "product")

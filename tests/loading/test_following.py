@@ -22,9 +22,9 @@ import snapdb
 from snapdb import Database, Published
 from snapdb.errors import BindError, DataError, InputError, QueryError, WaitTimeout
 from snapdb.loading import stream as stream_module
-from snapdb.storage.leader import Leader, campaign
 from snapdb_cli.main import main
 from tests.support.inside import catalog_db_of, committed_catalog_of
+from tests.support.inside.storage import Leader, campaign
 from tests.support.refusals import refused
 from tests.support.streams import prints, settles, workers_alive
 from tests.support.waiting import PATIENCE, spawned

@@ -19,8 +19,8 @@ from click.testing import CliRunner
 
 import snapdb
 from snapdb import Batch, Database, SnapdbError
-from snapdb.graph.lineage import definition_digest
 from snapdb_cli.main import main
+from tests.support.inside.graph import definition_digest
 from tests.support.refusals import refused
 
 SHOP = """

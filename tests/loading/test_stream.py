@@ -20,12 +20,11 @@ from torch.utils.data import DataLoader
 
 from snapdb.errors import InputError
 from snapdb.loading import BatchStream
-from snapdb.loading.options import Options
-from snapdb.loading.ordered import Ordered
 from snapdb.sampling import Seeds
 from snapdb.types import Drawing, Temporal
 from tests.support import oracle
 from tests.support.graphs import Rows, all_seeds, ties
+from tests.support.inside.loading import Options, Ordered
 from tests.support.processes import FreshProcess
 from tests.support.refusals import refused
 from tests.support.streams import (

@@ -16,11 +16,10 @@ import pytest
 from torch.utils.data import DataLoader
 
 from snapdb.loading import BatchStream
-from snapdb.loading.metered import MeteredStream
-from snapdb.loading.shelf import CacheShelf, CacheSource
-from snapdb.storage.home import Home, open_home
 from snapdb.types import Cache, CacheStats, Fanout, Refresh, SampleSpec
 from tests.support.graphs import all_seeds, sample_spec, ties
+from tests.support.inside.loading import CacheShelf, CacheSource, MeteredStream
+from tests.support.inside.storage import Home, open_home
 from tests.support.places import ROOT
 from tests.support.refusals import refused
 from tests.support.streams import BATCHES, BOUGHT, KNOWS, Shelf, after, epochs, prints, settles

@@ -19,12 +19,12 @@ import pytest
 import snapdb
 from snapdb.errors import InputError
 from snapdb.kernels import buffers
-from snapdb.kernels.gather import gather
 from snapdb.loading import BatchStream
-from snapdb.loading.budget import Budget, scratch_bytes
 from snapdb.sampling import Sampler
 from snapdb.types import EdgeType, Fanout
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
+from tests.support.inside.kernels import gather
+from tests.support.inside.loading import Budget, scratch_bytes
 from tests.support.refusals import refused
 from tests.support.streams import failing_stream, prints, settles, workers_alive
 from tests.support.waiting import PATIENCE

@@ -12,11 +12,10 @@ import pytest
 import snapdb
 from snapdb.errors import BindError, QueryError, SnapdbError
 from snapdb.plan import Plan
-from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.samples import AuditPlan, SamplePlan, SeedColumns
-from snapdb.plan.samples.bind import with_seeds
 from snapdb.types import FULL, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
 from tests.support.inside import bind_text, engine_of
+from tests.support.inside.plan import ExplainPlan, with_seeds
 
 TABLES = """
 CREATE TABLE person AS SELECT range::INT AS pid, range * 0.5 AS pop, 'p' || range AS name, TIMESTAMP '2026-01-01' AS t,

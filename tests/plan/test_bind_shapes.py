@@ -10,10 +10,9 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.errors import BindError, CorruptError, SnapdbError
-from snapdb.plan.snapshots import CreateSnapshotPlan
-from snapdb.plan.tables import CreateTablePlan
 from snapdb.sql import parse
 from tests.support.inside import catalog_db_of, catalog_of
+from tests.support.inside.plan import CreateSnapshotPlan, CreateTablePlan
 from tests.support.refusals import refused
 
 SHOP = """

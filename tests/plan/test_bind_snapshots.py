@@ -11,15 +11,20 @@ import pytest
 import snapdb
 from snapdb.errors import BindError, QueryError, SnapdbError
 from snapdb.plan import Plan
-from snapdb.plan.explain import ExplainPlan
-from snapdb.plan.graphs import CreateGraphPlan
-from snapdb.plan.maintenance import ExpirePlan
-from snapdb.plan.plan import NothingPlan
-from snapdb.plan.show import DropPlan, ShowPlan
-from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
-from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan
 from snapdb.types import ALL_TIME, FeatureSpec, History, Pin, PropertyGraph, Snapshot, Window
 from tests.support.inside import bind_text
+from tests.support.inside.plan import (
+    CreateGraphPlan,
+    CreateSnapshotPlan,
+    DiffGraphPlan,
+    DiffSnapshotPlan,
+    DropPlan,
+    ExpirePlan,
+    ExplainPlan,
+    NothingPlan,
+    RefreshPlan,
+    ShowPlan,
+)
 
 SHOP = """
 CREATE TABLE person (pid BIGINT NOT NULL, born TIMESTAMP, age INT, emb FLOAT[2], idx INT[], val FLOAT[], name VARCHAR);

@@ -12,10 +12,9 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.sampling.periods import auto_every
-from snapdb.sampling.variance import draw_correlation, variance_factor
 from snapdb.types import FULL, EdgeType, Fanout, Link, Negatives, Refresh, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.inside.sampling import auto_every, draw_correlation, variance_factor
 from tests.support.plans import explained, steps
 from tests.support.waiting import until
 

@@ -16,10 +16,8 @@ import torch
 import snapdb
 from snapdb import Database
 from snapdb.plan import RULES
-from snapdb.plan.plan import Plan
-from snapdb.plan.rules import Rule
-from snapdb.plan.times import time_bounds
 from tests.support.graphs import EdgeList
+from tests.support.inside.plan import Plan, Rule, time_bounds
 from tests.support.refusals import refused
 from tests.support.waiting import interrupting
 from tests.support.worlds import KNOWS, LIKES, NEAR, NODES, STATIC, world

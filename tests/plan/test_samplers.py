@@ -19,17 +19,15 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.errors import Span
-from snapdb.plan.maintenance import ExpirePlan
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
-from snapdb.plan.samples.bind import resolve
-from snapdb.plan.show import DropPlan
 from snapdb.sql import parse
-from snapdb.sql.samples import Clauses, RefreshClause, Sample, SampleUsing
 from snapdb.types import Refresh
 from tests.support.checks import problems
 from tests.support.crashing import crash_everywhere, script
 from tests.support.format_one import UNSCHEDULED
 from tests.support.inside import catalog_db_of, committed_catalog_of, engine_of
+from tests.support.inside.plan import DropPlan, ExpirePlan, resolve
+from tests.support.inside.sql import Clauses, RefreshClause, Sample, SampleUsing
 from tests.support.plans import planned
 from tests.support.refusals import refused
 

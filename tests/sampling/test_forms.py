@@ -15,23 +15,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.errors import CorruptError
-from snapdb.graph.adjacency import AdjacencyShelf, rows_adjacency
-from snapdb.graph.incoming import open_incoming
-from snapdb.graph.layout import EdgeLayout
-from snapdb.graph.view import Adjacency, GraphView
-from snapdb.kernels.admit import STATIC, admitted, full_bitmap, take_admitted
-from snapdb.kernels.bits import live_before, rank_blocks, select_live
-from snapdb.kernels.forms import patch_arrays, row_arrays
-from snapdb.kernels.prefix import prefix_degrees
-from snapdb.kernels.rows import neighbours_of
-from snapdb.kernels.sample import count_edges
-from snapdb.kernels.spans import FIELDS
+from snapdb.kernels.admit import STATIC
 from snapdb.sampling import Sampler, node_entry
-from snapdb.storage.patches import Patch, write_patch
-from snapdb.storage.topology import Rows, sort_edges, write_rows
+from snapdb.storage.patches import write_patch
 from snapdb.types import FULL, Direction, Fanout, Relation
 from tests.support.forms import FORMS, KNOWS, Changing, changing, view_of
 from tests.support.graphs import agreed, sample_spec
+from tests.support.inside.graph import Adjacency, AdjacencyShelf, EdgeLayout, GraphView, open_incoming, rows_adjacency
+from tests.support.inside.kernels import (
+    FIELDS,
+    admitted,
+    count_edges,
+    full_bitmap,
+    live_before,
+    neighbours_of,
+    patch_arrays,
+    prefix_degrees,
+    rank_blocks,
+    row_arrays,
+    select_live,
+    take_admitted,
+)
+from tests.support.inside.storage import Patch, Rows, sort_edges, write_rows
 from tests.support.refusals import refused
 
 Ints = npt.NDArray[np.int64]

@@ -9,15 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from snapdb.kernels.logtable import LOG_TABLE
-from snapdb.kernels.torch_rng import below, draw, fold, signed
-from snapdb.kernels.torch_scores import race_lengths
+from snapdb.kernels.torch_rng import below, draw, fold
 from snapdb.sampling import node_entry, open_sampler
-from snapdb.sampling.torch_sampler import TorchSampler
 from snapdb.types import Direction, EdgeType, Fanout, Temporal
 from tests.support import oracle
 from tests.support.backends import same_batches, words
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.inside.kernels import LOG_TABLE, race_lengths, signed
+from tests.support.inside.sampling import TorchSampler
 from tests.support.worlds import DRAWINGS, SETTINGS, case
 
 pytestmark = [

@@ -19,17 +19,24 @@ import numpy as np
 import pytest
 
 from snapdb.errors import CorruptError, DatabaseError
-from snapdb.loading.shelf import CacheShelf
 from snapdb.sampling import Sampler, node_entry
-from snapdb.sampling.rounds import row_keys
-from snapdb.sampling.turns import begun
-from snapdb.storage.cache_reports import CacheReport, clear_reports, read_reports, this_process, write_report
-from snapdb.storage.disk import map_array, read_manifest
-from snapdb.storage.home import Home, open_home
-from snapdb.storage.temporary import temporary_bytes
 from snapdb.types import CacheStats, Drawing, EdgeType, Fanout, Refresh, Temporal
 from tests.support.backends import both_agree
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
+from tests.support.inside.loading import CacheShelf
+from tests.support.inside.sampling import begun, row_keys
+from tests.support.inside.storage import (
+    CacheReport,
+    Home,
+    clear_reports,
+    map_array,
+    open_home,
+    read_manifest,
+    read_reports,
+    temporary_bytes,
+    this_process,
+    write_report,
+)
 from tests.support.refusals import refused
 from tests.support.row_caches import assert_equal, cache_of, followed, followers
 from tests.support.worlds import Case

@@ -13,16 +13,20 @@ import numpy.typing as npt
 import pytest
 
 from snapdb.errors import CorruptError
-from snapdb.kernels.fill_rows import physical_lengths
-from snapdb.kernels.row_cache import HEAD, TAG, BaseRows, CachedRows, record_width
-from snapdb.kernels.rows import degrees_of
-from snapdb.kernels.sorted_ranks import draw_ranks_sorted, table_size
+from snapdb.kernels.row_cache import HEAD, TAG
 from snapdb.sampling import Sampler, Subgraph, node_entry
-from snapdb.sampling.kept import Filled, fill_base, fill_rows
-from snapdb.sampling.rounds import RowTable, row_keys, row_tables
-from snapdb.sampling.scratch import Draft
 from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation, SampleSpec, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.inside.kernels import (
+    BaseRows,
+    CachedRows,
+    degrees_of,
+    draw_ranks_sorted,
+    physical_lengths,
+    record_width,
+    table_size,
+)
+from tests.support.inside.sampling import Draft, Filled, RowTable, fill_base, fill_rows, row_keys, row_tables
 from tests.support.oracle.numbers import floyd
 
 KNOWS = EdgeType("person", "knows", "person")

@@ -15,12 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.sampling import node_entry
-from snapdb.sampling.backends import open_sampler
-from snapdb.sampling.subgraph import Entry
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Temporal
 from tests.support import oracle
 from tests.support.forms import FORMS, view_of
 from tests.support.graphs import MemoryGraph, agreed, compared, expected, sample_spec
+from tests.support.inside.sampling import Entry, open_sampler
 from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
 from tests.support.worlds import DRAWINGS, SETTINGS, case
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from snapdb.errors import CorruptError, DataError
-from snapdb.graph.view import Column
-from snapdb.kernels.forms import plain_array
 from snapdb.sampling import Entry, Excluded, Group, Sampler, Subgraph, node_entry, open_sampler
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Relation, SampleSpec, Temporal
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec, ties
+from tests.support.inside.graph import Column
+from tests.support.inside.kernels import plain_array
 from tests.support.refusals import refused
 
 KNOWS = EdgeType("person", "knows", "person")

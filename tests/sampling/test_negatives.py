@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.kernels.birth_order import birth_order, count_born, rank_born, select_born
 from snapdb.sampling import Entrance, Seeds
 from snapdb.sampling import negatives as drawing
 from snapdb.types import EdgeType, Fanout, Link, Negatives, SampleSpec
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.inside.kernels import birth_order, count_born, rank_born, select_born
 from tests.support.negatives import BOUGHT, Ints, drawn, expected
 from tests.support.refusals import refused
 

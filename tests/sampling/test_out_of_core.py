@@ -14,15 +14,11 @@ import numpy as np
 import pytest
 
 import snapdb
-from snapdb.graph.features import ArrayFeature
-from snapdb.graph.random_reads import for_random_reads
-from snapdb.kernels.gather import gather
-from snapdb.kernels.gather_mapped import gather_mapped
 from snapdb.sampling import node_entry
-from snapdb.sampling.pages import pages_read
-from snapdb.storage.available import available_memory
-from snapdb.storage.disk import map_array
-from snapdb.storage.map_advice import read_singly
+from tests.support.inside.graph import ArrayFeature, for_random_reads
+from tests.support.inside.kernels import gather, gather_mapped
+from tests.support.inside.sampling import pages_read
+from tests.support.inside.storage import available_memory, map_array, read_singly
 from tests.support.streams import settles
 from tests.support.waiting import until
 

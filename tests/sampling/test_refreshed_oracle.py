@@ -18,16 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.kernels.rng import fold
-from snapdb.kernels.torch_floyd import floyd
 from snapdb.sampling import Sampler, node_entry, open_sampler
-from snapdb.sampling.rounds import row_keys
-from snapdb.sampling.torch_keys import row_words
 from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Refresh, Relation, Temporal
 from tests.support import oracle
 from tests.support.backends import HALF, ONE, REFRESHES, both_agree, refreshed, same_batches
 from tests.support.chances import STRICT, inclusion, pairs_are_even
 from tests.support.forms import FORMS, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.inside.kernels import floyd
+from tests.support.inside.sampling import row_keys, row_words
 from tests.support.methods import OF, PARTS, PICKS, Draw, hub, weighed
 from tests.support.oracle.numbers import NO_HOP
 from tests.support.refusals import refused

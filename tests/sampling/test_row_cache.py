@@ -19,28 +19,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba.core.compiler_lock import global_compiler_lock
 
-from snapdb.graph.adjacency import rows_adjacency
-from snapdb.graph.view import Adjacency
-from snapdb.kernels.changed_rows import mark_changed
-from snapdb.kernels.forks import await_compiling
-from snapdb.kernels.forms import RowArrays, live_arrays, plain_array
-from snapdb.kernels.rows import logical_parts, neighbours_of
-from snapdb.loading.keeper import Keeper, open_keeper
-from snapdb.loading.shelf import CacheShelf, CacheSource
 from snapdb.sampling import Sampler, Seeds, node_entry, open_sampler
-from snapdb.sampling.cache_plan import choose_rows, layout_of
-from snapdb.sampling.expected_visits import expected_visits
-from snapdb.sampling.row_cache import RowCache
-from snapdb.storage.cache_reports import CacheReport, clear_reports, read_reports, write_report
-from snapdb.storage.home import Home
-from snapdb.storage.maps import in_order, same_values
-from snapdb.storage.patches import build_patch
-from snapdb.storage.temporary import temporary_bytes
-from snapdb.storage.topology import EdgeArrays, sort_edges
 from snapdb.types import Cache, CacheStats, Drawing, EdgeType, Fanout, Refresh, Relation
 from tests.support.backends import REFRESHES, refreshed
 from tests.support.forms import KNOWS, changing, view_of
 from tests.support.graphs import MemoryGraph, sample_spec
+from tests.support.inside.graph import Adjacency, rows_adjacency
+from tests.support.inside.kernels import (
+    RowArrays,
+    await_compiling,
+    live_arrays,
+    logical_parts,
+    mark_changed,
+    neighbours_of,
+    plain_array,
+)
+from tests.support.inside.loading import CacheShelf, CacheSource, Keeper, open_keeper
+from tests.support.inside.sampling import RowCache, choose_rows, expected_visits, layout_of
+from tests.support.inside.storage import (
+    CacheReport,
+    EdgeArrays,
+    Home,
+    build_patch,
+    clear_reports,
+    in_order,
+    read_reports,
+    same_values,
+    sort_edges,
+    temporary_bytes,
+    write_report,
+)
 from tests.support.refusals import refused
 from tests.support.row_caches import (
     FOLLOWS,

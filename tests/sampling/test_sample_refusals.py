@@ -13,7 +13,7 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.errors import DataError, InputError, SnapdbError
-from snapdb.sampling.memory import enough_memory
+from tests.support.inside.sampling import enough_memory
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
 

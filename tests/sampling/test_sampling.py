@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.sampling import Sampler, Seeds, Subgraph, epoch_order, node_entry
-from snapdb.sampling.scratch import LIMIT
 from snapdb.types import FULL, Direction, EdgeType, Fanout, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, agreed, all_seeds, sample_spec, ties
+from tests.support.inside.sampling import LIMIT
 from tests.support.refusals import refused
 
 BOUGHT = EdgeType("customer", "bought", "product")

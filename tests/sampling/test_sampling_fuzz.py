@@ -17,13 +17,11 @@ import numpy.typing as npt
 import pytest
 
 from snapdb.sampling import Entrance, Seeds, batches_before, epoch_order, node_entry, torch_sampler
-from snapdb.sampling.backends import open_sampler
-from snapdb.sampling.scratch import LIMIT, NodeMap
-from snapdb.sampling.subgraph import Entry
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
 from tests.support import oracle
 from tests.support.forms import FORMS, KNOWS, changing, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, compared, expected, sample_spec
+from tests.support.inside.sampling import LIMIT, Entry, NodeMap, open_sampler
 from tests.support.methods import Weighed
 from tests.support.negatives import drawn
 from tests.support.negatives import expected as expected_negatives

@@ -14,12 +14,12 @@ import torch
 
 import snapdb
 from snapdb import Database, DataError
-from snapdb.execute.samples.seeds import find_ends
 from snapdb.graph import GraphView
 from snapdb.sampling import Entrance, Seeds, batches_before, batches_in, epoch_order
 from snapdb.types import EdgeType, Fanout, SampleSpec
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec, ties
+from tests.support.inside.execute import find_ends
 from tests.support.refusals import refused
 
 KNOWS = EdgeType("person", "knows", "person")

@@ -14,19 +14,26 @@ import pytest
 import torch
 
 from snapdb.errors import InputError
-from snapdb.kernels.logtable import LOG_TABLE
-from snapdb.kernels.torch_floyd import floyd
 from snapdb.kernels.torch_numbering import number
-from snapdb.kernels.torch_rng import below, draw, fold, high_half, signed, unsigned_order
-from snapdb.kernels.torch_rows import chunks, lower_bound, order_in_rows
-from snapdb.kernels.torch_scores import race_lengths
+from snapdb.kernels.torch_rng import below, draw, fold
 from snapdb.sampling import Sampler, node_entry, open_sampler, torch_sampler
-from snapdb.sampling.torch_sampler import TorchSampler
 from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Relation, Temporal
 from tests.support import oracle
 from tests.support.backends import same_batches, seen, words
 from tests.support.forms import FORMS, changing, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec, ties
+from tests.support.inside.kernels import (
+    LOG_TABLE,
+    chunks,
+    floyd,
+    high_half,
+    lower_bound,
+    order_in_rows,
+    race_lengths,
+    signed,
+    unsigned_order,
+)
+from tests.support.inside.sampling import TorchSampler
 from tests.support.processes import FreshProcess
 from tests.support.refusals import refused
 from tests.support.worlds import DRAWINGS, SETTINGS, case

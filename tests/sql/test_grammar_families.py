@@ -8,17 +8,29 @@ import pytest
 
 from snapdb.errors import ParseError
 from snapdb.sql import parse
-from snapdb.sql.caches import CreateCache, RefreshCache
-from snapdb.sql.explain import Explain
-from snapdb.sql.exports import CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
-from snapdb.sql.maintenance import DropRetention, SetRetention
-from snapdb.sql.queries import Query
-from snapdb.sql.samples import Sample
-from snapdb.sql.show import Describe, Drop, Show, Summarize
-from snapdb.sql.snapshots import CreateSnapshot
-from snapdb.sql.syntax import Statement
-from snapdb.sql.tables import Insert
-from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask
+from tests.support.inside.sql import (
+    AlterTask,
+    CopyFrom,
+    CopySampleTo,
+    CopySnapshotTo,
+    CopyTo,
+    CreateCache,
+    CreateSnapshot,
+    CreateTask,
+    Describe,
+    Drop,
+    DropRetention,
+    ExecuteTask,
+    Explain,
+    Insert,
+    Query,
+    RefreshCache,
+    Sample,
+    SetRetention,
+    Show,
+    Statement,
+    Summarize,
+)
 
 T = TypeVar("T", bound=Statement)
 SAMPLE = "SAMPLE FROM q SEEDS (SELECT 1) AS v FANOUT (e => [2])"

@@ -9,10 +9,7 @@ import pytest
 from lark import Token, Tree
 
 from snapdb.sql import parse, show
-from snapdb.sql.embedded import fold
-from snapdb.sql.lexer import scan
-from snapdb.sql.parser import FAMILIES, grammar, parser
-from snapdb.sql.syntax import RESERVED, Family
+from tests.support.inside.sql import FAMILIES, RESERVED, Family, fold, grammar, parser, scan
 from tests.support.places import ROOT
 
 FOLDER = files("snapdb_grammar")

@@ -17,9 +17,9 @@ import pytest
 import snapdb
 from snapdb.catalog import Catalog
 from snapdb.sql import parse
-from snapdb.sql.syntax import Statement
 from tests.support.fuzz_texts import SHOP, texts
 from tests.support.inside import catalog_of
+from tests.support.inside.sql import Statement
 
 CASES = int(os.environ.get("SNAPDB_FUZZ", "1500"))
 FIRST = int(os.environ.get("SNAPDB_FUZZ_FROM", "0"))

@@ -19,19 +19,49 @@ import pytest
 import snapdb
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
-from snapdb.sql.caches import CreateCache, RefreshCache
-from snapdb.sql.explain import Explain
-from snapdb.sql.exports import CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
-from snapdb.sql.graphs import CreateGraph
-from snapdb.sql.maintenance import BackupDatabase, CheckDatabase, DropRetention, ExpireSnapshots, SetRetention, Vacuum
-from snapdb.sql.queries import Query
-from snapdb.sql.samples import Audit, CreateSampler, Sample, SampleUsing
-from snapdb.sql.show import Describe, Drop, Show, Summarize
-from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
-from snapdb.sql.syntax import Statement
-from snapdb.sql.tables import AlterTable, CreateTable, Delete, Insert, Update
-from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask
-from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
+from tests.support.inside.sql import (
+    AlterTable,
+    AlterTask,
+    Audit,
+    BackupDatabase,
+    Begin,
+    CheckDatabase,
+    Commit,
+    CopyFrom,
+    CopySampleTo,
+    CopySnapshotTo,
+    CopyTo,
+    CreateCache,
+    CreateGraph,
+    CreateSampler,
+    CreateSnapshot,
+    CreateTable,
+    CreateTag,
+    CreateTask,
+    Delete,
+    Describe,
+    DiffGraph,
+    DiffSnapshot,
+    DiffTable,
+    Drop,
+    DropRetention,
+    ExecuteTask,
+    ExpireSnapshots,
+    Explain,
+    Insert,
+    Query,
+    RefreshCache,
+    RefreshSnapshot,
+    Rollback,
+    Sample,
+    SampleUsing,
+    SetRetention,
+    Show,
+    Statement,
+    Summarize,
+    Update,
+    Vacuum,
+)
 from tests.support.places import ROOT
 from tests.support.slt import parse_slt
 from tests.support.waiting import PATIENCE

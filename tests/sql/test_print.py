@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 
 import snapdb
 from snapdb.sql import format_sql, parse
-from snapdb.sql.syntax import Statement
+from tests.support.inside.sql import Statement
 from tests.support.places import ROOT
 from tests.support.refusals import refused
 from tests.support.slt import parse_slt

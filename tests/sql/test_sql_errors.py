@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from snapdb.error_codes import load_codes
 from snapdb.errors import ParseError, SnapdbError
 from snapdb.sql import parse, parse_one
-from snapdb.sql.lexer import identifier, scan
-from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.types import did_you_mean
+from tests.support.inside.sql import Name, SqlFragment, identifier, scan
 
 SAMPLE = "SAMPLE FROM s SEEDS (SELECT 1) AS v FANOUT (a => [1]) "
 SNAPSHOT = "CREATE SNAPSHOT s OF g "

@@ -9,17 +9,44 @@ from dataclasses import fields, is_dataclass
 import pytest
 
 from snapdb.sql import parse
-from snapdb.sql.explain import Explain
-from snapdb.sql.exports import CopyFrom
-from snapdb.sql.graphs import CreateGraph
-from snapdb.sql.maintenance import CheckDatabase, ExpireSnapshots, Vacuum
-from snapdb.sql.queries import Query
-from snapdb.sql.samples import Audit, Clauses, Sample
-from snapdb.sql.show import Describe, Drop, Show
-from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
-from snapdb.sql.syntax import Name, SqlFragment, Statement, TimeBound, VersionBound, WindowBound
-from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
-from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
+from tests.support.inside.sql import (
+    AddColumn,
+    AlterTable,
+    Audit,
+    Begin,
+    CheckDatabase,
+    Clauses,
+    Commit,
+    CopyFrom,
+    CreateGraph,
+    CreateSnapshot,
+    CreateTable,
+    CreateTag,
+    Delete,
+    Describe,
+    DiffGraph,
+    DiffSnapshot,
+    DiffTable,
+    Drop,
+    DropColumn,
+    ExpireSnapshots,
+    Explain,
+    Insert,
+    Name,
+    Query,
+    RefreshSnapshot,
+    RenameColumn,
+    Rollback,
+    Sample,
+    Show,
+    SqlFragment,
+    Statement,
+    TimeBound,
+    Update,
+    Vacuum,
+    VersionBound,
+    WindowBound,
+)
 
 SHOP = """
 CREATE PROPERTY GRAPH shop

@@ -8,9 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import rewrite
-from snapdb.sql.lexer import identifier, is_complete, partners, scan, split, string_value
-from snapdb.sql.queries import bare_ats, time_travels
+from tests.support.inside.sql import (
+    bare_ats,
+    identifier,
+    is_complete,
+    partners,
+    rewrite,
+    scan,
+    split,
+    string_value,
+    time_travels,
+)
 from tests.support.refusals import refused
 
 PIECES = [

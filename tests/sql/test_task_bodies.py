@@ -14,12 +14,21 @@ from hypothesis import strategies as st
 
 from snapdb import Database
 from snapdb.errors import ParseError, Span
-from snapdb.plan.tasks import check_condition
 from snapdb.relational import Relational
 from snapdb.sql import parse
-from snapdb.sql.syntax import SqlFragment, Statement
-from snapdb.sql.task_bodies import _READERS, changed_graphs, filled, named_paths, rendered, statements_of, with_counts
-from snapdb.sql.tasks import CreateTask
+from tests.support.inside.plan import check_condition
+from tests.support.inside.sql import (
+    _READERS,
+    CreateTask,
+    SqlFragment,
+    Statement,
+    changed_graphs,
+    filled,
+    named_paths,
+    rendered,
+    statements_of,
+    with_counts,
+)
 from tests.support.trees import statements
 
 VALUES = {"date": "20270314", "time": "023000", "version": "41", "run": "7"}

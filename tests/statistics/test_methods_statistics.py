@@ -17,8 +17,6 @@ import pytest
 
 from snapdb.kernels.rng import below, draw
 from snapdb.sampling import Seeds, epoch_order, node_entry
-from snapdb.sampling.backends import open_sampler
-from snapdb.sampling.entrance import Entrance
 from snapdb.types import Direction, Drawing, EdgeType, Fanout, Link, Negatives, Temporal
 from tests.support import oracle
 from tests.support.chances import (
@@ -33,6 +31,7 @@ from tests.support.chances import (
     unordered,
 )
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.inside.sampling import Entrance, open_sampler
 
 OF, ALSO = EdgeType("leaf", "of", "hub"), EdgeType("leaf", "also", "hub")
 TO = EdgeType("hub", "to", "leaf")

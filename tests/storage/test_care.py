@@ -19,11 +19,9 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.storage.home import open_home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.place import file_system, network_disk
 from tests.support.checks import problems
 from tests.support.format_one import UNSCHEDULED, write_format_one
+from tests.support.inside.storage import Ledger, file_system, network_disk, open_home
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
 

@@ -23,10 +23,8 @@ import pytest
 
 import snapdb
 from snapdb.storage import catalog_lock
-from snapdb.storage.catalog_lock import CatalogLock
-from snapdb.storage.home import open_home
-from snapdb.storage.version_log import append_version
 from tests.support.inside import catalog_db_of
+from tests.support.inside.storage import CatalogLock, append_version, open_home
 from tests.support.places import ROOT
 from tests.support.refusals import refused
 

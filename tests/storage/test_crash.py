@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 import snapdb
-from snapdb.storage.merges import MANY
-from snapdb.storage.upgrade import upgrade
 from tests.support.crashing import Crash, CrashingDisk, _copy, crash_everywhere, script
 from tests.support.format_one import write_format_one
+from tests.support.inside.storage import MANY, upgrade
 from tests.support.refusals import refused
 
 pytestmark = pytest.mark.slow

@@ -13,10 +13,10 @@ import pytest
 import snapdb
 from snapdb import Database
 from snapdb.errors import CorruptError
-from snapdb.kernels.lookup import find_ids
 from snapdb.relational import live_rows
-from snapdb.relational.live_rows import live_condition
 from snapdb.types import Segment
+from tests.support.inside.kernels import find_ids
+from tests.support.inside.relational import live_condition
 
 _LEAF = 1 << 15
 

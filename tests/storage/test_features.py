@@ -13,21 +13,38 @@ import pytest
 import torch
 
 import snapdb
-from snapdb.graph.features import ArrayFeature, HistoryFeature, PatchedFeature, SparseFeature
-from snapdb.graph.open_features import open_features, open_history, open_target
-from snapdb.kernels.overlay import Csr, empty_csr
 from snapdb.loading import Batch, BatchStream
-from snapdb.loading.rows import rows_of
 from snapdb.relational import ROW_ID, Relational, Session, quote
-from snapdb.storage.disk import Disk, publishing, read_manifest
-from snapdb.storage.feature_checks import check_features
-from snapdb.storage.feature_patches import merge_features
-from snapdb.storage.feature_types import DTYPES, FeatureSource, Part
-from snapdb.storage.features import write_features, write_patch, write_target
-from snapdb.storage.growth import Growth, Step
-from snapdb.storage.histories import check_history, write_history
+from snapdb.storage.features import write_patch
 from snapdb.types import EdgeType, Fanout, FeatureSpec, History
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
+from tests.support.inside.graph import (
+    ArrayFeature,
+    HistoryFeature,
+    PatchedFeature,
+    SparseFeature,
+    open_features,
+    open_history,
+    open_target,
+)
+from tests.support.inside.kernels import Csr, empty_csr
+from tests.support.inside.loading import rows_of
+from tests.support.inside.storage import (
+    DTYPES,
+    Disk,
+    FeatureSource,
+    Growth,
+    Part,
+    Step,
+    check_features,
+    check_history,
+    merge_features,
+    publishing,
+    read_manifest,
+    write_features,
+    write_history,
+    write_target,
+)
 from tests.support.refusals import refused
 
 KNOWS = EdgeType("person", "knows", "person")

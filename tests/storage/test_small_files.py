@@ -10,8 +10,8 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.storage.merges import MANY, Member, tiers
 from tests.support.inside import catalog_db_of
+from tests.support.inside.storage import MANY, Member, tiers
 from tests.support.waiting import PATIENCE
 
 WRITER = """

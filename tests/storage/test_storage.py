@@ -17,9 +17,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.storage.disk import Disk, publishing, read_manifest
-from snapdb.storage.home import Home
-from snapdb.storage.locks import Lease, remove_unless_held
+from tests.support.inside.storage import Disk, Home, Lease, publishing, read_manifest, remove_unless_held
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, interrupting
 

@@ -12,9 +12,21 @@ import pyarrow as pa
 import pytest
 
 from snapdb.errors import CorruptError
-from snapdb.storage.arrays import STATIC
-from snapdb.storage.patches import Patch, build_patch, merged, read_patch, write_merged, write_patch
-from snapdb.storage.topology import EdgeArrays, Rows, build_rows, read_rows, sort_edges, write_rows
+from snapdb.storage.patches import write_patch
+from tests.support.inside.storage import (
+    STATIC,
+    EdgeArrays,
+    Patch,
+    Rows,
+    build_patch,
+    build_rows,
+    merged,
+    read_patch,
+    read_rows,
+    sort_edges,
+    write_merged,
+    write_rows,
+)
 from tests.support.refusals import refused
 
 FAR = 1000

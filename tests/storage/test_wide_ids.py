@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from snapdb.graph.adjacency import rows_adjacency
-from snapdb.kernels.admit import admitted
-from snapdb.storage.patches import build_patch, read_patch, write_merged, write_patch
-from snapdb.storage.topology import EdgeArrays, build_rows, read_rows
+from snapdb.storage.patches import write_patch
+from tests.support.inside.graph import rows_adjacency
+from tests.support.inside.kernels import admitted
+from tests.support.inside.storage import EdgeArrays, build_patch, build_rows, read_patch, read_rows, write_merged
 
 pytestmark = pytest.mark.slow
 

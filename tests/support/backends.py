@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import numpy as np
 
-from snapdb.graph.view import GraphView
 from snapdb.sampling import Entry, Sampler, Subgraph, open_sampler
-from snapdb.sampling.torch_sampler import TorchSampler
 from snapdb.types import Backend, Direction, Refresh, SampleSpec
 from tests.support.graphs import Rounds, compared, expected
+from tests.support.inside.graph import GraphView
+from tests.support.inside.sampling import TorchSampler
 from tests.support.oracle.numbers import NO_HOP
 from tests.support.worlds import NODES, Case, case
 

@@ -10,10 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from snapdb.storage.check import check_database
-from snapdb.storage.home import open_home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.problem import Problem
+from tests.support.inside.storage import Ledger, Problem, check_database, open_home
 
 
 def problems(path: Path) -> list[Problem]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import snapdb
 from snapdb import Database
-from snapdb.storage.disk import Disk
+from tests.support.inside.storage import Disk
 
 
 class Crash(BaseException):  # nothing that runs may catch it: the process is dead

@@ -10,8 +10,7 @@ import time
 from pathlib import Path
 
 from snapdb.daemon import serve
-from snapdb.daemon.clock import Clock, Pace
-from snapdb.daemon.worker import work
+from tests.support.inside.daemon import Clock, Pace, work
 
 
 class QuickClock(Clock):

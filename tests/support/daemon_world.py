@@ -11,18 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from snapdb.daemon.clock import Clock, Pace
-from snapdb.daemon.log import Log
-from snapdb.daemon.loop import Loop
-from snapdb.daemon.messages import Died, Finished
-from snapdb.execute.tasks.run_ends import Ended, EndState
-from snapdb.storage.disk import Disk
-from snapdb.storage.home import open_home
-from snapdb.storage.leader import Leader, campaign, leader_of
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.run_rows import runs
-from snapdb.storage.task_rows import put_task
 from snapdb.types import Period, Run, Schedule, Task
+from tests.support.inside.daemon import Clock, Died, Finished, Log, Loop, Pace
+from tests.support.inside.execute import Ended, EndState
+from tests.support.inside.storage import Disk, Leader, Ledger, campaign, leader_of, open_home, put_task
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND

@@ -12,9 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet
 
-from snapdb.storage.codec import encode
-from snapdb.storage.schema import APPLICATION_ID, MIGRATIONS
 from snapdb.types import PropertyGraph, VertexElement
+from tests.support.inside.storage import APPLICATION_ID, MIGRATIONS, encode
 
 SIXTH = "DROP TABLE exports; ALTER TABLE runs DROP COLUMN replaced; PRAGMA user_version = 6;"
 """Makes a catalog one of format 6."""

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.graph.adjacency import AdjacencyShelf, rows_adjacency
-from snapdb.graph.view import Adjacency, GraphView
-from snapdb.kernels.admit import STATIC, Admission, admitted
-from snapdb.kernels.forms import live_arrays, plain_array
-from snapdb.storage.patches import build_patch
-from snapdb.storage.topology import EdgeArrays, sort_edges
+from snapdb.kernels.admit import STATIC
 from snapdb.types import EdgeType
 from tests.support import oracle
+from tests.support.inside.graph import Adjacency, AdjacencyShelf, GraphView, rows_adjacency
+from tests.support.inside.kernels import Admission, admitted, live_arrays, plain_array
+from tests.support.inside.storage import EdgeArrays, build_patch, sort_edges
 
 KNOWS = EdgeType("customer", "knows", "customer")
 

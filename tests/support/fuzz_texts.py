@@ -11,8 +11,7 @@ from random import Random
 from lark.grammar import Rule
 
 import snapdb
-from snapdb.sql.lexer import scan, split
-from snapdb.sql.parser import grammar
+from tests.support.inside.sql import grammar, scan, split
 from tests.support.places import ROOT
 from tests.support.slt import parse_slt
 

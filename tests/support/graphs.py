@@ -14,14 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.graph.adjacency import rows_adjacency
-from snapdb.graph.view import Adjacency, GraphView
 from snapdb.sampling import Seeds, Subgraph, node_entry
-from snapdb.sampling.backends import open_sampler
-from snapdb.sampling.subgraph import Entry
-from snapdb.storage.topology import Rows as StoredRows
 from snapdb.types import Direction, EdgeType, Fanout, Relation, SampleSpec, SeedOrder
 from tests.support import oracle
+from tests.support.inside.graph import Adjacency, GraphView, rows_adjacency
+from tests.support.inside.sampling import Entry, open_sampler
+from tests.support.inside.storage import Rows as StoredRows
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

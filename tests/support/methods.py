@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.sampling import node_entry
-from snapdb.sampling.backends import open_sampler
-from snapdb.storage.topology import EdgeArrays
 from snapdb.types import Direction, Drawing, EdgeType, Fanout, Relation, Temporal
 from tests.support.forms import Changing, changing
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.inside.sampling import open_sampler
+from tests.support.inside.storage import EdgeArrays
 from tests.support.worlds import weights
 
 OF = EdgeType("leaf", "of", "hub")

@@ -11,16 +11,11 @@ from typing import Any
 
 from snapdb import Database
 from snapdb.catalog import load
-from snapdb.execute.tasks.perform import perform
-from snapdb.execute.tasks.progress import Stop
-from snapdb.execute.tasks.run_ends import Ended, settle_abandoned
-from snapdb.storage.commit import now
-from snapdb.storage.disk import Disk
-from snapdb.storage.home import open_home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.run_rows import begin_run, retry_run, runs
+from snapdb.storage.run_rows import runs
 from snapdb.types import Run, Task
 from tests.support.inside import open_catalog_db
+from tests.support.inside.execute import Ended, Stop, perform, settle_abandoned
+from tests.support.inside.storage import Disk, Ledger, begin_run, now, open_home, retry_run
 
 DAY = 1_767_225_600_000_000
 """2026-01-01, when runs are said to be planned."""

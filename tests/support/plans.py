@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from snapdb import Database
-from snapdb.execute.operator import Engine
-from snapdb.execute.operator import run as run_plan
 from tests.support.inside import engine_of
+from tests.support.inside.execute import Engine
+from tests.support.inside.execute import run as run_plan
 
 
 def planned(db: Database, plan_of: Callable[[Engine], Any]) -> Callable[[], list[tuple[Any, ...]]]:

@@ -10,12 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.sampling import Sampler, Seeds, Subgraph
-from snapdb.sampling.cache_plan import choose_rows
-from snapdb.sampling.expected_visits import expected_visits
-from snapdb.sampling.rounds import Rounds
-from snapdb.sampling.row_cache import RowCache
 from snapdb.types import EdgeType, Fanout, Refresh, SampleSpec
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.inside.sampling import Rounds, RowCache, choose_rows, expected_visits
 from tests.support.worlds import NODES
 
 FOLLOWS = EdgeType("person", "follows", "person")

@@ -12,12 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.sampling import Entry, Sampler, Subgraph, node_entry, open_sampler
-from snapdb.sampling.cache_plan import choose_rows
-from snapdb.sampling.rounds import Rounds, slot_of
-from snapdb.sampling.row_cache import RowCache
 from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
+from tests.support.inside.sampling import Rounds, RowCache, choose_rows, slot_of
 
 OF = EdgeType("leaf", "of", "hub")
 DEGREES = (1, 2, 3, 5, 8, 12, 20, 40, 100, 200)

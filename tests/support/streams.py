@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.graph.view import Adjacency
 from snapdb.loading import Batch, BatchStream
 from snapdb.types import EdgeType, Fanout, Relation
 from tests.support.graphs import MemoryGraph, all_seeds, sample_spec, ties
+from tests.support.inside.graph import Adjacency
 from tests.support.waiting import until
 
 BOUGHT = EdgeType("customer", "bought", "product")

@@ -12,63 +12,83 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from snapdb.errors import Span
-from snapdb.sql.caches import CacheRoom, CreateCache, RefreshCache
-from snapdb.sql.explain import Explain
-from snapdb.sql.exports import CopyFrom, CopySampleTo, CopySnapshotTo, CopyTo
-from snapdb.sql.graphs import (
-    ClassesClause,
-    CreateGraph,
-    EdgeClause,
-    EventTime,
-    FeatureClause,
-    HistoryClause,
-    LabelClause,
-    PropertiesClause,
-    PropertyColumn,
-    SparseClause,
-    VertexClause,
-)
-from snapdb.sql.maintenance import (
-    BackupDatabase,
-    CheckDatabase,
-    DropRetention,
-    ExpireSnapshots,
-    RetentionRule,
-    SetRetention,
-    Vacuum,
-)
-from snapdb.sql.queries import Query
-from snapdb.sql.samples import (
-    Audit,
-    Clauses,
-    CreateSampler,
-    FanoutClause,
-    KnownClause,
-    MethodClause,
-    NegativesClause,
-    RefreshClause,
-    Sample,
-    SampleUsing,
-    SeedsClause,
-    WeightColumn,
-)
-from snapdb.sql.show import Describe, Drop, Show, Summarize
-from snapdb.sql.snapshots import CreateSnapshot, LayoutClause, RefreshSnapshot
-from snapdb.sql.syntax import Name, Spanned, SqlFragment, Statement, TimeBound, VersionBound, WindowBound
-from snapdb.sql.tables import (
+from snapdb.types import FORMS
+from tests.support.inside.sql import (
     AddColumn,
     AlterTable,
+    AlterTask,
     Assignment,
+    Audit,
+    BackupDatabase,
+    Begin,
+    CacheRoom,
+    CheckDatabase,
+    ClassesClause,
+    Clauses,
+    Commit,
+    CopyFrom,
+    CopySampleTo,
+    CopySnapshotTo,
+    CopyTo,
+    CreateCache,
+    CreateGraph,
+    CreateSampler,
+    CreateSnapshot,
     CreateTable,
+    CreateTag,
+    CreateTask,
     Delete,
+    Describe,
+    DiffGraph,
+    DiffSnapshot,
+    DiffTable,
+    Drop,
     DropColumn,
+    DropRetention,
+    EdgeClause,
+    EventTime,
+    ExecuteTask,
+    ExpireSnapshots,
+    Explain,
+    FanoutClause,
+    FeatureClause,
+    HistoryClause,
     Insert,
+    KnownClause,
+    LabelClause,
+    LayoutClause,
+    MethodClause,
+    Name,
+    NegativesClause,
+    PropertiesClause,
+    PropertyColumn,
+    Query,
+    RefreshCache,
+    RefreshClause,
+    RefreshSnapshot,
     RenameColumn,
+    RetentionRule,
+    Rollback,
+    Sample,
+    SampleUsing,
+    Schedule,
+    SeedsClause,
+    SetRetention,
+    Show,
+    Spanned,
+    SparseClause,
+    SqlFragment,
+    Statement,
+    Summarize,
+    TaskOption,
+    TimeBound,
     Update,
+    Vacuum,
+    VersionBound,
+    VertexClause,
+    WeightColumn,
+    WindowBound,
 )
-from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask, Schedule, TaskOption
-from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
-from snapdb.types import FORMS
 
 T = TypeVar("T")
 NOWHERE = Span(0, 0)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from snapdb.sampling import node_entry
-from snapdb.sampling.subgraph import Entry, Excluded, Group
 from snapdb.types import FULL, Direction, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
 from tests.support.graphs import EdgeList, Floats, Ints, MemoryGraph, sample_spec
+from tests.support.inside.sampling import Entry, Excluded, Group
 
 KNOWS = EdgeType("person", "knows", "person")
 LIKES = EdgeType("person", "likes", "shop")
