@@ -1,4 +1,4 @@
-"""The check of errors notices another code, another place, a name that is missing, and no error."""
+"""The check of errors notices another code, another place, a name that is missing, another wording, and no error."""
 
 from __future__ import annotations
 
@@ -19,8 +19,14 @@ def test_an_error_of_this_code_at_this_place_passes() -> None:
     [("unknown-column", (), None), ("unknown-table", (), "mis"), ("unknown-table", ('"other"',), None)],
 )
 def test_another_code_place_or_name_fails(code: str, named: tuple[str, ...], at: str | None) -> None:
-    with snapdb.connect() as db, pytest.raises(AssertionError), refused(code, *named, at=at):
+    with snapdb.connect() as db, pytest.raises(AssertionError), refused(code, *named, at=at, recorded=False):
         db.execute("SELECT * FROM missing")
+
+
+def test_a_wording_that_is_not_recorded_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.support.refusals.RECORD", False)
+    with snapdb.connect() as db, pytest.raises(AssertionError, match=r"wording\.txt"), refused("unknown-table"):
+        db.execute("SELECT * FROM absent")
 
 
 def test_no_error_fails() -> None:
