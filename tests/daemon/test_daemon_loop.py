@@ -318,6 +318,7 @@ def test_who_was_deposed_begins_nothing(world: World) -> None:
     assert world.runs(task) == []
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_over_ten_thousand_runs(world: World) -> None:
     world.fate = lambda task, run: (0.01, "ok")
     world.task("quick", SECOND)

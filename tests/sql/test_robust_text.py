@@ -54,6 +54,7 @@ with snapdb.connect() as db:
 """
 
 
+@pytest.mark.slow
 def test_ten_thousand_brackets_are_answered_and_the_process_lives() -> None:
     lines = [SHOP.replace("\n", "\x01"), *NESTED]
     done = subprocess.run(

@@ -563,6 +563,7 @@ def _snapdb(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_command_line_checks_and_upgrades(shop: Path, tmp_path: Path) -> None:
     fine = _snapdb("check", str(shop), "--format", "csv")
     assert (fine.returncode, fine.stdout, fine.stderr) == (0, "kind,path,problem,remedy\n", "")
