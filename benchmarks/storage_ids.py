@@ -9,8 +9,8 @@ from benchmarks.storage_bench import Figures
 from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
 from snapdb.execute.snapshots.graph_data import EdgeData, graph_data
 from snapdb.relational import Session, quote
+from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.ids import ensure_map
-from snapdb.storage.locks import TablesLock
 
 
 def allot_keys(database: str, table: str, key: str) -> Figures:

@@ -38,10 +38,10 @@ from snapdb.sql import parse, parse_one
 from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.sql.syntax import Statement, bytes_of
 from snapdb.sql.versions import Commit, Rollback
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import open_home
+from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.disk import Disk
-from snapdb.storage.home import open_home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import TablesLock
 from snapdb.storage.verify import verify_files
 from snapdb.types import Published
 

@@ -11,7 +11,7 @@ from snapdb.database import Database, connect
 from snapdb.errors import DatabaseError
 from snapdb.execute.samples.lineage import read_lineage
 from snapdb.plan.queries import Parameters
-from snapdb.storage.home import CATALOG
+from snapdb.storage.catalog_db.db_dir import CATALOG
 
 if TYPE_CHECKING:
     from snapdb.loading import Batch

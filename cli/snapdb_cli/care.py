@@ -7,12 +7,12 @@ from pathlib import Path
 from snapdb.catalog.listing import listing
 from snapdb.database import connect
 from snapdb.execute.maintenance import PROBLEMS
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home, open_home
+from snapdb.storage.catalog_db.locks import TablesLock
+from snapdb.storage.catalog_db.upgrade import upgrade as upgrade_database
 from snapdb.storage.check import check_database
-from snapdb.storage.home import Home, open_home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import TablesLock
 from snapdb.storage.problem import Problem
-from snapdb.storage.upgrade import upgrade as upgrade_database
 
 from .diagnostics import Diagnostics, ExitCode
 from .output import Output

@@ -14,7 +14,7 @@ from snapdb.sql.samples import Audit, Sample, SampleUsing
 from snapdb.sql.show import Describe, Show, Summarize
 from snapdb.sql.syntax import Statement
 from snapdb.sql.versions import Begin, Commit, DiffGraph, DiffSnapshot, DiffTable, Rollback
-from snapdb.storage.home import CATALOG, open_home
+from snapdb.storage.catalog_db.db_dir import CATALOG, open_home
 
 from .diagnostics import Diagnostics
 from .scripts import Step

@@ -11,8 +11,8 @@ from typing import Literal
 from snapdb.database import Database, connect
 from snapdb.execute.tasks.leader import leads
 from snapdb.relational.quote import quote_odd, text_literal
-from snapdb.storage.home import open_home
-from snapdb.storage.ledger import Ledger
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import open_home
 
 from .diagnostics import Diagnostics, ExitCode
 from .formats import Look

@@ -10,11 +10,11 @@ from typing import TypeVar
 
 from snapdb.catalog.tables import read_tables
 from snapdb.errors import BindError
+from snapdb.storage.catalog_db.codec import decode
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home, damaged
+from snapdb.storage.catalog_db.task_rows import read_tasks
 from snapdb.storage.changes import LoadedFile
-from snapdb.storage.codec import decode
-from snapdb.storage.home import Home, damaged
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.task_rows import read_tasks
 from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot, Table, Tag, Task, Version
 from snapdb.types.text import did_you_mean
 

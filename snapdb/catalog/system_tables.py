@@ -14,9 +14,9 @@ from snapdb.catalog.task_tables import LEADER, TASK_RUNS, TASKS, Due, leader_row
 from snapdb.catalog.windows import age_text, bounds_text, moment, moves_text
 from snapdb.error_codes import load_codes
 from snapdb.storage.cache_reports import CacheReport, read_reports
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.commit import now
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
 from snapdb.types import Cache, CacheStats, EdgeElement, FeatureSpec, Properties, Snapshot, VertexElement
 
 _TEXT, _COUNT = pa.string(), pa.int64()

@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import replace
 
-from snapdb.storage.home import Home, damaged
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.shapes import decode_columns
+from snapdb.storage.catalog_db.codec import decode_columns
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home, damaged
 from snapdb.types import Column, Segment, Table
 
 

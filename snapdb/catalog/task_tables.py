@@ -10,12 +10,10 @@ import pyarrow as pa
 from snapdb.catalog.listing import MOMENT
 from snapdb.catalog.state import Catalog
 from snapdb.catalog.windows import moment
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import damaged
+from snapdb.storage.catalog_db.task_rows import considered, leader_of, runs
 from snapdb.storage.commit import now
-from snapdb.storage.home import damaged
-from snapdb.storage.leader import leader_of
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.run_rows import runs
-from snapdb.storage.task_rows import considered
 from snapdb.types import Run, Schedule
 
 _TEXT, _COUNT, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypedDict
 from snapdb.catalog.elements import shown_columns
 from snapdb.catalog.state import Catalog, tags
 from snapdb.catalog.system_tables import FACTS, SCHEMA
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.shapes import decode_columns
+from snapdb.storage.catalog_db.codec import decode_columns
+from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.types import Snapshot
 
 

@@ -7,10 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from snapdb.errors import CommitConflict
-from snapdb.storage.leader import check_leads
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.run_rows import begin_run, miss_run, retry_run
-from snapdb.storage.task_rows import advance, alter_task
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.task_rows import advance, alter_task, begin_run, check_leads, miss_run, retry_run
 from snapdb.types import Run, Task
 
 _ON_RECORD = suppress(CommitConflict)

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from snapdb.storage.leader import LAPSE
+from snapdb.storage.catalog_db.task_rows import LAPSE
 
 
 class Clock:

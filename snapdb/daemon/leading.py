@@ -12,9 +12,9 @@ from contextlib import suppress
 from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.log import Log
 from snapdb.errors import SnapdbError
-from snapdb.storage.home import Home
-from snapdb.storage.leader import Leader, beat, campaign, leader_of, resign
-from snapdb.storage.ledger import Ledger
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.task_rows import Leader, beat, campaign, leader_of, resign
 
 
 class Heart:

@@ -14,10 +14,9 @@ from snapdb.daemon.messages import Died, Finished, tell_end
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.tasks.run_ends import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
-from snapdb.storage.home import Home, damaged
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.run_rows import runs, waiting
-from snapdb.storage.task_rows import considered, read_tasks
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home, damaged
+from snapdb.storage.catalog_db.task_rows import considered, read_tasks, runs, waiting
 from snapdb.types import Run, Task
 
 

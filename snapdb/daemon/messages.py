@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from snapdb.daemon.log import Field, Log, iso
 from snapdb.execute.tasks.run_ends import Ended
-from snapdb.storage.codec import decode, encode
+from snapdb.storage.catalog_db.codec import decode, encode
 from snapdb.types import Run, Task
 
 END = b'{"do": "end"}\n'

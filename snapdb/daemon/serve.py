@@ -21,8 +21,8 @@ from snapdb.daemon.loop import Loop
 from snapdb.daemon.worker_pool import Crew
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.release import __version__
-from snapdb.storage.home import Home, open_home
-from snapdb.storage.ledger import Ledger
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home, open_home
 
 
 def notify(state: str) -> None:

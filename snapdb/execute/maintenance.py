@@ -21,13 +21,13 @@ from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPla
 from snapdb.relational import quote_odd
 from snapdb.schedule.retention import kept
 from snapdb.storage.backup import back_up
+from snapdb.storage.catalog_db.codec import encode
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.pending_deletes import collect, forget_gone, release, remove_released
 from snapdb.storage.check import check_database
-from snapdb.storage.codec import encode
 from snapdb.storage.commit import now
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.litter import remove_idle
 from snapdb.storage.orphans import HOUR
-from snapdb.storage.released import collect, forget_gone, release, remove_released
 from snapdb.storage.vacuum import Vacuuming
 from snapdb.types import Retention, Snapshot
 from snapdb.types.text import counted, size_words

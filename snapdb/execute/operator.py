@@ -22,11 +22,11 @@ from snapdb.plan.plan import NothingPlan
 from snapdb.plan.scope import Context
 from snapdb.relational import Relational, Session
 from snapdb.sql.syntax import Statement
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.changes import Change
 from snapdb.storage.disk import Disk
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import TablesLock
 
 if TYPE_CHECKING:
     from snapdb.execute.results import Result

@@ -13,14 +13,14 @@ from typing import TypeVar
 from snapdb.catalog import Catalog, with_changes
 from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError
 from snapdb.relational import Relational, Session, parquet_files, table_rows
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.locks import TablesLock, merging_alone, taking_turns
 from snapdb.storage.changes import AddTable, Allot, Append, Change, RemoveRows, files_of
 from snapdb.storage.check import catalog_damage
 from snapdb.storage.commit import commit
 from snapdb.storage.compact import compact
-from snapdb.storage.home import Home
 from snapdb.storage.ids import allot, maps_of
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import TablesLock, merging_alone, taking_turns
 from snapdb.storage.merges import Merge, find_tiers
 from snapdb.types import Segment, Table
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from snapdb.release import __version__
 from snapdb.storage.artefacts import digest_of
-from snapdb.storage.codec import encode
-from snapdb.storage.home import Home
+from snapdb.storage.catalog_db.codec import encode
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.types import Filter, PropertyGraph, Published, Snapshot, TimeUnit
 
 _SHOWN = ("labels", "properties")

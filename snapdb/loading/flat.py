@@ -18,7 +18,7 @@ from torch import Tensor
 from snapdb.loading.batch import Batch
 from snapdb.loading.lazy import Held
 from snapdb.loading.rows import host, parts, tensor_of
-from snapdb.storage.codec import decode
+from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import EdgeType
 
 Values: TypeAlias = npt.NDArray[Any] | pa.Array

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from snapdb.storage.home import Home
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.types import Cache
 
 if TYPE_CHECKING:  # it needs numba, and every database has a shelf

@@ -25,8 +25,8 @@ from snapdb.sql.lexer import Token, identifier, scan
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.segments import check_table
 from snapdb.types import Column, Snapshot, Table
 from snapdb.types.text import did_you_mean

@@ -22,7 +22,7 @@ from snapdb.pyg.graph import TIME, WEIGHT, PygGraph
 from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
 from snapdb.pyg.stores import SnapshotEdges, SnapshotFeatures
 from snapdb.pyg.words import Words
-from snapdb.storage.locks import Lease
+from snapdb.storage.catalog_db.locks import Lease
 from snapdb.types import Relation
 
 

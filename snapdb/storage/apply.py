@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from snapdb.errors import BindError, CommitConflict
+from snapdb.storage.catalog_db.codec import encode_columns
 from snapdb.storage.changes import (
     AddTable,
     Allot,
@@ -20,7 +21,6 @@ from snapdb.storage.changes import (
     RemoveRows,
 )
 from snapdb.storage.names import check_unused, drop_names
-from snapdb.storage.shapes import encode_columns
 from snapdb.types import Column, Segment
 
 _ROWS = ("append", "delete")

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.disk import directory_bytes, fresh_name, publishing, read_manifest
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
 
 
 @dataclass(frozen=True, slots=True)

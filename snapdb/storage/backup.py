@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from snapdb.errors import CorruptError, InputError
+from snapdb.storage.catalog_db.chain import VERSION_LOG, log_text
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import CATALOG, Home, check_there
+from snapdb.storage.catalog_db.locks import Lease
 from snapdb.storage.copies import copy_file
 from snapdb.storage.disk import hidden_beside, unwritten
-from snapdb.storage.home import CATALOG, Home, check_there
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import Lease
 from snapdb.storage.orphans import pointed_at
 from snapdb.storage.verify import verify_files
-from snapdb.storage.version_log import VERSION_LOG, log_text
 
 _ATTEMPTS = 5
 """How often the catalog is copied anew because a snapshot was dropped before its files were held."""

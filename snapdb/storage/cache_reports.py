@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from snapdb.storage.codec import decode
-from snapdb.storage.home import Home
+from snapdb.storage.catalog_db.codec import decode
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.types import CacheStats
 
 _FOLDER = "caches"

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
+from snapdb.storage.catalog_db.chain import logged_versions
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.check_catalog import check_catalog
 from snapdb.storage.check_chain import check_chain, check_fork
 from snapdb.storage.check_files import Published, compare, published
 from snapdb.storage.check_rows import check_rows
 from snapdb.storage.commit import now
 from snapdb.storage.contents import Contents, in_catalog, read_contents
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.manifests import stood_on
 from snapdb.storage.orphans import HOUR, Entry, orphans, pointed_at
 from snapdb.storage.problem import Problem
-from snapdb.storage.version_log import logged_versions
 
 _NOTES = "VACUUM removes it once nobody reads or writes"
 

@@ -6,11 +6,10 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
-from snapdb.storage.chain import link
+from snapdb.storage.catalog_db.chain import VERSION_LOG, link
+from snapdb.storage.catalog_db.db_dir import CATALOG
 from snapdb.storage.contents import BACKUP, Contents
-from snapdb.storage.home import CATALOG
 from snapdb.storage.problem import Problem
-from snapdb.storage.version_log import VERSION_LOG
 
 
 def check_chain(contents: Contents) -> Iterator[Problem]:

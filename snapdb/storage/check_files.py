@@ -8,9 +8,9 @@ from sqlite3 import Row
 from typing import NamedTuple
 
 from snapdb.errors import CorruptError
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.contents import BACKUP, Contents, in_catalog
 from snapdb.storage.disk import MANIFEST, hash_file
-from snapdb.storage.home import Home
 from snapdb.storage.manifests import parse_manifest
 from snapdb.storage.problem import Problem
 

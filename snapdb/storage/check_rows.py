@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from snapdb.errors import CorruptError
-from snapdb.storage.codec import decode, is_sound
+from snapdb.storage.catalog_db.codec import decode, decode_columns, is_sound
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.pending_deletes import DIRECTORIES
 from snapdb.storage.contents import Contents, in_catalog
-from snapdb.storage.home import Home
 from snapdb.storage.problem import Problem
-from snapdb.storage.released import DIRECTORIES
-from snapdb.storage.shapes import decode_columns
 from snapdb.types import Cache, PropertyGraph, Retention, Run, RunExport, Sampler, Snapshot, Task
 
 _SHA256 = 64

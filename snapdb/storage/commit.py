@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from snapdb.errors import CommitConflict
 from snapdb.storage.apply import Applying
-from snapdb.storage.chain import facts_text, link
+from snapdb.storage.catalog_db.chain import facts_text, link
+from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.changes import AddTable, Allot, Append, Change
 from snapdb.storage.ids import active_maps
-from snapdb.storage.ledger import Ledger
 
 
 def now() -> int:

@@ -7,15 +7,15 @@ from typing import Any
 
 from snapdb.errors import CorruptError
 from snapdb.relational import Session, parquet_files, parquet_form, quote_all, table_rows
-from snapdb.storage.chain import facts_text, link
+from snapdb.storage.catalog_db.chain import facts_text, link
+from snapdb.storage.catalog_db.codec import decode_columns
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.commit import now
 from snapdb.storage.disk import hash_file
-from snapdb.storage.home import Home
 from snapdb.storage.ids import read_map
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.merges import Member, Merge
 from snapdb.storage.segments import write_query, write_segment
-from snapdb.storage.shapes import decode_columns
 from snapdb.types import Segment, Table
 
 _VERSION = "version"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from snapdb.storage.home import CATALOG
-from snapdb.storage.ledger import Ledger
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import CATALOG
 from snapdb.storage.problem import Problem
 
 BACKUP = "restore the database from a backup"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from snapdb.errors import InputError
 from snapdb.relational import Session, file_literal
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.disk import fresh_name, unwritten
-from snapdb.storage.home import Home
 from snapdb.types import Segment
 
 _BLOCK = 8 << 20

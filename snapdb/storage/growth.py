@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.relational import ROW_ID, Session, quote, table_rows
-from snapdb.storage.ledger import Ledger
+from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.types import Table
 
 _ID = quote(ROW_ID)

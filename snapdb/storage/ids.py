@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 from snapdb.errors import CommitConflict
 from snapdb.relational import Session, key_rows, parquet_files, parquet_form, quote, table_rows
+from snapdb.storage.catalog_db.codec import decode_columns
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.changes import Allot
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.segments import write_query
-from snapdb.storage.shapes import decode_columns
 from snapdb.types import Column, Segment, Table
 
 _SMALL = 1 << 20

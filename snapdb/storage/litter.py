@@ -7,13 +7,13 @@ from datetime import timedelta
 from sqlite3 import Connection, Row
 from typing import Literal, NamedTuple
 
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.locks import remove_file_unless_held
+from snapdb.storage.catalog_db.pending_deletes import DIRECTORIES, release, remove_released
 from snapdb.storage.disk import MANIFEST
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import remove_file_unless_held
 from snapdb.storage.manifests import stood_on
 from snapdb.storage.orphans import orphans, pointed_at, size_of
-from snapdb.storage.released import DIRECTORIES, release, remove_released
 
 _SHARED = ("topology/", "features/")
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from snapdb.errors import InputError
+from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.changes import LoadedFile
-from snapdb.storage.ledger import Ledger
 
 _MAGIC = b"PAR1"
 

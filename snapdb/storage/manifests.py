@@ -9,8 +9,8 @@ from sqlite3 import Row
 from typing import Any, NamedTuple
 
 from snapdb.errors import CorruptError
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.disk import MANIFEST, unsealed
-from snapdb.storage.home import Home
 
 _PARTS = ("topology", "patch", "features", "feature_patch")
 """What in an element's layout names a shared directory; `history` names several."""

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from snapdb.errors import CommitConflict
+from snapdb.storage.catalog_db.codec import decode, encode
+from snapdb.storage.catalog_db.pending_deletes import release
 from snapdb.storage.changes import DropNames
-from snapdb.storage.codec import decode, encode
-from snapdb.storage.released import release
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot
 
 T = TypeVar("T", Cache, Sampler)

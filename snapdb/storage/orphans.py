@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from snapdb.storage.home import Home
+from snapdb.storage.catalog_db.db_dir import Home
 
 HOUR = 3_600_000_000
 """Microseconds: how long a file that nothing points at is left alone, unless something else is said."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from snapdb.errors import CorruptError, DataError, InputError, SnapdbError
 from snapdb.relational import Session, default_value, parquet_form, quote, quote_all, text_literal
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.disk import fresh_name, hash_file, unwritten
-from snapdb.storage.home import Home
 from snapdb.types import Column, Segment, Table
 from snapdb.types.text import counted
 

@@ -9,14 +9,14 @@ from typing import Literal, NamedTuple
 from snapdb.errors import CorruptError, DatabaseError
 from snapdb.relational import Relational
 from snapdb.storage.cache_reports import clear_reports
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.locks import TablesLock
+from snapdb.storage.catalog_db.pending_deletes import forget_gone
 from snapdb.storage.commit import now
 from snapdb.storage.compact import compact
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.litter import Litter, find_litter, remove
-from snapdb.storage.locks import TablesLock
 from snapdb.storage.merges import Merge, find_merges
-from snapdb.storage.released import forget_gone
 
 
 class Done(NamedTuple):

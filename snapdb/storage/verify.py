@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from snapdb.errors import CorruptError
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.check import check_database
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import TablesLock
 
 
 def verify_files(

@@ -23,7 +23,7 @@ import pytest
 
 import snapdb
 from snapdb.schedule import firings
-from snapdb.storage.run_rows import runs
+from snapdb.storage.catalog_db.task_rows import runs
 from snapdb.types import Period, Run, Schedule, Task
 from tests.support.daemon_child import QuickClock
 from tests.support.inside import open_catalog_db

@@ -385,7 +385,7 @@ def test_a_wait_is_interrupted(town: Database) -> None:
 
 
 def test_files_that_nobody_changes_are_not_waited_on(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapdb.storage.home._immutable", lambda *_: True)
+    monkeypatch.setattr("snapdb.storage.catalog_db.db_dir._immutable", lambda *_: True)
     with snapdb.connect(made, read_only=True) as db:
         assert db.wait_for("now").name == "now"
         with refused("cannot-wait"):

@@ -22,7 +22,7 @@ from types import SimpleNamespace
 import pytest
 
 import snapdb
-from snapdb.storage import catalog_lock
+from snapdb.storage.catalog_db import locks
 from tests.support.inside import catalog_db_of
 from tests.support.inside.storage import CatalogLock, append_version, open_home
 from tests.support.places import ROOT
@@ -111,7 +111,7 @@ def test_nobody_writes_beside_a_transaction_whose_sqlite_locks_were_dropped(tmp_
 
 
 def test_the_log_is_folded_in_only_while_nobody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapdb.storage.ledger._CHECKPOINT", 1)
+    monkeypatch.setattr("snapdb.storage.catalog_db.connection._CHECKPOINT", 1)
     path = tmp_path / "test.snapdb"
     log = path / "catalog.sqlite-wal"
     with snapdb.connect(path) as db, snapdb.connect(path) as reader:
@@ -249,10 +249,10 @@ def test_a_catalog_is_not_opened_without_the_lock_that_protects_its_log(
     snapdb.connect(path).close()
     clock = itertools.count(0, 6)
     with open(path / "catalog.sqlite", "r+b") as held:
-        start, length = catalog_lock._SHARED_RANGE
+        start, length = locks._SHARED_RANGE
         taken = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
         fcntl.fcntl(held, fcntl.F_OFD_SETLK, taken)  # as SQLite holds it while it folds the log in and deletes it
-        monkeypatch.setattr(catalog_lock, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
+        monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
         with refused("catalog-busy"):
             CatalogLock(open_home(path, read_only=False))
     monkeypatch.undo()

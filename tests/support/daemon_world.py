@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from snapdb.storage.run_rows import runs
+from snapdb.storage.catalog_db.task_rows import runs
 from snapdb.types import Period, Run, Schedule, Task
 from tests.support.inside.daemon import Clock, Died, Finished, Log, Loop, Pace
 from tests.support.inside.execute import Ended, EndState

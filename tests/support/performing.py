@@ -11,7 +11,7 @@ from typing import Any
 
 from snapdb import Database
 from snapdb.catalog import load
-from snapdb.storage.run_rows import runs
+from snapdb.storage.catalog_db.task_rows import runs
 from snapdb.types import Run, Task
 from tests.support.inside import open_catalog_db
 from tests.support.inside.execute import Ended, Stop, perform, settle_abandoned

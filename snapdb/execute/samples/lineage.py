@@ -22,7 +22,7 @@ from snapdb.release import __version__
 from snapdb.sql import parse
 from snapdb.sql.lexer import scan
 from snapdb.sql.samples import Sample
-from snapdb.storage.codec import decode
+from snapdb.storage.catalog_db.codec import decode
 from snapdb.types import RNG_SCHEME, SampleSpec, Snapshot, Window
 from snapdb.types.sampling import ZeroWeight
 

@@ -33,7 +33,7 @@ from snapdb.sampling import Seeds, batches_in
 from snapdb.sampling.periods import auto_every
 from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.storage.artefacts import find_or_build
-from snapdb.storage.locks import Lease
+from snapdb.storage.catalog_db.locks import Lease
 from snapdb.types import Published, Sampler, SampleSpec, Snapshot
 
 _WORTH = 1_000_000

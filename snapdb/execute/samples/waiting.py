@@ -14,8 +14,8 @@ from snapdb.catalog import Catalog
 from snapdb.errors import DatabaseError, QueryError, WaitTimeout
 from snapdb.execute.tasks.leader import command, nobody, who
 from snapdb.graph.lineage import published
-from snapdb.storage.leader import LAPSE, leader_of
-from snapdb.storage.ledger import Ledger
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.task_rows import LAPSE, leader_of
 from snapdb.types import Published, did_you_mean
 
 _PULSE = 0.1

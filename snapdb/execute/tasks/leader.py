@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Literal
 
 from snapdb.catalog.windows import moment
-from snapdb.storage.home import Home
-from snapdb.storage.leader import Leader, leader_of
-from snapdb.storage.ledger import Ledger
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.task_rows import Leader, leader_of
 
 
 def leads(home: Home, ledger: Ledger) -> str:

@@ -15,12 +15,10 @@ from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
 from snapdb.plan.times import spelled
 from snapdb.relational import quote_odd, text_literal
 from snapdb.schedule import next_firing
-from snapdb.storage import task_rows
+from snapdb.storage.catalog_db import task_rows
+from snapdb.storage.catalog_db.task_rows import LAPSE, RunLock, begin_run, leader_of, put_task, read_tasks, runs
 from snapdb.storage.commit import now
 from snapdb.storage.disk import fresh_name
-from snapdb.storage.leader import LAPSE, leader_of
-from snapdb.storage.run_rows import RunLock, begin_run, runs
-from snapdb.storage.task_rows import put_task, read_tasks
 from snapdb.types import Run, Task
 from snapdb.types.text import counted
 

@@ -28,12 +28,12 @@ from snapdb.sql import parse
 from snapdb.sql.syntax import Statement
 from snapdb.sql.task_bodies import changed_graphs, rendered, with_counts
 from snapdb.sql.versions import Rollback
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, exports_of, find_run, last_ok, note_export, note_run
 from snapdb.storage.commit import now as clock
 from snapdb.storage.disk import MANIFEST, hash_file, is_hidden_beside
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
 from snapdb.storage.metered_disk import MeteredDisk
-from snapdb.storage.run_rows import RunLock, RunMark, exports_of, find_run, last_ok, note_export, note_run
 from snapdb.types import PropertyGraph, Run, RunExport, Task
 from snapdb.types.text import counted
 

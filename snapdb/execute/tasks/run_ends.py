@@ -9,10 +9,9 @@ from typing import Literal
 
 from snapdb.errors import CommitConflict
 from snapdb.sql.task_bodies import statements_of
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.run_rows import RunLock, end_run, find_run, forget_run
-from snapdb.storage.task_rows import read_tasks
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.task_rows import RunLock, end_run, find_run, forget_run, read_tasks
 from snapdb.types import Run, Task
 
 EndState = Literal["ok", "failed", "timeout", "skipped", "lost"]

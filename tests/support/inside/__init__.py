@@ -11,9 +11,9 @@ from snapdb.catalog import Catalog
 from snapdb.execute.operator import Engine
 from snapdb.plan import Plan, bind
 from snapdb.sql import parse
-from snapdb.storage.home import Home, open_home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import TablesLock
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home, open_home
+from snapdb.storage.catalog_db.locks import TablesLock
 
 
 def catalog_db_of(db: Database) -> Ledger:

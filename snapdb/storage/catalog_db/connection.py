@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
-from snapdb.storage.catalog_lock import CatalogLock, log_file
-from snapdb.storage.home import CATALOG, Home, catalog_file, catalog_uri, check_format, check_there
-from snapdb.storage.migrate import migrate
-from snapdb.storage.version_log import append_version, check_not_forked
+from snapdb.storage.catalog_db.chain import append_version, check_not_forked
+from snapdb.storage.catalog_db.db_dir import CATALOG, Home, catalog_file, catalog_uri, check_format, check_there
+from snapdb.storage.catalog_db.locks import CatalogLock, log_file
+from snapdb.storage.catalog_db.schema import migrate
 
 _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.locks import remove_unless_held
 from snapdb.storage.disk import MANIFEST
-from snapdb.storage.home import Home
-from snapdb.storage.ledger import Ledger
-from snapdb.storage.locks import remove_unless_held
 
 DIRECTORIES = ("snapshots/", "topology/", "features/")
 """Where such directories lie; other garbage is files."""

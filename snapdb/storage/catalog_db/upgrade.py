@@ -9,14 +9,12 @@ from itertools import count
 from pathlib import Path
 
 from snapdb.errors import DatabaseError, LockedError
-from snapdb.storage.catalog_lock import CatalogLock
+from snapdb.storage.catalog_db.chain import VERSION_LOG
+from snapdb.storage.catalog_db.connection import connect_catalog, plain
+from snapdb.storage.catalog_db.db_dir import CATALOG, Home, check_format, no_database, open_home
+from snapdb.storage.catalog_db.locks import CatalogLock, TablesLock
+from snapdb.storage.catalog_db.schema import FORMAT, migrate
 from snapdb.storage.disk import Disk
-from snapdb.storage.home import CATALOG, Home, check_format, no_database, open_home
-from snapdb.storage.ledger import connect_catalog, plain
-from snapdb.storage.locks import TablesLock
-from snapdb.storage.migrate import migrate
-from snapdb.storage.schema import FORMAT
-from snapdb.storage.version_log import VERSION_LOG
 
 
 def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:

@@ -1,4 +1,4 @@
-"""Runs of tasks as rows of the catalog, and the lock that a run holds while it goes."""
+"""Tasks, their runs and exports, and the leader that starts them, as rows of the catalog."""
 
 from __future__ import annotations
 
@@ -7,11 +7,115 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from snapdb.errors import CommitConflict
-from snapdb.storage.home import Home
+from snapdb.storage.catalog_db.codec import decode, encode, is_sound
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.types import Cause, Run, RunExport, RunState, Task
+
+_REPLACED = "its task was replaced meanwhile"
+"""A line for the readers of a run's log."""
+
+
+def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) -> Task:
+    """The task with the id that it has, inside a transaction; the one that it replaces keeps its id and its runs.
+
+    No run of that one is tried again.
+
+    Raises:
+        CommitConflict: that one is no longer as it was found, or another got the name meanwhile.
+    """
+    if before is not None:
+        put = replace(task, id=before.id)
+        alter_task(connection, before, put, put.created)
+        # Attempts that wait would go on within a body that is no more; one that goes on may yet have to be settled.
+        connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
+        note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
+        connection.execute(note, (f"{_REPLACED}\n", put.id))
+        return put
+    row = (task.name, task.name.lower(), task.created)
+    sql = "INSERT INTO tasks (name, folded, definition, considered) VALUES (?, ?, '', ?) ON CONFLICT DO NOTHING"
+    added = connection.execute(sql, row)
+    if not added.rowcount or added.lastrowid is None:
+        raise _moved(task, "created")
+    put = replace(task, id=added.lastrowid)
+    connection.execute("UPDATE tasks SET definition = ? WHERE id = ?", (encode(put), put.id))
+    return put
+
+
+def alter_task(connection: sqlite3.Connection, before: Task, after: Task, since: int | None) -> None:
+    """The task says something else, inside a transaction.
+
+    Args:
+        since: Firings up to this moment are settled: none of them will run, nor be told as missed; None: it goes on
+            from where it was.
+
+    Raises:
+        CommitConflict: it was altered or dropped meanwhile.
+    """
+    found = connection.execute(
+        "UPDATE tasks SET name = ?, folded = ?, definition = ?, considered = coalesce(?, considered) "
+        "WHERE id = ? AND definition = ?",
+        (after.name, after.name.lower(), encode(after), since, before.id, encode(before)),
+    )
+    if not found.rowcount:
+        raise _moved(before, "altered, replaced or dropped")
+
+
+def drop_task(connection: sqlite3.Connection, task: Task) -> None:
+    """The task goes, inside a transaction; its runs stay on record, and none is tried again.
+
+    Raises:
+        CommitConflict: it was dropped meanwhile.
+    """
+    if not connection.execute("DELETE FROM tasks WHERE id = ?", (task.id,)).rowcount:
+        raise _moved(task, "dropped")
+    connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (task.id,))
+
+
+def read_tasks(connection: sqlite3.Connection) -> dict[str, Task]:
+    """All tasks by their case-folded names, the oldest first.
+
+    Raises:
+        ValueError: what a row says is no task.
+    """
+    rows = connection.execute("SELECT folded, definition FROM tasks ORDER BY id").fetchall()
+    tasks = {row["folded"]: decode(Task, row["definition"]) for row in rows}
+    for name, task in tasks.items():
+        if not is_sound(Task, task):
+            raise ValueError(f"the definition of task {name} cannot be read")
+    return tasks
+
+
+def considered(connection: sqlite3.Connection) -> dict[int, int]:
+    """Up to which moment the firings of each task are settled, by its id."""
+    return {row["id"]: row["considered"] for row in connection.execute("SELECT id, considered FROM tasks").fetchall()}
+
+
+def advance(connection: sqlite3.Connection, task: Task, was: int, now: int) -> None:
+    """Firings up to `now` are settled, inside the transaction that records them.
+
+    Raises:
+        CommitConflict: the task was altered or dropped meanwhile, or its firings were settled by somebody else.
+    """
+    found = connection.execute(
+        "UPDATE tasks SET considered = ? WHERE id = ? AND considered = ? AND definition = ?",
+        (now, task.id, was, encode(task)),
+    )
+    if not found.rowcount:
+        raise _moved(task, "altered or dropped")
+
+
+def _moved(task: Task, what: str) -> CommitConflict:
+    return CommitConflict(
+        f"task {task.name} moved: it was {what} meanwhile; run the statement again", code="task-moved"
+    )
+
+
+# Runs of tasks as rows of the catalog, and the lock that a run holds while it goes
+
 
 _KEPT = 10_000
 """Runs of each task that stay on record, the newest: one in eight minutes is kept for eight weeks."""
@@ -298,3 +402,68 @@ def _lost(run: Run) -> CommitConflict:
         f"run {run.run} of task {run.name} was given up meanwhile: another process has its record; nothing was changed",
         code="run-lost",
     )
+
+
+# The one process that fires a database's tasks: a row that beats while it lives
+
+
+LAPSE = 6.0
+"""Seconds without a beat after which a leader is taken for dead: by others, by clocks of their own, and by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads, or would."""
+
+    holder: str
+    """A token that no other process has."""
+    beat: int
+    """Grows while it lives; no clock is in it, so that none can be wrong."""
+    host: str
+    pid: int
+    since: int
+    """Microseconds since 1970 UTC."""
+
+
+def leader_of(ledger: Ledger) -> Leader | None:
+    """Who leads now, dead or alive; None: nobody does."""
+    rows = ledger.rows("SELECT holder, beat, host, pid, since FROM leader")
+    return Leader(*rows[0]) if rows else None
+
+
+def campaign(ledger: Ledger, me: Leader, silent: Leader | None) -> bool:
+    """Lead, where nobody does or `silent` still does, without another beat since it was read; whether it came to that.
+
+    The row is compared and replaced in one transaction: of several who try, one wins.
+    """
+    with ledger.writing(counted=False) as connection:
+        row = connection.execute("SELECT holder, beat FROM leader").fetchone()
+        if row is not None and (silent is None or tuple(row) != (silent.holder, silent.beat)):
+            return False
+        connection.execute(
+            "INSERT OR REPLACE INTO leader (one, holder, beat, host, pid, since) VALUES (1, ?, ?, ?, ?, ?)",
+            (me.holder, me.beat, me.host, me.pid, me.since),
+        )
+    return True
+
+
+def beat(ledger: Ledger, holder: str) -> bool:
+    """Tell the others that the leader lives; False when it leads no longer."""
+    with ledger.writing(counted=False) as connection:
+        return bool(connection.execute("UPDATE leader SET beat = beat + 1 WHERE holder = ?", (holder,)).rowcount)
+
+
+def check_leads(connection: sqlite3.Connection, holder: str) -> None:
+    """Nothing when the holder leads, inside a transaction: what it is about to write is the leader's word.
+
+    Raises:
+        CommitConflict: another took over.
+    """
+    if connection.execute("SELECT 1 FROM leader WHERE holder = ?", (holder,)).fetchone() is None:
+        raise CommitConflict("another daemon leads this database now; this one waits", code="leader-lost")
+
+
+def resign(ledger: Ledger, holder: str) -> None:
+    """Lead no longer: the next one need not wait."""
+    with ledger.writing(counted=False) as connection:
+        connection.execute("DELETE FROM leader WHERE holder = ?", (holder,))

@@ -1,13 +1,118 @@
-"""The catalog's tables, as an ordered tuple of migrations: a database of format n has the first n applied."""
+"""The catalog's tables, and the steps that bring the catalog of an older format to this one."""
 
 from __future__ import annotations
 
+import json
+import re
+import sqlite3
 from collections.abc import Callable
 from sqlite3 import Connection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from snapdb.storage.old_logs import read_logs
-from snapdb.storage.rechain import add_fields, rechain
+from snapdb.storage.catalog_db.chain import facts_text, link
+from snapdb.storage.catalog_db.codec import encode_columns
+from snapdb.storage.disk import Disk
+from snapdb.types import Column
+
+_PUT = re.compile(r'^(\d+) puts (".*"), whose manifest has sha256 ([0-9a-f]{64})$', re.MULTILINE)
+_REPLACED = "its task was replaced meanwhile"
+
+
+def read_logs(connection: Connection) -> None:
+    """Record the exports and the replaced tasks that the logs of format 6 mention; the logs stay as they are."""
+    found = connection.execute("SELECT task, run, attempt, log FROM runs WHERE log <> ''").fetchall()
+    for task, run, attempt, log in found:
+        if _REPLACED in log.splitlines():
+            connection.execute(
+                "UPDATE runs SET replaced = 1 WHERE task = ? AND run = ? AND attempt = ?", (task, run, attempt)
+            )
+        exports = [(task, run, attempt, int(put[1]), _path(put[2]), put[3]) for put in _PUT.finditer(log)]
+        connection.executemany("INSERT OR REPLACE INTO exports VALUES (?, ?, ?, ?, ?, ?)", exports)
+
+
+def _path(text: str) -> str:
+    """A path as it was written in a log; unchanged where an error message only looks like such a line."""
+    try:
+        return str(json.loads(text))
+    except ValueError:
+        return text
+
+
+# The step from format 1 to 2: columns get fields, and versions the facts that their hashes are of
+
+
+def add_fields(connection: Connection) -> None:
+    """Number the columns of every table in order, and let id maps name their keys by these numbers."""
+    fields: dict[int, dict[str, int]] = {}
+    for shape, table, text in connection.execute("SELECT id, table_id, columns FROM shapes").fetchall():
+        columns = [Column(name, type_, nullable, i) for i, (name, type_, nullable) in enumerate(json.loads(text), 1)]
+        fields[table] = {c.name: c.field for c in columns}
+        connection.execute("UPDATE shapes SET columns = ? WHERE id = ?", (encode_columns(columns), shape))
+    for map_id, table, text in connection.execute("SELECT id, table_id, key FROM id_maps").fetchall():
+        key = [[fields[table][name], type_] for name, type_ in json.loads(text)]
+        connection.execute("UPDATE id_maps SET key = ? WHERE id = ?", (json.dumps(key), map_id))
+
+
+def rechain(connection: Connection) -> None:
+    """Write down what each version changed, and hash it anew; the old hash stays among the facts."""
+    parent = ""
+    rows = connection.execute("SELECT version, time, message, author, hash FROM versions ORDER BY version").fetchall()
+    for version, time, message, author, old in rows:
+        changes = _changes(connection, version)
+        if version == rows[-1][0]:  # which version brought which ids was not written down
+            changes += _ids(connection)
+        facts = {"version": version, "time": time, "message": message, "author": author, "format 1": old}
+        text = facts_text({**facts, "changes": changes})
+        digest = link(parent, text)
+        connection.execute(
+            "UPDATE versions SET parent = ?, hash = ?, facts = ? WHERE version = ?", (parent, digest, text, version)
+        )
+        parent = digest
+
+
+def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
+    """A version's changes in the form that a commit writes."""
+    found: list[dict[str, Any]] = [
+        {"change": "drop", "table": table}
+        for (table,) in connection.execute("SELECT id FROM tables WHERE dropped = ? ORDER BY id", (version,))
+    ]
+    for table, name, columns in connection.execute(
+        "SELECT t.id, t.name, s.columns FROM tables t JOIN shapes s ON s.table_id = t.id AND s.since = t.created "
+        "WHERE t.created = ? ORDER BY t.id",
+        (version,),
+    ):
+        found.append({"change": "create", "table": table, "name": name, "columns": json.loads(columns)})
+    for row in connection.execute(
+        "SELECT kind, table_id, path, rows, bytes, sha256, first FROM segments WHERE added = ? ORDER BY id", (version,)
+    ):
+        kind, table, path, rows, size, sha256, first = row
+        facts = {"path": path, "rows": rows, "bytes": size, "sha256": sha256, "first": first}
+        found.append({"change": kind, "table": table, **facts})
+    return found
+
+
+def _ids(connection: Connection) -> list[dict[str, Any]]:
+    """The files of all id maps, as one commit would have brought them."""
+    found = connection.execute(
+        "SELECT map_id, path, rows, bytes, sha256, first FROM id_segments ORDER BY map_id, first"
+    )
+    return [
+        {
+            "change": "ids",
+            "map": map_id,
+            "path": path,
+            "rows": rows,
+            "bytes": size,
+            "sha256": sha256,
+            "first": first,
+            "merged": [],
+        }
+        for map_id, path, rows, size, sha256, first in found
+    ]
+
+
+# The catalog's tables, as an ordered tuple of migrations: a database of format n has the first n applied
+
 
 APPLICATION_ID = 0x534E4150  # "SNAP": says that a SQLite file is ours
 
@@ -259,3 +364,29 @@ MIGRATIONS: tuple[Migration, ...] = (
 )
 
 FORMAT = len(MIGRATIONS)
+
+
+# Bringing a catalog to this format, in one transaction
+
+
+def migrate(connection: sqlite3.Connection, disk: Disk) -> int:
+    """Apply the steps that a catalog lacks, all of them or none; the format that was found.
+
+    A process that makes the same database at this moment does it once for both: the first one in.
+    """
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        (found,) = connection.execute("PRAGMA user_version").fetchone()
+        for step in MIGRATIONS[found:]:
+            for statement in filter(str.strip, step.sql.split(";\n")):
+                connection.execute(statement)
+            for more in step.then:
+                more(connection)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        disk.commit(connection)
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return int(found)

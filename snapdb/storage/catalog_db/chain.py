@@ -1,19 +1,39 @@
-"""`versions.log`: a witness, outside the catalog, of the versions that were published.
-
-A catalog that lost commits looks whole: its chain of hashes holds, it is only shorter. The log is appended to after
-each commit, so that it names no version that was not published. Where the catalog lacks one that it names, or has
-another in its place, the history has forked.
-"""
+"""The hash chain of the versions, and the log beside the catalog that records what was published."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from snapdb.errors import CorruptError
+
+
+def facts_text(facts: dict[str, Any]) -> str:
+    """Facts as the text that is stored and hashed.
+
+    >>> facts_text({"version": 1, "message": None})
+    '{"version":1,"message":null}'
+    """
+    return json.dumps(facts, separators=(",", ":"), ensure_ascii=False)
+
+
+def link(parent: str, text: str) -> str:
+    """The hash of a link: of the one before and of its own text.
+
+    >>> link("", "{}")[:8]
+    'a062dd49'
+    """
+    return hashlib.sha256(f"{parent}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# `versions.log`: a witness, outside the catalog, of the versions that were published
+
 
 VERSION_LOG = "versions.log"
 
