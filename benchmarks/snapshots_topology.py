@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from benchmarks.report import table
 from benchmarks.snapshots_data import Setting
 from benchmarks.storage_bench import Goal, Section, memory_cells, turns
-from snapdb.storage.topology import build_rows
+from snapdb.storage.arrays.topology import build_rows
 
 THREADS = 2
 CREATE = "CREATE SNAPSHOT whole OF phone"

@@ -10,7 +10,7 @@ from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
 from snapdb.execute.snapshots.graph_data import EdgeData, graph_data
 from snapdb.relational import Session, quote
 from snapdb.storage.catalog_db.locks import TablesLock
-from snapdb.storage.ids import ensure_map
+from snapdb.storage.tables.id_maps import ensure_map
 
 
 def allot_keys(database: str, table: str, key: str) -> Figures:

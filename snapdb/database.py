@@ -41,8 +41,8 @@ from snapdb.sql.versions import Commit, Rollback
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import open_home
 from snapdb.storage.catalog_db.locks import TablesLock
+from snapdb.storage.check.database import verify_files
 from snapdb.storage.disk import Disk
-from snapdb.storage.verify import verify_files
 from snapdb.types import Published
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home, open_home
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.catalog_db.upgrade import upgrade as upgrade_database
-from snapdb.storage.check import check_database
-from snapdb.storage.problem import Problem
+from snapdb.storage.check.catalog import Problem
+from snapdb.storage.check.database import check_database
 
 from .diagnostics import Diagnostics, ExitCode
 from .output import Output

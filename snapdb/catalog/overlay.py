@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from snapdb.catalog.state import Catalog
-from snapdb.storage.changes import (
+from snapdb.storage.tables.changes import (
     AddTable,
     Allot,
     AlterTable,

@@ -14,7 +14,7 @@ from snapdb.storage.catalog_db.codec import decode
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home, damaged
 from snapdb.storage.catalog_db.task_rows import read_tasks
-from snapdb.storage.changes import LoadedFile
+from snapdb.storage.tables.changes import LoadedFile
 from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot, Table, Tag, Task, Version
 from snapdb.types.text import did_you_mean
 

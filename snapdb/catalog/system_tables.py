@@ -16,7 +16,7 @@ from snapdb.error_codes import load_codes
 from snapdb.storage.cache_reports import CacheReport, read_reports
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.commit import now
+from snapdb.storage.tables.commit import now
 from snapdb.types import Cache, CacheStats, EdgeElement, FeatureSpec, Properties, Snapshot, VertexElement
 
 _TEXT, _COUNT = pa.string(), pa.int64()

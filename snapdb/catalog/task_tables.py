@@ -13,7 +13,7 @@ from snapdb.catalog.windows import moment
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import damaged
 from snapdb.storage.catalog_db.task_rows import considered, leader_of, runs
-from snapdb.storage.commit import now
+from snapdb.storage.tables.commit import now
 from snapdb.types import Run, Schedule
 
 _TEXT, _COUNT, _NUMBER, _FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()

@@ -27,8 +27,8 @@ from snapdb.execute.tasks.progress import Stop
 from snapdb.kernels.warm import load_kernels
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import check_there, open_home
-from snapdb.storage.commit import now as clock
 from snapdb.storage.disk import Disk
+from snapdb.storage.tables.commit import now as clock
 from snapdb.types import Run, Task
 
 _ORPHANED = 70

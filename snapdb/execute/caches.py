@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
-from snapdb.storage.names import put_name
+from snapdb.storage.tables.commit import put_name
 from snapdb.types.text import counted, size_words
 
 

@@ -6,10 +6,9 @@ from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
 from snapdb.execute.snapshots.graph_data import check_vertices, graph_data
 from snapdb.plan.graphs import CreateGraphPlan
-from snapdb.storage.apply import check_free, require_table
+from snapdb.storage.arrays.feature_types import check_features
 from snapdb.storage.catalog_db.codec import encode
-from snapdb.storage.commit import now
-from snapdb.storage.feature_checks import check_features
+from snapdb.storage.tables.commit import check_free, now, require_table
 from snapdb.types.text import counted
 
 

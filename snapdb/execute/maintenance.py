@@ -20,15 +20,14 @@ from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPlan, SetRetentionPlan, VacuumPlan
 from snapdb.relational import quote_odd
 from snapdb.schedule.retention import kept
-from snapdb.storage.backup import back_up
 from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.pending_deletes import collect, forget_gone, release, remove_released
-from snapdb.storage.check import check_database
-from snapdb.storage.commit import now
-from snapdb.storage.litter import remove_idle
-from snapdb.storage.orphans import HOUR
-from snapdb.storage.vacuum import Vacuuming
+from snapdb.storage.check.backup import back_up
+from snapdb.storage.check.database import check_database
+from snapdb.storage.gc.orphans import HOUR, remove_idle
+from snapdb.storage.gc.vacuum import Vacuuming
+from snapdb.storage.tables.commit import now
 from snapdb.types import Retention, Snapshot
 from snapdb.types.text import counted, size_words
 

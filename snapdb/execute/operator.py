@@ -25,8 +25,8 @@ from snapdb.sql.syntax import Statement
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.locks import TablesLock
-from snapdb.storage.changes import Change
 from snapdb.storage.disk import Disk
+from snapdb.storage.tables.changes import Change
 
 if TYPE_CHECKING:
     from snapdb.execute.results import Result

@@ -16,12 +16,11 @@ from snapdb.relational import Relational, Session, parquet_files, table_rows
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.locks import TablesLock, merging_alone, taking_turns
-from snapdb.storage.changes import AddTable, Allot, Append, Change, RemoveRows, files_of
-from snapdb.storage.check import catalog_damage
-from snapdb.storage.commit import commit
-from snapdb.storage.compact import compact
-from snapdb.storage.ids import allot, maps_of
-from snapdb.storage.merges import Merge, find_tiers
+from snapdb.storage.check.database import catalog_damage
+from snapdb.storage.tables.changes import AddTable, Allot, Append, Change, RemoveRows, files_of
+from snapdb.storage.tables.commit import commit
+from snapdb.storage.tables.compaction import Merge, compact, find_tiers
+from snapdb.storage.tables.id_maps import allot, maps_of
 from snapdb.types import Segment, Table
 
 Review = Callable[[Mapping[int, int]], None]

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from snapdb.graph.view import Adjacency, Column, Source
 from snapdb.kernels.forms import LiveArrays, PatchArrays, patch_arrays, row_arrays
 from snapdb.kernels.topology import merge_rows
-from snapdb.storage.disk import PublishedDir
-from snapdb.storage.patches import LazyPatch, Patch, open_patch
-from snapdb.storage.topology import EdgeArrays, LazyRows, Rows, check_rows, open_rows, rows_of, sort_edges
+from snapdb.storage.arrays.patches import LazyPatch, Patch, open_patch
+from snapdb.storage.arrays.topology import EdgeArrays, LazyRows, Rows, check_rows, open_rows, rows_of, sort_edges
+from snapdb.storage.manifests import PublishedDir
 from snapdb.types import EdgeType, Relation
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from snapdb.graph.layout import SnapshotLayout, VertexLayout
-from snapdb.storage.artefacts import digest_of
+from snapdb.storage.artifacts import digest_of
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.disk import read_facts
+from snapdb.storage.manifests import read_facts
 from snapdb.types import PropertyGraph
 
 _LISTED = 1000

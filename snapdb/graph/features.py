@@ -14,8 +14,8 @@ from snapdb.kernels.gather import gather
 from snapdb.kernels.gather_mapped import gather_mapped
 from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import NOTHING, Csr, Overlay, gather_csr, gather_over, overlay
-from snapdb.storage.feature_types import filling
-from snapdb.storage.histories import FOREVER, HistoryArrays, missing_values
+from snapdb.storage.arrays.feature_history import FOREVER, HistoryArrays, missing_values
+from snapdb.storage.arrays.feature_types import filling
 
 Int64s = npt.NDArray[np.int64]
 

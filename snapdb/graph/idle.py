@@ -9,7 +9,7 @@ import numpy as np
 
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, EdgeReader
-from snapdb.storage.topology import Rows
+from snapdb.storage.arrays.topology import Rows
 from snapdb.types import PropertyGraph, Relation
 
 

@@ -14,8 +14,8 @@ from snapdb.graph.adjacency import open_topology, rows_adjacency
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Adjacency
 from snapdb.kernels.forms import RowArrays, live_arrays, row_arrays
-from snapdb.storage.disk import PublishedDir
-from snapdb.storage.topology import open_rows
+from snapdb.storage.arrays.topology import open_rows
+from snapdb.storage.manifests import PublishedDir
 
 
 def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nodes: int) -> Adjacency:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from snapdb.release import __version__
-from snapdb.storage.artefacts import digest_of
+from snapdb.storage.artifacts import digest_of
 from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.types import Filter, PropertyGraph, Published, Snapshot, TimeUnit

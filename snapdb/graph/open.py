@@ -24,14 +24,14 @@ from snapdb.graph.open_features import open_features, open_history, open_target
 from snapdb.graph.outgoing import open_outgoing, outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.relational import Relational, key_rows
-from snapdb.storage.artefacts import locate
+from snapdb.storage.artifacts import locate
 from snapdb.storage.catalog_db.codec import decode
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home, while_there
 from snapdb.storage.catalog_db.locks import Lease
-from snapdb.storage.disk import PublishedDir, read_facts
-from snapdb.storage.ids import IdMap, read_map
-from snapdb.storage.segments import check_files
+from snapdb.storage.manifests import PublishedDir, read_facts
+from snapdb.storage.tables.id_maps import IdMap, read_map
+from snapdb.storage.tables.segments import check_files
 from snapdb.types import Snapshot
 
 

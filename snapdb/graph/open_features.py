@@ -12,11 +12,10 @@ from snapdb.errors import CorruptError
 from snapdb.graph.features import ArrayFeature, HistoryFeature, Marks, PatchedFeature, SparseFeature
 from snapdb.graph.view import Feature, KeyReader
 from snapdb.kernels.overlay import Csr, empty_csr
-from snapdb.storage.disk import PublishedDir
-from snapdb.storage.feature_patches import no_target, read_ids
-from snapdb.storage.feature_types import DTYPES, filling
-from snapdb.storage.histories import read_history
-from snapdb.storage.sparse import csr_path, read_sparse
+from snapdb.storage.arrays.feature_files import csr_path, read_sparse
+from snapdb.storage.arrays.feature_history import no_target, read_history, read_ids
+from snapdb.storage.arrays.feature_types import DTYPES, filling
+from snapdb.storage.manifests import PublishedDir
 
 
 def open_features(base: Path, patch: Path | None, names: Sequence[str]) -> dict[str, Feature]:

@@ -15,9 +15,9 @@ from snapdb.graph.view import Adjacency
 from snapdb.kernels.forms import plain_array
 from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import logical_parts, neighbours_of
-from snapdb.storage.artefacts import Artefact, digest_of
-from snapdb.storage.disk import PublishedDir
-from snapdb.storage.topology import build_rows, open_rows
+from snapdb.storage.arrays.topology import build_rows, open_rows
+from snapdb.storage.artifacts import Artefact, digest_of
+from snapdb.storage.manifests import PublishedDir
 
 
 def serves_outgoing(edge: EdgeLayout) -> bool:

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from snapdb.graph.features import ArrayFeature, HistoryFeature, PatchedFeature, SparseFeature
 from snapdb.graph.view import Feature, GraphView
-from snapdb.storage.available import available_memory
-from snapdb.storage.map_advice import read_singly
+from snapdb.storage.memory_maps import available_memory, read_singly
 from snapdb.types import Relation
 
 Array = npt.NDArray[Any]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.rows import degrees_of, logical_parts, read_parts
 from snapdb.kernels.spans import is_plain
-from snapdb.storage.topology import LazyRows, Rows, rows_of
+from snapdb.storage.arrays.topology import LazyRows, Rows, rows_of
 from snapdb.types import EdgeType, Relation
 
 Int64s = npt.NDArray[np.int64]

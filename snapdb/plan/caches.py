@@ -8,7 +8,7 @@ from snapdb.plan.names import check_own, find_cache, find_sampler
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.scope import Context
 from snapdb.sql.caches import CreateCache, RefreshCache
-from snapdb.storage.commit import author, now
+from snapdb.storage.tables.commit import author, now
 from snapdb.types import Cache, Sampler
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from snapdb.storage.feature_types import is_feature_type
+from snapdb.storage.arrays.feature_types import is_feature_type
 from snapdb.types import Column, EdgeElement, FeatureSpec, History, PropertyGraph, Table, TimeUnit, VertexElement
 
 Role = tuple[str, str, Callable[[str], bool]]

@@ -34,7 +34,7 @@ from snapdb.sql.graphs import (
     VertexClause,
 )
 from snapdb.sql.syntax import ColumnList, Name
-from snapdb.storage.feature_types import is_feature_type
+from snapdb.storage.arrays.feature_types import is_feature_type
 from snapdb.types import (
     Column,
     EdgeElement,

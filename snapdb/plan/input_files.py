@@ -13,8 +13,7 @@ from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import Context
 from snapdb.relational import Session, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
 from snapdb.sql.lexer import string_value, tokens
-from snapdb.storage.changes import LoadedFile
-from snapdb.storage.loaded import Memory, has_footer, loaded_files, look_at
+from snapdb.storage.tables.changes import LoadedFile, Memory, has_footer, loaded_files, look_at
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
 

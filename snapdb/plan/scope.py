@@ -27,7 +27,7 @@ from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.segments import check_table
+from snapdb.storage.tables.segments import check_table
 from snapdb.types import Column, Snapshot, Table
 from snapdb.types.text import did_you_mean
 

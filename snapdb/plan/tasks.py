@@ -19,7 +19,7 @@ from snapdb.sql.syntax import SqlFragment
 from snapdb.sql.task_bodies import PLACEHOLDERS, changed_graphs, filled, named_paths
 from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask, TaskOption
 from snapdb.sql.tasks import Schedule as ScheduleTree
-from snapdb.storage.commit import author, now
+from snapdb.storage.tables.commit import author, now
 from snapdb.types import Schedule, Task
 
 _SECOND = 1_000_000

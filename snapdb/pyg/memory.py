@@ -17,7 +17,7 @@ from snapdb.errors import DataError, InputError
 from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, GraphView
 from snapdb.pyg.graph import PygGraph, whole_times
-from snapdb.storage.topology import EdgeArrays, sort_edges
+from snapdb.storage.arrays.topology import EdgeArrays, sort_edges
 from snapdb.types import EdgeType, Relation
 
 Int64s = npt.NDArray[np.int64]

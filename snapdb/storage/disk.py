@@ -1,34 +1,20 @@
-"""The few things snapdb does to a disk: write and sync, publish a directory whole, copy, remove, hash."""
+"""The file operations that durability rests on, and published directories with their manifests."""
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 import shutil
 import sqlite3
+import threading
 import uuid
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from snapdb.errors import DatabaseError
 
-from snapdb.errors import CorruptError, DatabaseError
-from snapdb.storage.map_advice import prefer_huge_pages
-
-MANIFEST = "manifest.json"
-
-_THREADS = 2
-_REFUSED = (errno.EACCES, errno.EPERM, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-"""Why a file that is whole cannot be read."""
 _KEPT = 50
 """Characters of a name that stand in that of what is hidden beside it, as names may not be of any length."""
 
@@ -99,32 +85,6 @@ def hash_file(path: Path) -> tuple[int, str]:
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
-@contextmanager
-def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]:
-    """A temporary directory to fill; when the block ends it stands at `final`, whole and synced, with a manifest.
-
-    The manifest holds `facts`, which the block may still add to, and every file's size and sha256. After an error
-    nothing stands at `final`.
-    """
-    staging = final.with_name(f".{final.name}.tmp")
-    try:
-        disk.make(staging)
-        yield staging
-        files = _settled(disk, sorted(staging.iterdir()))
-        manifest = staging / MANIFEST
-        content = {**facts, "files": files}
-        manifest.write_text(json.dumps({**content, "seal": seal(content)}, indent=1))
-        disk.settle(manifest)
-        disk.settle(staging)
-        disk.rename(staging, final)
-    except OSError as error:
-        disk.remove(staging)
-        raise unwritten(final, error.strerror or str(error)) from error
-    except BaseException:
-        disk.remove(staging)
-        raise
-
-
 def unwritten(path: Path, reason: str) -> DatabaseError:
     """What is raised where a file or folder of the database could not be written; `reason` in the system's words.
 
@@ -140,134 +100,50 @@ def unwritten(path: Path, reason: str) -> DatabaseError:
     return DatabaseError(f"cannot write {path}: {reason}; nothing was changed", code="cannot-write")
 
 
-def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """Each file's size and sha256, worked out by threads while one after another is forced to the disk."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        found = [pool.submit(hash_file, path) for path in paths]
-        for path in paths:
-            disk.settle(path)
-        facts = [future.result() for future in found]
-    return {path.name: {"bytes": size, "sha256": sha256} for path, (size, sha256) in zip(paths, facts, strict=True)}
+# A disk that keeps account: how many bytes were written for good, and what takes a name outside the database
 
 
-def seal(content: dict[str, Any]) -> str:
-    """The sha256 of a manifest's content, which stands in it as `seal`."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+class MeteredDisk(Disk):
+    """Hands everything on to another disk.
 
-
-def unsealed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A manifest's content.
-
-    Raises:
-        ValueError: it is not what was sealed. A manifest of format 1 has no seal.
+    A file counts from when it is forced to the disk until it is removed, under whatever name: what is given up before
+    anything names it was never published.
     """
-    content = {key: value for key, value in manifest.items() if key != "seal"}
-    if manifest.get("seal", seal(content)) != seal(content):
-        raise ValueError("it is not what was published")
-    return content
 
+    def __init__(self, disk: Disk, leaving: Callable[[Path, Path], None]) -> None:
+        """`leaving` is called before a file or folder takes another name, with the name it has and that one."""
+        self._disk = disk
+        self._leaving = leaving
+        self._sizes: dict[Path, int] = {}
+        self._lock = threading.Lock()
 
-@dataclass(frozen=True)
-class PublishedDir:
-    """A published directory whose files are checked one by one, each when it is opened: no others need be there."""
+    def taken(self) -> int:
+        """Bytes of the files that were written since this was last asked."""
+        with self._lock:
+            sizes, self._sizes = self._sizes, {}
+        return sum(sizes.values())
 
-    path: Path
+    def settle(self, path: Path) -> None:
+        self._disk.settle(path)
+        if path.is_file():
+            with self._lock:
+                self._sizes[path] = path.stat().st_size
 
-    @cached_property
-    def facts(self) -> dict[str, Any]:
-        """The manifest. Raises CorruptError when it cannot be read."""
-        return read_facts(self.path)
+    def make(self, directory: Path) -> None:
+        self._disk.make(directory)
 
-    def has(self, name: str) -> bool:
-        """Whether the manifest lists a file, which may be missing all the same."""
-        return name in self.facts["files"]
+    def rename(self, source: Path, target: Path) -> None:
+        self._leaving(source, target)
+        self._disk.rename(source, target)
+        with self._lock:
+            moved = [path for path in self._sizes if path.is_relative_to(source)]
+            self._sizes |= {target / path.relative_to(source): self._sizes.pop(path) for path in moved}
 
-    def checked(self, name: str) -> Path:
-        """The path of a file that has the size that the manifest lists.
+    def remove(self, path: Path) -> None:
+        self._disk.remove(path)
+        with self._lock:
+            for gone in [known for known in self._sizes if known.is_relative_to(path)]:
+                del self._sizes[gone]
 
-        Raises:
-            CorruptError: the file is missing, has another size, or is not listed.
-        """
-        path = self.path / name
-        if not self.has(name):
-            raise CorruptError(
-                f"{self.path / MANIFEST} is damaged: {name} is not listed; create the snapshot again",
-                code="damaged-snapshot",
-            )
-        size = int(self.facts["files"][name]["bytes"])
-        found = path.stat().st_size if path.exists() else None
-        if found != size:
-            state = "is missing" if found is None else f"has {found} bytes instead of {size}"
-            raise CorruptError(
-                f"{path} {state}; restore it from a backup or create the snapshot again", code="damaged-snapshot"
-            )
-        return path
-
-    def array(self, name: str) -> npt.NDArray[Any]:
-        """The array of a file, memory-mapped read-only.
-
-        Raises:
-            CorruptError: the file is missing, has another size than the manifest lists, or its header is damaged.
-        """
-        return map_array(self.checked(name))
-
-
-def read_facts(directory: Path) -> dict[str, Any]:
-    """The manifest of a published directory; none of its files is looked at.
-
-    Raises:
-        CorruptError: it cannot be read, or names a file elsewhere.
-    """
-    path = directory / MANIFEST
-    try:
-        manifest: dict[str, Any] = unsealed(json.loads(path.read_text()))
-        names = [str(name) for name, entry in manifest["files"].items() if int(entry["bytes"]) >= 0]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _unread(path, error) from error
-    for name in names:
-        if (directory / name).parent != directory:
-            raise CorruptError(f"{path} is damaged: it names {name!r}, a file elsewhere", code="damaged-snapshot")
-    return manifest
-
-
-def read_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest of a published directory, after checking that its files have the sizes it says.
-
-    Raises:
-        CorruptError: it cannot be read, or a file is missing or has another size.
-    """
-    published = PublishedDir(directory)
-    for name in published.facts["files"]:
-        published.checked(name)
-    return published.facts
-
-
-def map_array(path: Path) -> npt.NDArray[Any]:
-    """The array of a .npy file, memory-mapped read-only.
-
-    Raises:
-        CorruptError: its header cannot be read.
-        DatabaseError: the process may not read it, or has no memory or file numbers left.
-    """
-    try:
-        array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except Exception as error:  # numpy reads the header as Python, which may raise anything at damaged bytes
-        raise _unread(path, error) from error
-    prefer_huge_pages(array)
-    return array
-
-
-def _unread(path: Path, error: Exception) -> DatabaseError:
-    """What is raised about a file that cannot be read: not every such file is damaged."""
-    if isinstance(error, OSError) and error.errno in _REFUSED:
-        return DatabaseError(
-            f"cannot read {path}: {error.strerror}; look at its permissions, and at the limits of this process "
-            "(ulimit -a)",
-            code="cannot-read",
-        )
-    return CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-file")
-
-
-def directory_bytes(directory: Path) -> int:
-    """The bytes of the files in a published directory."""
-    return sum(path.stat().st_size for path in directory.iterdir())
+    def commit(self, connection: sqlite3.Connection) -> None:
+        self._disk.commit(connection)

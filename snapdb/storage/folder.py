@@ -14,7 +14,8 @@ from typing import Any, Self
 
 from snapdb.errors import CorruptError, FormatError, InputError
 from snapdb.release import __version__
-from snapdb.storage.disk import MANIFEST, Disk, hash_file, hidden_beside, seal, unsealed
+from snapdb.storage.disk import Disk, hash_file, hidden_beside
+from snapdb.storage.manifests import MANIFEST, seal, unsealed
 
 FORMAT = 1
 """Of the manifest and what it lists; a reader refuses a higher one."""

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from snapdb.errors import CorruptError
 from snapdb.kernels.admit import STATIC
 from snapdb.sampling import Sampler, node_entry
-from snapdb.storage.patches import write_patch
+from snapdb.storage.arrays.patches import write_patch
 from snapdb.types import FULL, Direction, Fanout, Relation
 from tests.support.forms import FORMS, KNOWS, Changing, changing, view_of
 from tests.support.graphs import agreed, sample_spec

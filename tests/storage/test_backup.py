@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import snapdb
 from snapdb import Database
-from snapdb.storage import backup as storage_backup
+from snapdb.storage.check import backup as storage_backup
 from snapdb_cli.main import main
 from tests.support.crashing import Crash, CrashingDisk
 
@@ -193,7 +193,7 @@ def test_a_backup_whose_process_was_killed_leaves_the_database_as_it_was(db: Dat
     code = f"""
 import os, signal
 import snapdb
-from snapdb.storage import backup
+from snapdb.storage.check import backup
 backup._verify = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 snapdb.connect({str(tmp_path / "shop.snapdb")!r}).execute("BACKUP DATABASE TO '{tmp_path}/copy'")
 """

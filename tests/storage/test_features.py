@@ -15,7 +15,7 @@ import torch
 import snapdb
 from snapdb.loading import Batch, BatchStream
 from snapdb.relational import ROW_ID, Relational, Session, quote
-from snapdb.storage.features import write_patch
+from snapdb.storage.arrays.feature_files import write_patch
 from snapdb.types import EdgeType, Fanout, FeatureSpec, History
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
 from tests.support.inside.graph import (

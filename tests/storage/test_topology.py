@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from snapdb.errors import CorruptError
-from snapdb.storage.patches import write_patch
+from snapdb.storage.arrays.patches import write_patch
 from tests.support.inside.storage import (
     STATIC,
     EdgeArrays,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from snapdb.storage.patches import write_patch
+from snapdb.storage.arrays.patches import write_patch
 from tests.support.inside.graph import rows_adjacency
 from tests.support.inside.kernels import admitted
 from tests.support.inside.storage import EdgeArrays, build_patch, build_rows, read_patch, read_rows, write_merged

@@ -43,12 +43,11 @@ from snapdb.execute.operator import Engine, Rows
 from snapdb.graph.open_features import open_features
 from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
 from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
-from snapdb.storage.disk import Disk, publishing
-from snapdb.storage.feature_checks import check_features
-from snapdb.storage.feature_types import FeatureSource
-from snapdb.storage.features import growing_of, write_features
-from snapdb.storage.growth import added_rows, grown
-from snapdb.storage.segments import check_table
+from snapdb.storage.arrays.feature_files import added_rows, growing_of, grown, write_features
+from snapdb.storage.arrays.feature_types import FeatureSource, check_features
+from snapdb.storage.disk import Disk
+from snapdb.storage.manifests import publishing
+from snapdb.storage.tables.segments import check_table
 from snapdb.types import Column, FeatureSpec, PropertyGraph, Table
 
 _ID = quote(ROW_ID)

@@ -19,7 +19,7 @@ from snapdb.graph import Feature, OpenSnapshot, open_snapshot
 from snapdb.graph.features import SparseReader
 from snapdb.graph.open import unless_moved
 from snapdb.kernels.overlay import Csr
-from snapdb.storage.disk import read_manifest
+from snapdb.storage.manifests import read_manifest
 from snapdb.types import PropertyGraph, Relation, Snapshot
 
 

@@ -12,7 +12,7 @@ from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import RowTable
-from snapdb.storage.artefacts import find
+from snapdb.storage.artifacts import find
 from snapdb.types import FULL, Cache, Drawing, Refresh, Relation, SampleSpec, TimeUnit, Way
 
 _SCAN = "every eligible edge is looked at"

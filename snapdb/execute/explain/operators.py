@@ -25,7 +25,7 @@ from snapdb.plan.plan import Plan, PlanNode, QueryPlan
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
-from snapdb.storage.orphans import size_of
+from snapdb.storage.gc.orphans import size_of
 
 
 def explain(plan: ExplainPlan, engine: Engine) -> Rows:

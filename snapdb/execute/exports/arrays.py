@@ -32,8 +32,8 @@ from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.plan.exports import CopySnapshotPlan, SnapshotFormat
 from snapdb.plan.queries import BoundQuery
 from snapdb.relational import quote, text_literal
+from snapdb.storage.arrays.array_files import ArrayArchive
 from snapdb.storage.folder import FolderWriter, file_name
-from snapdb.storage.npz import ArrayArchive
 from snapdb.types import EdgeElement, Relation, VertexElement
 
 Int64s = npt.NDArray[np.int64]

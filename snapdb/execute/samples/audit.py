@@ -28,9 +28,9 @@ from snapdb.graph.open import read_layout
 from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.relational import Names, quote
 from snapdb.sampling import Seeds
-from snapdb.storage.feature_types import filling
-from snapdb.storage.histories import FOREVER
-from snapdb.storage.ids import read_map
+from snapdb.storage.arrays.feature_history import FOREVER
+from snapdb.storage.arrays.feature_types import filling
+from snapdb.storage.tables.id_maps import read_map
 from snapdb.types import EdgeType, Relation, SampleSpec
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from snapdb.plan.samples.clauses import with_every
 from snapdb.sampling import Seeds, batches_in
 from snapdb.sampling.periods import auto_every
 from snapdb.sql.samples import Sample, SampleUsing
-from snapdb.storage.artefacts import find_or_build
+from snapdb.storage.artifacts import find_or_build
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.types import Published, Sampler, SampleSpec, Snapshot
 

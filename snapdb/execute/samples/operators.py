@@ -15,7 +15,7 @@ from snapdb.loading.ordered import Ordered
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
 from snapdb.sampling import Seeds, batches_before, epoch_order
-from snapdb.storage.names import put_name
+from snapdb.storage.tables.commit import put_name
 from snapdb.types import Sampler, SampleSpec
 from snapdb.types.text import counted
 

@@ -24,9 +24,9 @@ from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import about_seeds
 from snapdb.relational import Names, quote_odd
 from snapdb.sampling import Seeds
-from snapdb.storage.arrays import STATIC
-from snapdb.storage.ids import IdMap
-from snapdb.storage.segments import check_files
+from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.tables.id_maps import IdMap
+from snapdb.storage.tables.segments import check_files
 from snapdb.types import Column, EdgeType, Link, Relation
 
 Int64s = npt.NDArray[np.int64]

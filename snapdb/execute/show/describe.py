@@ -25,7 +25,7 @@ from snapdb.relational import text_literal
 from snapdb.schedule import firings
 from snapdb.sql.lexer import scan
 from snapdb.sql.samples import print_refresh_clause
-from snapdb.storage.disk import read_manifest
+from snapdb.storage.manifests import read_manifest
 from snapdb.types import (
     Cache,
     CacheStats,

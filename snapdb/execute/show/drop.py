@@ -9,8 +9,8 @@ from snapdb.execute.operator import Engine, Outcome, Rows, publish
 from snapdb.plan.show import KINDS, DropPlan
 from snapdb.storage.catalog_db.pending_deletes import remove_released
 from snapdb.storage.catalog_db.task_rows import drop_task
-from snapdb.storage.changes import Change, DropNames, DropTable
-from snapdb.storage.names import drop_names
+from snapdb.storage.tables.changes import Change, DropNames, DropTable
+from snapdb.storage.tables.commit import drop_names
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 

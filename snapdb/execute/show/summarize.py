@@ -28,10 +28,10 @@ from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.plan.fits import time_unit
 from snapdb.plan.show import SummarizePlan
 from snapdb.relational import ROW_ID, Session
-from snapdb.storage.arrays import STATIC
-from snapdb.storage.disk import read_manifest
-from snapdb.storage.feature_types import FeatureSource, parts_of
-from snapdb.storage.histories import FOREVER
+from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.arrays.feature_history import FOREVER
+from snapdb.storage.arrays.feature_types import FeatureSource, parts_of
+from snapdb.storage.manifests import read_manifest
 from snapdb.types import EdgeElement, FeatureSpec, Relation, Snapshot, VertexElement
 
 ElementRows = VertexRows | EdgeRows

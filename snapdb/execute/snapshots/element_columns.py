@@ -17,10 +17,10 @@ from snapdb.execute.snapshots.graph_data import VertexData
 from snapdb.graph import GraphView
 from snapdb.plan.samples import SamplePlan
 from snapdb.relational import ROW_ID, quote, table_rows
-from snapdb.storage.arrays import STATIC
-from snapdb.storage.histories import FOREVER
-from snapdb.storage.ids import IdMap
-from snapdb.storage.segments import check_files, check_table
+from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.arrays.feature_history import FOREVER
+from snapdb.storage.tables.id_maps import IdMap
+from snapdb.storage.tables.segments import check_files, check_table
 from snapdb.types import Link, Relation, Snapshot, Table
 from snapdb.types.text import counted
 

@@ -12,7 +12,7 @@ from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, edges_at
 from snapdb.execute.snapshots.topologies import REBUILD_SHARE, rows_apart, wanted_topology
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, choose_encoding
 from snapdb.relational import Session
-from snapdb.storage.artefacts import find, nearest
+from snapdb.storage.artifacts import find, nearest
 
 _SORTED = 5_000_000
 """Edges a second that are read and sorted, roughly."""

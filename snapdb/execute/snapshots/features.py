@@ -21,14 +21,21 @@ from snapdb.execute.snapshots.graph_data import (
     vertices_at,
 )
 from snapdb.relational import ROW_ID, Session, quote, table_rows
-from snapdb.storage.artefacts import Artefact, Found, digest_of, find, find_or_build, nearest
-from snapdb.storage.feature_checks import check_features
-from snapdb.storage.feature_files import has_lists
-from snapdb.storage.feature_patches import merge_features
-from snapdb.storage.feature_types import FeatureSource
-from snapdb.storage.features import growing_of, write_features, write_patch, write_target
-from snapdb.storage.growth import NO_GROWTH, Growing, Growth, added_rows, grown
-from snapdb.storage.histories import write_history
+from snapdb.storage.arrays.feature_files import (
+    NO_GROWTH,
+    Growing,
+    Growth,
+    added_rows,
+    growing_of,
+    grown,
+    has_lists,
+    write_features,
+    write_patch,
+    write_target,
+)
+from snapdb.storage.arrays.feature_history import merge_features, write_history
+from snapdb.storage.arrays.feature_types import FeatureSource, check_features
+from snapdb.storage.artifacts import Artefact, Found, digest_of, find, find_or_build, nearest
 from snapdb.types import FeatureSpec, Table
 
 _MERGE_SHARE = 0.1

@@ -25,9 +25,10 @@ from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding, choose_encoding
 from snapdb.relational import Session
-from snapdb.storage.arrays import ArrayFile
-from snapdb.storage.disk import directory_bytes, fresh_name, publishing
-from snapdb.storage.histories import check_history
+from snapdb.storage.arrays.array_files import ArrayFile
+from snapdb.storage.arrays.feature_history import check_history
+from snapdb.storage.disk import fresh_name
+from snapdb.storage.manifests import directory_bytes, publishing
 from snapdb.types import EdgeElement, Filter, Window
 
 

@@ -14,12 +14,11 @@ from snapdb.catalog.elements import time_expression
 from snapdb.errors import CommitConflict, DataError
 from snapdb.execute.operator import Engine
 from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows, text_literal
-from snapdb.storage.arrays import STATIC
-from snapdb.storage.feature_checks import check_features
-from snapdb.storage.feature_types import FeatureSource
-from snapdb.storage.histories import FOREVER
-from snapdb.storage.ids import IdMap, ensure_map
-from snapdb.storage.segments import check_files, check_table
+from snapdb.storage.arrays.array_files import STATIC
+from snapdb.storage.arrays.feature_history import FOREVER
+from snapdb.storage.arrays.feature_types import FeatureSource, check_features
+from snapdb.storage.tables.id_maps import IdMap, ensure_map
+from snapdb.storage.tables.segments import check_files, check_table
 from snapdb.types import Column, EdgeElement, FeatureSpec, PropertyGraph, Table, VertexElement
 from snapdb.types.text import counted
 

@@ -20,10 +20,9 @@ from snapdb.execute.snapshots.graph_data import check_vertices, graph_data
 from snapdb.execute.snapshots.topologies import check_new
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.relational import Session
-from snapdb.storage.apply import check_free
 from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.pending_deletes import forget_gone, release, remove_released
-from snapdb.storage.commit import now
+from snapdb.storage.tables.commit import check_free, now
 from snapdb.types import FORMS, Snapshot
 from snapdb.types.text import counted
 

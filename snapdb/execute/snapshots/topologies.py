@@ -18,10 +18,10 @@ from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
 from snapdb.execute.snapshots.graph_data import EdgeData, VertexData, check_edges, edge_facts, edges_at, fields, newest
 from snapdb.kernels.lookup import ending_in, find_edges, find_ids
 from snapdb.relational import ROW_ID, Session, quote, quote_all
-from snapdb.storage.artefacts import Artefact, Found, digest_of, find, find_or_build, nearest
-from snapdb.storage.disk import read_manifest
-from snapdb.storage.patches import Patch, build_patch, read_patch, write_merged, write_patch
-from snapdb.storage.topology import EdgeArrays, Rows, build_rows, check_rows, read_rows
+from snapdb.storage.arrays.patches import Patch, build_patch, read_patch, write_merged, write_patch
+from snapdb.storage.arrays.topology import EdgeArrays, Rows, build_rows, check_rows, read_rows
+from snapdb.storage.artifacts import Artefact, Found, digest_of, find, find_or_build, nearest
+from snapdb.storage.manifests import read_manifest
 from snapdb.types.text import counted
 
 MERGE_SHARE = 0.1

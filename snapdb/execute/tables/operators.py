@@ -11,10 +11,9 @@ from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
 from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
-from snapdb.storage.changes import AddTable, Append, Change, Loaded
-from snapdb.storage.changes import AlterTable as Alter
-from snapdb.storage.copies import copy_segment
-from snapdb.storage.segments import write_query, write_segment
+from snapdb.storage.tables.changes import AddTable, Append, Change, Loaded
+from snapdb.storage.tables.changes import AlterTable as Alter
+from snapdb.storage.tables.segments import copy_segment, write_query, write_segment
 from snapdb.types import Segment, Table
 from snapdb.types.text import counted
 

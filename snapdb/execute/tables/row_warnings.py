@@ -24,7 +24,7 @@ from snapdb.execute.operator import Engine
 from snapdb.execute.transactions import Review
 from snapdb.relational import ROW_ID, Session, key_bounds, key_rows, parquet_files, quote, table_rows
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.ids import IdMap, find_map
+from snapdb.storage.tables.id_maps import IdMap, find_map
 from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexElement
 from snapdb.types.text import counted
 

@@ -17,8 +17,8 @@ from snapdb.relational import quote_odd, text_literal
 from snapdb.schedule import next_firing
 from snapdb.storage.catalog_db import task_rows
 from snapdb.storage.catalog_db.task_rows import LAPSE, RunLock, begin_run, leader_of, put_task, read_tasks, runs
-from snapdb.storage.commit import now
 from snapdb.storage.disk import fresh_name
+from snapdb.storage.tables.commit import now
 from snapdb.types import Run, Task
 from snapdb.types.text import counted
 

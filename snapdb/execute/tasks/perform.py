@@ -31,9 +31,9 @@ from snapdb.sql.versions import Rollback
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, exports_of, find_run, last_ok, note_export, note_run
-from snapdb.storage.commit import now as clock
-from snapdb.storage.disk import MANIFEST, hash_file, is_hidden_beside
-from snapdb.storage.metered_disk import MeteredDisk
+from snapdb.storage.disk import MeteredDisk, hash_file, is_hidden_beside
+from snapdb.storage.manifests import MANIFEST
+from snapdb.storage.tables.commit import now as clock
 from snapdb.types import PropertyGraph, Run, RunExport, Task
 from snapdb.types.text import counted
 

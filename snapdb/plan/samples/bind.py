@@ -34,7 +34,7 @@ from snapdb.sql.lexer import Token, identifier, scan
 from snapdb.sql.queries import Query
 from snapdb.sql.samples import Audit, Clauses, CreateSampler, Sample, SampleUsing
 from snapdb.sql.syntax import Name, Spanned
-from snapdb.storage.commit import author, now
+from snapdb.storage.tables.commit import author, now
 from snapdb.types import Column, Drawing, Fanout, Refresh, Sampler, SampleSpec, SeedOrder, Snapshot
 
 T = TypeVar("T")

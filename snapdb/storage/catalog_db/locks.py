@@ -13,7 +13,8 @@ from pathlib import Path
 
 from snapdb.errors import CorruptError, LockedError
 from snapdb.storage.catalog_db.db_dir import CATALOG, Home
-from snapdb.storage.disk import MANIFEST, unwritten
+from snapdb.storage.disk import unwritten
+from snapdb.storage.manifests import MANIFEST
 
 LOCK_FILE = "catalog.lock"
 

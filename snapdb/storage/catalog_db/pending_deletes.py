@@ -10,7 +10,7 @@ from typing import NamedTuple
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.locks import remove_unless_held
-from snapdb.storage.disk import MANIFEST
+from snapdb.storage.manifests import MANIFEST
 
 DIRECTORIES = ("snapshots/", "topology/", "features/")
 """Where such directories lie; other garbage is files."""

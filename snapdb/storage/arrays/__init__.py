@@ -1,0 +1,1 @@
+"""Arrays of snapshots: adjacencies and features, written once and mapped into memory."""

@@ -1,0 +1,102 @@
+"""Arrays as files: .npy files of a known length, written piece by piece, and .npz files."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+STATIC = -(2**63)
+"""The time of edges that are always there: it sorts before every other."""
+
+
+BUFFER = 1 << 23
+"""Bytes that are written at once, from a multiple of them on: the system then keeps the file in big pages."""
+
+
+class ArrayFile:
+    """A .npy file that grows by plain writes, so that what was written need not stay in this process's memory."""
+
+    def __init__(self, path: Path, dtype: npt.DTypeLike, length: int) -> None:
+        self._file = open(path, "wb", buffering=BUFFER)  # noqa: SIM115 -- closed by __exit__
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (length,)}
+        np.lib.format.write_array_header_1_0(self._file, header)
+
+    def append(self, values: npt.NDArray[Any]) -> None:
+        """Write the next values, which must be of the file's type."""
+        data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        for at in range(0, data.size, BUFFER):  # more than the buffer at once would be written from anywhere on
+            self._file.write(data[at : at + BUFFER].data)
+
+    def __enter__(self) -> ArrayFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+class TimeSpan:
+    """The first and last of the times seen, leaving out those that are static.
+
+    >>> span = TimeSpan()
+    >>> span.see(np.array([STATIC, 7, 3]))
+    >>> span.facts()
+    {'first_time': 3, 'last_time': 7}
+    """
+
+    def __init__(self) -> None:
+        self._first: int | None = None
+        self._last = STATIC
+
+    def see(self, time: npt.NDArray[np.int64]) -> None:
+        """Take in some times."""
+        if not time.size or (last := int(time.max())) == STATIC:
+            return
+        first = int(time.min())
+        if first == STATIC:
+            first = int(time[time != STATIC].min())
+        self._first = first if self._first is None else min(first, self._first)
+        self._last = max(last, self._last)
+
+    def facts(self) -> dict[str, int]:
+        """For a manifest: `first_time` and `last_time`; nothing where no time was seen."""
+        return {} if self._first is None else {"first_time": self._first, "last_time": self._last}
+
+
+# A .npz file of arrays that are written one after another and part by part, so that none need fit into memory
+
+
+_RIGHTS = 0o644 << 16
+"""Of a member that is unpacked: to be read by all."""
+
+
+class ArrayArchive:
+    """Writes what `numpy.load(path, allow_pickle=False)` reads; the same arrays always make the same bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)
+
+    def add(self, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[npt.NDArray[Any]]) -> None:
+        """Write an array whose values come in parts, one after another in C order."""
+        member = zipfile.ZipInfo(f"{name}.npy")  # says no time of its own
+        member.external_attr = _RIGHTS
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+        with self._zip.open(member, "w", force_zip64=True) as file:
+            np.lib.format.write_array_header_2_0(file, header)
+            for part in parts:
+                file.write(np.ascontiguousarray(part, dtype).reshape(-1).view(np.uint8).data)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._zip.close()

@@ -1,0 +1,516 @@
+"""Features written as arrays, one file per column, and what of them a later version can share."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from snapdb.errors import CorruptError
+from snapdb.kernels.overlay import Csr
+from snapdb.relational import ROW_ID, Session, quote, table_rows
+from snapdb.storage.arrays.feature_types import (
+    FeatureSource,
+    Part,
+    Slots,
+    filling,
+    is_feature_type,
+    numbers_of,
+    parts_of,
+)
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.manifests import map_array
+from snapdb.storage.memory_maps import prefer_huge_pages
+from snapdb.types import FeatureSpec, Table
+
+_ID = quote(ROW_ID)
+
+
+class Step(NamedTuple):
+    """A width, and the version that first added a row that needs it."""
+
+    version: int
+    width: int
+
+
+class _First(NamedTuple):
+    """The version that first added a row with a value."""
+
+    version: int
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """The classes of a target and the widths of sparse features at one version."""
+
+    classes: tuple[str, ...] | None = None
+    """A class's code is its place. None: the target is a number, or there is none."""
+    since: tuple[int, ...] = ()
+    """[classes] the version of each, ascending; empty where the graph declares the classes."""
+    steps: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    """By sparse feature without a declared width, its widths, ascending."""
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """By sparse feature without a declared width, its width."""
+        return {name: steps[-1].width if steps else 0 for name, steps in self.steps.items()}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a manifest keeps, beside the classes."""
+        return {
+            "since": list(self.since),
+            "steps": {name: list(map(list, steps)) for name, steps in self.steps.items()},
+        }
+
+    @staticmethod
+    def of(facts: Mapping[str, Any]) -> Growth:
+        """What a manifest says of it."""
+        kept = facts.get("growth", {})
+        classes = facts.get("target", {}).get("classes")
+        steps = {name: tuple(Step(*step) for step in steps) for name, steps in kept.get("steps", {}).items()}
+        return Growth(None if classes is None else tuple(classes), tuple(kept.get("since", ())), steps)
+
+    def until(self, version: int) -> Growth:
+        """The same at an earlier version; at a later one nothing is added."""
+        steps = {name: tuple(step for step in steps if step.version <= version) for name, steps in self.steps.items()}
+        if self.classes is None or not self.since:
+            return replace(self, steps=steps)
+        kept = bisect_right(self.since, version)
+        return Growth(self.classes[:kept], self.since[:kept], steps)
+
+    def continues(self, before: Growth) -> bool:
+        """Whether every code and every index of `before` is one of this too."""
+        known = before.classes or ()
+        return (self.classes or ())[: len(known)] == known and all(
+            before.widths.get(name, 0) <= width for name, width in self.widths.items()
+        )
+
+
+NO_GROWTH = Growth()
+"""Of elements with neither classes nor sparse features whose width grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """What of an element grows with its table."""
+
+    target: str | None = None
+    """SQL of a target that is text; None: it is none, or the graph declares its classes."""
+    declared: tuple[str, ...] | None = None
+    """The classes that the graph declares."""
+    indices: Mapping[str, str] = field(default_factory=dict)
+    """By sparse feature without a declared width, SQL of a row's list of indices."""
+
+    def __bool__(self) -> bool:
+        return self.target is not None or bool(self.indices)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedRows:
+    """Every row that was added to a table up to a version, also those that were removed since."""
+
+    table: Table
+    root: Path
+    versions: npt.NDArray[np.int64]
+    """Those that added rows, ascending."""
+    stops: npt.NDArray[np.int64]
+    """[versions] the row id after the last row of each."""
+
+    def firsts(self, session: Session, value: str, start: int) -> list[_First]:
+        """Each distinct value in the rows from id `start` on, but NULL, by version and then by value."""
+        table = self.table
+        files = tuple(s for s in table.segments if s.first + s.rows > start)
+        if start >= table.next_row or not files:
+            return []
+        rows = table_rows(replace(table, segments=files, deletes=()), self.root, row_ids=True)
+        values = f"SELECT {value} AS v, {_ID} AS id FROM ({rows}) WHERE {_ID} >= {start}"
+        found = session.rows(f"SELECT v, min(id) FROM ({values}) WHERE v IS NOT NULL GROUP BY v")
+        places = np.searchsorted(self.stops, [row for _, row in found], side="right")
+        versions = self.versions[places].tolist()
+        return sorted(_First(version, value) for version, (value, _) in zip(versions, found, strict=True))
+
+
+def added_rows(ledger: Ledger, table: Table, root: Path) -> AddedRows:
+    """The rows of a table at a version, and those deleted by then."""
+    rows = ledger.rows(
+        "SELECT version, sum(rows_added) AS added FROM changes WHERE table_id = ? AND version <= ? AND rows_added > 0 "
+        "GROUP BY version ORDER BY version",
+        (table.id, table.state),
+    )
+    versions = np.array([row["version"] for row in rows], np.int64)
+    return AddedRows(table, root, versions, np.cumsum([row["added"] for row in rows], dtype=np.int64))
+
+
+def grown(session: Session, added: AddedRows, growing: Growing, before: Growth | None = None, start: int = 0) -> Growth:
+    """What has grown at a version.
+
+    Args:
+        before: The same at another version, at which the table had the rows up to the id `start`.
+    """
+    known = (Growth((), (), {}) if before is None else before).until(added.table.state)
+    steps = {
+        name: _widened(known.steps.get(name, ()), added.firsts(session, f"TRY_CAST(list_max({sql}) AS BIGINT)", start))
+        for name, sql in growing.indices.items()
+    }
+    if growing.target is None:
+        return Growth(growing.declared, (), steps)
+    old = known.classes or ()
+    there = set(old)
+    fresh = [first for first in added.firsts(session, growing.target, start) if first.value not in there]
+    classes = (*old, *(first.value for first in fresh))
+    return Growth(classes, (*known.since, *(first.version for first in fresh)), steps)
+
+
+def _widened(steps: Sequence[Step], firsts: Sequence[_First]) -> tuple[Step, ...]:
+    """The widths with those of more rows; of one version the greatest stays."""
+    found = list(steps)
+    for version, greatest in firsts:
+        if greatest < (found[-1].width if found else 0):
+            continue
+        if found and found[-1].version == version:
+            found.pop()
+        found.append(Step(version, greatest + 1))
+    return tuple(found)
+
+
+# Sparse features: per row its indices and values, as CSR arrays in id order
+
+
+Int64s = npt.NDArray[np.int64]
+
+_ARRAYS = ("indptr", "indices", "values")
+_BATCH = 20_000
+
+
+def csr_path(directory: Path, feature: str, array: str) -> Path:
+    """Where one of the three arrays is."""
+    return directory / f"feature-{feature}-{array}.npy"
+
+
+def index_type(width: int) -> type[np.signedinteger[Any]]:
+    """The type of the indices of so wide rows."""
+    return np.int32 if width < 2**31 else np.int64
+
+
+def write_sparse(
+    session: Session, source: FeatureSource, spec: FeatureSpec, width: int, slots: Slots, directory: Path
+) -> None:
+    """Write a feature's rows at their slots; those of other slots are empty. Run `check_features` first."""
+    index, value = parts_of(source, spec)
+    counts = np.zeros(slots.count + 1, np.int64)
+    lengths = f"SELECT {_ID}, CAST(len({index.sql}) AS BIGINT) FROM ({source.rows})"
+    for batch in session.reader(lengths):
+        counts[slots.at(batch.column(0).to_numpy()) + 1] = batch.column(1).to_numpy()
+    indptr = np.cumsum(counts)
+    np.save(csr_path(directory, spec.name, "indptr"), indptr)
+    size = (int(indptr[-1]),)
+    open_ = np.lib.format.open_memmap
+    indices = open_(csr_path(directory, spec.name, "indices"), mode="w+", dtype=index_type(width), shape=size)
+    values = open_(csr_path(directory, spec.name, "values"), mode="w+", dtype=np.dtype(spec.dtype), shape=size)
+    whole = Part(index.name, index.sql, index.type, "int64")
+    query = f"SELECT {_ID}, {whole.value}, {value.value} FROM ({source.rows})"
+    for batch in session.reader(query, rows=_BATCH):
+        rows = slots.at(batch.column(0).to_numpy())
+        column, numbers = numbers_of(batch.column(1), whole, None), numbers_of(batch.column(2), value, None)
+        lengths_ = indptr[rows + 1] - indptr[rows]
+        # Within a row, torch wants ascending indices.
+        order = np.lexsort((column, np.repeat(np.arange(rows.size), lengths_)))
+        where = np.repeat(indptr[rows] - (np.cumsum(lengths_) - lengths_), lengths_) + np.arange(order.size)
+        indices[where], values[where] = column[order], numbers[order]
+
+
+def read_sparse(directory: Path, feature: str) -> Csr:
+    """The arrays that `write_sparse` wrote, memory-mapped.
+
+    Raises:
+        CorruptError: one is missing, or of another type or length than the others need. Values are not looked at.
+    """
+    csr = Csr(*(map_array(csr_path(directory, feature, name)) for name in _ARRAYS))
+    fits = (
+        all(array.ndim == 1 for array in csr)
+        and csr.indptr.dtype == np.int64
+        and csr.indices.dtype in (np.int32, np.int64)
+        and csr.indptr.size > 0
+        and csr.indices.size == csr.values.size
+    )
+    if not fits:
+        raise CorruptError(
+            f"{csr_path(directory, feature, 'indptr')} and the files beside it are damaged; "
+            "restore them from a backup or create the snapshot again",
+            code="damaged-snapshot",
+        )
+    return csr
+
+
+# Features and targets as arrays: how wide they are, and where each row goes
+
+
+BATCH = 50_000
+"""Rows that are read at once, at most."""
+_NUMBERS = 1 << 23
+"""Numbers that are read at once, about."""
+
+
+class Place(NamedTuple):
+    """Where a part of a feature goes."""
+
+    part: Part
+    default: float | None
+    out: npt.NDArray[Any]
+    """[rows, length]"""
+
+    def store(self, values: pa.Array, where: Int64s) -> None:
+        """Write the rows of an Arrow array of `part.value` at `where`."""
+        length = self.out.shape[1]
+        if length == 0 or len(values) == 0:
+            return
+        if self.part.is_list and values.null_count:
+            where = where[values.is_valid().to_numpy(zero_copy_only=False)]
+        self.out[where] = numbers_of(values, self.part, self.default).reshape(-1, length)
+
+
+def measure(
+    session: Session,
+    source: FeatureSource,
+    specs: Sequence[FeatureSpec],
+    growth: Growth = NO_GROWTH,
+    known: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The widths of features and of their parts, and their DEFAULTs, for a manifest.
+
+    Args:
+        growth: The widths of sparse features without a declared one.
+        known: Such facts of rows that these are added to: they hold where these rows tell nothing.
+    """
+    own = [spec for spec in specs if spec.history is None]
+    widths = growth.widths
+    lengths = [_lengths(source, spec, widths.get(spec.name)) for spec in own]
+    asked = [sql for each in lengths for sql in each if isinstance(sql, str)]
+    found = iter(session.rows(f"SELECT {', '.join(asked)} FROM ({source.rows})")[0] if asked else ())
+    before: Mapping[str, list[int]] = {} if known is None else known.get("parts", {})
+    parts = {}
+    for spec, each in zip(own, lengths, strict=True):
+        now = [next(found) if isinstance(length, str) else length for length in each]
+        old = before.get(spec.name, [0] * len(now))
+        parts[spec.name] = [then if length is None else length for length, then in zip(now, old, strict=True)]
+    return {
+        "widths": {name: sum(lengths) for name, lengths in parts.items()},
+        "parts": parts,
+        "defaults": {spec.name: spec.default for spec in own},
+    }
+
+
+def fill_features(
+    session: Session,
+    source: FeatureSource,
+    specs: Sequence[FeatureSpec],
+    facts: Mapping[str, Any],
+    slots: Slots,
+    directory: Path,
+) -> None:
+    """Write the arrays of features whose `facts` are measured, with the rows of `source` at their slots."""
+    own = [spec for spec in specs if spec.history is None]
+    for spec in own:
+        if spec.sparse:
+            write_sparse(session, source, spec, facts["parts"][spec.name][0], slots, directory)
+    dense = (spec for spec in own if not spec.sparse)
+    places = [place for spec in dense for place in _places(source, spec, facts["parts"][spec.name], slots, directory)]
+    if not places:
+        return
+    values = ", ".join(place.part.value for place in places)
+    rows = max(1, min(BATCH, _NUMBERS // max(1, sum(place.out.shape[1] for place in places))))
+    for batch in session.reader(f"SELECT {_ID}, {values} FROM ({source.rows})", rows=rows):
+        where = slots.at(batch.column(0).to_numpy())
+        for i, place in enumerate(places, 1):
+            place.store(batch.column(i), where)
+
+
+def places_of(
+    parts: Sequence[Part], lengths: Sequence[int], default: float | None, out: npt.NDArray[Any]
+) -> list[Place]:
+    """Where the parts of a feature go in its array, one beside the other."""
+    ends = np.cumsum(lengths).tolist()
+    each = zip(parts, lengths, ends, strict=True)
+    return [Place(part, default, out[:, end - length : end]) for part, length, end in each]
+
+
+def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> npt.NDArray[Any]:
+    """A new array file, full of the DEFAULT or of zeros."""
+    dtype = np.dtype(spec.dtype)
+    out: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
+    prefer_huge_pages(out)
+    if fill := filling(spec.dtype, spec.default):  # a new file is zeros already
+        out[:] = fill
+    return out
+
+
+def _places(
+    source: FeatureSource, spec: FeatureSpec, lengths: Sequence[int], slots: Slots, directory: Path
+) -> list[Place]:
+    out = new_array(directory / f"feature-{spec.name}.npy", spec, slots.count, sum(lengths))
+    return places_of(parts_of(source, spec), lengths, spec.default, out)
+
+
+def fill_target(
+    session: Session,
+    source: FeatureSource,
+    name: str,
+    slots: Slots,
+    directory: Path,
+    classes: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Write `target.npy` and return its facts.
+
+    Args:
+        classes: Of a target that is text all that its rows have; the code of each is its place.
+    """
+    kind = _target_kind(source, name)
+    out = np.full(slots.count, np.nan if kind.dtype == "float32" else -1, kind.dtype)
+    known = pa.array(classes or (), pa.string())
+    for batch in session.reader(f"SELECT {_ID}, {kind.sql} AS y FROM ({source.rows})", rows=BATCH):
+        values = batch.column(1)
+        if classes is not None:
+            values = pc.index_in(values, known)
+        if kind.dtype == "int64":
+            values = values.fill_null(-1)
+        out[slots.at(batch.column(0).to_numpy())] = values.to_numpy(zero_copy_only=False)
+    np.save(directory / "target.npy", out)
+    return {"target": {"column": kind.name, "classes": None if classes is None else list(classes), "dtype": kind.dtype}}
+
+
+def text_of_target(source: FeatureSource, name: str) -> str | None:
+    """SQL of a target that is kept as the code of its text; None: it is a number."""
+    kind = _target_kind(source, name)
+    return kind.sql if kind.text else None
+
+
+def has_lists(session: Session, source: FeatureSource, specs: Sequence[FeatureSpec], rows: str) -> bool:
+    """Whether some row of `rows` has a list in each column of lists whose type does not determine their length."""
+    own = [spec for spec in specs if spec.history is None and not spec.sparse]
+    lists = [part.sql for spec in own for part in parts_of(source, spec) if part.fixed is None]
+    return all(session.rows(f"SELECT 1 FROM ({rows}) WHERE {sql} IS NOT NULL LIMIT 1") for sql in lists)
+
+
+class _Target(NamedTuple):
+    """How a target is read and kept."""
+
+    name: str
+    sql: str
+    dtype: str
+    text: bool
+    """It is kept as a code of its text."""
+
+
+def _target_kind(source: FeatureSource, name: str) -> _Target:
+    column = next(c for c in source.columns if c.name.lower() == name.lower())
+    quoted = quote(column.name)
+    if column.type in ("FLOAT", "DOUBLE") or column.type.startswith("DECIMAL"):
+        return _Target(column.name, f"CAST({quoted} AS FLOAT)", "float32", False)
+    if is_feature_type(column.type):
+        return _Target(column.name, f"CAST({quoted} AS BIGINT)", "int64", False)
+    return _Target(column.name, f"CAST({quoted} AS VARCHAR)", "int64", True)
+
+
+def _lengths(source: FeatureSource, spec: FeatureSpec, width: int | None) -> list[int | str]:
+    """The length of each part (of sparse rows: their width), or SQL that gives it, or NULL when no row tells."""
+    parts = parts_of(source, spec)
+    if spec.sparse:
+        return [(width or 0) if spec.width is None else spec.width]
+    return [f"max(len({part.sql}))" if part.fixed is None else part.fixed for part in parts]
+
+
+# Features and targets as .npy files in id order, so that a row is one seek away
+
+
+def growing_of(
+    source: FeatureSource, specs: Sequence[FeatureSpec], target: str | None, classes: tuple[str, ...] | None
+) -> Growing:
+    """What of an element's arrays grows with its table.
+
+    Args:
+        classes: Those that the graph declares of the target.
+    """
+    text = None if target is None or classes is not None else text_of_target(source, target)
+    growing = (spec for spec in specs if spec.sparse and spec.width is None)
+    return Growing(text, classes, {spec.name: parts_of(source, spec)[0].plain for spec in growing})
+
+
+def write_features(
+    session: Session,
+    source: FeatureSource,
+    specs: Sequence[FeatureSpec],
+    directory: Path,
+    growth: Growth = NO_GROWTH,
+) -> dict[str, Any]:
+    """Write one array [count, width] a feature, and return their facts. Run `check_features` first.
+
+    Sparse ones become three arrays (`storage.sparse`); features from histories are not written here.
+    """
+    facts = measure(session, source, specs, growth)
+    fill_features(session, source, specs, facts, Slots(source.count), directory)
+    return facts | {"growth": growth.facts}
+
+
+def write_target(
+    session: Session, source: FeatureSource, name: str, directory: Path, growth: Growth = NO_GROWTH
+) -> dict[str, Any]:
+    """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN), or the codes of the classes of `growth`."""
+    return fill_target(session, source, name, Slots(source.count), directory, growth.classes)
+
+
+def write_patch(
+    session: Session,
+    source: FeatureSource,
+    specs: Sequence[FeatureSpec],
+    target: str | None,
+    base_facts: Mapping[str, Any],
+    directory: Path,
+    growth: Growth = NO_GROWTH,
+) -> dict[str, Any] | None:
+    """Write the rows of `source`, those that changed or came, and return their facts; None when they do not fit a base.
+
+    They do not when lists have another length, or where the base is of a later version that has more classes or wider
+    sparse rows: then everything is to be written anew. Run `check_features` over the changed rows first.
+
+    Args:
+        source: Its rows are the changed ones only; its count is that of all ids by now.
+        base_facts: What `write_features` and `write_target` returned for the base.
+        growth: The classes and widths by now.
+    """
+    facts = measure(session, source, specs, growth, base_facts)
+    if not (growth.continues(Growth.of(base_facts)) and _fits(specs, facts, base_facts)):
+        return None
+    ids = _ids(session, source)
+    slots = Slots(ids.size, ids)
+    if target is not None:
+        facts |= fill_target(session, source, target, slots, directory, growth.classes)
+    np.save(directory / "ids.npy", ids)
+    fill_features(session, source, specs, facts, slots, directory)
+    return {**facts, "growth": growth.facts, "count": source.count, "changed": int(ids.size)}
+
+
+def _fits(specs: Sequence[FeatureSpec], facts: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    """Whether rows with this metadata can be patched onto the base's arrays."""
+    if base.get("defaults") != facts["defaults"]:
+        return False
+    before = base.get("parts", {})
+    sparse = {spec.name for spec in specs if spec.sparse}
+    return all(
+        name in before
+        and (index_type(*before[name]) == index_type(*parts) if name in sparse else before[name] == parts)
+        for name, parts in facts["parts"].items()
+    )
+
+
+def _ids(session: Session, source: FeatureSource) -> npt.NDArray[np.int64]:
+    batches = session.reader(f"SELECT {quote(ROW_ID)} FROM ({source.rows})")
+    return np.unique(np.concatenate([batch.column(0).to_numpy() for batch in batches]).astype(np.int64, copy=False))

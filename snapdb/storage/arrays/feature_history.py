@@ -1,0 +1,242 @@
+"""Features that change: the values of each version, and patches of the rows that are new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.errors import CorruptError, DataError
+from snapdb.kernels.history import last_before
+from snapdb.kernels.overlay import Csr, gather_csr, overlay
+from snapdb.relational import ROW_ID, Session, quote
+from snapdb.storage.arrays.feature_files import BATCH, csr_path, measure, new_array, places_of, read_sparse
+from snapdb.storage.arrays.feature_types import FeatureSource, Rule, check_features, check_rules, filling, parts_of
+from snapdb.storage.manifests import map_array, read_manifest
+from snapdb.types import FeatureSpec
+
+Int64s = npt.NDArray[np.int64]
+Shown = Callable[[Int64s], Sequence[object]]
+"""Gives ids as a person knows them."""
+
+FOREVER = 2**63 - 1
+"""Every time is before it."""
+
+_ID, _TIME, _ORDER = quote(ROW_ID), quote("snapdb time"), quote("snapdb order")
+_ROWS_AT_ONCE = 1 << 20
+
+
+class HistoryArrays(NamedTuple):
+    """Vertex v has the rows indptr[v] up to indptr[v + 1]."""
+
+    indptr: Int64s
+    """[vertices + 1]"""
+    time: Int64s
+    """Since when each row holds; ascending within a vertex."""
+    rows: npt.NDArray[Any]
+    """[rows, width] the values."""
+
+
+def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, directory: Path) -> dict[str, Any]:
+    """Write the rows of a history by (vertex, time, row id), and return their facts: of one time the last row counts.
+
+    Args:
+        source: Its rows have the feature's columns and those of `key`, the vertex's dense id as `ROW_ID`, "snapdb
+            time" (BIGINT) and "snapdb order" (the row id); its count is that of vertices; its element names the table.
+
+    Raises:
+        DataError: a row has no time, or a value is missing or does not fit; it counts them and shows three.
+    """
+    assert spec.history is not None
+    spec = replace(spec, history=None)
+    _check_times(session, source, spec)
+    facts = measure(session, source, [spec])
+    lengths = facts["parts"][spec.name]
+    (count,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
+    out = new_array(directory / f"feature-{spec.name}.npy", spec, int(count), sum(lengths))
+    time = np.lib.format.open_memmap(directory / "time.npy", mode="w+", dtype=np.int64, shape=(int(count),))
+    counts = np.zeros(source.count + 1, np.int64)
+    places = places_of(parts_of(source, spec), lengths, spec.default, out)
+    values = ", ".join(place.part.value for place in places)
+    query = f"SELECT {_ID}, {_TIME}, {values} FROM ({source.rows}) ORDER BY {_ID}, {_TIME}, {_ORDER}"
+    at = 0
+    for batch in session.reader(query, rows=BATCH):
+        where = np.arange(at, at + batch.num_rows)
+        at += batch.num_rows
+        np.add.at(counts, batch.column(0).to_numpy() + 1, 1)
+        time[where] = batch.column(1).to_numpy()
+        for i, place in enumerate(places, 2):
+            place.store(batch.column(i), where)
+    np.save(directory / "indptr.npy", np.cumsum(counts))
+    return {**facts, "rows": int(count), "count": source.count}
+
+
+def _check_times(session: Session, source: FeatureSource, spec: FeatureSpec) -> None:
+    late = "delete them or give them a time"
+    check_rules(session, source, [Rule(f"{_TIME} IS NULL", "NULL or infinity as event time", late)])
+    check_features(session, source, [spec])
+
+
+def read_history(directory: Path, name: str) -> HistoryArrays:
+    """The arrays that `write_history` wrote, memory-mapped.
+
+    Raises:
+        CorruptError: one is missing, or of another type or length than the others need. Values are not looked at.
+    """
+    files = ("indptr.npy", "time.npy", f"feature-{name}.npy")
+    found = HistoryArrays(*(map_array(directory / file) for file in files))
+    fits = (
+        found.indptr.dtype == found.time.dtype == np.int64
+        and (found.indptr.ndim, found.time.ndim, found.rows.ndim) == (1, 1, 2)
+        and found.indptr.size > 0
+        and found.time.size == found.rows.shape[0]
+    )
+    if not fits:
+        raise CorruptError(
+            f"{directory} holds no history of {name}; restore it from a backup or create the snapshot again",
+            code="damaged-snapshot",
+        )
+    return found
+
+
+def check_history(
+    directory: Path,
+    alive: npt.NDArray[np.bool_] | None,
+    stop: int | None,
+    element: str,
+    name: str,
+    shown: Shown = list,
+) -> None:
+    """Nothing when every vertex has a value before the window's end; said where there is no DEFAULT.
+
+    Args:
+        alive: [vertices] which are in the snapshot; None: all are.
+        shown: Gives ids as a person knows them.
+
+    Raises:
+        DataError: it counts the vertices without one and shows three.
+    """
+    arrays = read_history(directory, name)
+    count = arrays.indptr.size - 1
+    missing, first = 0, np.empty(0, np.int64)
+    for low in range(0, count, _ROWS_AT_ONCE):
+        ids = np.arange(low, min(low + _ROWS_AT_ONCE, count))
+        if alive is not None:
+            ids = ids[alive[ids]]
+        bounds = np.full(ids.size, FOREVER if stop is None else stop)
+        without = ids[last_before(arrays.indptr, arrays.time, ids, bounds) < 0]
+        missing += without.size
+        first = np.concatenate([first, without[: 3 - first.size]])
+    if missing:
+        raise missing_values(element, name, missing, shown(first))
+
+
+def missing_values(element: str, name: str, count: int, shown: Sequence[object]) -> DataError:
+    """The error of vertices that have no value yet."""
+    who = f"1 vertex of {element} has" if count == 1 else f"{count} vertices of {element} have"
+    ids = ", ".join(str(id_) for id_ in shown)
+    return DataError(
+        f"{who} no value of feature {name} before the time asked for (ids {ids}); "
+        "add rows to its history, or say DEFAULT in the graph",
+        code="missing-feature",
+    )
+
+
+# Patches of features, which `write_patch` wrote: which ids they hold, and base and patch made into a new base
+
+
+_FACTS = ("widths", "parts", "defaults", "target", "growth")
+_CHUNK = 1 << 16
+
+
+def read_ids(directory: Path, count: int) -> Int64s:
+    """The ids that a patch has rows of, ascending, memory-mapped.
+
+    Raises:
+        CorruptError: they are not of 0 ≤ id < count, or not ascending.
+    """
+    ids: Int64s = map_array(directory / "ids.npy")
+    fits = ids.ndim == 1 and ids.dtype == np.int64
+    if not fits or (ids.size and (ids[0] < 0 or ids[-1] >= count or bool((ids[1:] <= ids[:-1]).any()))):
+        raise CorruptError(
+            f"{directory / 'ids.npy'} is damaged; restore it from a backup or create the snapshot again",
+            code="damaged-snapshot",
+        )
+    return ids
+
+
+def merge_features(base: Path, patch: Path, directory: Path) -> dict[str, Any]:
+    """Write base and patch as one new base, and return its facts."""
+    facts = read_manifest(patch)
+    try:
+        count, defaults = int(facts["count"]), dict(facts["defaults"])
+        names = list(facts["widths"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptError(
+            f"the manifest of {patch} is damaged; create the snapshot again", code="damaged-snapshot"
+        ) from error
+    ids = read_ids(patch, count)
+    for name in names:
+        if csr_path(base, name, "indptr").exists():
+            _merge_sparse(
+                read_sparse(base, name),
+                read_sparse(patch, name),
+                ids,
+                count,
+                int(facts["widths"][name]),
+                directory,
+                name,
+            )
+        else:
+            _merge_dense(base, patch, f"feature-{name}.npy", ids, count, defaults.get(name), directory)
+    if (base / "target.npy").exists():
+        _merge_dense(base, patch, "target.npy", ids, count, None, directory)
+    return {key: facts[key] for key in _FACTS if key in facts} | {"rows": count}
+
+
+def _merge_dense(
+    base: Path, patch: Path, name: str, ids: Int64s, count: int, default: float | None, directory: Path
+) -> None:
+    """The base's rows, then those of the patch over them; what neither has is the DEFAULT, or no target."""
+    old, new = map_array(base / name), map_array(patch / name)
+    if old.dtype != new.dtype or old.shape[1:] != new.shape[1:] or new.shape[:1] != ids.shape:
+        raise CorruptError(
+            f"{patch / name} is damaged: it does not fit {base / name}; create the snapshot again",
+            code="damaged-snapshot",
+        )
+    out = np.lib.format.open_memmap(directory / name, mode="w+", dtype=old.dtype, shape=(count, *old.shape[1:]))
+    kept = min(count, old.shape[0])
+    for at in range(0, kept, _CHUNK):
+        out[at : min(at + _CHUNK, kept)] = old[at : min(at + _CHUNK, kept)]
+    out[kept:] = no_target(old.dtype) if name == "target.npy" else filling(old.dtype.name, default)
+    for at in range(0, ids.size, _CHUNK):
+        out[ids[at : at + _CHUNK]] = new[at : at + _CHUNK]
+    out.flush()
+
+
+def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, directory: Path, name: str) -> None:
+    counts = np.zeros(count, np.int64)
+    kept = min(count, base.indptr.size - 1)
+    counts[:kept] = np.diff(base.indptr[: kept + 1])
+    counts[ids] = np.diff(patch.indptr)
+    indptr = np.zeros(count + 1, np.int64)
+    np.cumsum(counts, out=indptr[1:])
+    np.save(csr_path(directory, name, "indptr"), indptr)
+    size, open_ = (int(indptr[-1]),), np.lib.format.open_memmap
+    indices = open_(csr_path(directory, name, "indices"), mode="w+", dtype=base.indices.dtype, shape=size)
+    values = open_(csr_path(directory, name, "values"), mode="w+", dtype=base.values.dtype, shape=size)
+    marks = overlay(ids, count)
+    for at in range(0, count, _CHUNK):
+        rows = np.arange(at, min(at + _CHUNK, count))
+        found = gather_csr(base, patch, marks, rows, count, width)
+        where = slice(indptr[at], indptr[rows[-1] + 1])
+        indices[where], values[where] = found.indices, found.values
+
+
+def no_target(dtype: np.dtype[Any]) -> Any:
+    """What stands for no target: NaN, or -1."""
+    return dtype.type(np.nan if dtype.kind == "f" else -1)

@@ -1,0 +1,337 @@
+"""The types of features, from the types of columns, and checks of their values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapdb.errors import DataError
+from snapdb.relational import ROW_ID, Session, quote
+from snapdb.types import Column, FeatureSpec
+
+Int64s = npt.NDArray[np.int64]
+
+_FLOATS = ("FLOAT", "DOUBLE")
+_NUMBERS = (
+    *_FLOATS,
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "HUGEINT",
+    "UHUGEINT",
+    "BOOLEAN",
+)
+
+DTYPES = {
+    "float16": "DOUBLE",  # numpy rounds it once
+    "float32": "FLOAT",
+    "float64": "DOUBLE",
+    "int8": "TINYINT",
+    "int16": "SMALLINT",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "uint8": "UTINYINT",
+    "bool": "BOOLEAN",
+}
+"""numpy's name of a feature's type → the type in which SQL reads it."""
+
+_HALF = 65520
+"""The least number that float16 rounds to infinity."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSource:
+    """Where the features of one element come from."""
+
+    element: str
+    """For messages."""
+    rows: str
+    """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, the edge id of an edge."""
+    columns: tuple[Column, ...]
+    count: int
+    """Ids are 0 ≤ id < count; ids without a row become the feature's DEFAULT, or zeros."""
+    key: tuple[str, ...]
+    """The columns by which a person knows a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One column of a feature."""
+
+    name: str
+    """As the user knows it."""
+    sql: str
+    """How SQL names it."""
+    type: str
+    """DuckDB's."""
+    dtype: str
+    """The feature's."""
+
+    @property
+    def is_list(self) -> bool:
+        return "[" in self.type
+
+    @property
+    def base(self) -> str:
+        """The type of the numbers themselves."""
+        return self.type.partition("[")[0]
+
+    @property
+    def fixed(self) -> int | None:
+        """The numbers in a row, where the type says it."""
+        if not self.is_list:
+            return 1
+        found = re.search(r"\[(\d+)\]$", self.type)
+        return int(found[1]) if found else None
+
+    @property
+    def plain(self) -> str:
+        """The column as a number, or as a list of numbers."""
+        return f"CAST({self.sql} AS {self.base}[])" if self.is_list else self.sql
+
+    @property
+    def read(self) -> str:
+        """The type in which SQL reads the numbers."""
+        # What float32 holds exactly takes half the way.
+        small = self.base in ("FLOAT", "BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT", "USMALLINT")
+        return "FLOAT" if self.dtype == "float16" and small else DTYPES[self.dtype]
+
+    @property
+    def missing(self) -> str:
+        """SQL: whether a row has NULL or NaN there."""
+        return self._any(f"v IS NULL OR {_nan(self.base, 'v')}", f"{self.sql} IS NULL OR ")
+
+    @property
+    def misfit(self) -> str | None:
+        """SQL: whether a row has a number that the feature's type cannot hold; None when that cannot be."""
+        condition = _misfit(self.base, self.dtype)
+        return None if condition is None else self._any(condition, "")
+
+    @property
+    def value(self) -> str:
+        """SQL: the column in the type `read`, where NaN that has no such form is NULL."""
+        holey = self.base in _FLOATS and np.dtype(self.dtype).kind != "f"
+        known = "CASE WHEN isnan(v) THEN NULL ELSE v END" if holey else "v"
+        cast = f"CAST({known} AS DOUBLE) <> 0" if self.dtype == "bool" else f"CAST({known} AS {self.read})"
+        if not self.is_list:
+            return _over(cast, self.sql)
+        if self.dtype != "bool" and not holey:
+            return f"CAST({self.sql} AS {self.read}[])"  # faster than a lambda
+        return f"list_transform({self.plain}, lambda v: {cast})"
+
+    def _any(self, condition: str, before: str) -> str:
+        if self.is_list:
+            return f"{before}len(list_filter({self.plain}, lambda v: {condition})) > 0"
+        return f"({_over(condition, self.sql)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """Where the rows of ids go in the arrays that are written."""
+
+    count: int
+    """Rows of the arrays."""
+    ids: Int64s | None = None
+    """Sorted: row i is that of ids[i]. None: row i is that of id i."""
+
+    def at(self, ids: Int64s) -> Int64s:
+        """The rows of some ids."""
+        return ids if self.ids is None else np.searchsorted(self.ids, ids).astype(np.int64, copy=False)
+
+
+def is_feature_type(type_: str) -> bool:
+    """Whether a column can be (part of) a feature: a number, or a list or array of numbers.
+
+    >>> is_feature_type("FLOAT[128]"), is_feature_type("DECIMAL(9,2)"), is_feature_type("VARCHAR")
+    (True, True, False)
+    """
+    base = type_.partition("[")[0]
+    return (base in _NUMBERS or base.startswith("DECIMAL")) and type_.count("[") <= 1
+
+
+def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[Part, ...]:
+    """A feature's columns in order; for sparse rows without values, ones.
+
+    >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
+    >>> parts_of(source, FeatureSpec("x", ("ix",), sparse=True))[1].sql
+    'list_transform("ix", lambda v: true)'
+    """
+    found = [next(c for c in source.columns if c.name.lower() == name.lower()) for name in spec.columns]
+    parts = tuple(Part(c.name, quote(c.name), c.type, spec.dtype) for c in found)
+    if not spec.sparse or len(parts) > 1:
+        return parts
+    ones = f"list_transform({parts[0].sql}, lambda v: true)"
+    return (*parts, Part(parts[0].name, ones, "BOOLEAN[]", spec.dtype))
+
+
+def filling(dtype: str, default: float | None) -> Any:
+    """What stands for no value, as numpy's scalar of the type: the DEFAULT, or zero.
+
+    >>> filling("int8", 3.0), filling("bool", None)
+    (np.int8(3), np.False_)
+    """
+    return np.dtype(dtype).type(0 if default is None else default)
+
+
+def numbers_of(values: pa.Array, part: Part, default: float | None) -> npt.NDArray[Any]:
+    """The numbers of an Arrow array of `Part.value`, one after another, in the part's type; DEFAULT for NULL and NaN.
+
+    Rows that are NULL as a whole list are left out.
+    """
+    flat = values.flatten() if part.is_list else values
+    fill = filling(part.dtype, default)
+    if flat.null_count:
+        flat = flat.fill_null(pa.scalar(fill.item(), flat.type))
+    numbers: npt.NDArray[Any] = flat.to_numpy(zero_copy_only=False).astype(part.dtype, copy=False)
+    if default is not None and numbers.dtype.kind == "f":
+        numbers = np.where(np.isnan(numbers), fill, numbers)
+    return numbers
+
+
+def _over(expression: str, column: str) -> str:
+    """An expression of v, said of a column."""
+    return re.sub(r"\bv\b", lambda _: column, expression)
+
+
+def _nan(base: str, value: str) -> str:
+    return f"isnan({value})" if base in _FLOATS else "false"
+
+
+def _misfit(base: str, dtype: str) -> str | None:
+    """SQL about v, of type `base`: it has no form in `dtype`."""
+    rule = _overflow(base, dtype)
+    there = "v IS NOT NULL" + (" AND NOT isnan(v)" if base in _FLOATS else "")
+    return None if rule is None else f"{there} AND ({rule})"
+
+
+def _overflow(base: str, dtype: str) -> str | None:
+    """The same about a v that is a number."""
+    read = DTYPES[dtype]
+    if dtype == "float16":
+        small = base in ("BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT")
+        size = "abs(CAST(v AS DOUBLE))"
+        return None if small else f"{size} >= {_HALF} AND {size} < CAST('inf' AS DOUBLE)"
+    if base in ("BOOLEAN", read) or dtype == "float64":
+        return None
+    if dtype == "float32":
+        return "TRY_CAST(v AS FLOAT) IS NULL" if base in ("DOUBLE", "UHUGEINT") else None
+    if dtype == "bool":
+        return "CAST(v AS DOUBLE) NOT IN (0, 1)"
+    whole = base not in _FLOATS and not base.startswith("DECIMAL")
+    return f"TRY_CAST(v AS {read}) IS NULL" + ("" if whole else " OR v <> trunc(v)")
+
+
+# What must hold of rows before features are made of them: each rule a condition that no row may meet
+
+
+_ID = quote(ROW_ID)
+
+
+class Rule(NamedTuple):
+    """One thing that must not be."""
+
+    broken: str
+    """SQL condition on a row."""
+    found: str
+    """What those rows have, for the message."""
+    advice: str
+
+
+def check_features(session: Session, source: FeatureSource, specs: Sequence[FeatureSpec]) -> None:
+    """Nothing when every feature can be built.
+
+    Raises:
+        DataError: NULL or NaN without a DEFAULT, a value that the type cannot hold, lists of different lengths, or
+            sparse rows that are none; it counts them and shows three ids.
+    """
+    own = [spec for spec in specs if spec.history is None]
+    rules = [rule for spec in own for rule in (_sparse_rules if spec.sparse else _dense_rules)(source, spec)]
+    check_rules(session, source, rules)
+    for spec in own:
+        for part in () if spec.sparse else parts_of(source, spec):
+            if part.fixed is None:
+                _check_even(session, source, part)
+
+
+def check_rules(session: Session, source: FeatureSource, rules: Sequence[Rule]) -> None:
+    """Nothing when no row breaks a rule, which one pass over the rows tells.
+
+    Raises:
+        DataError: it counts the rows that break the first such rule and shows three ids.
+    """
+    if not rules:
+        return
+    counts = ", ".join(f"count_if({rule.broken})" for rule in rules)
+    for rule, count in zip(rules, session.rows(f"SELECT {counts} FROM ({source.rows})")[0], strict=True):
+        if count:
+            who = f"1 row of {source.element} has" if count == 1 else f"{count} rows of {source.element} have"
+            raise DataError(
+                f"{who} {rule.found} (ids {_shown(session, source, rule.broken)}); {rule.advice}", code="bad-feature"
+            )
+
+
+def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
+    """The rules for columns that are laid side by side."""
+    for part in parts_of(source, spec):
+        if spec.default is None:
+            advice = f"fix them, or say FEATURES ({part.name} DEFAULT 0)"
+            yield Rule(part.missing, f'NULL or NaN in feature column "{part.name}"', advice)
+        if (misfit := part.misfit) is not None:
+            yield _fits(part, misfit)
+
+
+def _sparse_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
+    """The rules for a list of indices and a list of values, which are implied ones where there is no such column."""
+    index, value = parts_of(source, spec)
+    names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
+    both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
+    empty = f"an empty row has empty lists, as coalesce({index.name}, []) makes them"
+    yield Rule(f"{i} IS NULL OR {v} IS NULL", f"NULL in the {both} of a sparse feature", empty)
+    each = "each index needs a value"
+    yield Rule(f"len({i}) <> len({v})", f"{both} of different lengths", each)
+    holes = "leave out what is not there"
+    yield Rule(f"{index.missing} OR {value.missing}", f"NULL or NaN within the {both}", holes)
+    if spec.width is None:
+        outside, range_ = f"list_min({index.plain}) < 0", "0 or more"
+    else:
+        outside = f"list_min({index.plain}) < 0 OR list_max({index.plain}) >= {spec.width}"
+        range_ = f"less than {spec.width}, and not less than 0"
+    yield Rule(outside, f'an index out of range in "{index.name}"', f"indices are {range_}")
+    twice = "add up their values when loading"
+    yield Rule(f"len(list_distinct({index.plain})) < len({i})", f'an index twice in "{index.name}"', twice)
+    if (misfit := value.misfit) is not None:
+        yield _fits(value, misfit)
+
+
+def _fits(part: Part, misfit: str) -> Rule:
+    found = f'a value in feature column "{part.name}" of type {part.type} that does not fit {part.dtype}'
+    return Rule(misfit, found, "change them, or say another TYPE")
+
+
+def _check_even(session: Session, source: FeatureSource, part: Part) -> None:
+    found = f"SELECT len({part.sql}), count(*) FROM ({source.rows}) WHERE {part.sql} IS NOT NULL"
+    lengths = session.rows(f"{found} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4")
+    if len(lengths) > 1:
+        found = ", ".join(f"{length} in {count} rows" for length, count in lengths[:3])
+        raise DataError(
+            f'feature column "{part.name}" of {source.element} is ragged: lengths {found}; '
+            f"a feature has one length: pad the lists, or say SPARSE",
+            code="ragged-feature",
+        )
+
+
+def _shown(session: Session, source: FeatureSource, condition: str) -> str:
+    key = ", ".join(f"CAST({quote(name)} AS VARCHAR)" for name in source.key)
+    rows = session.rows(f"SELECT {key} FROM ({source.rows}) WHERE {condition} ORDER BY {_ID} LIMIT 3")
+    return ", ".join(str(row[0]) if len(row) == 1 else f"({', '.join(map(str, row))})" for row in rows)

@@ -1,0 +1,292 @@
+"""Patches: the rows of a root that changed, as what each keeps of its root row and what follows instead.
+
+A patch stands on one root, never on another patch: what came and went since the root is one new patch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from snapdb.errors import CorruptError
+from snapdb.kernels import buffers
+from snapdb.kernels.distinct import distinct
+from snapdb.kernels.forms import plain_array
+from snapdb.kernels.patch import DAMAGED, Keys, Lists, Outline, Root, are_patch, find_changes, list_tails
+from snapdb.kernels.patch_columns import merge_column, pick_parts
+from snapdb.storage.arrays.array_files import ArrayFile, TimeSpan
+from snapdb.storage.arrays.feature_history import FOREVER
+from snapdb.storage.arrays.topology import (
+    EdgeArrays,
+    LazyRows,
+    Rows,
+    open_rows,
+    read_rows,
+    rows_of,
+    sort_edges,
+    write_rows,
+)
+from snapdb.storage.manifests import PublishedDir, map_array
+
+Int64s = npt.NDArray[np.int64]
+
+_BLOCK = 1 << 22
+"""Edges merged at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """The logical row of a touched node is the first `kept` edges of its root row, then its row here."""
+
+    nodes: Int64s
+    """The touched nodes, ascending. Those the root has no row for keep nothing."""
+    kept: Int64s
+    rows: Rows
+    """One row for each touched node."""
+
+
+@dataclass(frozen=True, slots=True)
+class LazyPatch:
+    """A patch of which a column that is missing or damaged is an error only for those that read it."""
+
+    nodes: Int64s
+    kept: Int64s
+    rows: LazyRows
+
+
+def build_patch(
+    root: Rows,
+    before: Patch | None,
+    removed: EdgeArrays,
+    added: EdgeArrays,
+    nodes: int,
+    far_nodes: int,
+    *,
+    last_time: int | None = None,
+) -> Patch:
+    """The patch of `root` after those changes, at a cost that follows from the rows they touch.
+
+    Args:
+        before: The patch that the changes come on top of; None: they come on top of the root itself.
+        removed: Found by destination, time and edge id; their other arrays are not looked at.
+        added: Edges that are not there.
+        nodes: How many nodes there are now, at least as many as the root's.
+        far_nodes: How many the neighbours' type has now.
+        last_time: No edge of the root has a later time; saves a look at the rows that later edges come to.
+
+    Raises:
+        CorruptError: an edge to remove is not there, or an id or a row is out of its range.
+    """
+    base = before or _nothing(root)
+    if base.nodes.size and not 0 <= int(base.nodes[-1]) < nodes:
+        raise _beyond(int(base.nodes[-1]), nodes)
+    old = _lists(base.nodes, base.rows)
+    nowhere = np.zeros_like(removed.destination)
+    gone = _lists(*_grouped(replace(removed, source=nowhere, weight=None, until=None), nodes, 1))
+    heads, came = _grouped(added, nodes, far_nodes)
+    new = _lists(heads, came)
+    whole = Root(plain_array(root.indptr, np.int64), _keys(root), FOREVER if last_time is None else last_time)
+    outline, positions = _outline(whole, old, base.kept, gone, new)
+    origin = buffers.empty((int(outline.indptr[-1]),), np.int64)
+    list_tails(whole, old, gone, new, outline, positions, origin)
+    return Patch(outline.nodes, outline.kept, _picked(outline.indptr, origin, (root, base.rows, came)))
+
+
+def write_patch(patch: Patch, directory: Path) -> dict[str, Any]:
+    """Write the arrays as .npy files, and return their facts for a manifest: edges and nodes are the patch's own."""
+    np.save(directory / "nodes.npy", patch.nodes)
+    np.save(directory / "kept.npy", patch.kept)
+    return write_rows(patch.rows, directory)
+
+
+def read_patch(directory: Path, root: Rows) -> Patch:
+    """The patch that `write_patch` wrote, memory-mapped.
+
+    Raises:
+        CorruptError: an array is missing or damaged, or it is not a patch of `root`. Only edges are not looked at.
+    """
+    rows = read_rows(directory)
+    nodes, kept = (map_array(directory / f"{name}.npy") for name in ("nodes", "kept"))
+    _check_patch(directory, root, nodes, kept, rows)
+    return Patch(nodes, kept, rows)
+
+
+def open_patch(directory: PublishedDir, root: LazyRows) -> LazyPatch:
+    """The patch that `write_patch` wrote, memory-mapped; a column may be missing until it is read.
+
+    Raises:
+        CorruptError: an array is missing or damaged, or it is not a patch of `root`. Only edges are not looked at.
+    """
+    rows = open_rows(directory)
+    nodes, kept = (directory.array(f"{name}.npy") for name in ("nodes", "kept"))
+    _check_patch(directory.path, root, nodes, kept, rows)
+    return LazyPatch(nodes, kept, rows)
+
+
+def _check_patch(
+    directory: Path, root: Rows | LazyRows, nodes: npt.NDArray[Any], kept: npt.NDArray[Any], rows: Rows | LazyRows
+) -> None:
+    """Raises CorruptError when those are not rows of nodes of `root`."""
+    sizes = [array.size for array in (nodes, kept) if array.ndim == 1 and array.dtype == np.int64]
+    sound = sizes == [rows.indptr.size - 1] * 2
+    sound = sound and list(rows.columns) == list(root.columns) and rows.indices.dtype == root.indices.dtype
+    if not sound or not _stands_on(root, nodes, kept, rows):
+        raise CorruptError(
+            f"{directory} is not a patch of its topology; restore it from a backup or REFRESH FULL",
+            code="damaged-snapshot",
+        )
+
+
+def merged(root: Rows, patch: Patch, nodes: int) -> Rows:
+    """Rows of all `nodes` without a patch, in memory: what building them from their edges gives."""
+    indptr = _merged_indptr(root, patch, nodes)
+    columns: dict[str, npt.NDArray[Any]] = {}
+    for name in root.columns:
+        columns[name] = _merged_column(root, patch, indptr, name, 0, nodes)
+    return rows_of(indptr, columns)
+
+
+def write_merged(root: Rows, patch: Patch, nodes: int, directory: Path, *, block: int = _BLOCK) -> dict[str, Any]:
+    """Write the rows of all `nodes` without a patch as a new root, about `block` edges at a time; its facts."""
+    indptr, span = _merged_indptr(root, patch, nodes), TimeSpan()
+    np.save(directory / "indptr.npy", indptr)
+    edges = int(indptr[-1])
+    with ExitStack() as stack:
+        for name in root.columns:
+            dtype = _column_type(root, patch, name)
+            file = stack.enter_context(ArrayFile(directory / f"{name}.npy", dtype, edges))
+            for low, high in _blocks(indptr, block):
+                values = _merged_column(root, patch, indptr, name, low, high)
+                file.append(values)
+                if name == "time":
+                    span.see(values)
+    return {"edges": edges, "nodes": nodes, **span.facts()}
+
+
+def _nothing(root: Rows) -> Patch:
+    """A patch that changes nothing."""
+    nothing = np.empty(0, np.int64)
+    return Patch(nothing, nothing, root.take(np.zeros(1, np.int64), nothing))
+
+
+def _beyond(node: int, nodes: int) -> CorruptError:
+    return CorruptError(
+        f"an edge leads to node {node}, and there are {nodes}; CHECK DATABASE names the file", code="damaged-snapshot"
+    )
+
+
+def _stands_on(root: Rows | LazyRows, nodes: Int64s, kept: Int64s, rows: Rows | LazyRows) -> bool:
+    """Whether those are rows of ascending nodes, which keep what the root has."""
+    starts, touched, keeps, indptr = (plain_array(v, np.int64) for v in (root.indptr, nodes, kept, rows.indptr))
+    return bool(are_patch(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))
+
+
+def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Rows]:
+    """The nodes that edges lead to, ascending, and their rows."""
+    try:
+        heads, places = distinct(edges.destination, nodes)
+    except IndexError as error:
+        raise _beyond(error.args[0], nodes) from None
+    counted = replace(edges, destination=places, edge_id=edges.edge_id.astype(np.int64, copy=False))
+    return heads, sort_edges(counted, heads.size, far_nodes)
+
+
+def _keys(rows: Rows) -> Keys:
+    time = np.empty(0, np.int64) if rows.time is None else rows.time
+    return Keys(plain_array(time, np.int64), plain_array(rows.edge_id, rows.edge_id.dtype))
+
+
+def _lists(nodes: Int64s, rows: Rows) -> Lists:
+    return Lists(plain_array(nodes, np.int64), plain_array(rows.indptr, np.int64), _keys(rows))
+
+
+def _outline(root: Root, old: Lists, held: Int64s, gone: Lists, new: Lists) -> tuple[Outline, Int64s]:
+    """What a patch is to hold, and where in the logical rows each edge is that goes."""
+    most = old.nodes.size + gone.nodes.size + new.nodes.size
+    outline = Outline(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64))
+    positions = np.empty(gone.keys.edge_id.size, np.int64)
+    count, wrong = find_changes(root, old, plain_array(held, np.int64), gone, new, outline, positions)
+    if wrong == DAMAGED:
+        raise CorruptError(
+            "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file",
+            code="damaged-snapshot",
+        )
+    if wrong >= 0:
+        node = gone.nodes[np.searchsorted(gone.indptr, wrong, side="right") - 1]
+        raise CorruptError(
+            f"edge {gone.keys.edge_id[wrong]} of node {node} is to leave a topology that does not hold it, "
+            "or to leave it twice; CHECK DATABASE names the file",
+            code="damaged-snapshot",
+        )
+    return Outline(outline.nodes[:count], outline.kept[:count], outline.indptr[: count + 1]), positions
+
+
+def _picked(indptr: Int64s, origin: Int64s, parts: tuple[Rows, Rows, Rows]) -> Rows:
+    """Rows whose edges come from positions counted through all the parts; types are those of the first."""
+    columns = {}
+    for name, values in parts[0].columns.items():
+        others = [part.columns[name] for part in parts[1:]]
+        dtype = _narrowest(values.dtype, others)
+        second, third = (_as_numbers(other.astype(dtype, copy=False)) for other in others)
+        columns[name] = np.empty(origin.size, dtype)
+        pick_parts(origin, _as_numbers(values), second, third, columns[name].view(f"i{dtype.itemsize}"))
+    return rows_of(indptr, columns)
+
+
+def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same bits as whole numbers, for which alone a kernel is compiled that only copies."""
+    return plain_array(values, values.dtype).view(f"i{values.itemsize}")
+
+
+def _narrowest(wanted: np.dtype[Any], others: list[npt.NDArray[Any]]) -> np.dtype[Any]:
+    """The type wanted, or int64 where the others hold an id too large for it."""
+    wide = [values for values in others if values.size and values.dtype != np.int32]
+    large = wanted == np.int32 and any(int(values.max()) >= 2**31 for values in wide)
+    return np.dtype(np.int64) if large else wanted
+
+
+def _merged_indptr(root: Rows, patch: Patch, nodes: int) -> Int64s:
+    """Where the logical rows start, after a look at whether all that is of the root is within it."""
+    if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # they ascend
+        raise _beyond(int(patch.nodes[-1]), nodes)
+    known = root.indptr.size - 1
+    degrees = np.zeros(nodes, np.int64)
+    degrees[:known] = np.diff(root.indptr)
+    if root.indptr[0] != 0 or root.indptr[-1] != root.indices.size or (degrees < 0).any():
+        raise CorruptError(
+            "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file",
+            code="damaged-snapshot",
+        )
+    degrees[patch.nodes] = patch.kept + np.diff(patch.rows.indptr)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
+
+
+def _blocks(indptr: Int64s, block: int) -> Iterator[tuple[int, int]]:
+    """Ranges of nodes with at most `block` edges each; a hub may have more by itself."""
+    low, nodes = 0, indptr.size - 1
+    while low < nodes:
+        high = max(int(np.searchsorted(indptr, indptr[low] + block, side="right")) - 1, low + 1)
+        yield low, min(high, nodes)
+        low = min(high, nodes)
+
+
+def _column_type(root: Rows, patch: Patch, name: str) -> np.dtype[Any]:
+    return np.result_type(root.columns[name], patch.rows.columns[name])
+
+
+def _merged_column(root: Rows, patch: Patch, indptr: Int64s, name: str, low: int, high: int) -> npt.NDArray[Any]:
+    """One column of the logical rows of nodes low ≤ v < high."""
+    first, last = np.searchsorted(patch.nodes, [low, high])
+    bounds = patch.rows.indptr[first : last + 1]
+    dtype = _column_type(root, patch, name)
+    tails = patch.rows.columns[name][bounds[0] : bounds[-1]].astype(dtype)
+    out = np.empty(int(indptr[high] - indptr[low]), dtype)
+    nodes, kept = patch.nodes[first:last].copy(), patch.kept[first:last].copy()
+    merge_column(low, high, root.indptr, root.columns[name], nodes, kept, bounds - bounds[0], tails, out)
+    return out

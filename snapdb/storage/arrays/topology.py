@@ -1,0 +1,536 @@
+"""One edge type's adjacency at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import IO, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from snapdb.errors import CorruptError, DatabaseError
+from snapdb.kernels.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
+from snapdb.kernels.topology import are_rows
+from snapdb.storage.arrays.array_files import ArrayFile, TimeSpan
+from snapdb.storage.manifests import PublishedDir, map_array
+
+Array = npt.NDArray[Any]
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+
+CHUNK = 1 << 20
+"""Edges scattered at a time."""
+OPTIONAL = {"time": np.dtype(np.int64), "until": np.dtype(np.int64), "weight": np.dtype(np.float64)}
+"""Columns that edges may have besides `node`, `indices` and `edge_id`."""
+
+_BUCKET_NODES = 14
+_BUCKETS = 4096
+_BUCKET_ROWS = 1 << 18
+_THREADS = 2
+_WAITING = 6
+"""Chunks that may wait for a thread, so that whoever reads them is not held up."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """What rows are made of."""
+
+    nodes: int
+    """Number of rows."""
+    far_nodes: int
+    """Indices are 0 ≤ id < far_nodes."""
+    last_id: int
+    """Edge ids are 0 ≤ id < last_id."""
+    shift: int
+    """A bucket holds the rows of 2^shift nodes."""
+    columns: Mapping[str, np.dtype[Any]]
+    """By name, as narrow as they can be; `node` is the node's number within its bucket."""
+
+    @property
+    def buckets(self) -> int:
+        """How many there are."""
+        return -(-self.nodes >> self.shift)
+
+
+def row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: Iterable[str]) -> RowShape:
+    """The shape of about so many rows' edges with these optional columns.
+
+    >>> row_shape(10_000_000, 100, 100, 100_000_000, ["time"]).buckets
+    611
+    """
+    shift = _BUCKET_NODES
+    while nodes >> shift > _BUCKETS:
+        shift += 1
+    while shift > 0 and nodes >> (shift - 1) <= _BUCKETS // 2 and rows / ((nodes >> shift) + 1) > _BUCKET_ROWS:
+        shift -= 1
+    columns = {
+        "node": np.dtype(np.uint16 if shift <= 16 else np.uint32),
+        "indices": np.dtype(np.int32 if far_nodes < 2**31 else np.int64),
+        "edge_id": np.dtype(np.int32 if last_id < 2**31 else np.int64),
+        **{name: dtype for name, dtype in OPTIONAL.items() if name in optional},
+    }
+    return RowShape(nodes, far_nodes, last_id, shift, columns)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRows:
+    """The finished rows of one bucket."""
+
+    ends: npt.NDArray[np.int64]
+    """[nodes of the bucket] where each row ends, counted from the bucket's first edge."""
+    columns: dict[str, Array]
+    """All but `node`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One chunk by bucket: in memory, or at a place in the file."""
+
+    starts: npt.NDArray[np.int64]
+    """[buckets + 1]"""
+    columns: dict[str, Array]
+    offsets: dict[str, int]
+    """Where each column begins in the file; empty when it is in memory."""
+
+
+class RowSort:
+    """Takes edges chunk by chunk, then gives the rows bucket by bucket."""
+
+    def __init__(self, shape: RowShape, memory: int, folder: Path | None = None) -> None:
+        """Keep chunks in memory up to `memory` bytes and the rest in a nameless file in `folder`."""
+        self._shape = shape
+        self._free = memory
+        self._folder = folder
+        self._file: IO[bytes] | None = None
+        self._runs: list[_Run] = []
+        self._open = ExitStack()
+
+    def __enter__(self) -> RowSort:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runs.clear()
+        self._open.close()
+
+    @property
+    def edges(self) -> int:
+        """How many have come."""
+        return sum(int(run.starts[-1]) for run in self._runs)
+
+    def take(self, chunks: Iterable[Sequence[Mapping[str, Array]]]) -> Iterator[int]:
+        """Take edges: a chunk is pieces of equal columns, where `node` is the node itself. Yields each one's size.
+
+        Raises:
+            CorruptError: an id is out of its range.
+        """
+        for run in _ahead(self._scattered, chunks, _WAITING):
+            self._runs.append(self._kept(run))
+            yield int(run.starts[-1])
+
+    def buckets(self) -> Iterator[BucketRows]:
+        """The rows of every bucket, in order; two are in work at a time."""
+        return _ahead(self._bucket, range(self._shape.buckets), _THREADS)
+
+    def _scattered(self, pieces: Sequence[Mapping[str, Array]]) -> _Run:
+        shape = self._shape
+        limits = {"node": shape.nodes, "indices": shape.far_nodes, "edge_id": shape.last_id}
+        starts = np.zeros(shape.buckets + 1, np.int64)
+        for piece in pieces:
+            for name, limit in limits.items():
+                _check_range(name, piece[name], limit)
+            count_buckets(_frozen(piece["node"]), shape.shift, starts[1:])
+        np.cumsum(starts, out=starts)
+        cursor = starts[:-1].copy()
+        columns = {name: np.empty(starts[-1], dtype) for name, dtype in shape.columns.items()}
+        for piece in pieces:
+            places = np.empty(piece["node"].size, np.int32)
+            place_in_buckets(_frozen(piece["node"]), shape.shift, cursor, places, columns["node"])
+            for name, values in columns.items():
+                if name != "node":
+                    spread(_frozen(piece[name]), places, values)
+        return _Run(starts, columns, {})
+
+    def _kept(self, run: _Run) -> _Run:
+        size = sum(values.nbytes for values in run.columns.values())
+        if self._folder is None or size <= self._free:
+            self._free -= size
+            return run
+        self._free = 0  # once over, later and smaller chunks go to the file as well
+        if self._file is None:
+            file = TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 -- closed with the sort
+            self._file = self._open.enter_context(file)
+        offsets = {}
+        for name, values in run.columns.items():
+            offsets[name] = self._file.tell()
+            _write(self._file, values)
+        return _Run(run.starts, {}, offsets)
+
+    def _bucket(self, bucket: int) -> BucketRows:
+        shape = self._shape
+        ends = np.zeros(min(1 << shape.shift, shape.nodes - (bucket << shape.shift)), np.int64)
+        local = self._column(bucket, "node")
+        order = np.empty(local.size, np.int32 if local.size < 2**31 else np.int64)
+        order_nodes(local, ends, order)
+        del local  # a bucket with a hub is large
+        keys = [name for name in ("edge_id", "time") if name in shape.columns]
+        columns = {name: self._picked(bucket, name, order) for name in keys}
+        settle_rows(ends, columns[keys[-1]], columns["edge_id"], order)
+        others = [name for name in shape.columns if name != "node" and name not in keys]
+        return BucketRows(ends, columns | {name: self._picked(bucket, name, order) for name in others})
+
+    def _picked(self, bucket: int, name: str, order: Array) -> Array:
+        values = self._column(bucket, name)
+        out = np.empty_like(values)
+        pick(values, order, out)
+        return out
+
+    def _column(self, bucket: int, name: str) -> Array:
+        """One column of a bucket, as its edges came."""
+        spans = [(int(run.starts[bucket]), int(run.starts[bucket + 1])) for run in self._runs]
+        values = np.empty(sum(stop - start for start, stop in spans), self._shape.columns[name])
+        at = 0
+        for run, (start, stop) in zip(self._runs, spans, strict=True):
+            part = values[at : at + stop - start]
+            if not run.offsets:
+                part[:] = run.columns[name][start:stop]
+            elif stop > start:
+                assert self._file is not None
+                _read(self._file, part, run.offsets[name] + start * part.itemsize)
+            at += stop - start
+        return values
+
+
+def _ahead(function: Callable[[Item], Made], items: Iterable[Item], limit: int) -> Iterator[Made]:
+    """The function of each item, in order, worked out by threads up to `limit` ahead of the reader."""
+    with ThreadPoolExecutor(_THREADS) as pool:
+        waiting: deque[Future[Made]] = deque()
+        for item in items:
+            waiting.append(pool.submit(function, item))
+            while waiting and (len(waiting) > limit or waiting[0].done()):
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _frozen(values: Array) -> Array:
+    """A read-only view: what Arrow lends is read-only too, and so kernels are compiled once."""
+    view = values[:]
+    view.flags.writeable = False
+    return view
+
+
+def _check_range(name: str, values: Array, limit: int) -> None:
+    if values.size and (int(values.min()) < 0 or int(values.max()) >= limit):
+        wrong = values[(values < 0) | (values >= limit)]
+        what = "edge id" if name == "edge_id" else "node"
+        raise CorruptError(
+            f"{wrong.size} edges have the {what} {int(wrong[0])}, and there are 0 to {limit - 1}; "
+            "CHECK DATABASE names the file",
+            code="damaged-snapshot",
+        )
+
+
+def _write(file: IO[bytes], values: Array) -> None:
+    """Write all of an array: one call may take less than asked."""
+    left = memoryview(values.view(np.uint8).data)
+    while left:
+        left = left[file.write(left) :]
+
+
+def _read(file: IO[bytes], out: Array, offset: int) -> None:
+    """Fill the array from a place in the file, without moving where it is written."""
+    left = memoryview(out.view(np.uint8).data)
+    while left:
+        count = os.preadv(file.fileno(), [left], offset)
+        if not count:
+            raise OSError(f"the temporary file of edges ended {len(left)} bytes early")
+        left, offset = left[count:], offset + count
+
+
+# One edge type's adjacency at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files
+
+
+Int64s = npt.NDArray[np.int64]
+EdgeIds = npt.NDArray[Any]
+"""int32, or int64 from 2^31 edges on and in databases of old."""
+
+_ARRAYS = ("indptr", "indices", "edge_id", *OPTIONAL)
+_KINDS = {
+    "indptr": ("int64",),
+    "indices": ("int32", "int64"),
+    "edge_id": ("int32", "int64"),
+    **{name: (dtype.name,) for name, dtype in OPTIONAL.items()},
+}
+_BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeArrays:
+    """Edges in no particular order; ids are dense."""
+
+    source: Int64s
+    destination: Int64s
+    edge_id: EdgeIds
+    time: Int64s | None
+    weight: npt.NDArray[np.float64] | None
+    until: Int64s | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Edges as rows of the nodes they are expanded from."""
+
+    indptr: Int64s
+    """[nodes + 1]"""
+    indices: npt.NDArray[Any]
+    """[edges] dense ids of the far ends: int32, or int64 past 2^31 nodes."""
+    edge_id: EdgeIds
+    time: Int64s | None
+    weight: npt.NDArray[np.float64] | None
+    until: Int64s | None = None
+    """When an edge ends; 2^63 - 1 where it does not."""
+
+    @property
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that there are by position, by name."""
+        named = {name: getattr(self, name) for name in _ARRAYS[1:]}
+        return {name: values for name, values in named.items() if values is not None}
+
+    def take(self, indptr: Int64s, positions: Int64s) -> Rows:
+        """Other rows made of these positions."""
+        return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class LazyRows:
+    """Rows of which a column that is missing or damaged is an error only for those that read it."""
+
+    indptr: Int64s
+    """[nodes + 1]"""
+    indices: npt.NDArray[Any]
+    columns: Mapping[str, npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]]
+    """By name: `edge_id` or another array by position, or what opens it or raises CorruptError; without `indices`."""
+
+
+def rows_of(indptr: Int64s, columns: Mapping[str, npt.NDArray[Any]]) -> Rows:
+    """Rows of columns by name, of which the optional ones may be missing."""
+    return Rows(indptr, **{name: columns.get(name) for name in _ARRAYS[1:]})  # type: ignore[arg-type]
+
+
+def build_rows(
+    batches: Iterable[pa.RecordBatch],
+    nodes: int,
+    far_nodes: int,
+    rows: int,
+    last_id: int,
+    directory: Path,
+    *,
+    prefix: str = "",
+    outgoing: bool = False,
+    memory: int = 2 << 30,
+    report: Callable[[float], None] | None = None,
+) -> dict[str, Any]:
+    """Write edges, which may come in any order, as rows by (time, edge id), and return the facts for a manifest.
+
+    Args:
+        batches: `source`, `destination`, `e_id` and, where there are, `time`, `until`, `weight`; ids are dense.
+        nodes: How many nodes have a row.
+        far_nodes: How many the neighbours' type has; decides the width of `indices`.
+        rows: About how many edges will come.
+        last_id: Edge ids are below it; decides their width.
+        directory: Where the .npy files go; their names begin with `prefix`.
+        outgoing: Rows of the sources instead of the destinations.
+        memory: Bytes of edges to hold; more of them wait in a nameless file in `directory`.
+        report: Told the fraction done.
+
+    Raises:
+        CorruptError: an id is out of its range or missing.
+    """
+    coming = iter(batches)
+    first = next(coming, None)
+    names = [] if first is None else first.schema.names
+    shape = row_shape(nodes, far_nodes, last_id, rows, names)
+    tell = report or (lambda _: None)
+    with RowSort(shape, memory, directory) as sort:
+        seen = 0
+        for size in sort.take(_chunks(chain([first] if first is not None else [], coming), shape, outgoing)):
+            seen += size
+            tell(0.6 * min(1.0, seen / max(rows, 1)))
+        return _write_sorted(sort, shape, directory, prefix, tell)
+
+
+def _write_sorted(
+    sort: RowSort, shape: RowShape, directory: Path, prefix: str, tell: Callable[[float], None]
+) -> dict[str, Any]:
+    """Append bucket after bucket to the files, and return their facts."""
+    edges, span, position = sort.edges, TimeSpan(), 0
+    dtypes = {name: dtype for name, dtype in shape.columns.items() if name != "node"}
+    with ExitStack() as stack:
+        indptr = stack.enter_context(ArrayFile(directory / f"{prefix}indptr.npy", np.int64, shape.nodes + 1))
+        files = {
+            name: stack.enter_context(ArrayFile(directory / f"{prefix}{name}.npy", dtype, edges))
+            for name, dtype in dtypes.items()
+        }
+        indptr.append(np.zeros(1, np.int64))
+        for number, bucket in enumerate(sort.buckets(), 1):
+            indptr.append(bucket.ends + position)
+            for name, values in bucket.columns.items():
+                files[name].append(values)
+            position += bucket.columns["edge_id"].size
+            if "time" in bucket.columns:
+                span.see(bucket.columns["time"])
+            tell(0.6 + 0.4 * number / shape.buckets)
+    return {"edges": edges, "nodes": shape.nodes, **span.facts()}
+
+
+def _chunks(
+    batches: Iterable[pa.RecordBatch], shape: RowShape, outgoing: bool
+) -> Iterator[list[dict[str, npt.NDArray[Any]]]]:
+    """The batches' columns, gathered into chunks of about CHUNK edges."""
+    sources = {name: _BATCHED.get(name, name) for name in shape.columns}
+    if outgoing:
+        sources |= {"node": "source", "indices": "destination"}
+    chunk: list[dict[str, npt.NDArray[Any]]] = []
+    held = 0
+    for whole in batches:
+        for start in range(0, whole.num_rows, CHUNK):
+            batch = whole.slice(start, CHUNK)
+            chunk.append({name: _numpy(batch, column) for name, column in sources.items()})
+            held += batch.num_rows
+            if held >= CHUNK:
+                yield chunk
+                chunk, held = [], 0
+    if chunk:
+        yield chunk
+
+
+def _numpy(batch: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
+    """A column's values; nothing is copied when they have their type already."""
+    column = batch.column(name)
+    if column.null_count:
+        raise CorruptError(
+            f"{column.null_count} edges have no {name}; CHECK DATABASE names the file", code="damaged-snapshot"
+        )
+    values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values.astype(OPTIONAL.get(name, np.dtype(np.int64)), copy=False)
+
+
+def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool = False) -> Rows:
+    """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id), in memory.
+
+    Args:
+        edges: Edge ids keep their type.
+        nodes: How many nodes have a row.
+        far_nodes: How many the neighbours' type has; decides the width of `indices`.
+    """
+    count = edges.edge_id.size
+    near, far = (edges.source, edges.destination) if outgoing else (edges.destination, edges.source)
+    given = {name: values for name in OPTIONAL if (values := getattr(edges, name)) is not None}
+    parts = {"node": near, "indices": far, "edge_id": edges.edge_id, **given}
+    last_id = int(np.iinfo(edges.edge_id.dtype).max)
+    shape = row_shape(nodes, far_nodes, last_id, count, given)
+    indptr = np.zeros(nodes + 1, np.int64)
+    out = {name: np.empty(count, dtype) for name, dtype in shape.columns.items() if name != "node"}
+    chunks = ([{name: v[start : start + CHUNK] for name, v in parts.items()}] for start in range(0, count, CHUNK))
+    with RowSort(shape, 0) as sort:
+        for _ in sort.take(chunks):
+            pass
+        node = position = 0
+        for bucket in sort.buckets():
+            stop = position + bucket.columns["edge_id"].size
+            indptr[node + 1 : node + 1 + bucket.ends.size] = bucket.ends + position
+            for name, values in bucket.columns.items():
+                out[name][position:stop] = values
+            node, position = node + bucket.ends.size, stop
+    return rows_of(indptr, out)
+
+
+def write_rows(rows: Rows, directory: Path, prefix: str = "") -> dict[str, Any]:
+    """Write the arrays as .npy files, whose names begin with `prefix`, and return their facts for a manifest."""
+    for name, array in {"indptr": rows.indptr, **rows.columns}.items():
+        np.save(directory / f"{prefix}{name}.npy", array)
+    span = TimeSpan()
+    if rows.time is not None:
+        span.see(rows.time)
+    return {"edges": int(rows.indices.size), "nodes": int(rows.indptr.size - 1), **span.facts()}
+
+
+def read_rows(directory: Path, prefix: str = "") -> Rows:
+    """The arrays that `write_rows` or `build_rows` wrote, memory-mapped.
+
+    Raises:
+        CorruptError: one is missing, or of another type or length than the others need. Values are not looked at.
+    """
+    found = {name: directory / f"{prefix}{name}.npy" for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in found.items()}
+    edges = 0 if arrays["indices"] is None else arrays["indices"].size
+    for name, array in arrays.items():
+        if array is not None or name not in OPTIONAL:
+            _check_array(found[name], name, array, edges)
+    return Rows(**arrays)
+
+
+def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
+    """The arrays that `write_rows` or `build_rows` wrote, memory-mapped; a column may be missing until it is read.
+
+    Columns that are there are mapped at once, so that they outlive the directory. The manifest lists which there are,
+    so that a file that is missing is never taken for a column that the edge type has not.
+
+    Raises:
+        CorruptError: `indptr` or `indices` is missing, or of another size or type than it must be.
+    """
+    indices = directory.array(f"{prefix}indices.npy")
+    _check_array(directory.path / f"{prefix}indices.npy", "indices", indices, indices.size)
+    indptr = _open_array(directory, prefix, "indptr", indices.size)
+    named = ["edge_id", *(name for name in OPTIONAL if directory.has(f"{prefix}{name}.npy"))]
+    return LazyRows(indptr, indices, {name: _open_column(directory, prefix, name, indices.size) for name in named})
+
+
+def _open_column(
+    directory: PublishedDir, prefix: str, name: str, edges: int
+) -> npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]:
+    """The array of a column; where it cannot be opened, what raises the error at its first use."""
+    try:
+        return _open_array(directory, prefix, name, edges)
+    except DatabaseError:
+        return partial(_open_array, directory, prefix, name, edges)
+
+
+def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> npt.NDArray[Any]:
+    """One array of rows with `edges` edges."""
+    array = directory.array(f"{prefix}{name}.npy")
+    _check_array(directory.path / f"{prefix}{name}.npy", name, array, edges)
+    return array
+
+
+def _check_array(path: Path, name: str, array: npt.NDArray[Any] | None, edges: int) -> None:
+    """Raises CorruptError when an array is missing, or its type or length does not fit the rows' number of edges."""
+    length = max(array.size, 1) if name == "indptr" and array is not None else edges
+    if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
+        raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-snapshot")
+
+
+def check_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], far_nodes: int, what: str) -> None:
+    """Nothing when every row and every index is within its bounds, which reads all of them.
+
+    Raises:
+        CorruptError: one is not; `what` tells whose rows they are.
+    """
+    if not are_rows(starts, ends, indices, far_nodes):
+        raise CorruptError(
+            f"the adjacency of {what} is damaged: it leads out of its arrays; CHECK DATABASE names the file",
+            code="damaged-snapshot",
+        )

@@ -1,0 +1,171 @@
+"""A copy of a database that others may be writing to: one moment of the catalog, and every file that it names.
+
+SQLite's backup interface copies the catalog. All other files are immutable: on the same file system a hard link is a
+copy of one; elsewhere the bytes are copied.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from snapdb.errors import CorruptError, InputError
+from snapdb.storage.catalog_db.chain import VERSION_LOG, log_text
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import CATALOG, Home, check_there
+from snapdb.storage.catalog_db.locks import Lease
+from snapdb.storage.check.database import verify_files
+from snapdb.storage.disk import hidden_beside, unwritten
+from snapdb.storage.gc.orphans import pointed_at
+from snapdb.storage.tables.segments import copy_file
+
+_ATTEMPTS = 5
+"""How often the catalog is copied anew because a snapshot was dropped before its files were held."""
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES)
+
+Report = Callable[[str, float | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """What a backup holds."""
+
+    version: int
+    """The newest version in it."""
+    files: int
+    bytes: int
+    linked: int
+    """How many of the files are hard links to those of the database."""
+
+
+def back_up(home: Home, ledger: Ledger, target: Path, *, link: bool, report: Report) -> BackedUp:
+    """Copy the database to a directory that does not exist yet, and check every file of the copy.
+
+    Call it while the tables' lock is held. The copy is at `target` whole, or not at all.
+
+    Args:
+        link: Hard links instead of copies, where the file system allows them.
+        report: Called with what is being done and the share that is done; what it raises ends the backup.
+
+    Raises:
+        InputError: something is at `target`, or no directory can be made there.
+        CorruptError: a file of the database is missing or damaged.
+        DatabaseError: the disk refused.
+    """
+    _check_target(home, target)
+    staging = hidden_beside(target)
+    try:
+        home.disk.make(staging)
+        version, lease = _copied_catalog(home, ledger, staging, report)
+        try:
+            files = list(_files(home, staging))
+            linked, size = _place(home, staging, files, link, report)
+        finally:
+            lease.release()
+        _verify(home, staging, report)
+        _settle(home, staging)
+        home.disk.rename(staging, target)
+    except OSError as error:
+        check_there(home.path)
+        raise unwritten(target, error.strerror or str(error)) from error
+    finally:
+        home.disk.remove(staging)
+    return BackedUp(version, len(files), size, linked)
+
+
+def _check_target(home: Home, target: Path) -> None:
+    if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(home.path)):
+        raise InputError(f"{target} is in the database's own directory; name one outside it", code="unwritable-file")
+    if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
+        raise InputError(
+            f"there is something at {target} already; name a directory that does not exist", code="folder-exists"
+        )
+    if not target.parent.is_dir():
+        raise InputError(f"there is no directory {target.parent}; make it first", code="unwritable-file")
+
+
+def _copied_catalog(home: Home, ledger: Ledger, staging: Path, report: Report) -> tuple[int, Lease]:
+    """The newest version of a copy of the catalog, with locks on the directories that it names."""
+    for attempt in range(_ATTEMPTS):
+        report("copying the catalog", None)
+        _copy_catalog(ledger, staging)
+        with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
+            versions = copy.execute("SELECT version, hash FROM versions ORDER BY version").fetchall()
+            published = copy.execute("SELECT path FROM artefacts UNION ALL SELECT path FROM snapshots").fetchall()
+        (staging / VERSION_LOG).write_text(log_text(versions))
+        try:
+            return (versions[-1][0] if versions else 0), Lease(home.inside(path) for (path,) in published)
+        except CorruptError:
+            if attempt == _ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _copy_catalog(ledger: Ledger, staging: Path) -> None:
+    for name in (CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm"):
+        (staging / name).unlink(missing_ok=True)
+    with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy, ledger.reading() as connection:
+        connection.backup(copy)
+
+
+def _files(home: Home, staging: Path) -> Iterator[Path]:
+    """Every file that the copy of the catalog names, or that is in a directory that it names; relative."""
+    with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
+        copy.row_factory = sqlite3.Row
+        named = sorted(pointed_at(copy))
+    for path in map(home.inside, named):
+        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        yield from (each.relative_to(home.path) for each in inside)
+
+
+def _place(home: Home, staging: Path, files: list[Path], link: bool, report: Report) -> tuple[int, int]:
+    """How many files could be linked, and the bytes of all."""
+    linked = size = 0
+    for number, name in enumerate(files):
+        report("copying files", number / len(files))
+        home.disk.make((staging / name).parent)
+        try:
+            size += (home.path / name).stat().st_size
+            link = link and _is_linked(home.path / name, staging / name)
+            if not link:
+                copy_file(str(home.path / name), staging / name, lambda share: report("copying files", None))
+                home.disk.settle(staging / name)
+        except FileNotFoundError as error:
+            check_there(home.path)
+            raise CorruptError(
+                f"{home.path / name} is missing, so nothing was copied; CHECK DATABASE lists all damage",
+                code="missing-file",
+            ) from error
+        linked += link
+    return linked, size
+
+
+def _is_linked(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        return False
+    return True
+
+
+def _verify(home: Home, staging: Path, report: Report) -> None:
+    """Compare every file of the copy with what was recorded when it was published."""
+    own = replace(home, path=staging, read_only=False, immutable=False)
+    ledger = Ledger(own)
+    try:
+        verify_files(own, ledger, report)
+    finally:
+        ledger.close()
+
+
+def _settle(home: Home, staging: Path) -> None:
+    home.disk.settle(staging / CATALOG)
+    for directory, _, _ in os.walk(staging, topdown=False):
+        home.disk.settle(Path(directory))

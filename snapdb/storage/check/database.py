@@ -1,0 +1,221 @@
+"""The check of a whole database: its files, its catalog and its version log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from sqlite3 import Row
+from typing import NamedTuple
+
+from snapdb.errors import CorruptError
+from snapdb.storage.catalog_db.chain import logged_versions
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.locks import TablesLock
+from snapdb.storage.check.catalog import (
+    BACKUP,
+    Contents,
+    Problem,
+    check_catalog,
+    check_chain,
+    check_fork,
+    in_catalog,
+    read_contents,
+)
+from snapdb.storage.check.rows import check_rows
+from snapdb.storage.disk import hash_file
+from snapdb.storage.gc.orphans import HOUR, Entry, orphans, pointed_at, stood_on
+from snapdb.storage.manifests import MANIFEST, parse_manifest
+from snapdb.storage.tables.commit import now
+
+# Whether every published file still has the bytes that were published
+
+
+_SNAPSHOT = "DROP the snapshot and create it again"
+_SHARED = "DROP the snapshots that use it, say VACUUM RETAIN INTERVAL '0 seconds', and create them again"
+_GONE = "it was published and is not there"
+
+
+class Published(NamedTuple):
+    """A file and what was recorded of it."""
+
+    path: Path
+    bytes: int
+    sha256: str
+    remedy: str
+
+
+def published(home: Home, contents: Contents) -> Iterator[Published | Problem]:
+    """Every file that was published, and what is wrong with the rows and manifests that should name them."""
+    for table in ("segments", "id_segments"):
+        for row in contents[table]:
+            try:
+                yield Published(home.inside(row["path"]), int(row["bytes"]), row["sha256"], BACKUP)
+            except (CorruptError, ValueError, TypeError, AttributeError):
+                yield _bad_row(table, row)
+    shared = {row["path"] for row in contents["artefacts"]}
+    for table, remedy in (("artefacts", _SHARED), ("snapshots", _SNAPSHOT)):
+        for row in contents[table]:
+            try:
+                directory = home.inside(row["path"])
+            except (CorruptError, TypeError, AttributeError):
+                yield _bad_row(table, row)
+            else:
+                yield from _directory(home, directory, shared if table == "snapshots" else row["digest"], remedy)
+
+
+def compare(home: Home, files: Sequence[Published], report: Callable[[str, float | None], None]) -> Iterator[Problem]:
+    """The files that are missing or have other bytes; it reads every one."""
+    total, done = sum(file.bytes for file in files) or 1, 0
+    for file in files:
+        report("reading every file", min(done / total, 1.0))
+        done += file.bytes
+        path = str(file.path.relative_to(home.path))
+        try:
+            size, digest = hash_file(file.path)
+        except FileNotFoundError:
+            yield Problem("missing", path, _GONE, file.remedy)
+        except (OSError, ValueError) as error:
+            yield Problem("damaged", path, f"it cannot be read: {error}", file.remedy)
+        else:
+            if size != file.bytes:
+                yield Problem("damaged", path, f"it has {size} bytes instead of {file.bytes}", file.remedy)
+            elif digest != file.sha256:
+                yield Problem("damaged", path, "its bytes are not those that were published", file.remedy)
+
+
+def _bad_row(table: str, row: Row) -> Problem:
+    return in_catalog(f"a row of {table} is damaged: it names {row['path']!r}")
+
+
+def _directory(home: Home, directory: Path, expected: set[str] | str, remedy: str) -> Iterator[Published | Problem]:
+    """The files that a directory's manifest names, and where it is not the one that is expected.
+
+    Args:
+        expected: Of a shared directory its digest; of a snapshot's, the shared directories that it may stand on.
+    """
+    path = str((directory / MANIFEST).relative_to(home.path))
+    try:
+        listed = parse_manifest(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        yield Problem("missing", path, _GONE, remedy)
+        return
+    except (CorruptError, ValueError) as error:
+        yield Problem("damaged", path, f"it cannot be read: {error.__cause__ or error}", remedy)
+        return
+    if listed.digest != (expected if isinstance(expected, str) else None):
+        yield Problem("damaged", path, "it is the manifest of something else", remedy)
+    for name, (size, sha256) in listed.files.items():
+        yield Published(directory / name, size, sha256, remedy)
+    for named in listed.directories if isinstance(expected, set) else ():
+        if not _is_there(home, named):
+            yield Problem("missing", path, f"it stands on {named}, which is not there", remedy)
+        elif named not in expected:
+            yield in_catalog(f"no row of artefacts names {named}, though {path} stands on it")
+
+
+def _is_there(home: Home, named: str) -> bool:
+    try:
+        return home.inside(named).is_dir()
+    except (CorruptError, ValueError):
+        return False
+
+
+# CHECK DATABASE: everything that was published is compared with what was recorded of it
+
+
+_NOTES = "VACUUM removes it once nobody reads or writes"
+
+
+def check_database(
+    home: Home, ledger: Ledger, report: Callable[[str, float | None], None] = lambda what, share: None
+) -> Iterator[Problem]:
+    """What is wrong, damage before notes; nothing when all is well. Hold the tables' lock meanwhile.
+
+    Args:
+        report: Called with what is being done and the share of it that is done.
+
+    Raises:
+        LockedError: another process did not let the catalog be read.
+    """
+    report("reading the catalog", None)
+    # Listed before the catalog is read: what a commit publishes meanwhile is named by then.
+    old = orphans(home, set(), now() - HOUR)
+    logged = logged_versions(home.path)
+    contents = read_contents(ledger, integrity=True)
+    yield from contents.problems
+    yield from _contradictions(home, contents, logged)
+    files: list[Published] = []
+    for found in published(home, contents):
+        if isinstance(found, Published):
+            files.append(found)
+        elif not contents.whole or _is_named(ledger, found.path):
+            yield found
+    for problem in compare(home, files, report):
+        if not contents.whole or _is_named(ledger, problem.path):
+            yield problem
+    if contents.whole:
+        yield from _orphans(home, contents, old)
+
+
+def catalog_damage(home: Home, ledger: Ledger) -> Problem | None:
+    """What is wrong with the catalog itself, files aside; None when nothing is. It reads all of it."""
+    logged = logged_versions(home.path)
+    contents = read_contents(ledger, integrity=True)
+    return next(iter([*contents.problems, *_contradictions(home, contents, logged)]), None)
+
+
+def _contradictions(home: Home, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
+    """Where the catalog contradicts its chains, itself, or what was logged before it was read."""
+    if contents.whole:
+        yield from _surviving(check_chain(contents))
+        yield from check_fork(contents, logged)
+        yield from _surviving(check_catalog(contents))
+        yield from _surviving(check_rows(home, contents))
+
+
+def _surviving(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The same; rows that cannot even be compared are one more."""
+    try:
+        yield from problems
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
+        yield in_catalog(f"it holds a value of the wrong kind: {type(error).__name__}: {error}")
+
+
+def _is_named(ledger: Ledger, path: str) -> bool:
+    """Whether the catalog still names a file, or the directory it is in: a snapshot may have been dropped meanwhile."""
+    with ledger.reading() as connection:
+        named = pointed_at(connection)
+    own = PurePosixPath(path)
+    return any(str(p) in named for p in (own, *own.parents)) or path == "catalog.sqlite"
+
+
+def _orphans(home: Home, contents: Contents, old: Iterable[Entry]) -> Iterator[Problem]:
+    tables = ("segments", "id_segments", "artefacts", "snapshots", "garbage")
+    known = {row["path"] for table in tables for row in contents[table]}
+    known |= stood_on(home, contents["snapshots"])[0]
+    for entry in old:
+        if entry.path not in known:
+            yield Problem("orphan", entry.path, f"nothing points at it ({entry.bytes:,} bytes)", _NOTES)
+
+
+# A database that is opened only after everything in it was checked
+
+
+def verify_files(
+    home: Home, ledger: Ledger, report: Callable[[str, float | None], None] = lambda what, share: None
+) -> None:
+    """Nothing when a check finds no damage; files that nothing points at are none.
+
+    Args:
+        report: Called with what is being done and the share of it that is done.
+
+    Raises:
+        CorruptError: the first damage, by name.
+    """
+    lock = TablesLock(home)
+    try:
+        for kind, path, problem, remedy in (p for p in check_database(home, ledger, report) if p.is_damage):
+            raise CorruptError(f"{home.path / path} ({kind}): {problem}; {remedy}", code="damaged-file")
+    finally:
+        lock.release()

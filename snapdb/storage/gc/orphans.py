@@ -1,0 +1,255 @@
+"""Files and directories that the catalog does not name, and why each is removed or stays."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from sqlite3 import Connection, Row
+from typing import Literal, NamedTuple
+
+from snapdb.errors import CorruptError
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.locks import remove_file_unless_held
+from snapdb.storage.catalog_db.pending_deletes import DIRECTORIES, release, remove_released
+from snapdb.storage.manifests import MANIFEST, parse_manifest
+
+HOUR = 3_600_000_000
+"""Microseconds: how long a file that nothing points at is left alone, unless something else is said."""
+
+_DEPTHS = {"tables": None, "ids": None, "topology": 2, "features": 2, "snapshots": 1}
+"""Folder → how deep its directories lie; None: it holds files, however deep."""
+_SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]+")
+
+
+class Entry(NamedTuple):
+    """A file, or a directory that is published or removed as one."""
+
+    path: str
+    """Relative to the database directory."""
+    bytes: int
+    touched: int
+    """When it or anything in it was last written: microseconds since 1970 UTC."""
+
+
+def pointed_at(connection: sqlite3.Connection) -> set[str]:
+    """The paths that the catalog names, except as garbage."""
+    tables = ("segments", "id_segments", "artefacts", "snapshots")
+    return {row["path"] for row in connection.execute(" UNION ALL ".join(f"SELECT path FROM {t}" for t in tables))}
+
+
+def orphans(home: Home, known: set[str], before: int) -> list[Entry]:
+    """What is in the database directory but not `known`, and was last written before a moment.
+
+    Args:
+        known: Relative paths, the catalog's and those that are garbage.
+        before: Microseconds since 1970 UTC.
+    """
+    found = (_entry(home, path) for path in _paths(home) if str(path.relative_to(home.path)) not in known)
+    return sorted(entry for entry in found if entry is not None and entry.touched <= before)
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file or of everything in a directory; 0 when it is gone."""
+    return _bytes(_stats(path))
+
+
+def _entry(home: Home, path: Path) -> Entry | None:
+    """A path with its size and age; None when it went away meanwhile."""
+    stats = list(_stats(path))
+    if not stats:
+        return None
+    touched = max(s.st_mtime_ns for s in stats) // 1000
+    return Entry(str(path.relative_to(home.path)), _bytes(stats), touched)
+
+
+def _bytes(stats: Iterable[os.stat_result]) -> int:
+    return sum(s.st_size for s in stats if not stat.S_ISDIR(s.st_mode))
+
+
+def _stats(path: Path) -> Iterator[os.stat_result]:
+    """Of the files in a directory; of the path itself where it is a file, a link or an empty directory."""
+    directory = path.is_dir() and not path.is_symlink()
+    for each in (list(_files(path)) if directory else []) or [path]:
+        try:
+            yield each.lstat()
+        except OSError:
+            continue
+
+
+def _paths(home: Home) -> Iterator[Path]:
+    """Everything that can be an orphan."""
+    for folder, depth in _DEPTHS.items():
+        yield from _files(home.path / folder) if depth is None else _at_depth(home.path / folder, depth)
+    for path in _children(home.path):
+        spill = _SPILL.fullmatch(path.name)
+        if re.fullmatch(r"\..+\.tmp", path.name) or (spill is not None and not _lives(int(spill[1]))):
+            yield path
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for directory, _, names in os.walk(folder):
+        yield from (Path(directory, name) for name in names)
+
+
+def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
+    for path in _children(folder):
+        if depth == 1 or path.is_symlink() or not path.is_dir():
+            yield path
+        else:
+            yield from _at_depth(path, depth - 1)
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+# What nothing points at any more, and why each piece goes or stays
+
+
+_SHARED = ("topology/", "features/")
+
+
+class Litter(NamedTuple):
+    """A file or directory that nothing points at."""
+
+    path: str
+    """Relative to the database directory."""
+    bytes: int
+    kind: Literal["garbage", "artefact", "orphan"]
+    why: str
+    """Why it is litter."""
+    kept: str | None
+    """Why it stays all the same; None: it can go once nobody reads it."""
+
+
+def find_litter(home: Home, ledger: Ledger, moment: int, grace: int, replaced: Iterable[str] = ()) -> list[Litter]:
+    """Everything that nothing points at.
+
+    Args:
+        moment: Now.
+        grace: Microseconds for which it stays.
+        replaced: Paths to take for garbage since `moment`.
+    """
+    present = orphans(home, set(), moment - grace)
+    with ledger.reading() as connection:
+        named = pointed_at(connection)
+        garbage = {row["path"]: row["since"] for row in connection.execute("SELECT path, since FROM garbage")}
+        snapshots, shared = _standing(connection)
+    used, unread = _used(home, snapshots, shared)
+    garbage = {path: since for path, since in garbage.items() if path not in named} | dict.fromkeys(replaced, moment)
+    idle = [path for path in sorted(shared.keys() - used) if _is_aged(home, path, moment - grace)]
+    loose = [o for o in present if o.path not in named | used | garbage.keys()]
+    found = [
+        _garbage(home, path, moment - since, grace)
+        for path, since in sorted(garbage.items())
+        if not path.startswith(DIRECTORIES) or home.inside(path).exists()
+    ]
+    found += [Litter(path, size_of(home.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle]
+    found += [
+        Litter(o.path, o.bytes, "orphan", "nothing points at it", unread if o.path.startswith(_SHARED) else None)
+        for o in loose
+    ]
+    return found
+
+
+def remove(home: Home, ledger: Ledger, litter: Litter) -> bool:
+    """Remove it and what the catalog says of it, while nobody else reads tables; False when a reader holds it."""
+    path = home.inside(litter.path)
+    if litter.kind == "artefact":
+        _drop_rows(ledger, [litter.path])
+    if litter.path.startswith("ids/") and path.is_file():
+        gone = remove_file_unless_held(home, path)
+    else:
+        gone = remove_released(home, litter.path)
+    if gone and litter.kind == "garbage":
+        with ledger.writing() as connection:
+            connection.execute("DELETE FROM garbage WHERE path = ?", (litter.path,))
+    return gone
+
+
+def remove_idle(home: Home, ledger: Ledger, before: int) -> list[str]:
+    """Remove shared directories that no snapshot uses, while nobody else reads tables; which of them went.
+
+    Args:
+        before: Those that are younger stay: microseconds since 1970 UTC.
+    """
+    with ledger.reading() as connection:
+        snapshots, shared = _standing(connection)
+    used, unread = _used(home, snapshots, shared)
+    idle = [path for path in sorted(shared.keys() - used) if _is_aged(home, path, before)]
+    if unread is not None or not idle:
+        return []
+    _drop_rows(ledger, idle)
+    return [path for path in idle if remove_released(home, path)]
+
+
+def _standing(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
+    """Snapshots with their paths, and shared directories by path, each with its family."""
+    snapshots = connection.execute("SELECT name, path FROM snapshots ORDER BY id").fetchall()
+    shared = {row["path"]: row["family"] for row in connection.execute("SELECT path, family FROM artefacts")}
+    return snapshots, shared
+
+
+def _used(home: Home, snapshots: Iterable[Row], shared: Mapping[str, str | None]) -> tuple[set[str], str | None]:
+    """The shared directories that snapshots use, and why there may be more."""
+    used, unread = stood_on(home, snapshots)
+    return used | {path for path, family in shared.items() if str(family).removeprefix("outgoing:") in used}, unread
+
+
+def _drop_rows(ledger: Ledger, paths: Sequence[str]) -> None:
+    """Take shared directories out of the catalog before they go: a crash leaves no row without its directory."""
+    with ledger.writing() as connection:
+        connection.executemany("DELETE FROM artefacts WHERE path = ?", [(path,) for path in paths])
+        release(connection, paths)
+
+
+def _garbage(home: Home, path: str, age: int, grace: int) -> Litter:
+    if path.startswith(DIRECTORIES):  # readers hold them one by one, so that they need not wait
+        return Litter(path, size_of(home.inside(path)), "garbage", "nothing points at it", None)
+    kept = None if age >= grace else f"replaced less than {_spoken(grace)} ago"
+    return Litter(path, size_of(home.inside(path)), "garbage", "a merged file is in its place", kept)
+
+
+def _is_aged(home: Home, path: str, before: int) -> bool:
+    manifest = home.inside(path) / MANIFEST
+    return not manifest.exists() or manifest.stat().st_mtime_ns // 1000 <= before
+
+
+def _spoken(grace: int) -> str:
+    """A span of time for a person.
+
+    >>> _spoken(3_600_000_000)
+    '1:00:00'
+    """
+    return str(timedelta(microseconds=grace))
+
+
+def stood_on(home: Home, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
+    """The shared directories that snapshots, given as rows of the catalog, stand on, and why there may be more."""
+    used: set[str] = set()
+    unread: str | None = None
+    for row in snapshots:
+        try:
+            used.update(parse_manifest(home.inside(row["path"])).directories)
+        except (OSError, CorruptError):
+            unread = f"snapshot {row['name']} may use it; its manifest cannot be read"
+    return used, unread

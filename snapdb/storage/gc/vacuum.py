@@ -1,0 +1,110 @@
+"""VACUUM: small files are merged, and what nothing points at any more is removed after a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+from snapdb.errors import CorruptError, DatabaseError
+from snapdb.relational import Relational
+from snapdb.storage.cache_reports import clear_reports
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.locks import TablesLock
+from snapdb.storage.catalog_db.pending_deletes import forget_gone
+from snapdb.storage.gc.orphans import Litter, find_litter, remove
+from snapdb.storage.tables.commit import now
+from snapdb.storage.tables.compaction import Merge, compact, find_merges
+
+
+class Done(NamedTuple):
+    """What was done, or with DRY RUN would be done, to one place."""
+
+    action: Literal["compact", "remove", "keep"]
+    path: str
+    """Relative to the database directory: a folder for 'compact'."""
+    bytes: int
+    reason: str
+
+
+class Vacuuming(NamedTuple):
+    """One VACUUM."""
+
+    home: Home
+    ledger: Ledger
+    relational: Relational
+    lock: TablesLock
+    """Held shared."""
+    table: int | None
+    """The only table to merge files of; what nothing points at is removed wherever it is."""
+    grace: int
+    """Microseconds for which a file stays after the last pointer to it went."""
+    dry_run: bool
+    report: Callable[[str, float | None], None]
+
+    def run(self) -> Iterator[Done]:
+        """Merge, then remove; each step as it is done."""
+        merged: list[Merge] = []
+        with _damaged(self.home), self.ledger.reading() as connection:
+            merges = find_merges(connection, self.table)
+        for number, merge in enumerate(merges):
+            self.report(f"merging files of {merge.name}", number / len(merges))
+            if self._merge(merge):
+                merged.append(merge)
+                yield Done("compact", merge.folder, merge.bytes, _why(merge))
+            else:
+                yield Done("keep", merge.folder, merge.bytes, f"another VACUUM was merging files of {merge.name}")
+        self.report("removing what nothing points at", None)
+        yield from self._clean(merged)
+
+    def _merge(self, merge: Merge) -> bool:
+        if self.dry_run:
+            return True
+        with _damaged(self.home), self.relational.session() as session:
+            return compact(self.home, self.ledger, session, merge)
+
+    def _clean(self, merged: list[Merge]) -> Iterator[Done]:
+        """Remove what can be removed while nobody else reads or writes tables."""
+        alone = self.lock.alone(0.0 if self.dry_run else 2.0)
+        try:
+            for litter in self._litter(merged):
+                if litter.kept is not None:
+                    yield Done("keep", litter.path, litter.bytes, litter.kept)
+                elif not alone or not (self.dry_run or remove(self.home, self.ledger, litter)):
+                    yield Done("keep", litter.path, litter.bytes, f"{litter.why}, but a reader holds it")
+                else:
+                    yield Done("remove", litter.path, litter.bytes, litter.why)
+            if not self.dry_run:  # what streams that are gone told of their caches: small, and in nobody's way
+                clear_reports(self.home)
+                with self.ledger.writing(counted=False) as connection:
+                    forget_gone(connection, self.home)
+        finally:
+            if alone:
+                self.lock.share()
+
+    def _litter(self, merged: list[Merge]) -> list[Litter]:
+        moment = now()
+        replaced = [m.path for merge in merged for m in merge.members] if self.dry_run else []
+        with _damaged(self.home):
+            return find_litter(self.home, self.ledger, moment, self.grace, replaced)
+
+
+@contextmanager
+def _damaged(home: Home) -> Iterator[None]:
+    """Rows of the catalog that cannot be what was written become CorruptError: nothing is merged or removed by them."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError) as error:
+        raise CorruptError(
+            f"{home.catalog} is damaged ({error}); CHECK DATABASE says where", code="damaged-catalog"
+        ) from error
+    except OSError as error:
+        raise DatabaseError(
+            f"cannot look after {home.path}: {error.strerror}; CHECK DATABASE says more", code="cannot-read"
+        ) from error
+
+
+def _why(merge: Merge) -> str:
+    what = {"rows": "rows", "deletes": "deleted rows", "ids": "keys"}[merge.kind]
+    return f"{len(merge.members)} files with {what} of {merge.name} become one"

@@ -1,0 +1,441 @@
+"""A transaction's changes written into the catalog, each after its requirements were checked, as one version."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
+
+from snapdb.errors import BindError, CommitConflict
+from snapdb.storage.catalog_db.chain import facts_text, link
+from snapdb.storage.catalog_db.codec import decode, encode, encode_columns
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.pending_deletes import release
+from snapdb.storage.tables.changes import (
+    AddTable,
+    Allot,
+    AlterTable,
+    Append,
+    Change,
+    DropNames,
+    DropTable,
+    Loaded,
+    RemoveRows,
+)
+from snapdb.storage.tables.id_maps import active_maps
+from snapdb.types import Cache, Column, PropertyGraph, Sampler, Segment, Snapshot
+
+
+def now() -> int:
+    """Microseconds since 1970, UTC."""
+    return time.time_ns() // 1000
+
+
+def commit(ledger: Ledger, changes: Sequence[Change], message: str | None) -> int:
+    """Publish the changes as one version and return its number.
+
+    Raises:
+        CommitConflict: what a change requires no longer holds; nothing was changed. Code 'ids': keys must be allotted
+            anew; 'deletes': rows must be compared with those that others removed meanwhile.
+        BindError: a table's name was taken meanwhile.
+    """
+    by = author()
+    with ledger.writing(publishes=True) as connection:
+        (head, then, parent) = _head(connection)
+        version, moment = head + 1, max(now(), then + 1)
+        _check_allotments(connection, changes)
+        row = (version, moment, message, by, parent, "", "")
+        connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        applying = Applying(connection, version, moment)
+        for change in changes:
+            applying.apply(change)
+        facts = {"version": version, "time": moment, "message": message, "author": by, "changes": applying.facts}
+        text = facts_text(facts)
+        connection.execute(
+            "UPDATE versions SET hash = ?, facts = ? WHERE version = ?", (link(parent, text), text, version)
+        )
+    return version
+
+
+def _head(connection: sqlite3.Connection) -> tuple[int, int, str]:
+    row = connection.execute("SELECT version, time, hash FROM versions ORDER BY version DESC LIMIT 1").fetchone()
+    return (row["version"], row["time"], row["hash"]) if row else (0, 0, "")
+
+
+def author() -> str:
+    """Who writes, as versions and samplers record it."""
+    if said := os.environ.get("SNAPDB_AUTHOR"):
+        return said
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())
+
+
+def _check_allotments(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
+    """An append must allot the new keys of every id map of its table, counted on from where the map ends."""
+    new = {change.table_id for change in changes if isinstance(change, AddTable)}
+    appended = {change.table_id for change in changes if isinstance(change, Append)} - new
+    for table in appended:
+        said = {c.map_id for c in changes if isinstance(c, Allot) and c.table_id == table}
+        if said != set(active_maps(connection, table)):
+            raise CommitConflict("a graph began to use this table meanwhile; run the statement again", code="ids-moved")
+    for change in changes:
+        if not isinstance(change, Allot):
+            continue
+        (limit,) = connection.execute(
+            "SELECT coalesce(max(first + rows), 0) FROM id_segments WHERE map_id = ?", (change.map_id,)
+        ).fetchone()
+        if limit != change.limit:
+            raise CommitConflict(
+                f"new keys moved: expected {change.limit}, found {limit}; run it again", code="ids-moved"
+            )
+
+
+# Changes written into the catalog, each after what it requires was found to hold
+
+
+_ROWS = ("append", "delete")
+_DEFINITION = ("alter", "drop")
+
+
+@dataclass(slots=True)
+class Applying:
+    """One commit on its way into the catalog, inside its transaction."""
+
+    connection: sqlite3.Connection
+    version: int
+    """The version that it will be."""
+    time: int
+    """Its time."""
+    facts: list[dict[str, Any]] = field(default_factory=list)
+    """What was changed, for the chain."""
+    own: dict[int, int] = field(default_factory=dict)
+    """Negative ids of new tables → the ids they got."""
+
+    def apply(self, change: Change) -> None:
+        """Write one change.
+
+        Raises:
+            CommitConflict: what it requires no longer holds.
+            BindError: a table's name was taken meanwhile.
+        """
+        match change:
+            case AddTable():
+                self._add_table(change)
+            case Append():
+                table = self._live(change.table_id)
+                shape = self._require_shape(table, change.columns)
+                for file in change.files:
+                    self._add_rows(table, file, shape)
+                self._note(table, "append", sum(f.rows for f in change.files), 0)
+            case RemoveRows():
+                self._remove_rows(change)
+            case AlterTable():
+                table = self._live(change.table_id)
+                self._require_unmoved(table, change.base, (*_ROWS, *_DEFINITION))
+                self._set_columns(table, change.columns)
+                self._note(table, "alter", 0, 0)
+            case DropTable():
+                table = self._live(change.table_id)
+                self._require_unmoved(table, change.base, (*_ROWS, *_DEFINITION))
+                self._drop(table)
+                (name,) = self.connection.execute("SELECT name FROM tables WHERE id = ?", (table,)).fetchone()
+                check_unused(self.connection, name)
+            case DropNames():
+                drop_names(self.connection, change)
+            case Allot():
+                self._allot(change)
+            case Loaded():
+                self._remember(change)
+
+    def _add_table(self, change: AddTable) -> None:
+        if change.replaces is not None:
+            replaced = self._live(change.replaces)
+            self._require_unmoved(replaced, change.base, (*_ROWS, *_DEFINITION))
+            self._drop(replaced)
+        check_free(self.connection, change.name)
+        table = self.connection.execute(
+            "INSERT INTO tables (name, folded, created) VALUES (?, ?, ?)",
+            (change.name, change.name.lower(), self.version),
+        ).lastrowid
+        assert table is not None
+        self.own[change.table_id] = table
+        columns = json.loads(encode_columns(change.columns))
+        self.facts.append({"change": "create", "table": table, "name": change.name, "columns": columns})
+        shape = self._add_shape(table, change.columns)
+        for file in change.files:
+            self._add_rows(table, file, shape)
+        self._note(table, "create", sum(f.rows for f in change.files), 0)
+
+    def _remove_rows(self, change: RemoveRows) -> None:
+        table = self._live(change.table_id)
+        self._require_unmoved(table, change.base, ("append", *_DEFINITION) if change.own else _DEFINITION)
+        self._require_unmoved(table, change.checked, ("delete",), code="deletes-moved")
+        shape = self._shape(table)["id"]
+        self._add_file(table, "deletes", change.file, self.version, shape)
+        self._note(table, "delete", 0, change.file.rows)
+
+    def _allot(self, change: Allot) -> None:
+        if (file := change.file) is None:
+            return
+        first = change.limit
+        for path in change.merged:
+            row = self.connection.execute("DELETE FROM id_segments WHERE path = ? RETURNING first", (path,)).fetchone()
+            if row is None:  # a VACUUM merged it meanwhile
+                raise CommitConflict(
+                    "the ids of a table moved: their files were merged; run it again", code="ids-moved"
+                )
+            first = min(first, row["first"])
+            self.connection.execute("INSERT INTO garbage VALUES (?, ?)", (path, self.time))
+        self.connection.execute(
+            "INSERT INTO id_segments VALUES (?, ?, ?, ?, ?, ?)",
+            (change.map_id, file.path, file.rows, file.bytes, file.sha256, first),
+        )
+        facts = {"change": "ids", "map": change.map_id, **_facts(file), "first": first}
+        self.facts.append({**facts, "merged": list(change.merged)})
+
+    def _remember(self, change: Loaded) -> None:
+        """That files are in a table. It stays when the table is dropped, which harms nobody: no other gets its id."""
+        table = self._live(change.table_id)
+        for path, bytes_, modified in (told := [[f.path, f.bytes, f.modified] for f in change.files]):
+            query = "SELECT version FROM loaded WHERE table_id = ? AND path = ?"
+            if (found := self.connection.execute(query, (table, path)).fetchone()) is not None:
+                raise CommitConflict(
+                    f"{path} was loaded meanwhile, by version {found['version']}; run the statement "
+                    "again, which leaves it out",
+                    code="file-loaded",
+                )
+            row = (table, path, bytes_, modified, self.version)
+            self.connection.execute("INSERT INTO loaded VALUES (?, ?, ?, ?, ?)", row)
+        self.facts.append({"change": "loaded", "table": table, "files": told})
+
+    def _live(self, table_id: int) -> int:
+        """The id of a table that is there."""
+        table = self.own.get(table_id, table_id)
+        require_table(self.connection, table)
+        return table
+
+    def _drop(self, table: int) -> None:
+        self.connection.execute("UPDATE tables SET dropped = ? WHERE id = ?", (self.version, table))
+        self.facts.append({"change": "drop", "table": table})
+        self._note(table, "drop", 0, 0)
+
+    def _shape(self, table: int) -> sqlite3.Row:
+        """The newest columns of a table."""
+        row: sqlite3.Row = self.connection.execute(
+            "SELECT id, since, columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1", (table,)
+        ).fetchone()
+        return row
+
+    def _require_shape(self, table: int, columns: tuple[Column, ...]) -> int:
+        """The id of the newest columns, which must be these."""
+        found = self._shape(table)
+        if found["columns"] != encode_columns(columns):
+            raise _moved(self.connection, table, f"its columns were altered by version {found['since']}")
+        return int(found["id"])
+
+    def _add_shape(self, table: int, columns: tuple[Column, ...]) -> int:
+        row = (table, self.version, encode_columns(columns))
+        shape = self.connection.execute("INSERT INTO shapes (table_id, since, columns) VALUES (?, ?, ?)", row).lastrowid
+        assert shape is not None
+        return shape
+
+    def _set_columns(self, table: int, columns: tuple[Column, ...]) -> None:
+        self._add_shape(table, columns)
+        self.facts.append({"change": "columns", "table": table, "columns": json.loads(encode_columns(columns))})
+
+    def _add_rows(self, table: int, file: Segment, shape: int) -> None:
+        (first,) = self.connection.execute(
+            "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table,)
+        ).fetchone()
+        self._add_file(table, "rows", file, first, shape)
+
+    def _add_file(self, table: int, kind: str, file: Segment, first: int, shape: int) -> None:
+        self.connection.execute(
+            "INSERT INTO segments (table_id, kind, path, rows, bytes, sha256, first, added, shape) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (table, kind, file.path, file.rows, file.bytes, file.sha256, first, self.version, shape),
+        )
+        self.facts.append({"change": kind, "table": table, **_facts(file), "first": first})
+
+    def _note(self, table: int, kind: str, added: int, removed: int) -> None:
+        self.connection.execute(
+            "INSERT INTO changes VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE "
+            "SET rows_added = rows_added + excluded.rows_added, rows_removed = rows_removed + excluded.rows_removed",
+            (self.version, table, kind, added, removed),
+        )
+
+    def _require_unmoved(self, table: int, base: int, kinds: tuple[str, ...], code: str = "table-moved") -> None:
+        """Nothing when no version after `base` made such a change; this commit's own do not count."""
+        marks = ", ".join("?" * len(kinds))
+        found = self.connection.execute(
+            f"SELECT version, kind FROM changes WHERE table_id = ? AND version > ? AND version < ? "
+            f"AND kind IN ({marks}) ORDER BY version DESC LIMIT 1",
+            (table, base, self.version, *kinds),
+        ).fetchone()
+        if found is not None:
+            did = {"append": "added rows", "delete": "removed rows", "alter": "altered its columns"}[found["kind"]]
+            raise _moved(self.connection, table, f"expected {base}, found {found['version']}, which {did}", code)
+
+
+def require_table(connection: sqlite3.Connection, table_id: int) -> None:
+    """Nothing when the table is still there; CommitConflict when it was dropped or replaced."""
+    row = connection.execute("SELECT dropped FROM tables WHERE id = ?", (table_id,)).fetchone()
+    if row["dropped"] is not None:
+        raise _moved(connection, table_id, f"it was dropped or replaced by version {row['dropped']}")
+
+
+def check_free(connection: sqlite3.Connection, name: str) -> None:
+    """Tables, graphs and snapshots share one name space.
+
+    Raises:
+        BindError: the name is taken.
+    """
+    for kind, query in (
+        ("table", "SELECT name FROM tables WHERE folded = ? AND dropped IS NULL"),
+        ("graph", "SELECT name FROM graphs WHERE folded = ?"),
+        ("snapshot", "SELECT name FROM snapshots WHERE folded = ?"),
+    ):
+        if row := connection.execute(query, (name.lower(),)).fetchone():
+            raise BindError(f'there is a {kind} "{row[0]}" already; choose another name or drop it', code="exists")
+
+
+def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = "table-moved") -> CommitConflict:
+    (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
+    return CommitConflict(f"{name} moved: {how}; run the statement again", code=code)
+
+
+def _facts(file: Segment) -> dict[str, Any]:
+    return {"path": file.path, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
+
+
+# Graphs, snapshots, samplers and caches as names in the catalog: none ever goes from under what uses it
+
+
+T = TypeVar("T", Cache, Sampler)
+
+
+class _Kind(NamedTuple):
+    """A kind of thing that is a row under its name, and of something else by that one's name."""
+
+    word: str
+    moved: str
+    """The code of a lost race about one."""
+    of: str
+    """The kind of what it is of, which is the column and field that names that one too."""
+    of_moved: str
+
+
+_KINDS: dict[type, _Kind] = {
+    Sampler: _Kind("sampler", "sampler-moved", "snapshot", "snapshot-moved"),
+    Cache: _Kind("cache", "cache-moved", "sampler", "sampler-moved"),
+}
+
+
+def put_name(connection: sqlite3.Connection, thing: T, before: T | None) -> T:
+    """The sampler or cache with the id that its row got, inside a transaction; `before` is the one that it replaces.
+
+    Raises:
+        CommitConflict: that is no longer as it was found, what it is of is gone, or another got the name meanwhile.
+    """
+    kind = _KINDS[type(thing)]
+    if before is not None:
+        _remove(connection, before)
+    owner: str = getattr(thing, kind.of)
+    if not connection.execute(f"SELECT 1 FROM {kind.of}s WHERE folded = ?", (owner.lower(),)).fetchone():
+        raise CommitConflict(f"{kind.of} {owner} was dropped meanwhile; nothing was changed", code=kind.of_moved)
+    row = (thing.name, thing.name.lower(), owner.lower())
+    sql = f"INSERT INTO {kind.word}s (name, folded, {kind.of}, definition) VALUES (?, ?, ?, '') ON CONFLICT DO NOTHING"
+    added = connection.execute(sql, row)
+    if not added.rowcount or added.lastrowid is None:
+        raise _replaced(thing, "created")
+    put = replace(thing, id=added.lastrowid)
+    connection.execute(f"UPDATE {kind.word}s SET definition = ? WHERE id = ?", (encode(put), put.id))
+    return put
+
+
+def _remove(connection: sqlite3.Connection, thing: Cache | Sampler) -> None:
+    if not connection.execute(f"DELETE FROM {_KINDS[type(thing)].word}s WHERE id = ?", (thing.id,)).rowcount:
+        raise _replaced(thing, "replaced or dropped")
+
+
+def _replaced(thing: Cache | Sampler, what: str) -> CommitConflict:
+    kind = _KINDS[type(thing)]
+    return CommitConflict(
+        f"{kind.word} {thing.name} moved: it was {what} meanwhile; run the statement again", code=kind.moved
+    )
+
+
+def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
+    """Delete the rows of graphs, snapshots, samplers and caches, inside a transaction.
+
+    Raises:
+        CommitConflict: one is no longer as it was found, or what depends on one of them was made meanwhile.
+    """
+    for cache in change.caches:
+        _remove(connection, cache)
+    for sampler in change.samplers:
+        _remove(connection, sampler)
+        _check_free(connection, sampler, Cache)
+    for snapshot in change.snapshots:
+        found = connection.execute("DELETE FROM snapshots WHERE id = ? AND path = ?", (snapshot.id, snapshot.path))
+        if not found.rowcount:
+            raise CommitConflict(
+                f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile; run the statement again",
+                code="snapshot-moved",
+            )
+        _check_free(connection, snapshot, Sampler)
+    release(connection, [snapshot.path for snapshot in change.snapshots])
+    for graph in change.graphs:
+        if not connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.lower(),)).rowcount:
+            raise CommitConflict(
+                f"{graph} moved: it was dropped meanwhile; run the statement again", code="graph-moved"
+            )
+    gone = {graph.lower() for graph in change.graphs}
+    for row in connection.execute("SELECT definition FROM snapshots").fetchall() if gone else ():
+        snapshot = decode(Snapshot, row["definition"])
+        if snapshot.graph.name.lower() in gone:
+            raise CommitConflict(
+                f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile; "
+                "run the statement again",
+                code="graph-moved",
+            )
+
+
+def _check_free(connection: sqlite3.Connection, gone: Snapshot | Sampler, of: type) -> None:
+    """Nothing unless there is a sampler or cache of what is gone."""
+    kind = _KINDS[of]
+    query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
+    if (used := connection.execute(query, (gone.name.lower(),)).fetchone()) is not None:
+        raise CommitConflict(
+            f"{gone.name} moved: {kind.word} {used['name']} of it was made meanwhile; run the statement again",
+            code=kind.of_moved,
+        )
+
+
+def check_unused(connection: sqlite3.Connection, table: str) -> None:
+    """Nothing unless a graph uses the table.
+
+    Raises:
+        CommitConflict: one does, which can only have been made meanwhile.
+    """
+    for row in connection.execute("SELECT definition FROM graphs").fetchall():
+        graph = decode(PropertyGraph, row["definition"])
+        if table.lower() in _tables(graph):
+            raise CommitConflict(
+                f"{table} moved: graph {graph.name} began to use it meanwhile; run the statement again",
+                code="graph-moved",
+            )
+
+
+def _tables(graph: PropertyGraph) -> set[str]:
+    """The tables that a graph stands on, case-folded."""
+    histories = [spec.history for element in graph.elements for spec in element.features]
+    named = [*(element.table for element in graph.elements), *(h.table for h in histories if h is not None)]
+    return {name.lower() for name in named}

@@ -1,0 +1,317 @@
+"""Small files of tables and id maps merged into larger ones."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, groupby
+from typing import Any, Literal, NamedTuple
+
+from snapdb.errors import CorruptError
+from snapdb.relational import Session, parquet_files, parquet_form, quote_all, table_rows
+from snapdb.storage.catalog_db.chain import facts_text, link
+from snapdb.storage.catalog_db.codec import decode_columns
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.disk import hash_file
+from snapdb.storage.tables.commit import now
+from snapdb.storage.tables.id_maps import read_map
+from snapdb.storage.tables.segments import write_query, write_segment
+from snapdb.types import Segment, Table
+
+MANY = 64
+"""Small files of a kind that a table may have before some are merged by themselves."""
+_TIER = 1 << 12
+"""Bytes up to which a file is of the lowest tier; the bound of each further tier is `_FAN` times higher."""
+_FAN = 8
+"""Adjacent files of a tier that become one: fewer than that stay of each."""
+
+_SMALL = 32 << 20
+"""Only files below so many bytes are merged."""
+_LARGEST = 256 << 20
+"""So many bytes of them at most."""
+
+
+class Member(NamedTuple):
+    """A file as the catalog names it."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+    first: int
+    added: int
+    """0 for ids, which belong to no version."""
+    shape: int
+    """0 for ids."""
+
+
+class Merge(NamedTuple):
+    """Files of one owner that can become one without changing what any version reads."""
+
+    kind: Literal["rows", "deletes", "ids"]
+    owner: int
+    """The table, or for ids the id map."""
+    table: int
+    name: str
+    """The table's, for messages."""
+    members: tuple[Member, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where its files lie."""
+        return f"{'ids' if self.kind == 'ids' else 'tables'}/{self.table}"
+
+    @property
+    def bytes(self) -> int:
+        return sum(member.bytes for member in self.members)
+
+
+def runs(members: Iterable[Member], follows: Callable[[Member, Member], bool]) -> Iterator[tuple[Member, ...]]:
+    """Two or more small members, each of which follows the one before, up to the largest sum.
+
+    >>> small = [Member(name, 1, 1 << 20, "", first, 1, 1) for first, name in enumerate("abc")]
+    >>> big = Member("x", 1, 64 << 20, "", 3, 1, 1)
+    >>> ["".join(m.path for m in run) for run in runs([*small, big, *small], lambda a, b: True)]
+    ['abc', 'abc']
+    """
+    run: list[Member] = []
+    for member in members:
+        small = member.bytes < _SMALL
+        fits = bool(run) and follows(run[-1], member) and sum(m.bytes for m in run) + member.bytes <= _LARGEST
+        if not (small and fits):
+            yield from _worth(run)
+            run = []
+        if small:
+            run.append(member)
+    yield from _worth(run)
+
+
+def tiers(run: Sequence[Member]) -> list[tuple[Member, ...]]:
+    """Which adjacent members of a run to merge (tiered compaction): of each tier of sizes fewer than 8 stay together.
+
+    A row is so written anew about once per tier: O(n log n) in all. Only where sizes alternate so that too many files
+    would stay, large ones are merged with the small ones between them.
+
+    >>> small = [Member(f"{i}", 1, 600, "", i, 1, 1) for i in range(9)]
+    >>> large = [Member("x", 1, 20_000, "", 9, 1, 1), Member("y", 1, 30_000, "", 10, 1, 1)]
+    >>> [len(merge) for merge in tiers([*large, *small])], tiers([*large, *small[:7]])
+    ([9], [])
+    """
+    groups = _grouped(run, strict=True)
+    if len(groups) > MANY:
+        groups = _grouped(run, strict=False)
+    return [group for group in groups if len(group) > 1]
+
+
+def _grouped(run: Sequence[Member], *, strict: bool) -> list[tuple[Member, ...]]:
+    """All members, with those together that become one.
+
+    Args:
+        strict: Only files of the same tier count for whether there are many.
+    """
+    groups: list[tuple[Member, ...]] = [(member,) for member in run]
+    largest, least, top = max((member.bytes for member in run), default=0), 0, _TIER
+    while least < largest:
+        groups = [group for part in _parts(groups, least if strict else 0, top) for group in part]
+        least, top = top, top * _FAN
+    return groups
+
+
+def _parts(groups: Sequence[tuple[Member, ...]], least: int, top: int) -> Iterator[list[tuple[Member, ...]]]:
+    """Stretches of groups of at most `top` bytes, each one group where many are above `least`, and of larger groups."""
+    for low, some in groupby(groups, key=lambda group: _bytes(group) <= top):
+        part = list(some)
+        many = low and sum(_bytes(group) > least for group in part) >= _FAN
+        yield [tuple(chain.from_iterable(part))] if many else part
+
+
+def _bytes(group: Iterable[Member]) -> int:
+    return sum(member.bytes for member in group)
+
+
+def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
+    """What is to be merged in a table with too many small files, as far as it is worth it; nothing in another one."""
+    counts = connection.execute(
+        "SELECT max(n) FROM (SELECT count(*) n FROM segments WHERE table_id = ? AND bytes < ? GROUP BY kind)",
+        (table, _SMALL),
+    ).fetchone()
+    if (counts[0] or 0) <= MANY:
+        return []
+    (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table,)).fetchone()
+    merges = [merge for merge in _of_table(connection, table, name) if merge.kind != "ids"]
+    return [merge._replace(members=part) for merge in merges for part in tiers(merge.members)]
+
+
+def find_merges(connection: sqlite3.Connection, table: int | None = None) -> list[Merge]:
+    """What can be merged in a table that is there; None: in all of them."""
+    found: list[Merge] = []
+    for row in connection.execute(
+        "SELECT id, name FROM tables WHERE dropped IS NULL AND ifnull(id = ?, true) ORDER BY id", (table,)
+    ).fetchall():
+        found += _of_table(connection, row["id"], row["name"])
+    return found
+
+
+def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator[Merge]:
+    named = "SELECT path, rows, bytes, sha256, first"
+    # The empty file that an empty table begins with stays: it is all that the table's first version reads.
+    rows = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'rows' AND first + rows > 0"
+    deletes = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'deletes' ORDER BY added, id"
+    ids = f"{named}, 0, 0 FROM id_segments WHERE map_id = ? ORDER BY first"
+    for run in runs(_members(connection, f"{rows} ORDER BY first, id", table), _continues):
+        yield Merge("rows", table, table, name, run)
+    for run in runs(_members(connection, deletes, table), lambda before, after: True):
+        yield Merge("deletes", table, table, name, run)
+    for (map_id,) in connection.execute("SELECT id FROM id_maps WHERE table_id = ? ORDER BY id", (table,)).fetchall():
+        for run in runs(_members(connection, ids, map_id), _continues):
+            yield Merge("ids", map_id, table, name, run)
+
+
+def _continues(before: Member, after: Member) -> bool:
+    return before.first + before.rows == after.first and before.shape == after.shape
+
+
+def _members(connection: sqlite3.Connection, query: str, owner: int) -> list[Member]:
+    return [Member(*row) for row in connection.execute(query, (owner,))]
+
+
+def _worth(run: list[Member]) -> list[tuple[Member, ...]]:
+    return [tuple(run)] if len(run) > 1 else []
+
+
+# Many small files become one, whose rows have the ids they had: what any version reads stays the same
+
+
+_VERSION = "version"
+"""The column of merged deletes that says which version removed a row."""
+
+
+def compact(home: Home, ledger: Ledger, session: Session, merge: Merge) -> bool:
+    """Put one file in the place of several; False when others have changed them meanwhile.
+
+    Raises:
+        CorruptError: one of them has not the bytes that were published; merging would hide it.
+    """
+    for member in merge.members:
+        _check(home, member)
+    file = _write(home, ledger, session, merge)
+    try:
+        with ledger.writing() as connection:
+            swapped = _swap(connection, merge, file)
+    except BaseException:
+        home.disk.remove(home.path / file.path)
+        raise
+    if not swapped:
+        home.disk.remove(home.path / file.path)
+    return swapped
+
+
+def _check(home: Home, member: Member) -> None:
+    path = home.inside(member.path)
+    try:
+        found: tuple[int, str] | None = hash_file(path)
+    except OSError:
+        found = None
+    if found != (member.bytes, member.sha256):
+        state = "is missing" if found is None else "has not the bytes that were published"
+        raise CorruptError(
+            f"{path} {state}; restore it from a backup (CHECK DATABASE lists all damage)", code="damaged-table"
+        )
+
+
+def _write(home: Home, ledger: Ledger, session: Session, merge: Merge) -> Segment:
+    """The rows of all members in their order, as a new file."""
+    match merge.kind:
+        case "rows":
+            table = _table(ledger, merge)
+            file = write_segment(home, session, merge.folder, table.columns, table_rows(table, home.path))
+        case "deletes":
+            file = write_query(home, session, merge.folder, ("", _deletes(home, session, merge), ""))
+        case "ids":
+            columns = read_map(ledger, merge.owner).columns
+            keys = ", ".join(f"CAST(k{i} AS {parquet_form(c.type)}) AS k{i}" for i, c in enumerate(columns))
+            query = f"SELECT {keys} FROM {parquet_files(_segments(merge), home.path)}"
+            file = write_query(home, session, merge.folder, ("", query, ""))
+    if file.rows != sum(member.rows for member in merge.members):
+        home.disk.remove(home.path / file.path)
+        raise CorruptError(
+            f"files of {merge.name} hold {file.rows:,} rows, not those that the catalog counts; "
+            "restore the database from a backup",
+            code="damaged-table",
+        )
+    return file
+
+
+def _table(ledger: Ledger, merge: Merge) -> Table:
+    """The members as a table of their own, with the columns they were written with."""
+    shape = merge.members[0].shape
+    (row,) = ledger.rows("SELECT columns FROM shapes WHERE id = ?", (shape,))
+    columns = decode_columns(row["columns"])
+    rows = sum(m.rows for m in merge.members)
+    stop = merge.members[-1].first + merge.members[-1].rows
+    fields = max(c.field for c in columns)
+    return Table(merge.table, merge.name, columns, _segments(merge), (), rows, 0, stop, fields)
+
+
+def _segments(merge: Merge) -> tuple[Segment, ...]:
+    return tuple(Segment(m.path, m.rows, m.bytes, m.sha256, m.first) for m in merge.members)
+
+
+def _deletes(home: Home, session: Session, merge: Merge) -> str:
+    """SELECT row_id and the version that removed it; a file of one version does not say which, the catalog does."""
+    parts = []
+    for member, segment in zip(merge.members, _segments(merge), strict=True):
+        source = parquet_files([segment], home.path)
+        said = any(c.name == _VERSION for c in session.describe(f"FROM {source}"))
+        version = _VERSION if said else f"{member.added}::BIGINT AS {_VERSION}"
+        parts.append(f"SELECT row_id::BIGINT AS row_id, {version} FROM {source}")
+    return f"SELECT {quote_all(('row_id', _VERSION))} FROM ({' UNION ALL '.join(parts)}) ORDER BY 2, 1"
+
+
+def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
+    """Write the new row for the old ones; False, and nothing written, when they are not as they were."""
+    ids = merge.kind == "ids"
+    table, more = ("id_segments", "0, 0") if ids else ("segments", "added, shape")
+    for member in merge.members:
+        query = f"SELECT path, rows, bytes, sha256, first, {more} FROM {table} WHERE path = ?"
+        row = connection.execute(query, (member.path,)).fetchone()
+        if row is None or tuple(row) != tuple(member):
+            return False
+    first, added = min(m.first for m in merge.members), max(m.added for m in merge.members)
+    paths = [(m.path,) for m in merge.members]
+    connection.executemany(f"DELETE FROM {table} WHERE path = ?", paths)
+    values: tuple[Any, ...] = (merge.owner, file.path, file.rows, file.bytes, file.sha256, first)
+    if ids:
+        connection.execute(
+            "INSERT INTO id_segments (map_id, path, rows, bytes, sha256, first) VALUES (?, ?, ?, ?, ?, ?)", values
+        )
+    else:
+        connection.execute(
+            "INSERT INTO segments (table_id, path, rows, bytes, sha256, first, kind, added, shape) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*values, merge.kind, added, merge.members[-1].shape),
+        )
+    _note(connection, merge, file, first)
+    moment = now()
+    connection.executemany("INSERT INTO garbage VALUES (?, ?)", [(path, moment) for (path,) in paths])
+    return True
+
+
+def _note(connection: sqlite3.Connection, merge: Merge, file: Segment, first: int) -> None:
+    """Add to the chain of upkeep what was put in the place of what."""
+    last = connection.execute("SELECT number, hash FROM upkeep ORDER BY number DESC LIMIT 1").fetchone()
+    number, parent = (last["number"] + 1, last["hash"]) if last else (1, "")
+    change = {
+        "change": merge.kind,
+        "owner": merge.owner,
+        "replaced": [m.path for m in merge.members],
+        "path": file.path,
+        "rows": file.rows,
+        "bytes": file.bytes,
+        "sha256": file.sha256,
+        "first": first,
+    }
+    (head,) = connection.execute("SELECT max(version) FROM versions").fetchone()
+    text = facts_text({"number": number, "time": now(), "after": head, "changes": [change]})
+    connection.execute("INSERT INTO upkeep VALUES (?, ?, ?, ?)", (number, parent, link(parent, text), text))

@@ -1,0 +1,205 @@
+"""Id maps: a key of a vertex table keeps its dense id for ever. Keys are only ever appended, in key order."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from snapdb.errors import CommitConflict
+from snapdb.relational import Session, key_rows, parquet_files, parquet_form, quote, table_rows
+from snapdb.storage.catalog_db.codec import decode_columns
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.tables.changes import Allot
+from snapdb.storage.tables.segments import write_query
+from snapdb.types import Column, Segment, Table
+
+_SMALL = 1 << 20
+"""Rows from which a file of keys stays as it is."""
+_TINY = 1 << 12
+"""Rows up to which writing a file of keys anew costs less than opening one more."""
+
+
+@dataclass(frozen=True, slots=True)
+class IdMap:
+    """The dense ids of one vertex table's key."""
+
+    id: int
+    table_id: int
+    columns: tuple[Column, ...]
+    """The key's columns by their names now; in the files they are called k0, k1, …"""
+    segments: tuple[Segment, ...]
+    """Parquet files in dense-id order."""
+
+    @property
+    def limit(self) -> int:
+        """Dense ids are 0 ≤ id < limit."""
+        return max((s.first + s.rows for s in self.segments), default=0)
+
+    def sql(self, home: Home) -> str:
+        """SELECT k0, k1, …, dense."""
+        return key_rows(self.segments, self.columns, home.path)
+
+
+def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
+    """The id maps of a table whose key columns it still has: a column that was dropped gets no more keys."""
+    fields = {c.field for c in _columns_now(connection, table_id)}
+    rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ? ORDER BY id", (table_id,)).fetchall()
+    return [row["id"] for row in rows if all(field in fields for field, _ in json.loads(row["key"]))]
+
+
+def maps_of(ledger: Ledger, table_id: int) -> list[IdMap]:
+    """Every id map of a table that rows are still added to."""
+    with ledger.reading() as connection:
+        return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
+
+
+def read_map(ledger: Ledger, map_id: int) -> IdMap:
+    """An id map as it is now; what it said before, it still says."""
+    with ledger.reading() as connection:
+        return _map(connection, map_id)
+
+
+def _map(connection: sqlite3.Connection, map_id: int) -> IdMap:
+    row = connection.execute("SELECT table_id, key FROM id_maps WHERE id = ?", (map_id,)).fetchone()
+    names = {c.field: c.name for c in _columns_now(connection, row["table_id"])}
+    key = json.loads(row["key"])
+    columns = tuple(Column(names.get(field, f"dropped {field}"), type_, field=field) for field, type_ in key)
+    return IdMap(map_id, row["table_id"], columns, _segments(connection, map_id))
+
+
+def _columns_now(connection: sqlite3.Connection, table_id: int) -> tuple[Column, ...]:
+    query = "SELECT columns FROM shapes WHERE table_id = ? ORDER BY id DESC LIMIT 1"
+    row = connection.execute(query, (table_id,)).fetchone()
+    return () if row is None else decode_columns(row["columns"])
+
+
+def find_map(ledger: Ledger, table: Table, key: Sequence[str]) -> IdMap | None:
+    """The id map of a table's key, or None when no graph has named that key."""
+    fields = tuple(c.field for c in _columns(table, key))
+    with ledger.reading() as connection:
+        rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ?", (table.id,)).fetchall()
+        found = (row["id"] for row in rows if tuple(field for field, _ in json.loads(row["key"])) == fields)
+        map_id = next(found, None)
+        return None if map_id is None else _map(connection, map_id)
+
+
+def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: Sequence[str]) -> IdMap:
+    """The id map of a key; the first graph that names the key allots the keys of all versions together.
+
+    Raises:
+        CommitConflict: rows were appended meanwhile (code 'ids').
+    """
+    if found := find_map(ledger, table, key):
+        return found
+    columns = _columns(table, key)
+    whole = _all_rows(ledger, table)
+    query = _keys(columns, table_rows(whole, home.path), (), home)
+    file: Segment | None = write_query(home, session, f"ids/{table.id}", ("", query, ""))
+    if file is not None and file.rows == 0:
+        _forget(home, file)
+        file = None
+    try:
+        added = _record(ledger, table, columns, file, whole.next_row)
+    except BaseException:
+        _forget(home, file)
+        raise
+    if not added:  # another process numbered the same keys meanwhile; theirs stand
+        _forget(home, file)
+    made = find_map(ledger, table, key)
+    assert made is not None
+    return made
+
+
+def allot(home: Home, session: Session, table_id: int, id_map: IdMap, rows: str, count: int) -> Allot:
+    """The ids that an append will give to the new keys in its `count` rows, a SELECT with the table's columns.
+
+    Small files at the map's end are taken into the new one, tiny ones always, others where they are not larger than
+    what follows them: a map has few files however many small commits it grew by.
+    """
+    tail, size = len(id_map.segments), count
+    while tail and id_map.segments[tail - 1].rows <= min(max(size, _TINY), _SMALL):
+        tail -= 1
+        size += id_map.segments[tail].rows
+    merged = id_map.segments[tail:]
+    query = _keys(id_map.columns, rows, id_map.segments, home)
+    if merged:
+        keys = ", ".join(f"k{i}" for i in range(len(id_map.columns)))
+        query = f"SELECT {keys} FROM {parquet_files(merged, home.path)} UNION ALL ({query})"
+    file = write_query(home, session, f"ids/{table_id}", ("", query, ""))
+    if file.rows == sum(s.rows for s in merged):
+        _forget(home, file)
+        return Allot(id_map.id, table_id, id_map.limit, None)
+    return Allot(id_map.id, table_id, id_map.limit, file, tuple(s.path for s in merged))
+
+
+def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], home: Home) -> str:
+    """SELECT the distinct non-NULL keys of `rows` that are not `known`, in key order, in their Parquet forms."""
+    names = [quote(c.name) for c in columns]
+    keys = ", ".join(
+        f"CAST({n} AS {parquet_form(c.type)}) AS k{i}" for i, (n, c) in enumerate(zip(names, columns, strict=True))
+    )
+    there = " AND ".join(f"{n} IS NOT NULL" for n in names)
+    query = f"SELECT DISTINCT {keys} FROM ({rows}) AS rows WHERE {there}"
+    order = ", ".join(f"k{i}" for i in range(len(columns)))
+    if known:
+        # Few new keys against many known ones: a join that finds the few lets the scan of the many skip.
+        same = " AND ".join(f"known.k{i} = fresh.k{i}" for i in range(len(columns)))
+        found = f"SELECT fresh.* FROM {parquet_files(known, home.path)} AS known JOIN fresh ON {same}"
+        query = f"WITH fresh AS MATERIALIZED ({query}) SELECT fresh.* FROM fresh ANTI JOIN ({found}) USING ({order})"
+    return f"SELECT * FROM ({query}) ORDER BY {order}"
+
+
+def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
+    found = [table.column(name) for name in key]
+    assert all(found), f"{table.name} has lost a key column"
+    return tuple(c for c in found if c is not None)
+
+
+def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
+    """Write the map's row, unless the key has a map by now; whether it was written."""
+    key = json.dumps([[c.field, c.type] for c in columns])
+    with ledger.writing() as connection:
+        if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
+            return False
+        (found,) = connection.execute(
+            "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
+        ).fetchone()
+        if found != rows:
+            raise CommitConflict(
+                f"{table.name} moved: rows were appended meanwhile; run the statement again", code="ids-moved"
+            )
+        map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
+        if file is not None:
+            connection.execute(
+                "INSERT INTO id_segments VALUES (?, ?, ?, ?, ?, 0)",
+                (map_id, file.path, file.rows, file.bytes, file.sha256),
+            )
+    return True
+
+
+def _forget(home: Home, file: Segment | None) -> None:
+    if file is not None:
+        home.disk.remove(home.path / file.path)
+
+
+def _all_rows(ledger: Ledger, table: Table) -> Table:
+    """A table with the rows of every version of it, the deleted ones too."""
+    rows = ledger.rows(
+        "SELECT s.*, p.columns FROM segments s JOIN shapes p ON p.id = s.shape "
+        "WHERE s.table_id = ? AND s.kind = 'rows' ORDER BY s.first",
+        (table.id,),
+    )
+    segments = tuple(
+        Segment(r["path"], r["rows"], r["bytes"], r["sha256"], r["first"], decode_columns(r["columns"])) for r in rows
+    )
+    return replace(table, segments=segments, deletes=(), next_row=max((s.first + s.rows for s in segments), default=0))
+
+
+def _segments(connection: sqlite3.Connection, map_id: int) -> tuple[Segment, ...]:
+    rows = connection.execute(
+        "SELECT path, rows, bytes, sha256, first FROM id_segments WHERE map_id = ? ORDER BY first", (map_id,)
+    ).fetchall()
+    return tuple(Segment(r["path"], r["rows"], r["bytes"], r["sha256"], r["first"]) for r in rows)

@@ -1,0 +1,203 @@
+"""Rows as immutable Parquet files, synced and hashed before a version names them: written anew, or copied."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from snapdb.errors import CorruptError, DataError, InputError, SnapdbError
+from snapdb.relational import Session, default_value, file_literal, parquet_form, quote, quote_all, text_literal
+from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.disk import fresh_name, hash_file, unwritten
+from snapdb.types import Column, Segment, Table
+from snapdb.types.text import counted
+
+_OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"
+
+
+def check_table(home: Home, table: Table) -> None:
+    """Nothing when the table's files are there in the sizes that were committed; CorruptError names one that is not."""
+    check_files(home, f"table {table.name}", (*table.segments, *table.deletes))
+
+
+def check_files(home: Home, owner: str, segments: Iterable[Segment]) -> None:
+    """Nothing when the files are there in the sizes that were committed.
+
+    Raises:
+        CorruptError: one is missing or cut short; it is named.
+    """
+    for segment in segments:
+        path = home.inside(segment.path)
+        found = path.stat().st_size if path.exists() else None
+        if found != segment.bytes:
+            state = "is missing" if found is None else f"has {found} bytes instead of {segment.bytes}"
+            raise CorruptError(f"{path}, a file of {owner}, {state}; restore it from a backup", code="damaged-table")
+
+
+def write_segment(
+    home: Home,
+    session: Session,
+    folder: str,
+    columns: Sequence[Column],
+    query: str,
+    parameters: Any = None,
+    supplied: Sequence[str] | None = None,
+) -> Segment:
+    """Write the rows of `query`, cast to `columns`, as a new segment.
+
+    Args:
+        folder: Where, relative to the database directory, e.g. `tables/3`.
+        query: A user's query; errors carry their place in it. Its columns are taken in order.
+        supplied: The names of `columns` that the query's columns stand for, in its order; all when None. The
+            others get their default, or NULL.
+
+    Raises:
+        DataError: NULL in a NOT NULL column.
+        DatabaseError: the disk refused.
+    """
+    supplied = [c.name for c in columns] if supplied is None else supplied
+    given = {name.lower() for name in supplied}
+    values = [f"CAST({quote(c.name)} AS {c.type})" if c.name.lower() in given else default_value(c) for c in columns]
+    casts = ", ".join(
+        f"CAST({value} AS {parquet_form(c.type)}) AS {quote(c.name)}" for value, c in zip(values, columns, strict=True)
+    )
+    rows = (f"SELECT {casts} FROM (", query, f"\n) AS q({quote_all(supplied)})")
+    file = write_query(home, session, folder, rows, parameters)
+    try:
+        _check_not_null(home, session, file, columns)
+    except SnapdbError:
+        home.disk.remove(home.path / file.path)
+        raise
+    return file
+
+
+def write_query(
+    home: Home, session: Session, folder: str, query: tuple[str, str, str], parameters: Any = None
+) -> Segment:
+    """Write the rows of a query, given as (ours, the user's, ours), as they are, in order."""
+    directory = home.path / folder
+    path = directory / f"{fresh_name()}.parquet"
+    before, island, after = query
+    try:
+        home.disk.make(directory)
+        rows = session.write(f"COPY ({before}", island, f"{after}) TO {text_literal(str(path))} {_OPTIONS}", parameters)
+        home.disk.settle(path)
+        home.disk.settle(directory)
+        size, sha256 = hash_file(path)
+    except OSError as error:
+        home.disk.remove(path)
+        raise unwritten(path, error.strerror or str(error)) from error
+    except (InputError, CorruptError) as error:
+        home.disk.remove(path)
+        if str(path) in error.message:
+            raise unwritten(path, error.message) from error
+        raise
+    except BaseException:
+        home.disk.remove(path)
+        raise
+    return Segment(str(path.relative_to(home.path)), rows, size, sha256)
+
+
+def _check_not_null(home: Home, session: Session, file: Segment, columns: Sequence[Column]) -> None:
+    required = [c for c in columns if not c.nullable]
+    if not required:
+        return
+    counts = ", ".join(f"count(*) - count({quote(c.name)})" for c in required)
+    source = f"read_parquet({text_literal(str(home.path / file.path))}, hive_partitioning = false)"
+    for column, nulls in zip(required, session.rows(f"SELECT {counts} FROM {source}")[0], strict=True):
+        if nulls:
+            raise DataError(
+                f'column "{column.name}" is NOT NULL, but {counted(nulls, "row")} would have NULL in it; '
+                "give those a value, or leave them out",
+                code="not-null-broken",
+            )
+
+
+# Parquet files of the user taken over as segments, byte for byte: read once, written once, hashed on the way
+
+
+_BLOCK = 8 << 20
+_FICLONE = 0x40049409
+"""ioctl of Linux: the target shares the source's blocks until one of them is written to."""
+
+
+def copy_segment(home: Home, session: Session, folder: str, source: str, report: Callable[[float], None]) -> Segment:
+    """A segment with the bytes of `source`, never a link to it: who changes that file later changes nothing here.
+
+    Args:
+        session: Reads the file's footer, which tells its rows and must fit its size.
+        folder: Where, relative to the database directory.
+        report: Called with the share that is done; what it raises ends the copy.
+
+    Raises:
+        InputError: the source cannot be read.
+        DatabaseError: the disk refused.
+    """
+    rows = _rows(session, source)
+    directory = home.path / folder
+    path = directory / f"{fresh_name()}.parquet"
+    try:
+        home.disk.make(directory)
+        size, sha256 = copy_file(source, path, report)
+        home.disk.settle(path)
+        home.disk.settle(directory)
+    except OSError as error:
+        home.disk.remove(path)
+        if error.filename == source:
+            raise InputError(f"cannot read {source}: {error.strerror}", code="unreadable-file") from error
+        raise unwritten(path, error.strerror or str(error)) from error
+    except BaseException:
+        home.disk.remove(path)
+        raise
+    return Segment(str(path.relative_to(home.path)), rows, size, sha256)
+
+
+def _rows(session: Session, source: str) -> int:
+    """How many rows the file holds; InputError when a part that its footer names lies beyond its end."""
+    name = file_literal(source)
+    (rows,) = session.rows(f"SELECT num_rows FROM parquet_file_metadata({name})")[0]
+    (end,) = session.rows(
+        "SELECT coalesce(max(coalesce(nullif(dictionary_page_offset, 0), data_page_offset) + total_compressed_size), 0)"
+        f" FROM parquet_metadata({name})"
+    )[0]
+    if end > Path(source).stat().st_size:
+        raise InputError(f"{source} is cut short: its footer names bytes up to {end:,}", code="unreadable-file")
+    return int(rows)
+
+
+def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple[int, str]:
+    """Copy, and give the size and sha256; where the file system can, blocks are shared and only read for the hash."""
+    digest = hashlib.sha256()
+    with open(source, "rb", buffering=0) as reader, open(path, "wb", buffering=0) as writer:
+        total = os.fstat(reader.fileno()).st_size
+        shared = _share_blocks(reader.fileno(), writer.fileno())
+        with ThreadPoolExecutor(1) as pool:
+            done, hashing = 0, pool.submit(int)
+            while block := reader.read(_BLOCK):
+                hashing.result()  # hashing keeps pace with writing; both leave Python alone meanwhile
+                hashing = pool.submit(digest.update, block)  # type: ignore[arg-type]
+                if not shared:
+                    _write(writer.fileno(), block)
+                done += len(block)
+                report(done / max(total, 1))
+            hashing.result()
+    return done, digest.hexdigest()
+
+
+def _share_blocks(source: int, target: int) -> bool:
+    with contextlib.suppress(OSError):
+        fcntl.ioctl(target, _FICLONE, source)
+        return True
+    return False
+
+
+def _write(descriptor: int, block: bytes) -> None:
+    rest = memoryview(block)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
