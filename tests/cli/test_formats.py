@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import snapdb
-from snapdb.errors import InputError
 from snapdb_cli.main import main
 from snapdb_cli.output import FORMATS
 from tests.support.inside.cli import BINARY, TEXTUAL, Look, Output
+from tests.support.refusals import refused
 
 TYPES = """SELECT 170141183460469231731687303715884105727::HUGEINT % 10**30 AS huge, 1.50::DECIMAL(9, 2) AS price,
   18446744073709551615::UBIGINT AS big, 1.5::FLOAT AS f, true AS flag, 'é' AS word, '\\xDE'::BLOB AS blob,
@@ -106,7 +106,7 @@ def test_a_binary_file_holds_one_result(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", BINARY)
 def test_bytes_do_not_go_to_a_terminal(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("snapdb_cli.output.Output.terminal", True)
-    with pytest.raises(InputError, match=rf"{kind} is for programs and stdout is a terminal; send it to a file"):
+    with refused("output-format", kind):
         Output(kind).write(pa.schema({"i": pa.int64()}), [])
 
 

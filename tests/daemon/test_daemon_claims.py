@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from snapdb.errors import CommitConflict
 from snapdb.types import Run, Task
 from tests.support.daemon_world import MINUTE, SECOND, World
 from tests.support.inside.daemon import Claim, again, claim, resume
@@ -25,6 +23,7 @@ from tests.support.inside.storage import (
     leader_of,
     put_task,
 )
+from tests.support.refusals import refused
 
 NOW = 100 * MINUTE
 LEADER = "daemon 1"
@@ -33,13 +32,6 @@ LEADER = "daemon 1"
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path / "d", NOW)
-
-
-@contextmanager
-def refused(code: str) -> Iterator[None]:
-    with pytest.raises(CommitConflict) as caught:
-        yield
-    assert caught.value.code == code
 
 
 def wish(task: Task, was: int = NOW) -> Claim:

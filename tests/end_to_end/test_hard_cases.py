@@ -213,18 +213,18 @@ def test_the_largest_integers_are_bounds(db: Database, bound: str, count: int) -
 
 
 @pytest.mark.parametrize(
-    ("table", "expected"),
+    ("table", "named"),
     [
-        ("SELECT 0 AS a, 1 AS b, TIMESTAMP '2020-01-01' AS t, 7 AS e_id", "column e_id"),
-        ("SELECT 0 AS a, 1 AS b, 1.5 AS t", "cannot be an event time"),
+        ("SELECT 0 AS a, 1 AS b, TIMESTAMP '2020-01-01' AS t, 7 AS e_id", "e_id"),
+        ("SELECT 0 AS a, 1 AS b, 1.5 AS t", "event time"),
         ("SELECT 'k' AS a, 1 AS b, TIMESTAMP '2020-01-01' AS t", "e.a is VARCHAR"),
-        ("SELECT 0 AS a, 1 AS b", 'no column "t"'),
+        ("SELECT 0 AS a, 1 AS b", '"t"'),
     ],
 )
-def test_a_replaced_table_must_still_fit_its_graph(db: Database, table: str, expected: str) -> None:
+def test_a_replaced_table_must_still_fit_its_graph(db: Database, table: str, named: str) -> None:
     db.script(EDGES)
     db.execute(f"CREATE OR REPLACE TABLE e AS {table}")
-    with pytest.raises(snapdb.BindError, match=f"does not fit graph g: .*{expected}"):
+    with refused("does-not-fit", "graph g", named):
         db.execute("CREATE SNAPSHOT s OF g")
 
 
@@ -241,8 +241,8 @@ def test_targets_of_seeds_are_whole_where_they_can_be(db: Database) -> None:
     assert batch.y.dtype == torch.int64
     (batch,) = db.stream(sample.format("avg(w)"))
     assert batch.y.dtype == torch.float32
-    for bad in ("99999999999999999999::HUGEINT", "1e300", "'a'"):
-        with pytest.raises(snapdb.SnapdbError, match='"y"'):
+    for bad, code in (("99999999999999999999::HUGEINT", "seed-range"), ("1e300", "seed-range"), ("'a'", "seed-type")):
+        with refused(code, '"y"'):
             db.stream(sample.format(bad))
 
 

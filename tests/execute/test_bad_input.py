@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import snapdb
-from snapdb import Database, SnapdbError
+from snapdb import Database
 from tests.support.refusals import refused
 
 SETUP = """
@@ -26,70 +26,70 @@ CREATE SNAPSHOT s OF g;
 SAMPLE = "SAMPLE FROM s SEEDS (SELECT id FROM person) AS person FANOUT (knows => [2, 2])"
 
 REFUSED = {
-    "syntax": ("CREATE TABLE", "ParseError"),
-    "misspelt keyword": ("SAMPLE FRM s SEEDS (SELECT 1) AS person FANOUT (knows => [1])", "FROM"),
-    "unknown table": ("SELECT * FROM persn", 'no table or snapshot "persn"; did you mean "person"'),
-    "unknown table to insert into": ("INSERT INTO persn VALUES (1)", 'no table "persn"; did you mean "person"'),
-    "unknown column": ("SELECT labl FROM person", 'no column "labl"; did you mean "label"'),
-    "unknown graph": ("CREATE SNAPSHOT t OF h", 'no graph "h"; there are: g'),
-    "unknown snapshot": (SAMPLE.replace("FROM s SEEDS", "FROM z SEEDS"), 'no snapshot "z"'),
-    "unknown edge type": (SAMPLE.replace("(knows", "(know"), 'no edge type "know" in graph g; did you mean "knows"'),
-    "unknown vertex type": (SAMPLE.replace("AS person", "AS persons"), 'no vertex type "persons"'),
-    "unknown element": ("CREATE SNAPSHOT t OF g ELEMENTS (persn)", 'no element "persn".*did you mean "person"'),
-    "a graph read as a table": ("SELECT * FROM g", '"g" is a graph'),
-    "a snapshot read as a table": ("SELECT * FROM s", "read one of its elements, e.g. s.person"),
-    "a seed that is not there": (SAMPLE.replace("SELECT id FROM person", "SELECT 77 AS id"), "not in snapshot s.*77"),
-    "a NULL seed": (SAMPLE.replace("SELECT id FROM person", "SELECT NULL::BIGINT AS id"), "not in snapshot s"),
-    "duplicate seeds": (SAMPLE.replace("SELECT id FROM person", "SELECT 1 AS id FROM person"), "more than once.*1"),
-    "random seeds": (SAMPLE.replace("FROM person)", "FROM person ORDER BY random())"), "random.*repeatable"),
-    "seeds of another type": (SAMPLE.replace("SELECT id FROM", "SELECT 'a' || id AS id FROM"), "of type VARCHAR"),
-    "seeds with other columns": (SAMPLE.replace("SELECT id", "SELECT id, 'a' AS kind"), '"kind" of type VARCHAR'),
-    "fanouts of two lengths": (SAMPLE.replace("[2, 2]", "[2, 2], DEFAULT => [1]"), "lists of 1 and 2"),
-    "a negative fanout": (SAMPLE.replace("[2, 2]", "[2, -3]"), "0 or more, or FULL.*-3"),
-    "batch 0": (SAMPLE + " BATCH 0", "BATCH needs at least 1"),
-    "in order without order": (SAMPLE + " IN ORDER", "has no ORDER BY"),
-    "a sampler in order without order": ("CREATE SAMPLER z AS " + SAMPLE + " IN ORDER", "has no ORDER BY"),
+    "syntax": ("CREATE TABLE", "unexpected-end"),
+    "misspelt keyword": ("SAMPLE FRM s SEEDS (SELECT 1) AS person FANOUT (knows => [1])", "unexpected-word"),
+    "unknown table": ("SELECT * FROM persn", "unknown-table"),
+    "unknown table to insert into": ("INSERT INTO persn VALUES (1)", "unknown-table"),
+    "unknown column": ("SELECT labl FROM person", "unknown-column"),
+    "unknown graph": ("CREATE SNAPSHOT t OF h", "unknown-graph"),
+    "unknown snapshot": (SAMPLE.replace("FROM s SEEDS", "FROM z SEEDS"), "unknown-snapshot"),
+    "unknown edge type": (SAMPLE.replace("(knows", "(know"), "unknown-edge-type"),
+    "unknown vertex type": (SAMPLE.replace("AS person", "AS persons"), "unknown-vertex-type"),
+    "unknown element": ("CREATE SNAPSHOT t OF g ELEMENTS (persn)", "unknown-element"),
+    "a graph read as a table": ("SELECT * FROM g", "unknown-table"),
+    "a snapshot read as a table": ("SELECT * FROM s", "unknown-table"),
+    "a seed that is not there": (SAMPLE.replace("SELECT id FROM person", "SELECT 77 AS id"), "unknown-seed"),
+    "a NULL seed": (SAMPLE.replace("SELECT id FROM person", "SELECT NULL::BIGINT AS id"), "unknown-seed"),
+    "duplicate seeds": (SAMPLE.replace("SELECT id FROM person", "SELECT 1 AS id FROM person"), "duplicate-seeds"),
+    "random seeds": (SAMPLE.replace("FROM person)", "FROM person ORDER BY random())"), "not-repeatable"),
+    "seeds of another type": (SAMPLE.replace("SELECT id FROM", "SELECT 'a' || id AS id FROM"), "seed-type"),
+    "seeds with other columns": (SAMPLE.replace("SELECT id", "SELECT id, 'a' AS kind"), "seed-type"),
+    "fanouts of two lengths": (SAMPLE.replace("[2, 2]", "[2, 2], DEFAULT => [1]"), "fanout-lengths"),
+    "a negative fanout": (SAMPLE.replace("[2, 2]", "[2, -3]"), "out-of-range"),
+    "batch 0": (SAMPLE + " BATCH 0", "out-of-range"),
+    "in order without order": (SAMPLE + " IN ORDER", "no-order"),
+    "a sampler in order without order": ("CREATE SAMPLER z AS " + SAMPLE + " IN ORDER", "no-order"),
     "duplicate seeds, each named once": (
         SAMPLE.replace("SELECT id FROM person", "SELECT 1 AS id FROM person"),
-        r"1 seed occurs more than once \(1\)",
+        "duplicate-seeds",
     ),
-    "the engine's own tables": ("SELECT * FROM information_schema.tables", "read snapdb.tables"),
-    "a function that lists the engine's tables": ("SELECT count(*) FROM duckdb_tables()", "read snapdb.tables"),
-    "two statements without a semicolon": ("SELECT 1\nSELECT 2", 'end the statement before it with ";"'),
-    "a pattern": ("MATCH (a) RETURN a", "join a snapshot's elements"),
-    "a file on the web": ("SELECT * FROM 'https://example.com/x.csv'", "copy the data here first"),
+    "the engine's own tables": ("SELECT * FROM information_schema.tables", "refused"),
+    "a function that lists the engine's tables": ("SELECT count(*) FROM duckdb_tables()", "refused"),
+    "two statements without a semicolon": ("SELECT 1\nSELECT 2", "query-syntax"),
+    "a pattern": ("MATCH (a) RETURN a", "refused"),
+    "a file on the web": ("SELECT * FROM 'https://example.com/x.csv'", "query"),
     "in order with ties": (
         SAMPLE.replace("FROM person)", "FROM person ORDER BY y)").replace("SELECT id", "SELECT id, label AS y")
         + " IN ORDER",
-        "without ties",
+        "ties-in-order",
     ),
     "event time of a wrong type": (
         "CREATE PROPERTY GRAPH h VERTEX TABLES (person KEY (id)) EDGE TABLES (knows SOURCE KEY (a) REFERENCES person "
         "DESTINATION KEY (b) REFERENCES person EVENT TIME (w))",
-        'column "w" of type DECIMAL.* cannot be EVENT TIME',
+        "column-type",
     ),
-    "a date where times are integers": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME AS OF DATE '2026-01-01'", "integers"),
-    "a window that ends first": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME FROM 9 TO 3", "ends before it begins"),
-    "a version to come": ("CREATE SNAPSHOT t OF g AT (VERSION => 99)", "versions go from 1 to 2"),
+    "a date where times are integers": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME AS OF DATE '2026-01-01'", "time-kind"),
+    "a window that ends first": ("CREATE SNAPSHOT t OF g FOR EVENT_TIME FROM 9 TO 3", "empty-window"),
+    "a version to come": ("CREATE SNAPSHOT t OF g AT (VERSION => 99)", "unknown-version"),
     "a version before the tables": (
         "CREATE SNAPSHOT t OF g AT (VERSION => 1)",
-        'does not fit graph g: there is no table "knows"',
+        "does-not-fit",
     ),
-    "a filter over two elements": ("CREATE SNAPSHOT t OF g WHERE person.label = 1 OR knows.w > 0", "about one element"),
-    "a filter with a subquery": ("CREATE SNAPSHOT t OF g WHERE person.id IN (SELECT 1)", "subquery"),
-    "a file that is not there": ("COPY person FROM '${TMP}/nope.parquet'", "no file .*nope.parquet"),
-    "a file cut short": ("COPY person FROM '${TMP}/short.parquet'", "short.parquet"),
-    "a file that is not Parquet": ("SELECT * FROM '${TMP}/text.parquet'", "text.parquet"),
-    "a file without a column": ("COPY person FROM '${TMP}/other.parquet'", 'no column "id"'),
-    "a taken name": ("CREATE TABLE S (a INT)", 'there is a snapshot "S" already'),
-    "a reserved name": ("CREATE TABLE main (a INT)", "reserved"),
-    "a table in use": ("DROP TABLE person", "used by graph g"),
-    "a graph in use": ("DROP GRAPH g", "used by snapshot s"),
-    "NULL in NOT NULL": ("CREATE TABLE n (a INT NOT NULL); INSERT INTO n VALUES (NULL)", "NOT NULL.*1 row"),
-    "too many values": ("INSERT INTO person VALUES (1, [1, 2], 0, 5)", "takes 3 columns.*gives 4"),
-    "a value that does not fit": ("INSERT INTO person VALUES ('x', [1, 2], 0)", "'x'"),
-    "a type that Parquet changes": ("CREATE TABLE u (a BIT)", "BIT cannot be stored"),
-    "a primary key": ("CREATE TABLE p (a INT PRIMARY KEY)", "PRIMARY KEY constraints are not kept"),
+    "a filter over two elements": ("CREATE SNAPSHOT t OF g WHERE person.label = 1 OR knows.w > 0", "mixed-condition"),
+    "a filter with a subquery": ("CREATE SNAPSHOT t OF g WHERE person.id IN (SELECT 1)", "subquery-here"),
+    "a file that is not there": ("COPY person FROM '${TMP}/nope.parquet'", "no-file"),
+    "a file cut short": ("COPY person FROM '${TMP}/short.parquet'", "unreadable-file"),
+    "a file that is not Parquet": ("SELECT * FROM '${TMP}/text.parquet'", "unreadable-file"),
+    "a file without a column": ("COPY person FROM '${TMP}/other.parquet'", "unknown-column"),
+    "a taken name": ("CREATE TABLE S (a INT)", "exists"),
+    "a reserved name": ("CREATE TABLE main (a INT)", "reserved-name"),
+    "a table in use": ("DROP TABLE person", "in-use"),
+    "a graph in use": ("DROP GRAPH g", "in-use"),
+    "NULL in NOT NULL": ("CREATE TABLE n (a INT NOT NULL); INSERT INTO n VALUES (NULL)", "not-null-broken"),
+    "too many values": ("INSERT INTO person VALUES (1, [1, 2], 0, 5)", "column-count"),
+    "a value that does not fit": ("INSERT INTO person VALUES ('x', [1, 2], 0)", "bad-value"),
+    "a type that Parquet changes": ("CREATE TABLE u (a BIT)", "unstorable-type"),
+    "a primary key": ("CREATE TABLE p (a INT PRIMARY KEY)", "constraint"),
 }
 
 
@@ -114,12 +114,12 @@ def shop(made: Path, tmp_path: Path) -> Iterator[Database]:
 
 @pytest.mark.parametrize("case", REFUSED, ids=str)
 def test_bad_statements_are_refused_and_change_nothing(case: str, shop: Database, tmp_path: Path) -> None:
-    text, expected = REFUSED[case]
+    text, code = REFUSED[case]
     *before, statement = text.replace("${TMP}", str(tmp_path)).split("; ")
     for line in before:
         shop.execute(line)
     known, files = _contents(shop)
-    with pytest.raises(SnapdbError, match=f"(?s){expected}") as caught:
+    with refused(code) as caught:
         shop.execute(statement).fetchall()
     assert "Traceback" not in str(caught.value)
     assert _contents(shop) == (known, files)
@@ -133,23 +133,23 @@ def _contents(db: Database) -> tuple[list[object], list[str]]:
 
 
 BAD_GRAPHS: dict[str, tuple[str, str]] = {
-    "NULL key": ("INSERT INTO person VALUES (NULL, [0, 0], 0)", "1 row of person has NULL as key"),
-    "duplicate key": ("INSERT INTO person VALUES (3, [0, 0], 0)", r"1 key of person has more than one row \(3\)"),
-    "dangling source": ("INSERT INTO knows VALUES (70, 1, 5, 1)", r"1 edge of knows has a source.*\(70\)"),
-    "dangling destination": ("INSERT INTO knows VALUES (1, NULL, 5, 1)", "1 edge of knows has a destination"),
-    "NULL time": ("INSERT INTO knows VALUES (1, 2, NULL, 1)", "1 row of knows has NULL or infinity as event time"),
-    "NULL feature": ("INSERT INTO person VALUES (8, NULL, 0)", 'NULL or NaN in feature column "emb"'),
-    "NaN feature": ("INSERT INTO person VALUES (8, ['nan'::FLOAT, 1], 0)", 'NULL or NaN in feature column "emb"'),
+    "NULL key": ("INSERT INTO person VALUES (NULL, [0, 0], 0)", "null-key"),
+    "duplicate key": ("INSERT INTO person VALUES (3, [0, 0], 0)", "duplicate-key"),
+    "dangling source": ("INSERT INTO knows VALUES (70, 1, 5, 1)", "dangling-edges"),
+    "dangling destination": ("INSERT INTO knows VALUES (1, NULL, 5, 1)", "dangling-edges"),
+    "NULL time": ("INSERT INTO knows VALUES (1, 2, NULL, 1)", "no-event-time"),
+    "NULL feature": ("INSERT INTO person VALUES (8, NULL, 0)", "bad-feature"),
+    "NaN feature": ("INSERT INTO person VALUES (8, ['nan'::FLOAT, 1], 0)", "bad-feature"),
 }
 
 
 @pytest.mark.parametrize("case", BAD_GRAPHS, ids=str)
 def test_bad_rows_are_reported_by_the_snapshot_that_would_hold_them(case: str, shop: Database) -> None:
-    insert, expected = BAD_GRAPHS[case]
+    insert, code = BAD_GRAPHS[case]
     shop.execute(insert)
-    with pytest.raises(snapdb.DataError, match=expected):
+    with refused(code):
         shop.execute("CREATE SNAPSHOT t OF g")
-    with pytest.raises(snapdb.DataError, match=expected):
+    with refused(code):
         shop.execute(
             "CREATE OR REPLACE PROPERTY GRAPH g " + SETUP.split("PROPERTY GRAPH g ")[1].split(";", maxsplit=1)[0]
         )
@@ -236,20 +236,20 @@ def _is_of_another_application(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "expected"),
+    ("make", "code"),
     [
-        (_is_a_file, "is a file; a snapdb database is a directory"),
-        (_is_another_directory, "is not a snapdb database"),
-        (_is_not_sqlite, "is not a snapdb database"),
-        (_is_newer, "has format 99.*install a newer snapdb"),
-        (_is_of_another_application, "belongs to another application"),
+        (_is_a_file, "not-a-directory"),
+        (_is_another_directory, "not-a-database"),
+        (_is_not_sqlite, "not-a-database"),
+        (_is_newer, "newer-format"),
+        (_is_of_another_application, "not-a-database"),
     ],
 )
-def test_what_is_not_a_database_is_not_opened(make: Callable[[Path], None], expected: str, tmp_path: Path) -> None:
+def test_what_is_not_a_database_is_not_opened(make: Callable[[Path], None], code: str, tmp_path: Path) -> None:
     path = tmp_path / "x.snapdb"
     make(path)
     before = sorted((p, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file())
-    with pytest.raises(snapdb.DatabaseError, match=f"(?s){expected}"):
+    with refused(code):
         snapdb.connect(path)
     assert sorted((p, p.read_bytes()) for p in tmp_path.rglob("*") if p.is_file()) == before
 
@@ -271,10 +271,10 @@ def test_a_damaged_segment_is_named(shop: Database) -> None:
     path = next((shop.path / "tables").rglob("*.parquet"))
     whole = path.read_bytes()
     path.write_bytes(whole[:-1])
-    with pytest.raises(snapdb.CorruptError, match=path.name):
+    with refused("damaged-table", path.name, recorded=False):
         shop.script("SELECT * FROM person; SELECT * FROM knows")
     path.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
-    with pytest.raises(snapdb.CorruptError, match=path.name):
+    with refused("damaged-file", path.name, recorded=False):
         snapdb.connect(shop.path, verify=True)
 
 

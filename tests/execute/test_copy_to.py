@@ -196,43 +196,38 @@ def test_a_database_that_is_only_read_can_be_copied_out(shop: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "place", "message"),
+    ("statement", "place", "code"),
     [
-        ("COPY bought TO ''", "''", "COPY TO needs a path"),
-        ("COPY bought TO '.'", "'.'", "is a folder; name a file in it"),
-        ("COPY bought TO '/dev/null'", "'/dev/null'", "is no plain file"),
-        ("COPY bought TO 'no/such.csv'", "'no/such.csv'", "its folder is not there"),
-        ("COPY bought TO 'no/such.arrow'", "'no/such.arrow'", "its folder is not there"),
-        ("COPY bought TO '../test.snapdb/new.csv'", "'../test.snapdb/new.csv'", "database's own folder"),
-        ("COPY bought TO 'x' (FORMAT parqet)", "FORMAT", 'did you mean "parquet"'),
-        ("COPY bought TO 'x.csv' (HEADR)", "HEADR", 'did you mean "header"'),
-        ("COPY bought TO 'x.arrow' (COMPRESSION zstd)", "COMPRESSION", "no option COMPRESSION for arrow"),
-        ("COPY bought TO 'x.csv' (DELIM ';', SEP ',')", "SEP", "SEP is given twice"),
-        ("COPY bought TO 'x.csv' (FORMAT csv, FORMAT json)", "FORMAT", "FORMAT is given twice"),
-        ("COPY bought TO 'x' (PARTITION_BY (day))", "PARTITION_BY", "COPY TO writes one file"),
-        ("COPY bougth TO 'x'", "bougth", 'did you mean "bought"'),
-        ("COPY bought (wat) TO 'x'", "wat", 'no column "wat" in bought'),
-        ("COPY bought AT (VERSION => 99) TO 'x'", "99", "version"),
-        ("COPY newer AT (VERSION => 1) TO 'x'", "newer", "version 1 has no table newer"),
-        ("COPY q.itm TO 'x'", "itm", 'snapshot q has no element "itm"'),
-        ("COPY z.item TO 'x'", "z", "snapshot"),
-        ("COPY q.item AT (VERSION => 1) TO 'x'", "AT (VERSION => 1)", "pinned to its version"),
-        ("COPY (SELECT nope FROM bought) TO 'x.csv'", "nope", 'no column "nope"'),
-        ("COPY (DELETE FROM bought) TO 'x.csv'", "DELETE", "expected a query or a statement"),
-        ("COPY () TO 'x.csv'", ")", "expected a query or a statement"),
-        ("COPY bought TO x", "x", "expected a string in single quotes"),
-        ("COPY (SELECT '12:00+02'::TIMETZ AS t) TO 'x.arrow'", "SELECT '12:00+02'::TIMETZ AS t", "CAST(t AS VARCHAR)"),
-        ("COPY bought FROM 'x' (FORCE_QUOTE (id))", "id", "takes one value"),
+        ("COPY bought TO ''", "''", "bad-path"),
+        ("COPY bought TO '.'", "'.'", "unwritable-file"),
+        ("COPY bought TO '/dev/null'", "'/dev/null'", "unwritable-file"),
+        ("COPY bought TO 'no/such.csv'", "'no/such.csv'", "unwritable-file"),
+        ("COPY bought TO 'no/such.arrow'", "'no/such.arrow'", "unwritable-file"),
+        ("COPY bought TO '../test.snapdb/new.csv'", "'../test.snapdb/new.csv'", "unwritable-file"),
+        ("COPY bought TO 'x' (FORMAT parqet)", "FORMAT", "unknown-format"),
+        ("COPY bought TO 'x.csv' (HEADR)", "HEADR", "unknown-option"),
+        ("COPY bought TO 'x.arrow' (COMPRESSION zstd)", "COMPRESSION", "unknown-option"),
+        ("COPY bought TO 'x.csv' (DELIM ';', SEP ',')", "SEP", "duplicate-clause"),
+        ("COPY bought TO 'x.csv' (FORMAT csv, FORMAT json)", "FORMAT", "duplicate-clause"),
+        ("COPY bought TO 'x' (PARTITION_BY (day))", "PARTITION_BY", "unknown-option"),
+        ("COPY bougth TO 'x'", "bougth", "unknown-table"),
+        ("COPY bought (wat) TO 'x'", "wat", "unknown-column"),
+        ("COPY bought AT (VERSION => 99) TO 'x'", "99", "unknown-version"),
+        ("COPY newer AT (VERSION => 1) TO 'x'", "newer", "unknown-table"),
+        ("COPY q.itm TO 'x'", "itm", "unknown-element"),
+        ("COPY z.item TO 'x'", "z", "unknown-snapshot"),
+        ("COPY q.item AT (VERSION => 1) TO 'x'", "AT (VERSION => 1)", "at-place"),
+        ("COPY (SELECT nope FROM bought) TO 'x.csv'", "nope", "unknown-column"),
+        ("COPY (DELETE FROM bought) TO 'x.csv'", "DELETE", "unexpected-word"),
+        ("COPY () TO 'x.csv'", ")", "unexpected-word"),
+        ("COPY bought TO x", "x", "unexpected-word"),
+        ("COPY (SELECT '12:00+02'::TIMETZ AS t) TO 'x.arrow'", "SELECT '12:00+02'::TIMETZ AS t", "column-type"),
+        ("COPY bought FROM 'x' (FORCE_QUOTE (id))", "id", "bad-option"),
     ],
 )
-def test_what_cannot_be_written_is_said_at_its_place(shop: Database, statement: str, place: str, message: str) -> None:
-    with pytest.raises(snapdb.SnapdbError) as raised:
+def test_what_cannot_be_written_is_said_at_its_place(shop: Database, statement: str, place: str, code: str) -> None:
+    with refused(code, at=place):
         shop.execute(statement)
-    error = raised.value
-    assert message in error.message
-    assert error.span is not None
-    assert error.text is not None
-    assert error.text[error.span.start : error.span.stop] == place
     assert os.listdir() == []
 
 

@@ -93,12 +93,12 @@ def test_values_of_literals_are_inserted_as_others_are(db: Database) -> None:
     rows = ", ".join(f"({i}, 'it''s {i}', {i}.5)" for i in range(5000))
     assert db.execute(f"INSERT INTO t VALUES {rows}").rowcount == 5000
     assert db.execute("SELECT count(*), sum(a), max(c) FROM t").fetchall() == [(5000, 12497500, 4999.5)]
-    for values, said in {
-        "(1, 'x')": "3 columns here.*gives 2",
-        "(1, 'x', 2), ('many', 'y', 3)": "many",
-        "(1, 'x', 2), (3, 'y')": "same",
+    for values, code in {
+        "(1, 'x')": "column-count",
+        "(1, 'x', 2), ('many', 'y', 3)": "bad-value",
+        "(1, 'x', 2), (3, 'y')": "parse",
     }.items():
-        with pytest.raises(SnapdbError, match=said) as error:
+        with refused(code) as error:
             db.execute(f"INSERT INTO t VALUES {values}")
         assert error.value.span is not None
     assert db.execute("SELECT count(*) FROM t").fetchall() == [(5000,)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -348,24 +347,21 @@ def test_parameters_that_are_not_kept_are_given_again(shop: Database) -> None:
         kept = told(stream[1])
     assert kept["lineage"]["parameters"] == {"most": 4}
     without = {name: value for name, value in kept["lineage"].items() if name != "parameters"}
-    error = refusal(shop, without)
-    assert error.code == "not-in-lineage"
-    assert "without the values of $most; give the same again: params=…" in error.message
+    with refused("not-in-lineage", "$most", "params=…"):
+        shop.replay(without, 1)
     assert told(shop.replay(without, 1, params={"most": 4}))["n_id"] == kept["n_id"]
     assert refusal(shop, without, params={"most": 5}).code == "other-seeds"
 
 
 def test_seeds_from_python_are_given_again_and_must_be_the_same(made: Made, shop: Database) -> None:
     lineage = made.lineage("ids")
-    error = refusal(shop, lineage)
-    assert error.code == "not-in-lineage"
-    assert "give the same again: seeds=…" in error.message
+    with refused("not-in-lineage", "seeds=…"):
+        shop.replay(lineage, 1)
     for given in (pa.array(IDS), np.array(IDS), {"name": IDS}):
         assert told(shop.replay(lineage, 1, seeds=given)) == made.batches["ids"]
     for given in (IDS[:-1], IDS[::-1], [*IDS[:-1], "p50"]):
-        error = refusal(shop, lineage, seeds=given)
-        assert error.code == "other-seeds"
-        assert "the seeds are not those of this lineage" in error.message
+        with refused("other-seeds"):
+            shop.replay(lineage, 1, seeds=given)
 
 
 def test_seeds_that_read_what_has_no_versions_must_still_be_the_same(own: Path) -> None:
@@ -376,9 +372,8 @@ def test_seeds_that_read_what_has_no_versions_must_still_be_the_same(own: Path) 
             kept = told(stream[0])
         assert told(db.replay(kept["lineage"], 0)) == kept
         db.register("wanted", pa.table({"name": ["p1", "p2", "p4"]}))
-        error = refusal(db, kept["lineage"], 0)
-        assert error.code == "other-seeds"
-        assert "SEEDS gives others now" in error.message
+        with refused("other-seeds", "SEEDS"):
+            db.replay(kept["lineage"], 0)
     with refused("unknown-table", at="wanted"):
         snapdb.replay(kept["lineage"], 0)
 
@@ -386,9 +381,8 @@ def test_seeds_that_read_what_has_no_versions_must_still_be_the_same(own: Path) 
 def test_another_database_and_an_older_copy_are_told_apart(made: Made, own: Path, tmp_path: Path) -> None:
     with snapdb.connect(tmp_path / "twin.snapdb") as twin:
         twin.script(SHOP)
-        error = refusal(twin, made.lineage("plain"))
-        assert error.code == "other-database"
-        assert "its version 4 is another" in error.message
+        with refused("other-database", "version 4"):
+            twin.replay(made.lineage("plain"), 1)
     with snapdb.connect(own) as db:
         db.execute("INSERT INTO film SELECT 99, 1.0")
         with db.stream(PLAIN, threads=0) as stream:
@@ -453,9 +447,8 @@ REFUSALS = (
 def test_a_lineage_that_is_cut_short_or_odd_is_refused_in_words(made: Made, shop: Database, name: str) -> None:
     lineage = made.lineage("plain")
     if name in NEEDED:
-        error = refusal(shop, {key: value for key, value in lineage.items() if key != name})
-        assert error.code == "lineage"
-        assert f"it has no {name};" in error.message or "has no batches" in error.message
+        with refused("lineage"):
+            shop.replay({key: value for key, value in lineage.items() if key != name}, 1)
     for value in ODD:
         if name in OPTIONAL and value in (None, [], {}, [1, 2], {"graph": 1}):
             continue  # said or not, it is not asked for
@@ -466,55 +459,56 @@ def test_a_lineage_that_is_cut_short_or_odd_is_refused_in_words(made: Made, shop
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("changes", "code"),
     [
         (
             {"rng": "snapdb-2", "snapdb": "9.0.0"},
-            r"rng scheme 'snapdb-2', .* install the snapdb that made it \('9.0.0'\)",
+            "rng-scheme",
         ),
-        ({"rng": "pcg64"}, "rng scheme 'pcg64', and snapdb .* draws by snapdb-1; give batch.lineage"),
-        ({"sampler": "SELECT 1"}, "its sampler is no SAMPLE FROM s"),
-        ({"sampler": "SAMPLE USING train"}, "its sampler is no SAMPLE FROM s"),
-        ({"sampler": "SAMPLE FROM"}, "its sampler is no statement"),
-        ({"sampler": PLAIN.replace("FROM s", "FROM part")}, "its sampler is no SAMPLE FROM s"),
-        ({"seed": 8}, "its seed is 8, which is not what its sampler says"),
-        ({"version": 5}, "it is of version 5, and its seeds are of version 4"),
-        ({"window": [0]}, r"its window is \[0\]"),
-        ({"window": [0, 2**63]}, "its window is"),
-        ({"pinned": {"graph": None, "filters": [], "unit": None}}, "its definition is not of"),
-        ({"pinned": {"graph": 5}}, "its pinned is no graph"),
-        ({"definition": "0" * 64}, "its definition is not of what it has in pinned"),
-        ({"parameters": {"a": {"DATE": "never"}}}, "its parameters are"),
-        ({"parameters": {"a": {"WIDGET": "1"}}}, "its parameters are"),
+        ({"rng": "pcg64"}, "rng-scheme"),
+        ({"sampler": "SELECT 1"}, "lineage"),
+        ({"sampler": "SAMPLE USING train"}, "lineage"),
+        ({"sampler": "SAMPLE FROM"}, "lineage"),
+        ({"sampler": PLAIN.replace("FROM s", "FROM part")}, "lineage"),
+        ({"seed": 8}, "lineage"),
+        ({"version": 5}, "lineage"),
+        ({"window": [0]}, "lineage"),
+        ({"window": [0, 2**63]}, "lineage"),
+        ({"pinned": {"graph": None, "filters": [], "unit": None}}, "lineage"),
+        ({"pinned": {"graph": 5}}, "lineage"),
+        ({"definition": "0" * 64}, "lineage"),
+        ({"parameters": {"a": {"DATE": "never"}}}, "lineage"),
+        ({"parameters": {"a": {"WIDGET": "1"}}}, "lineage"),
     ],
 )
-def test_what_is_wrong_with_a_lineage_is_said(made: Made, shop: Database, changes: dict[str, Any], words: str) -> None:
-    assert re.search(words, refusal(shop, {**made.lineage("plain"), **changes}).message)
+def test_what_is_wrong_with_a_lineage_is_said(made: Made, shop: Database, changes: dict[str, Any], code: str) -> None:
+    with refused(code, *sorted(changes)[:1]):
+        shop.replay({**made.lineage("plain"), **changes}, 1)
 
 
 def test_a_graph_that_was_made_up_is_refused(made: Made, own: Path) -> None:
     lineage = made.lineage("plain")
     lineage["pinned"]["graph"]["edges"][0]["table"] = "nowhere"
     lineage["definition"] = definition_digest(lineage["pinned"])
-    with snapdb.connect(own) as db:
-        assert 'does not fit version 4: there is no table "nowhere"' in refusal(db, lineage).message
+    with snapdb.connect(own) as db, refused("lineage", "version 4", '"nowhere"'):
+        db.replay(lineage, 1)
 
 
 @pytest.mark.parametrize("odd", [None, 17, "lineage.json", [], {}, b"{}"])
 def test_what_is_no_lineage_is_refused(odd: Any) -> None:
-    with refused("lineage") as error:
+    with refused("lineage"):
         snapdb.replay(odd, 0)
-    assert error.value.code == "lineage"
 
 
 def test_a_batch_that_is_not_there_is_refused(made: Made, shop: Database) -> None:
     lineage = made.lineage("plain")
-    error = refusal(shop, lineage, 99)
-    assert error.code == "no-such-batch"
-    assert "batch 99 was asked, but epoch 1 of this lineage has 7 batches" in error.message
+    with refused("no-such-batch", "batch 99", "epoch 1", "7 batches"):
+        shop.replay(lineage, 99)
     for number in (-1, True, 1.0, "1", None, 2**40):
-        assert "a batch is a whole number from 0" in refusal(shop, lineage, number).message
-    assert "an epoch is a whole number from 0" in refusal(shop, lineage, 0, epoch=-1).message
+        with refused("no-such-batch", "a batch is a whole number from 0"):
+            shop.replay(lineage, number)
+    with refused("no-such-batch", "an epoch is a whole number from 0"):
+        shop.replay(lineage, 0, epoch=-1)
 
 
 def test_the_command_line_shows_the_rows_of_a_batch(made: Made, shop: Database, tmp_path: Path) -> None:
@@ -624,9 +618,8 @@ def test_a_lineage_says_nothing_of_weight_0_where_that_changes_nothing(zeros: Da
 
 
 def test_a_lineage_of_another_rule_of_weight_0_is_refused(zeros: Database) -> None:
-    with zeros.stream(weighed("WEIGHT BY w"), threads=0) as stream:
-        error = refusal(zeros, {**stream.lineage, "zero_weight": "SOMETIMES"})
-    assert "its zero_weight is 'SOMETIMES'" in str(error)
+    with zeros.stream(weighed("WEIGHT BY w"), threads=0) as stream, refused("lineage", "'SOMETIMES'"):
+        zeros.replay({**stream.lineage, "zero_weight": "SOMETIMES"}, 1)
 
 
 def test_a_state_of_before_weight_0_meant_never_is_refused_where_that_matters(zeros: Database) -> None:

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pytest
 
 import snapdb
-from snapdb.errors import InputError
 from snapdb.kernels import buffers
 from snapdb.loading import BatchStream
 from snapdb.sampling import Sampler
@@ -124,7 +123,7 @@ def test_memory_below_one_batch_says_what_is_needed(watched: Watched, threads: i
         next(iter(opened))
     with refused("memory"):
         opened[0]
-    with pytest.raises(InputError, match=f"was given {scratch // 2} B of memory|KB of memory"):
+    with refused("memory"):
         stream(watched, memory=scratch // 2)
     assert settles(lambda: workers_alive() == 0)
 

@@ -93,7 +93,7 @@ def test_a_loader_that_would_collate_batches_is_told_what_to_say(workers: int) -
     loader = DataLoader(
         stream(), batch_size=2, num_workers=workers, multiprocessing_context="fork" if workers else None
     )
-    with pytest.raises(InputError, match=r"say DataLoader\(…, batch_size=None\)"):
+    with pytest.raises(InputError, match=r"say DataLoader\(…, batch_size=None\)"):  # a worker's is made anew by torch
         next(iter(loader))
 
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import snapdb
-from snapdb.errors import BindError, QueryError, SnapdbError
+from snapdb.errors import SnapdbError
 from snapdb.plan import Plan
 from snapdb.plan.samples import AuditPlan, SamplePlan, SeedColumns
 from snapdb.types import FULL, Drawing, EdgeType, Fanout, Link, Negatives, SampleSpec, Temporal
 from tests.support.inside import bind_text, engine_of
 from tests.support.inside.plan import ExplainPlan, with_seeds
+from tests.support.refusals import refused
 
 TABLES = """
 CREATE TABLE person AS SELECT range::INT AS pid, range * 0.5 AS pop, 'p' || range AS name, TIMESTAMP '2026-01-01' AS t,
@@ -69,14 +70,11 @@ class World:
     def spec(self, text: str) -> SampleSpec:
         return self.plan(text).spec
 
-    def refused(self, text: str) -> tuple[str, str]:
-        """What the error says, and what its carets stand under."""
-        with pytest.raises(SnapdbError) as caught:
+    def refuses(self, text: str, code: str, *named: str, at: str) -> None:
+        """Requires that a statement is refused with a code, at a place of its own text."""
+        with refused(code, *named, at=at) as caught:
             self.bind(text)
-        assert isinstance(caught.value, BindError | QueryError)
-        assert caught.value.span is not None
         assert caught.value.text == text
-        return caught.value.message, text[slice(*caught.value.span)]
 
 
 @pytest.fixture(scope="module")
@@ -243,138 +241,132 @@ def test_in_order_goes_by_the_columns_of_the_seeds(world: World, query: str, ord
     assert plan.columns.order == order
     assert with_seeds(world.context, plan, "SELECT pid FROM person ORDER BY pid").columns.order == (0,)
     assert with_seeds(world.context, plan, [3, 1]).columns.order == ()
-    with pytest.raises(BindError, match=r"seeds=: IN ORDER takes the order of the seed query, which has no ORDER BY"):
+    with refused("no-order", "seeds="):
         with_seeds(world.context, plan, "SELECT pid FROM person")
 
 
 REFUSED = [
-    (NODES + BOUGHT + "IN ORDER", "IN ORDER", "the seed query, which has no ORDER BY; add one"),
+    (NODES + BOUGHT + "IN ORDER", "IN ORDER", "no-order"),
     (
         f"SAMPLE FROM s SEEDS (SELECT pid FROM person ORDER BY label) AS person {BOUGHT} IN ORDER",
         "SELECT pid FROM person ORDER BY label",
-        'does not give "label"',
+        "no-order",
     ),
     (
         f"SAMPLE FROM s SEEDS (SELECT pid FROM person ORDER BY hash(pid)) AS person {BOUGHT} IN ORDER",
         "SELECT pid FROM person ORDER BY hash(pid)",
-        "not an expression",
+        "no-order",
     ),
-    (NODES + BOUGHT + "METHOD LATEST WITH REPLACEMENT", "WITH REPLACEMENT", "METHOD LATEST draws no edge twice"),
-    (NODES + BOUGHT + "METHOD FULL WITH REPLACEMENT", "WITH REPLACEMENT", "leave WITH REPLACEMENT out"),
+    (NODES + BOUGHT + "METHOD LATEST WITH REPLACEMENT", "WITH REPLACEMENT", "clauses-clash"),
+    (NODES + BOUGHT + "METHOD FULL WITH REPLACEMENT", "WITH REPLACEMENT", "clauses-clash"),
     *(
-        (NODES + BOUGHT + f"WEIGHT BY qty METHOD {method}", "WEIGHT BY qty", f"{method} does not look at weights")
+        (NODES + BOUGHT + f"WEIGHT BY qty METHOD {method}", "WEIGHT BY qty", "clauses-clash")
         for method in ("LATEST", "FULL", "BOTTOMK", "LABOR")
     ),
-    (NODES + BOTH + "METHOD TOPK", "METHOD TOPK", "viewed has none; say WEIGHT BY viewed.column"),
-    (NODES + BOTH + "METHOD PRIORITY WEIGHT BY bought.qty", "METHOD PRIORITY", "and viewed has none"),
-    (NODES + "FANOUT (viewed => [1]) METHOD LATEST", "METHOD LATEST", "no edge type in FANOUT (viewed) has an EVENT"),
-    (NODES + BOUGHT + "WEIGHT BY qyt", "qyt", 'no column "qyt" in table bought; did you mean "qty"?'),
-    (NODES + BOUGHT + "WEIGHT BY note", "note", 'column "note" of type VARCHAR cannot be a weight'),
-    (NODES + BOTH + "WEIGHT BY price", "price", "a column by itself is one of every edge type in FANOUT"),
-    (NODES + BOTH + "WEIGHT BY bougt.qty", "bougt", 'did you mean "bought"?'),
-    (NODES + BOUGHT + "WEIGHT BY viewed.qty", "viewed", "which FANOUT has not; it has bought"),
-    (NODES + BOTH + "WEIGHT BY bought.qty, bought.price", "bought", "names bought twice"),
-    (NODES + BOTH + "WEIGHT BY qty, price", "qty", "each names its edge type, as in bought.qty"),
-    (NODES + BOUGHT + "METHOD LABOR DEPENDENT BATCHES 0", "METHOD LABOR DEPENDENT BATCHES 0", "from 1 to 2^31"),
-    (TIMED + "WITHIN INTERVAL '1 day'", "INTERVAL '1 day'", "add TEMPORAL < SEED_TIME"),
-    (TIMED + "TEMPORAL < SEED_TIME WITHIN 5", "5", "timestamps: write WITHIN INTERVAL '7 days', not 5"),
-    (TIMED + "TEMPORAL < SEED_TIME WITHIN INTERVAL '-1 day'", "INTERVAL '-1 day'", "a length of 0 or more"),
-    (TIMED + "TEMPORAL < SEED_TIME WITHIN INTERVAL 'a day'", "INTERVAL 'a day'", "'a day' is no INTERVAL"),
-    (STEPS + "TEMPORAL < SEED_TIME WITHIN INTERVAL '1 day'", "INTERVAL '1 day'", "integers: write WITHIN 100"),
-    (STEPS + "TEMPORAL < SEED_TIME WITHIN -1", "-1", "a length of 0 or more, found -1"),
-    (NODES + BOUGHT + "TEMPORAL < SEED_TIME", "TEMPORAL < SEED_TIME", "TEMPORAL needs the time of each seed"),
+    (NODES + BOTH + "METHOD TOPK", "METHOD TOPK", "needs-weight"),
+    (NODES + BOTH + "METHOD PRIORITY WEIGHT BY bought.qty", "METHOD PRIORITY", "needs-weight"),
+    (NODES + "FANOUT (viewed => [1]) METHOD LATEST", "METHOD LATEST", "needs-event-time"),
+    (NODES + BOUGHT + "WEIGHT BY qyt", "qyt", "unknown-column"),
+    (NODES + BOUGHT + "WEIGHT BY note", "note", "column-type"),
+    (NODES + BOTH + "WEIGHT BY price", "price", "unknown-column"),
+    (NODES + BOTH + "WEIGHT BY bougt.qty", "bougt", "unknown-edge-type"),
+    (NODES + BOUGHT + "WEIGHT BY viewed.qty", "viewed", "weight-not-walked"),
+    (NODES + BOTH + "WEIGHT BY bought.qty, bought.price", "bought", "duplicate-name"),
+    (NODES + BOTH + "WEIGHT BY qty, price", "qty", "ambiguous-weight"),
+    (NODES + BOUGHT + "METHOD LABOR DEPENDENT BATCHES 0", "METHOD LABOR DEPENDENT BATCHES 0", "out-of-range"),
+    (TIMED + "WITHIN INTERVAL '1 day'", "INTERVAL '1 day'", "needs-temporal"),
+    (TIMED + "TEMPORAL < SEED_TIME WITHIN 5", "5", "time-kind"),
+    (TIMED + "TEMPORAL < SEED_TIME WITHIN INTERVAL '-1 day'", "INTERVAL '-1 day'", "out-of-range"),
+    (TIMED + "TEMPORAL < SEED_TIME WITHIN INTERVAL 'a day'", "INTERVAL 'a day'", "bad-value"),
+    (STEPS + "TEMPORAL < SEED_TIME WITHIN INTERVAL '1 day'", "INTERVAL '1 day'", "time-kind"),
+    (STEPS + "TEMPORAL < SEED_TIME WITHIN -1", "-1", "out-of-range"),
+    (NODES + BOUGHT + "TEMPORAL < SEED_TIME", "TEMPORAL < SEED_TIME", "needs-seed-time"),
     (
         TIMED.replace("FROM s", "FROM p").replace("bought", "viewed") + "TEMPORAL <= SEED_TIME",
         "TEMPORAL <= SEED_TIME",
-        "nothing of graph plain has an EVENT TIME",
+        "needs-event-time",
     ),
-    (TIMED.replace("FROM s", "FROM m") + "TEMPORAL < SEED_TIME", "TEMPORAL < SEED_TIME", "event times differ in kind"),
-    (TIMED.replace("FROM s", "FROM m"), "SELECT pid, t AS seed_time FROM person", "event times differ in kind"),
-    (NODES + BOUGHT + "NEGATIVES 1 PER POSITIVE", "NEGATIVES 1 PER POSITIVE", "NEGATIVES goes with seeds"),
-    (NODES + BOUGHT + "EXCLUDE KNOWN EVER", "EXCLUDE KNOWN EVER", "write SEEDS EDGES edge_type"),
-    (NODES + BOUGHT + "EXCLUDE SEEDS", "EXCLUDE SEEDS", "EXCLUDE SEEDS goes with"),
-    (NODES + BOUGHT + "KEEP SEEDS", "KEEP SEEDS", "KEEP SEEDS goes with"),
-    (LINKS + "EXCLUDE KNOWN", "EXCLUDE KNOWN", "add NEGATIVES n PER POSITIVE"),
+    (TIMED.replace("FROM s", "FROM m") + "TEMPORAL < SEED_TIME", "TEMPORAL < SEED_TIME", "mixed-times"),
+    (TIMED.replace("FROM s", "FROM m"), "SELECT pid, t AS seed_time FROM person", "mixed-times"),
+    (NODES + BOUGHT + "NEGATIVES 1 PER POSITIVE", "NEGATIVES 1 PER POSITIVE", "needs-seed-edges"),
+    (NODES + BOUGHT + "EXCLUDE KNOWN EVER", "EXCLUDE KNOWN EVER", "needs-seed-edges"),
+    (NODES + BOUGHT + "EXCLUDE SEEDS", "EXCLUDE SEEDS", "needs-seed-edges"),
+    (NODES + BOUGHT + "KEEP SEEDS", "KEEP SEEDS", "needs-seed-edges"),
+    (LINKS + "EXCLUDE KNOWN", "EXCLUDE KNOWN", "needs-negatives"),
     (
         LINKS.replace(", ts AS seed_time", "") + "NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN AT SEED_TIME",
         "EXCLUDE KNOWN AT SEED_TIME",
-        "EXCLUDE KNOWN AT SEED_TIME needs the time of each seed",
+        "needs-seed-time",
     ),
-    (LINKS + "NEGATIVES 0 PER POSITIVE", "NEGATIVES 0 PER POSITIVE", "from 1 to 1,000,000, found 0"),
+    (LINKS + "NEGATIVES 0 PER POSITIVE", "NEGATIVES 0 PER POSITIVE", "out-of-range"),
     (
         LINKS + "NEGATIVES 1000001 PER POSITIVE",
         "NEGATIVES 1000001 PER POSITIVE",
-        "NEGATIVES takes a number from 1 to 1,000,000, found 1000001",
+        "out-of-range",
     ),
-    (LINKS + "NEGATIVES 1 PER POSITIVE WEIGHTED BY popp", "popp", 'in table person; did you mean "pop"?'),
-    (LINKS + "NEGATIVES 1 PER POSITIVE WEIGHTED BY name", "name", "cannot be a weight"),
-    (LINKS.replace("EDGES bought", "EDGES bougth"), "bougth", 'did you mean "bought"?'),
-    (LINKS.replace("EDGES bought", "EDGES person"), "person", 'no edge type "person"'),
-    (NODES.replace("AS person", "AS bought") + BOUGHT, "bought", "write SEEDS EDGES bought (SELECT e_id FROM …)"),
-    (NODES.replace("AS person", "AS persn") + BOUGHT, "persn", 'did you mean "person"?'),
-    (NODES.replace("FROM s", "FROM few") + "FANOUT (viewed => [1])", "viewed", "snapshot few leaves out edge type"),
-    (NODES + "FANOUT (bought => [1025, 5]) WITH torch", "FANOUT (bought => [1025, 5])", "above 1024, the most"),
-    (NODES + BOUGHT + "ON 'gpu'", "ON 'gpu'", "no device 'gpu'; ON takes 'cpu', 'cuda'"),
-    (NODES + BOUGHT + "SUBSET 0 PERCENT PER EPOCH", "SUBSET 0 PERCENT PER EPOCH", "more than 0 and at most 100"),
-    (NODES + BOUGHT + "SUBSET 100.1 PERCENT PER EPOCH", "SUBSET 100.1 PERCENT PER EPOCH", "at most 100 PERCENT"),
-    (NODES + BOUGHT + "SUBSET -5 PERCENT PER EPOCH", "SUBSET -5 PERCENT PER EPOCH", "found -5"),
-    (NODES + BOUGHT + "SUBSET 1e-999999999 PERCENT PER EPOCH", "SUBSET 1e-999999999 PERCENT PER EPOCH", "40 decimals"),
-    (NODES + BOUGHT + "BATCH 0", "BATCH 0", "BATCH needs at least 1"),
-    (NODES + BOUGHT + "EPOCHS 0", "EPOCHS 0", "EPOCHS needs at least 1"),
-    (NODES + BOUGHT + "REPEATABLE (-1)", "REPEATABLE (-1)", "from 0 to 2^64 - 1"),
+    (LINKS + "NEGATIVES 1 PER POSITIVE WEIGHTED BY popp", "popp", "unknown-column"),
+    (LINKS + "NEGATIVES 1 PER POSITIVE WEIGHTED BY name", "name", "column-type"),
+    (LINKS.replace("EDGES bought", "EDGES bougth"), "bougth", "unknown-edge-type"),
+    (LINKS.replace("EDGES bought", "EDGES person"), "person", "unknown-edge-type"),
+    (NODES.replace("AS person", "AS bought") + BOUGHT, "bought", "unknown-vertex-type"),
+    (NODES.replace("AS person", "AS persn") + BOUGHT, "persn", "unknown-vertex-type"),
+    (NODES.replace("FROM s", "FROM few") + "FANOUT (viewed => [1])", "viewed", "unknown-edge-type"),
+    (NODES + "FANOUT (bought => [1025, 5]) WITH torch", "FANOUT (bought => [1025, 5])", "out-of-range"),
+    (NODES + BOUGHT + "ON 'gpu'", "ON 'gpu'", "unknown-device"),
+    (NODES + BOUGHT + "SUBSET 0 PERCENT PER EPOCH", "SUBSET 0 PERCENT PER EPOCH", "out-of-range"),
+    (NODES + BOUGHT + "SUBSET 100.1 PERCENT PER EPOCH", "SUBSET 100.1 PERCENT PER EPOCH", "out-of-range"),
+    (NODES + BOUGHT + "SUBSET -5 PERCENT PER EPOCH", "SUBSET -5 PERCENT PER EPOCH", "out-of-range"),
+    (NODES + BOUGHT + "SUBSET 1e-999999999 PERCENT PER EPOCH", "SUBSET 1e-999999999 PERCENT PER EPOCH", "out-of-range"),
+    (NODES + BOUGHT + "BATCH 0", "BATCH 0", "out-of-range"),
+    (NODES + BOUGHT + "EPOCHS 0", "EPOCHS 0", "out-of-range"),
+    (NODES + BOUGHT + "REPEATABLE (-1)", "REPEATABLE (-1)", "out-of-range"),
 ]
 
 
-@pytest.mark.parametrize(("text", "place", "message"), REFUSED)
-def test_what_does_not_fit_is_refused_at_its_place(world: World, text: str, place: str, message: str) -> None:
-    said, shown = world.refused(text)
-    assert message in said
-    assert shown == place
+@pytest.mark.parametrize(("text", "place", "code"), REFUSED)
+def test_what_does_not_fit_is_refused_at_its_place(world: World, text: str, place: str, code: str) -> None:
+    world.refuses(text, code, at=place)
 
 
 @pytest.mark.parametrize(
-    ("query", "kind", "message"),
+    ("query", "kind", "code"),
     [
-        ("SELECT name FROM person", "person", 'gives "name" of type VARCHAR where person.pid is INTEGER'),
+        ("SELECT name FROM person", "person", "seed-type"),
         (
             "SELECT t AS seed_time, pid FROM person",
             "person",
-            'gives "seed_time" where the key of person (pid) comes first',
+            "seed-columns",
         ),
-        ("SELECT x FROM shop", "shop", "needs the key of shop (x, y) as its first columns"),
+        ("SELECT x FROM shop", "shop", "seed-columns"),
         (
             "SELECT pid, name FROM person",
             "person",
-            'gives "name" of type VARCHAR; beside the key and seed_time it may give numbers, booleans, and arrays',
+            "seed-type",
         ),
-        ("SELECT pid, [pop] AS pops FROM person", "person", 'gives "pops" of type DECIMAL(21,1)[]; beside the key'),
-        ("SELECT pid, pop AS N_id FROM person", "person", 'a column "N_id", which batches call something else'),
-        ("SELECT pid, pop AS w, 2 AS W FROM person", "person", "SEEDS gives w twice"),
-        ("SELECT pid, 1 AS y, 2 AS Y FROM person", "person", "SEEDS gives y twice"),
-        ("SELECT pid, name AS y FROM person", "person", 'gives "y" of type VARCHAR; it must be a number'),
-        ("SELECT pid, 1.5 AS seed_time FROM person", "person", "it must be a timestamp, a date or an integer"),
-        ("SELECT pid, 7 AS seed_time FROM person", "person", "the event times of graph days are timestamps"),
+        ("SELECT pid, [pop] AS pops FROM person", "person", "seed-type"),
+        ("SELECT pid, pop AS N_id FROM person", "person", "seed-columns"),
+        ("SELECT pid, pop AS w, 2 AS W FROM person", "person", "duplicate-name"),
+        ("SELECT pid, 1 AS y, 2 AS Y FROM person", "person", "duplicate-name"),
+        ("SELECT pid, name AS y FROM person", "person", "seed-type"),
+        ("SELECT pid, 1.5 AS seed_time FROM person", "person", "seed-type"),
+        ("SELECT pid, 7 AS seed_time FROM person", "person", "seed-type"),
     ],
 )
-def test_columns_of_a_seed_query_that_do_not_fit_are_refused(world: World, query: str, kind: str, message: str) -> None:
-    said, shown = world.refused(f"SAMPLE FROM s SEEDS ({query}) AS {kind} {BOUGHT}")
-    assert message in said
-    assert shown == query
+def test_columns_of_a_seed_query_that_do_not_fit_are_refused(world: World, query: str, kind: str, code: str) -> None:
+    world.refuses(f"SAMPLE FROM s SEEDS ({query}) AS {kind} {BOUGHT}", code, at=query)
 
 
 @pytest.mark.parametrize(
-    ("query", "message"),
+    ("query", "code"),
     [
-        ("SELECT ts AS seed_time FROM bought", "SEEDS EDGES needs the column e_id"),
-        ("SELECT note AS e_id FROM bought", 'gives "e_id" of type VARCHAR where e_id is BIGINT'),
-        ("SELECT e_id, note FROM bought", 'gives "note" of type VARCHAR; beside the key and seed_time it may give'),
-        ("SELECT e_id, a AS source FROM bought", 'a column "source", which batches call something else'),
+        ("SELECT ts AS seed_time FROM bought", "seed-columns"),
+        ("SELECT note AS e_id FROM bought", "seed-type"),
+        ("SELECT e_id, note FROM bought", "seed-type"),
+        ("SELECT e_id, a AS source FROM bought", "seed-columns"),
     ],
 )
-def test_columns_of_seed_edges_that_do_not_fit_are_refused(world: World, query: str, message: str) -> None:
-    said, shown = world.refused(f"SAMPLE FROM s SEEDS EDGES bought ({query}) {BOUGHT}")
-    assert message in said
-    assert shown == query
+def test_columns_of_seed_edges_that_do_not_fit_are_refused(world: World, query: str, code: str) -> None:
+    world.refuses(f"SAMPLE FROM s SEEDS EDGES bought ({query}) {BOUGHT}", code, at=query)
 
 
 def test_explain_and_audit_keep_the_text_of_the_sample(world: World) -> None:
@@ -414,26 +406,24 @@ def test_seeds_from_outside_go_through_the_same_sampler(
 
 
 @pytest.mark.parametrize(
-    ("text", "seeds", "message"),
+    ("text", "seeds", "code"),
     [
-        (STEPS + "TEMPORAL < SEED_TIME", [1, 2], "TEMPORAL needs the time of each seed"),
-        (STEPS + "TEMPORAL < SEED_TIME", "SELECT pid FROM person", "TEMPORAL needs the time of each seed"),
-        (NODES + BOUGHT, ["a"], "of type VARCHAR where person.pid is INTEGER"),
-        (NODES + BOUGHT, {"pid": [1], "age": ["old"]}, 'gives "age" of type VARCHAR'),
-        (LINKS, ["a"], "of type VARCHAR where e_id is BIGINT"),
+        (STEPS + "TEMPORAL < SEED_TIME", [1, 2], "needs-seed-time"),
+        (STEPS + "TEMPORAL < SEED_TIME", "SELECT pid FROM person", "needs-seed-time"),
+        (NODES + BOUGHT, ["a"], "seed-type"),
+        (NODES + BOUGHT, {"pid": [1], "age": ["old"]}, "seed-type"),
+        (LINKS, ["a"], "seed-type"),
         (
             LINKS + "NEGATIVES 1 PER POSITIVE EXCLUDE KNOWN BEFORE SEED_TIME",
             [1],
-            "KNOWN BEFORE SEED_TIME needs the time",
+            "needs-seed-time",
         ),
     ],
 )
-def test_seeds_from_outside_that_do_not_fit_are_refused(world: World, text: str, seeds: Any, message: str) -> None:
+def test_seeds_from_outside_that_do_not_fit_are_refused(world: World, text: str, seeds: Any, code: str) -> None:
     plan = world.plan(text)
-    with pytest.raises(BindError) as caught:
+    with refused(code, "seeds=") as caught:
         with_seeds(world.context, plan, seeds)
-    assert message in caught.value.message
-    assert "seeds=" in caught.value.message
     assert caught.value.text == (seeds if isinstance(seeds, str) else None)
     assert (caught.value.span is None) == (caught.value.text is None)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import snapdb
 from snapdb import Database
 from tests.support.refusals import refused
 
@@ -251,74 +250,46 @@ KNOWN = KNOWS.format("Person (id)", "Person")
 
 
 @pytest.mark.parametrize(
-    ("body", "place", "message", "code"),
+    ("body", "place", "code"),
     [
-        (
-            "VERTEX TABLES (Person)",
-            "Person",
-            "no edge says REFERENCES Person (columns); write Person KEY",
-            "missing-key",
-        ),
+        ("VERTEX TABLES (Person)", "Person", "missing-key"),
         (
             f"VERTEX TABLES (Person) EDGE TABLES ({KNOWS.format('Person (id)', 'Person (email)')})",
             "email",
-            "the edges refer to Person by (id) and by (email)",
             "key-mismatch",
         ),
         (
             "VERTEX TABLES (Person KEY (id)) EDGE TABLES (Person_knows_person SOURCE Person DESTINATION Person)",
             "Person",
-            "would go from each Person to itself",
             "missing-key",
         ),
         (
             "VERTEX TABLES (Person KEY (id), Forum KEY (id)) EDGE TABLES (Forum_hasMember_Person SOURCE Forum "
             "DESTINATION KEY (PersonId) Person)",
             "Forum",
-            'has no column "id", the key of Forum; write KEY (columns) REFERENCES Forum',
             "unknown-column",
         ),
-        (
-            "VERTEX TABLES (Person KEY (id) LABEL a IN kinds (x, y))",
-            "IN kinds (x, y)",
-            "LABEL … IN is refused",
-            "refused",
-        ),
-        ("VERTEX TABLES (Person KEY (id) LABEL a LABEL A)", "LABEL A", "given twice", "duplicate-clause"),
-        ("VERTEX TABLES (Person KEY (id) LABEL Person DEFAULT LABEL)", "DEFAULT LABEL", 'label "Person" twice', None),
-        ("VERTEX TABLES (Person KEY (id) LABEL a PROPERTIES (id) NO PROPERTIES)", "NO PROPERTIES", "given twice", None),
-        ("VERTEX TABLES (Person KEY (id) PROPERTIES (emial))", "emial", 'did you mean "email"', "unknown-column"),
-        ("VERTEX TABLES (Person KEY (id) PROPERTIES (email AS id))", "id", 'two properties are called "id"', None),
+        ("VERTEX TABLES (Person KEY (id) LABEL a IN kinds (x, y))", "IN kinds (x, y)", "refused"),
+        ("VERTEX TABLES (Person KEY (id) LABEL a LABEL A)", "LABEL A", "duplicate-clause"),
+        ("VERTEX TABLES (Person KEY (id) LABEL Person DEFAULT LABEL)", "DEFAULT LABEL", "duplicate-name"),
+        ("VERTEX TABLES (Person KEY (id) LABEL a PROPERTIES (id) NO PROPERTIES)", "NO PROPERTIES", "duplicate-clause"),
+        ("VERTEX TABLES (Person KEY (id) PROPERTIES (emial))", "emial", "unknown-column"),
+        ("VERTEX TABLES (Person KEY (id) PROPERTIES (email AS id))", "id", "duplicate-name"),
         (
             "VERTEX TABLES (Person KEY (id) PROPERTIES ALL COLUMNS LABEL a PROPERTIES (email AS firstName))",
             "firstName",
-            "two properties are called",
-            None,
+            "duplicate-name",
         ),
-        ("VERTEX TABLES (Person KEY (id) PROPERTIES (id + 1 AS next))", "+", "a property is a column", None),
-        ("VERTEX TABLES (Person KEY (id) PROPERTIES ('a' AS kind))", "'a'", "a property is a column", None),
-        (
-            f"VERTEX TABLES (Person) EDGE TABLES ({KNOWN} PROPERTIES (creationDate AS e_id))",
-            "e_id",
-            "a name that snapshots need",
-            "reserved-name",
-        ),
+        ("VERTEX TABLES (Person KEY (id) PROPERTIES (id + 1 AS next))", "+", "unexpected-word"),
+        ("VERTEX TABLES (Person KEY (id) PROPERTIES ('a' AS kind))", "'a'", "unexpected-word"),
+        (f"VERTEX TABLES (Person) EDGE TABLES ({KNOWN} PROPERTIES (creationDate AS e_id))", "e_id", "reserved-name"),
         (
             f"VERTEX TABLES (Person) EDGE TABLES ({KNOWN.replace(' SOURCE', ' KEY (no) SOURCE')})",
             "no",
-            'no column "no"',
             "unknown-column",
         ),
     ],
 )
-def test_what_a_graph_lacks_is_told_with_its_remedy(
-    social: Database, body: str, place: str, message: str, code: str | None
-) -> None:
-    with pytest.raises(snapdb.SnapdbError) as raised:
+def test_what_a_graph_lacks_is_told_with_its_remedy(social: Database, body: str, place: str, code: str) -> None:
+    with refused(code, at=place):
         social.execute(f"CREATE PROPERTY GRAPH g {body}")
-    error = raised.value
-    assert message in error.message
-    assert error.span is not None
-    assert error.text is not None
-    assert error.text[error.span.start : error.span.stop] == place
-    assert code in (None, error.code)

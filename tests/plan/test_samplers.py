@@ -211,32 +211,29 @@ def test_whichever_clauses_are_replaced_the_rest_is_kept(own: Database) -> None:
 )
 def test_a_wrong_clause_is_shown_in_the_statement(shop: Database, clause: str, place: str, code: str) -> None:
     statement = f"SELECT 1;\n  SAMPLE /* é */ USING train {clause};"
-    with pytest.raises(snapdb.SnapdbError) as raised:
+    with refused(code, at=place) as caught:
         shop.script(statement)
-    error = raised.value
-    assert error.text == statement
-    assert (shown(error), error.code, "in sampler" in error.message) == (place, code, False)
+    assert caught.value.text == statement
+    assert "in sampler" not in caught.value.message
 
 
 @pytest.mark.parametrize(
-    ("sampler", "clause", "place", "message"),
+    ("sampler", "clause", "place", "code"),
     [
-        ("timed", "SEEDS (SELECT name FROM person) AS person", "TEMPORAL < SEED_TIME", "TEMPORAL needs the time"),
-        ("links", "SEEDS (SELECT name FROM person) AS person", "NEGATIVES 1 PER POSITIVE", "NEGATIVES goes with seeds"),
-        ("heavy", "METHOD LATEST", "WEIGHT BY w", "METHOD LATEST does not look at weights"),
+        ("timed", "SEEDS (SELECT name FROM person) AS person", "TEMPORAL < SEED_TIME", "needs-seed-time"),
+        ("links", "SEEDS (SELECT name FROM person) AS person", "NEGATIVES 1 PER POSITIVE", "needs-seed-edges"),
+        ("heavy", "METHOD LATEST", "WEIGHT BY w", "clauses-clash"),
     ],
 )
 def test_what_no_longer_fits_is_shown_in_the_samplers_own_text(
-    own: Database, sampler: str, clause: str, place: str, message: str
+    own: Database, sampler: str, clause: str, place: str, code: str
 ) -> None:
     own.execute(f"CREATE SAMPLER timed AS {TIMED}")
     own.execute(f"CREATE SAMPLER links AS {LINKS} NEGATIVES 1 PER POSITIVE BATCH 9")
     own.execute(f"CREATE SAMPLER heavy AS {TRAIN} BATCH 4 WEIGHT BY w")
-    with pytest.raises(snapdb.SnapdbError) as raised:
+    with refused(code, f"in sampler {sampler}: ", at=place) as caught:
         own.execute(f"SAMPLE USING {sampler} {clause} EPOCHS 1").fetchall()
-    assert raised.value.message.startswith(f"in sampler {sampler}: {message}")
-    assert shown(raised.value) == place
-    assert "USING" not in str(raised.value)
+    assert "USING" not in str(caught.value)
 
 
 def test_seeds_that_went_are_shown_in_the_samplers_own_text(own: Database) -> None:
@@ -289,33 +286,31 @@ def test_a_refresh_clause_is_read_in_any_order_and_bound_exactly(shop: Database)
 
 
 @pytest.mark.parametrize(
-    ("clause", "place", "message"),
+    ("clause", "place", "code"),
     [
-        ("REFRESH FCR SHARED SHARED", "SHARED", "SHARED is given twice"),
-        ("REFRESH FCR EVERY AUTO EVERY 3 BATCHES", "EVERY 3 BATCHES", "EVERY is given twice"),
-        ("REFRESH FCR FETCH 3 PERCENT", "FETCH", "FETCH is not expected here"),
-        ("REFRESH FBL SHARED", "SHARED", "it is a part of REFRESH FCR or OTF"),
-        ("REFRESH FCR CACHE near", "CACHE", "a cache serves every stream of its sampler"),
-        ("REFRESH FCR USING CACHE near", "USING", "a cache serves every stream of its sampler"),
-        ("REFRESH FCR 10 BATCHES", "10", "write EVERY 10 BATCHES for a period"),
-        ("REFRESH FCR EVERY AUTO BATCHES", "BATCHES", "EVERY AUTO stands without it"),
-        ("REFRESH OTF EVERY 3 BATCHES", "EVERY", "expected a number, found EVERY; write a share of the rows first"),
-        ("REFRESH OTF 0x1F PERCENT", "0x1F", "OTF takes a decimal number"),
-        ("REFRESH FCR EVERY 1.5 BATCHES", "1.5", "EVERY takes a whole number"),
-        ("REFRESH FCR REFRESH FBL", "REFRESH FBL", "REFRESH is given twice"),
-        ("REFRESH SOMETIMES", "SOMETIMES", "expected FBL, FCR or OTF"),
+        ("REFRESH FCR SHARED SHARED", "SHARED", "duplicate-clause"),
+        ("REFRESH FCR EVERY AUTO EVERY 3 BATCHES", "EVERY 3 BATCHES", "duplicate-clause"),
+        ("REFRESH FCR FETCH 3 PERCENT", "FETCH", "unexpected-word"),
+        ("REFRESH FBL SHARED", "SHARED", "unexpected-word"),
+        ("REFRESH FCR CACHE near", "CACHE", "unexpected-word"),
+        ("REFRESH FCR USING CACHE near", "USING", "unexpected-word"),
+        ("REFRESH FCR 10 BATCHES", "10", "unexpected-word"),
+        ("REFRESH FCR EVERY AUTO BATCHES", "BATCHES", "unexpected-word"),
+        ("REFRESH OTF EVERY 3 BATCHES", "EVERY", "unexpected-word"),
+        ("REFRESH OTF 0x1F PERCENT", "0x1F", "bad-number"),
+        ("REFRESH FCR EVERY 1.5 BATCHES", "1.5", "bad-number"),
+        ("REFRESH FCR REFRESH FBL", "REFRESH FBL", "duplicate-clause"),
+        ("REFRESH SOMETIMES", "SOMETIMES", "unexpected-word"),
     ],
 )
-def test_a_refresh_clause_that_cannot_be_read_is_shown(clause: str, place: str, message: str) -> None:
-    with pytest.raises(snapdb.ParseError, match=message) as raised:
+def test_a_refresh_clause_that_cannot_be_read_is_shown(clause: str, place: str, code: str) -> None:
+    with refused(code, at=place):
         parse(f"SAMPLE USING train {clause}")
-    assert shown(raised.value) == place
 
 
 def test_a_name_leads_to_the_nearest_sampler(shop: Database) -> None:
-    with refused("unknown-sampler", '"train"', at="trian") as raised:
+    with refused("unknown-sampler", '"train"', at="trian"):
         shop.execute("SAMPLE USING trian BATCH 3")
-    assert (shown(raised.value), raised.value.code) == ("trian", "unknown-sampler")
     with refused("unknown-sampler", '"train"', at="trian"):
         shop.stream("trian")
     with refused("unknown-sampler", "SAMPLE FROM", at="s"):
@@ -324,9 +319,11 @@ def test_a_name_leads_to_the_nearest_sampler(shop: Database) -> None:
         shop.execute(TRAIN.replace("FROM s SEEDS", "FROM train SEEDS"))
     with refused("unknown-sampler", '"nobody"', at="nobody"):
         shop.execute("DESCRIBE SAMPLER nobody")
-    for text in ("", "SELECT 1", "train; train", "SAMPLE USING train; SAMPLE USING train"):
-        with pytest.raises(snapdb.SnapdbError, match=r"stream takes a sampler's name|no statement starts with train"):
+    for text in ("", "SELECT 1", "SAMPLE USING train; SAMPLE USING train"):
+        with refused("not-a-sample"):
             shop.stream(text)
+    with refused("unknown-statement"):
+        shop.stream("train; train")
     with pytest.raises(TypeError, match="a sampler's name or the text"):
         shop.stream(3)  # type: ignore[arg-type]
 
@@ -343,8 +340,8 @@ def test_samplers_have_names_of_their_own(own: Database) -> None:
     own.execute("CREATE TABLE train (a INT)")
     own.execute("DROP SAMPLER person")
     assert own.execute("SELECT count(*) FROM person").fetchone() == (30,)
-    for name, message in (('""', "a name cannot be empty"), (f'"{"x" * 201}"', "1 to 200 characters")):
-        with pytest.raises(snapdb.SnapdbError, match=message):
+    for name, code in (('""', "empty-name"), (f'"{"x" * 201}"', "bad-name")):
+        with refused(code):
             own.execute(f"CREATE SAMPLER {name} AS {TRAIN}")
 
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from snapdb.errors import CorruptError
 from snapdb.kernels.admit import STATIC
 from snapdb.sampling import Sampler, node_entry
 from snapdb.storage.arrays.patches import write_patch
@@ -262,7 +261,7 @@ def test_a_file_of_another_kind_or_length_is_found_when_it_is_opened(
     snapshot, layout = written(graph, form, tmp_path)
     np.save(snapshot / f"{file}.npy", values)
     list_files(snapshot)
-    with pytest.raises(CorruptError, match=f"{file}.npy is damaged"):
+    with refused("damaged-snapshot", f"{file}.npy"):
         open_incoming(tmp_path, snapshot, 0, layout, graph.nodes)
 
 

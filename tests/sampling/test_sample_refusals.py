@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.errors import DataError, InputError, SnapdbError
+from snapdb.errors import SnapdbError
 from tests.support.inside.sampling import enough_memory
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
@@ -45,25 +44,23 @@ def place(error: SnapdbError) -> str | None:
 
 
 @pytest.mark.parametrize(
-    ("sample", "clause", "kind", "message"),
+    ("sample", "clause", "code", "named"),
     [
-        (NODES, "WEIGHT BY gap", DataError, "1 edge of wrote in snapshot s has NULL as gap"),
-        (NODES, "WEIGHT BY nan", DataError, "nan has 100 that are not"),
-        (NODES, "WEIGHT BY less", DataError, "less has 100 that are not"),
-        (LINKS, NEGATIVES + "gap", DataError, "1 vertex of person has a gap that is no weight"),
-        (LINKS, NEGATIVES + "zero", DataError, "no vertex of person has a zero above 0"),
+        (NODES, "WEIGHT BY gap", "bad-weight", ("1 edge of wrote", "gap")),
+        (NODES, "WEIGHT BY nan", "bad-weight", ("nan has 100",)),
+        (NODES, "WEIGHT BY less", "bad-weight", ("less has 100",)),
+        (LINKS, NEGATIVES + "gap", "bad-negatives", ("1 vertex of person", "gap")),
+        (LINKS, NEGATIVES + "zero", "bad-negatives", ("person", "zero")),
     ],
 )
 @pytest.mark.parametrize("before", ["", "EXPLAIN ", "AUDIT "])
 def test_weights_are_refused_at_their_clause(
-    world: Database, before: str, sample: str, clause: str, kind: type[SnapdbError], message: str
+    world: Database, before: str, sample: str, clause: str, code: str, named: tuple[str, ...]
 ) -> None:
-    with pytest.raises(kind, match=message) as caught:
+    with refused(code, *named, at=clause):
         world.execute(f"{before}{sample}{clause} BATCH 4").fetchall()
-    assert place(caught.value) == clause
-    with pytest.raises(kind, match=message) as caught:
+    with refused(code, *named, at=clause):
         world.stream(f"{sample}{clause} BATCH 4")
-    assert place(caught.value) == clause
 
 
 def test_memory_that_is_too_small_is_shown_where_it_is_said(world: Database) -> None:
@@ -81,29 +78,27 @@ def test_memory_that_is_too_small_is_shown_where_it_is_said(world: Database) -> 
 
 
 def test_a_batch_beyond_memory_names_itself_and_what_makes_it_smaller() -> None:
-    said = r"batch 3 of epoch 2 does not fit into memory \(9 TB\).*BATCH, FANOUT or NEGATIVES"
-    with pytest.raises(InputError, match=said), enough_memory(2, 3):
+    with refused("memory", "batch 3 of epoch 2", "9 TB", "BATCH, FANOUT or NEGATIVES"), enough_memory(2, 3):
         raise MemoryError("9 TB")
     with pytest.raises(RuntimeError, match="another"), enough_memory(0, 0):
         raise RuntimeError("another")
 
 
 @pytest.mark.parametrize(
-    ("seeds", "message", "shown"),
+    ("seeds", "code", "shown"),
     [
-        ([1, None, 99], r"^seeds=: 2 of 3 seeds are not in snapshot s \(NULL, 99\)", None),
-        ({"id": [1], "k": ["a"]}, '^seeds= gives "k" of type VARCHAR', None),
-        ("SELECT id + 19 FROM person", r"^seeds=: 19 of 20 seeds are not", "SELECT id + 19 FROM person"),
-        ("SELECT", "SELECT clause without selection list", "SELECT"),
+        ([1, None, 99], "unknown-seed", None),
+        ({"id": [1], "k": ["a"]}, "seed-type", None),
+        ("SELECT id + 19 FROM person", "unknown-seed", "SELECT id + 19 FROM person"),
+        ("SELECT", "parse", "SELECT"),
     ],
 )
 def test_seeds_from_outside_are_not_blamed_on_the_statement(
-    world: Database, seeds: Any, message: str, shown: str | None
+    world: Database, seeds: Any, code: str, shown: str | None
 ) -> None:
-    with pytest.raises(SnapdbError) as caught:
+    with refused(code) as caught:
         world.stream(NODES, seeds=seeds)
     assert place(caught.value) == shown
-    assert re.search(message, caught.value.message)
 
 
 def test_a_seed_query_without_columns_is_shown(world: Database) -> None:

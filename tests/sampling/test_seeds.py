@@ -193,10 +193,7 @@ def test_seed_edges_know_their_ends(world: Database) -> None:
     [*((str(n), str(n)) for n in (1, 6, 99, -1, 2**62)), ("NULL", "NULL"), (f"{2**64 - 1}::UBIGINT", str(2**64 - 1))],
 )
 def test_an_edge_that_is_not_in_the_snapshot_is_no_seed(world: Database, e_id: str, shown: str) -> None:
-    message = (
-        rf"1 of 2 seed edges of knows are not in snapshot s \({shown}\); choose seeds with SELECT e_id FROM s.knows"
-    )
-    with pytest.raises(DataError, match=message):
+    with refused("unknown-seed", "1 of 2", f"({shown})", "SELECT e_id FROM s.knows"):
         read(world, f"EDGES knows (SELECT unnest([0, {e_id}]) AS e_id)")
 
 
@@ -292,7 +289,7 @@ def test_a_weight_of_negatives_is_finite_and_not_negative(own: Database, value: 
         f"ALTER TABLE person ADD COLUMN rank DOUBLE; UPDATE person SET rank = 1; "
         f"UPDATE person SET rank = {value} WHERE name = 'bob'; CREATE OR REPLACE SNAPSHOT s OF g"
     )
-    with pytest.raises(DataError, match=rf"1 vertex of person has a rank that is no weight \(bob: {shown}"):
+    with refused("bad-negatives", "1 vertex of person", "rank", f"(bob: {shown}"):
         read(own, "EDGES knows (SELECT e_id FROM s.knows)", "NEGATIVES 1 PER POSITIVE WEIGHTED BY rank")
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 
-from snapdb.errors import InputError
 from snapdb.kernels.torch_numbering import number
 from snapdb.kernels.torch_rng import below, draw, fold
 from snapdb.sampling import Sampler, node_entry, open_sampler, torch_sampler
@@ -261,7 +260,7 @@ def test_a_fanout_beyond_what_torch_draws_is_refused() -> None:
 def test_edges_that_do_not_fit_on_the_device_are_refused() -> None:
     spec = sample_spec("customer", Fanout(KNOWS, "IN", (2,)), drawing=Drawing("BOTTOMK"))
     needed = 31 * 8 + 120 * 4 + 120 * 4  # where rows start, neighbours, edge ids
-    with pytest.raises(InputError, match=f"take {needed:,} bytes on cpu, but only 1,000 may be taken there; leave"):
+    with refused("device", f"{needed:,} bytes on cpu", "1,000"):
         TorchSampler(ties().view(), spec, room=1000)
     TorchSampler(ties().view(), spec, room=needed)
 

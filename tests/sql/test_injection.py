@@ -95,9 +95,8 @@ def test_names_of_tags_are_those_of_anything_else_and_odd_ones_of_older_database
         odd = ("line\nend", "\x1b[31mred", "nul\x7f", "c1\x9b", "x" * 5000, "")
         for name in odd:
             for statement in ("CREATE TAG {}", "CREATE OR REPLACE TAG {}", "CREATE TABLE {} (a INTEGER)"):
-                with pytest.raises(snapdb.SnapdbError, match=r"1 to 200 characters|cannot be empty") as refused:
+                with refused("bad-name" if name else "empty-name", at=quoted(name)):
                     db.execute(statement.format(quoted(name)))
-                assert refused.value.span is not None
         db.execute(f"CREATE TAG {quoted('x' * 200)}")
         with catalog_db_of(db).writing() as connection:  # as an older snapdb made them
             connection.executemany("INSERT INTO tags VALUES (?, ?, 1)", [(name, name) for name in odd if name])
@@ -230,10 +229,10 @@ def test_files_are_read_as_the_user_may(db: Database, tmp_path: Path) -> None:
     assert db.execute(query).fetchone() == ("hello; DROP TABLE kept;",)
 
 
-@pytest.mark.parametrize(("odd", "remedy"), [("\x00", "or give it as a parameter"), ("\ud800", "take it out")])
-def test_what_nothing_can_hold_is_refused_where_it_stands(db: Database, odd: str, remedy: str) -> None:
+@pytest.mark.parametrize("odd", ["\x00", "\ud800"], ids=["NUL", "surrogate"])
+def test_what_nothing_can_hold_is_refused_where_it_stands(db: Database, odd: str) -> None:
     for statement in (f"SELECT 'a{odd}b'", f'CREATE TAG "a{odd}"', f"COPY kept TO 'a{odd}b.csv'", f"DROP TABLE{odd} t"):
-        with pytest.raises(snapdb.ParseError, match=remedy) as error:
+        with refused("bad-character") as error:
             db.execute(statement)
         assert error.value.span == (statement.index(odd), statement.index(odd) + 1)
         assert str(error.value).encode()

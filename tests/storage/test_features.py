@@ -45,7 +45,7 @@ from tests.support.inside.storage import (
     write_history,
     write_target,
 )
-from tests.support.refusals import refused
+from tests.support.refusals import hold_wording, refused
 
 KNOWS = EdgeType("person", "knows", "person")
 CALLED = EdgeType("customer", "called", "customer")
@@ -148,9 +148,7 @@ def test_a_value_that_does_not_fit_is_told_with_its_ids(session: Session, dtype:
     said = value if shape == "scalar" else f"[0, {value}, 1]"
     good = "0" if shape == "scalar" else "[0, 0, 1]"
     rows = f"SELECT range AS id, CASE WHEN range < 4 THEN {said} ELSE {good} END AS a FROM range(9)"
-    with pytest.raises(
-        snapdb.DataError, match=rf'4 rows of person have .*"a".* not fit {dtype} \(ids 0, 1, 2\); .*TYPE'
-    ):
+    with refused("bad-feature", "4 rows of person", '"a"', dtype, "(ids 0, 1, 2)", "TYPE"):
         check_features(session, source_of(session, rows, 9), [FeatureSpec("x", ("a",), dtype=dtype)])
 
 
@@ -236,37 +234,39 @@ def test_indices_without_values_mean_ones(session: Session, tmp_path: Path, dtyp
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("row", "named"),
     [
-        ("NULL", r'1 row of person has NULL in the list "idx" of .*coalesce\(idx, \[\]\)'),
-        ("[1, NULL]", 'NULL or NaN within the list "idx"'),
-        ("[-1]", "out of range .*0 or more"),
-        ("[3, 3]", 'an index twice in "idx"'),
+        ("NULL", ("1 row of person", '"idx"', "coalesce(idx, [])")),
+        ("[1, NULL]", ("NULL or NaN", '"idx"')),
+        ("[-1]", ("0 or more",)),
+        ("[3, 3]", ("twice", '"idx"')),
     ],
 )
-def test_indices_that_are_none_are_refused(session: Session, row: str, message: str) -> None:
+def test_indices_that_are_none_are_refused(session: Session, row: str, named: tuple[str, ...]) -> None:
     source = source_of(session, f"SELECT id, idx FROM (VALUES (0, {row}), (1, [0])) t(id, idx)", 2)
-    with pytest.raises(snapdb.DataError, match=message):
+    with refused("bad-feature", *named):
         check_features(session, source, [FeatureSpec("x", ("idx",), sparse=True)])
 
 
 @pytest.mark.parametrize(
-    ("row", "width", "message"),
+    ("row", "width", "named"),
     [
-        ("(0, [1], NULL)", None, r"1 row of person has NULL in the lists .*coalesce\(idx, \[\]\)"),
-        ("(0, [1, 2], [1])", None, "different lengths"),
-        ("(0, [1, NULL], [1, 2])", None, "NULL or NaN within the lists"),
-        ("(0, [1], ['nan'::DOUBLE])", None, "NULL or NaN within the lists"),
-        ("(0, [-1], [1])", None, "out of range .*0 or more"),
-        ("(0, [7], [1])", 7, "out of range .*less than 7"),
-        ("(0, [3, 3], [1, 2])", 7, 'an index twice in "idx"'),
-        ("(0, [3], [1e300])", 7, 'feature column "val" of type DOUBLE.* does not fit float32'),
+        ("(0, [1], NULL)", None, ("1 row of person", "coalesce(idx, [])")),
+        ("(0, [1, 2], [1])", None, ("lengths",)),
+        ("(0, [1, NULL], [1, 2])", None, ("NULL or NaN",)),
+        ("(0, [1], ['nan'::DOUBLE])", None, ("NULL or NaN",)),
+        ("(0, [-1], [1])", None, ("0 or more",)),
+        ("(0, [7], [1])", 7, ("less than 7",)),
+        ("(0, [3, 3], [1, 2])", 7, ("twice", '"idx"')),
+        ("(0, [3], [1e300])", 7, ('"val"', "DOUBLE", "float32")),
     ],
 )
-def test_sparse_rows_that_are_none_are_refused(session: Session, row: str, width: int | None, message: str) -> None:
+def test_sparse_rows_that_are_none_are_refused(
+    session: Session, row: str, width: int | None, named: tuple[str, ...]
+) -> None:
     rows = f"SELECT id, idx, val::DOUBLE[] AS val FROM (VALUES {row}, (1, [0], [1])) t(id, idx, val)"
     spec = FeatureSpec("x", ("idx", "val"), sparse=True, width=width)
-    with pytest.raises(snapdb.DataError, match=message):
+    with refused("bad-feature", *named):
         check_features(session, source_of(session, rows, 2), [spec])
 
 
@@ -458,8 +458,9 @@ def test_damaged_files_are_told_and_never_followed(session: Session, tmp_path: P
         for feature in open_features(tmp_path / "base", tmp_path / "patch", [s.name for s in PATCHED]).values():
             feature.read(np.arange(count))
 
-    with pytest.raises(snapdb.CorruptError, match="damaged"):
+    with pytest.raises(snapdb.CorruptError) as caught:
         read()
+    hold_wording(caught.value)
 
 
 PRICE = FeatureSpec("x", ("price", "stock"), history=History("prices", ("id",), "ts"))

@@ -17,9 +17,9 @@ from snapdb import SnapdbError
 RECORD = bool(os.environ.get("SNAPDB_RECORD"))
 TESTS = Path(__file__).parents[1]
 PAGE = TESTS / "wording.txt"
-"""Under each test file, the errors that it provokes. SNAPDB_RECORD=1 adds what is new: remove first what shall go."""
+"""Under each test, the errors that it provokes. SNAPDB_RECORD=1 writes anew those of the tests that run."""
 NEW: dict[str, set[str]] = {}
-"""What this process recorded of each test file."""
+"""What this process recorded of each test."""
 CHANGING = (
     (r"{temporary}/(?:[^\s'\",;:()]+/)?([^/\s'\",;:()]+)", r"…/\1"),
     (r"\bsnapdb-\w{{8}}\b", "snapdb-…"),
@@ -31,7 +31,7 @@ CHANGING = (
 
 
 def read_page() -> dict[str, set[str]]:
-    """The lines of each test file."""
+    """The lines of each test."""
     page: dict[str, set[str]] = {}
     lines: set[str] = set()
     for line in PAGE.read_text(errors="surrogateescape").splitlines():
@@ -72,13 +72,15 @@ def refused(
 
 
 def hold_wording(error: SnapdbError) -> None:
-    """Requires that the page has this message under the test file that runs."""
-    file = os.environ["PYTEST_CURRENT_TEST"].partition("::")[0].removeprefix("tests/")
+    """Requires that the page has this message under the test that runs."""
+    test = os.environ["PYTEST_CURRENT_TEST"].rpartition(" (")[0].removeprefix("tests/")
     line = wording(error)
     if RECORD:
-        NEW.setdefault(file, set()).add(line)
+        NEW.setdefault(test, set()).add(line)
     else:
-        assert line in HELD.get(file, ()), f"SNAPDB_RECORD=1 adds it to {PAGE.name}, if it is meant:\n{file}\n  {line}"
+        assert line in HELD.get(test, ()), (
+            f"SNAPDB_RECORD=1 writes it to {PAGE.name}, if it is meant:\n{test}\n  {line}"
+        )
 
 
 def wording(error: SnapdbError) -> str:
@@ -90,13 +92,9 @@ def wording(error: SnapdbError) -> str:
 
 
 def record_wordings() -> None:
-    """Add to the page what was new to it, beside other processes that do the same."""
+    """Write the page anew for the tests that this process ran, beside other processes that do the same."""
     with PAGE.open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        page = read_page()
-        for file, lines in NEW.items():
-            page[file] = page.get(file, set()) | lines
-        PAGE.write_text(
-            "".join(f"{file}\n" + "".join(f"  {x}\n" for x in sorted(page[file])) for file in sorted(page)),
-            errors="surrogateescape",
-        )
+        page = read_page() | NEW
+        sections = (f"{test}\n" + "".join(f"  {line}\n" for line in sorted(page[test])) for test in sorted(page))
+        PAGE.write_text("".join(sections), errors="surrogateescape")
