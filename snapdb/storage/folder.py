@@ -17,7 +17,7 @@ from snapdb.release import __version__
 from snapdb.storage.disk import Disk, hash_file, hidden_beside
 from snapdb.storage.manifests import MANIFEST, seal, unsealed
 
-FORMAT = 1
+_FORMAT = 1
 """Of the manifest and what it lists; a reader refuses a higher one."""
 _AGAIN = "export it again"
 
@@ -82,7 +82,7 @@ class FolderWriter:
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """The folder stands at its place, with a manifest of what is given and of its files, by their paths."""
         files = [self._files[name] for name in sorted(self._files)]
-        content = {"format": FORMAT, **manifest, "files": files, "snapdb": __version__}
+        content = {"format": _FORMAT, **manifest, "files": files, "snapdb": __version__}
         path = self._staging / MANIFEST
         path.write_text(json.dumps({**content, "seal": seal(content)}, indent=1))
         self._disk.settle(path)
@@ -199,10 +199,10 @@ def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder
     folder = Path(path)
     manifest = _manifest(folder)
     try:
-        if (format_ := int(manifest["format"])) > FORMAT:
+        if (format_ := int(manifest["format"])) > _FORMAT:
             raise FormatError(
                 f"{folder} is an export of format {format_}, by snapdb {manifest.get('snapdb')}; this is snapdb "
-                f"{__version__}, which reads up to {FORMAT}: install that one",
+                f"{__version__}, which reads up to {_FORMAT}: install that one",
                 code="newer-format",
             )
         files = {str(facts["path"]): _facts(facts) for facts in unsealed(manifest)["files"]}

@@ -122,7 +122,7 @@ def _root(array: npt.NDArray[Any]) -> object:
 # Memory-mapped arrays by their files: whether two are of the same one, and the same values read from end to end
 
 
-Array = npt.NDArray[Any]
+_Array = npt.NDArray[Any]
 
 _SMALL = 1 << 21
 """Bytes up to which a map of its own is not worth its pages."""
@@ -137,7 +137,7 @@ class _Place(NamedTuple):
     shape: tuple[int, ...]
 
 
-def same_values(one: Array, other: Array) -> bool:
+def same_values(one: _Array, other: _Array) -> bool:
     """Whether two arrays are equal. Those of two files of a database are taken for different, and are not read.
 
     What is published under a name never changes.
@@ -150,7 +150,7 @@ def same_values(one: Array, other: Array) -> bool:
     return places[0] == places[1]
 
 
-def in_order(array: Array) -> Array:
+def in_order(array: _Array) -> _Array:
     """The same values, for someone who reads them once from the first to the last; read-only.
 
     Those of a large file come through a map of their own: the system reads ahead of it and soon forgets what was read,
@@ -169,7 +169,7 @@ def in_order(array: Array) -> Array:
     return fresh.view(np.ndarray)
 
 
-def _place(array: Array) -> _Place | None:
+def _place(array: _Array) -> _Place | None:
     """None: it is of no file that has a name, or its values do not follow each other there."""
     root: Any = array
     while isinstance(root.base, np.ndarray):

@@ -11,11 +11,14 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+Array = npt.NDArray[Any]
+Int64s = npt.NDArray[np.int64]
+
 STATIC = -(2**63)
 """The time of edges that are always there: it sorts before every other."""
 
 
-BUFFER = 1 << 23
+_BUFFER = 1 << 23
 """Bytes that are written at once, from a multiple of them on: the system then keeps the file in big pages."""
 
 
@@ -23,15 +26,15 @@ class ArrayFile:
     """A .npy file that grows by plain writes, so that what was written need not stay in this process's memory."""
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, length: int) -> None:
-        self._file = open(path, "wb", buffering=BUFFER)  # noqa: SIM115 -- closed by __exit__
+        self._file = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 -- closed by __exit__
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": (length,)}
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def append(self, values: npt.NDArray[Any]) -> None:
         """Write the next values, which must be of the file's type."""
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        for at in range(0, data.size, BUFFER):  # more than the buffer at once would be written from anywhere on
-            self._file.write(data[at : at + BUFFER].data)
+        for at in range(0, data.size, _BUFFER):  # more than the buffer at once would be written from anywhere on
+            self._file.write(data[at : at + _BUFFER].data)
 
     def __enter__(self) -> ArrayFile:
         return self

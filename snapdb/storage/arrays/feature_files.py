@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from snapdb.errors import CorruptError
 from snapdb.kernels.overlay import Csr
 from snapdb.relational import ROW_ID, Session, quote, table_rows
+from snapdb.storage.arrays.array_files import Int64s
 from snapdb.storage.arrays.feature_types import (
     FeatureSource,
     Part,
@@ -185,8 +186,6 @@ def _widened(steps: Sequence[Step], firsts: Sequence[_First]) -> tuple[Step, ...
 # Sparse features: per row its indices and values, as CSR arrays in id order
 
 
-Int64s = npt.NDArray[np.int64]
-
 _ARRAYS = ("indptr", "indices", "values")
 _BATCH = 20_000
 
@@ -196,12 +195,12 @@ def csr_path(directory: Path, feature: str, array: str) -> Path:
     return directory / f"feature-{feature}-{array}.npy"
 
 
-def index_type(width: int) -> type[np.signedinteger[Any]]:
+def _index_type(width: int) -> type[np.signedinteger[Any]]:
     """The type of the indices of so wide rows."""
     return np.int32 if width < 2**31 else np.int64
 
 
-def write_sparse(
+def _write_sparse(
     session: Session, source: FeatureSource, spec: FeatureSpec, width: int, slots: Slots, directory: Path
 ) -> None:
     """Write a feature's rows at their slots; those of other slots are empty. Run `check_features` first."""
@@ -214,7 +213,7 @@ def write_sparse(
     np.save(csr_path(directory, spec.name, "indptr"), indptr)
     size = (int(indptr[-1]),)
     open_ = np.lib.format.open_memmap
-    indices = open_(csr_path(directory, spec.name, "indices"), mode="w+", dtype=index_type(width), shape=size)
+    indices = open_(csr_path(directory, spec.name, "indices"), mode="w+", dtype=_index_type(width), shape=size)
     values = open_(csr_path(directory, spec.name, "values"), mode="w+", dtype=np.dtype(spec.dtype), shape=size)
     whole = Part(index.name, index.sql, index.type, "int64")
     query = f"SELECT {_ID}, {whole.value}, {value.value} FROM ({source.rows})"
@@ -229,7 +228,7 @@ def write_sparse(
 
 
 def read_sparse(directory: Path, feature: str) -> Csr:
-    """The arrays that `write_sparse` wrote, memory-mapped.
+    """The arrays that `_write_sparse` wrote, memory-mapped.
 
     Raises:
         CorruptError: one is missing, or of another type or length than the others need. Values are not looked at.
@@ -309,7 +308,7 @@ def measure(
     }
 
 
-def fill_features(
+def _fill_features(
     session: Session,
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
@@ -321,7 +320,7 @@ def fill_features(
     own = [spec for spec in specs if spec.history is None]
     for spec in own:
         if spec.sparse:
-            write_sparse(session, source, spec, facts["parts"][spec.name][0], slots, directory)
+            _write_sparse(session, source, spec, facts["parts"][spec.name][0], slots, directory)
     dense = (spec for spec in own if not spec.sparse)
     places = [place for spec in dense for place in _places(source, spec, facts["parts"][spec.name], slots, directory)]
     if not places:
@@ -360,7 +359,7 @@ def _places(
     return places_of(parts_of(source, spec), lengths, spec.default, out)
 
 
-def fill_target(
+def _fill_target(
     session: Session,
     source: FeatureSource,
     name: str,
@@ -387,7 +386,7 @@ def fill_target(
     return {"target": {"column": kind.name, "classes": None if classes is None else list(classes), "dtype": kind.dtype}}
 
 
-def text_of_target(source: FeatureSource, name: str) -> str | None:
+def _text_of_target(source: FeatureSource, name: str) -> str | None:
     """SQL of a target that is kept as the code of its text; None: it is a number."""
     kind = _target_kind(source, name)
     return kind.sql if kind.text else None
@@ -439,7 +438,7 @@ def growing_of(
     Args:
         classes: Those that the graph declares of the target.
     """
-    text = None if target is None or classes is not None else text_of_target(source, target)
+    text = None if target is None or classes is not None else _text_of_target(source, target)
     growing = (spec for spec in specs if spec.sparse and spec.width is None)
     return Growing(text, classes, {spec.name: parts_of(source, spec)[0].plain for spec in growing})
 
@@ -456,7 +455,7 @@ def write_features(
     Sparse ones become three arrays (`storage.sparse`); features from histories are not written here.
     """
     facts = measure(session, source, specs, growth)
-    fill_features(session, source, specs, facts, Slots(source.count), directory)
+    _fill_features(session, source, specs, facts, Slots(source.count), directory)
     return facts | {"growth": growth.facts}
 
 
@@ -464,7 +463,7 @@ def write_target(
     session: Session, source: FeatureSource, name: str, directory: Path, growth: Growth = NO_GROWTH
 ) -> dict[str, Any]:
     """Write `target.npy` [count]: int64 (NULL: -1), float32 (NULL: NaN), or the codes of the classes of `growth`."""
-    return fill_target(session, source, name, Slots(source.count), directory, growth.classes)
+    return _fill_target(session, source, name, Slots(source.count), directory, growth.classes)
 
 
 def write_patch(
@@ -492,9 +491,9 @@ def write_patch(
     ids = _ids(session, source)
     slots = Slots(ids.size, ids)
     if target is not None:
-        facts |= fill_target(session, source, target, slots, directory, growth.classes)
+        facts |= _fill_target(session, source, target, slots, directory, growth.classes)
     np.save(directory / "ids.npy", ids)
-    fill_features(session, source, specs, facts, slots, directory)
+    _fill_features(session, source, specs, facts, slots, directory)
     return {**facts, "growth": growth.facts, "count": source.count, "changed": int(ids.size)}
 
 
@@ -506,7 +505,7 @@ def _fits(specs: Sequence[FeatureSpec], facts: Mapping[str, Any], base: Mapping[
     sparse = {spec.name for spec in specs if spec.sparse}
     return all(
         name in before
-        and (index_type(*before[name]) == index_type(*parts) if name in sparse else before[name] == parts)
+        and (_index_type(*before[name]) == _index_type(*parts) if name in sparse else before[name] == parts)
         for name, parts in facts["parts"].items()
     )
 

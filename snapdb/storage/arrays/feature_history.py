@@ -14,12 +14,12 @@ from snapdb.errors import CorruptError, DataError
 from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import Csr, gather_csr, overlay
 from snapdb.relational import ROW_ID, Session, quote
+from snapdb.storage.arrays.array_files import Int64s
 from snapdb.storage.arrays.feature_files import BATCH, csr_path, measure, new_array, places_of, read_sparse
 from snapdb.storage.arrays.feature_types import FeatureSource, Rule, check_features, check_rules, filling, parts_of
 from snapdb.storage.manifests import map_array, read_manifest
 from snapdb.types import FeatureSpec
 
-Int64s = npt.NDArray[np.int64]
 Shown = Callable[[Int64s], Sequence[object]]
 """Gives ids as a person knows them."""
 

@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from snapdb.errors import DataError
 from snapdb.relational import ROW_ID, Session, quote
+from snapdb.storage.arrays.array_files import Int64s
 from snapdb.types import Column, FeatureSpec
-
-Int64s = npt.NDArray[np.int64]
 
 _FLOATS = ("FLOAT", "DOUBLE")
 _NUMBERS = (

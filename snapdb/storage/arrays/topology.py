@@ -22,16 +22,15 @@ import pyarrow as pa
 from snapdb.errors import CorruptError, DatabaseError
 from snapdb.kernels.radix import count_buckets, order_nodes, pick, place_in_buckets, settle_rows, spread
 from snapdb.kernels.topology import are_rows
-from snapdb.storage.arrays.array_files import ArrayFile, TimeSpan
+from snapdb.storage.arrays.array_files import Array, ArrayFile, Int64s, TimeSpan
 from snapdb.storage.manifests import PublishedDir, map_array
 
-Array = npt.NDArray[Any]
-Item = TypeVar("Item")
-Made = TypeVar("Made")
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
-CHUNK = 1 << 20
+_CHUNK = 1 << 20
 """Edges scattered at a time."""
-OPTIONAL = {"time": np.dtype(np.int64), "until": np.dtype(np.int64), "weight": np.dtype(np.float64)}
+_OPTIONAL = {"time": np.dtype(np.int64), "until": np.dtype(np.int64), "weight": np.dtype(np.float64)}
 """Columns that edges may have besides `node`, `indices` and `edge_id`."""
 
 _BUCKET_NODES = 14
@@ -43,7 +42,7 @@ _WAITING = 6
 
 
 @dataclass(frozen=True, slots=True)
-class RowShape:
+class _RowShape:
     """What rows are made of."""
 
     nodes: int
@@ -63,10 +62,10 @@ class RowShape:
         return -(-self.nodes >> self.shift)
 
 
-def row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: Iterable[str]) -> RowShape:
+def _row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: Iterable[str]) -> _RowShape:
     """The shape of about so many rows' edges with these optional columns.
 
-    >>> row_shape(10_000_000, 100, 100, 100_000_000, ["time"]).buckets
+    >>> _row_shape(10_000_000, 100, 100, 100_000_000, ["time"]).buckets
     611
     """
     shift = _BUCKET_NODES
@@ -78,13 +77,13 @@ def row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: Ite
         "node": np.dtype(np.uint16 if shift <= 16 else np.uint32),
         "indices": np.dtype(np.int32 if far_nodes < 2**31 else np.int64),
         "edge_id": np.dtype(np.int32 if last_id < 2**31 else np.int64),
-        **{name: dtype for name, dtype in OPTIONAL.items() if name in optional},
+        **{name: dtype for name, dtype in _OPTIONAL.items() if name in optional},
     }
-    return RowShape(nodes, far_nodes, last_id, shift, columns)
+    return _RowShape(nodes, far_nodes, last_id, shift, columns)
 
 
 @dataclass(frozen=True, slots=True)
-class BucketRows:
+class _BucketRows:
     """The finished rows of one bucket."""
 
     ends: npt.NDArray[np.int64]
@@ -104,10 +103,10 @@ class _Run:
     """Where each column begins in the file; empty when it is in memory."""
 
 
-class RowSort:
+class _RowSort:
     """Takes edges chunk by chunk, then gives the rows bucket by bucket."""
 
-    def __init__(self, shape: RowShape, memory: int, folder: Path | None = None) -> None:
+    def __init__(self, shape: _RowShape, memory: int, folder: Path | None = None) -> None:
         """Keep chunks in memory up to `memory` bytes and the rest in a nameless file in `folder`."""
         self._shape = shape
         self._free = memory
@@ -116,7 +115,7 @@ class RowSort:
         self._runs: list[_Run] = []
         self._open = ExitStack()
 
-    def __enter__(self) -> RowSort:
+    def __enter__(self) -> _RowSort:
         return self
 
     def __exit__(
@@ -140,7 +139,7 @@ class RowSort:
             self._runs.append(self._kept(run))
             yield int(run.starts[-1])
 
-    def buckets(self) -> Iterator[BucketRows]:
+    def buckets(self) -> Iterator[_BucketRows]:
         """The rows of every bucket, in order; two are in work at a time."""
         return _ahead(self._bucket, range(self._shape.buckets), _THREADS)
 
@@ -178,7 +177,7 @@ class RowSort:
             _write(self._file, values)
         return _Run(run.starts, {}, offsets)
 
-    def _bucket(self, bucket: int) -> BucketRows:
+    def _bucket(self, bucket: int) -> _BucketRows:
         shape = self._shape
         ends = np.zeros(min(1 << shape.shift, shape.nodes - (bucket << shape.shift)), np.int64)
         local = self._column(bucket, "node")
@@ -189,7 +188,7 @@ class RowSort:
         columns = {name: self._picked(bucket, name, order) for name in keys}
         settle_rows(ends, columns[keys[-1]], columns["edge_id"], order)
         others = [name for name in shape.columns if name != "node" and name not in keys]
-        return BucketRows(ends, columns | {name: self._picked(bucket, name, order) for name in others})
+        return _BucketRows(ends, columns | {name: self._picked(bucket, name, order) for name in others})
 
     def _picked(self, bucket: int, name: str, order: Array) -> Array:
         values = self._column(bucket, name)
@@ -213,10 +212,10 @@ class RowSort:
         return values
 
 
-def _ahead(function: Callable[[Item], Made], items: Iterable[Item], limit: int) -> Iterator[Made]:
+def _ahead(function: Callable[[_Item], _Result], items: Iterable[_Item], limit: int) -> Iterator[_Result]:
     """The function of each item, in order, worked out by threads up to `limit` ahead of the reader."""
     with ThreadPoolExecutor(_THREADS) as pool:
-        waiting: deque[Future[Made]] = deque()
+        waiting: deque[Future[_Result]] = deque()
         for item in items:
             waiting.append(pool.submit(function, item))
             while waiting and (len(waiting) > limit or waiting[0].done()):
@@ -263,16 +262,15 @@ def _read(file: IO[bytes], out: Array, offset: int) -> None:
 # One edge type's adjacency at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files
 
 
-Int64s = npt.NDArray[np.int64]
-EdgeIds = npt.NDArray[Any]
+_EdgeIds = npt.NDArray[Any]
 """int32, or int64 from 2^31 edges on and in databases of old."""
 
-_ARRAYS = ("indptr", "indices", "edge_id", *OPTIONAL)
+_ARRAYS = ("indptr", "indices", "edge_id", *_OPTIONAL)
 _KINDS = {
     "indptr": ("int64",),
     "indices": ("int32", "int64"),
     "edge_id": ("int32", "int64"),
-    **{name: (dtype.name,) for name, dtype in OPTIONAL.items()},
+    **{name: (dtype.name,) for name, dtype in _OPTIONAL.items()},
 }
 _BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
 
@@ -283,7 +281,7 @@ class EdgeArrays:
 
     source: Int64s
     destination: Int64s
-    edge_id: EdgeIds
+    edge_id: _EdgeIds
     time: Int64s | None
     weight: npt.NDArray[np.float64] | None
     until: Int64s | None = None
@@ -297,7 +295,7 @@ class Rows:
     """[nodes + 1]"""
     indices: npt.NDArray[Any]
     """[edges] dense ids of the far ends: int32, or int64 past 2^31 nodes."""
-    edge_id: EdgeIds
+    edge_id: _EdgeIds
     time: Int64s | None
     weight: npt.NDArray[np.float64] | None
     until: Int64s | None = None
@@ -362,9 +360,9 @@ def build_rows(
     coming = iter(batches)
     first = next(coming, None)
     names = [] if first is None else first.schema.names
-    shape = row_shape(nodes, far_nodes, last_id, rows, names)
+    shape = _row_shape(nodes, far_nodes, last_id, rows, names)
     tell = report or (lambda _: None)
-    with RowSort(shape, memory, directory) as sort:
+    with _RowSort(shape, memory, directory) as sort:
         seen = 0
         for size in sort.take(_chunks(chain([first] if first is not None else [], coming), shape, outgoing)):
             seen += size
@@ -373,7 +371,7 @@ def build_rows(
 
 
 def _write_sorted(
-    sort: RowSort, shape: RowShape, directory: Path, prefix: str, tell: Callable[[float], None]
+    sort: _RowSort, shape: _RowShape, directory: Path, prefix: str, tell: Callable[[float], None]
 ) -> dict[str, Any]:
     """Append bucket after bucket to the files, and return their facts."""
     edges, span, position = sort.edges, TimeSpan(), 0
@@ -397,7 +395,7 @@ def _write_sorted(
 
 
 def _chunks(
-    batches: Iterable[pa.RecordBatch], shape: RowShape, outgoing: bool
+    batches: Iterable[pa.RecordBatch], shape: _RowShape, outgoing: bool
 ) -> Iterator[list[dict[str, npt.NDArray[Any]]]]:
     """The batches' columns, gathered into chunks of about CHUNK edges."""
     sources = {name: _BATCHED.get(name, name) for name in shape.columns}
@@ -406,11 +404,11 @@ def _chunks(
     chunk: list[dict[str, npt.NDArray[Any]]] = []
     held = 0
     for whole in batches:
-        for start in range(0, whole.num_rows, CHUNK):
-            batch = whole.slice(start, CHUNK)
+        for start in range(0, whole.num_rows, _CHUNK):
+            batch = whole.slice(start, _CHUNK)
             chunk.append({name: _numpy(batch, column) for name, column in sources.items()})
             held += batch.num_rows
-            if held >= CHUNK:
+            if held >= _CHUNK:
                 yield chunk
                 chunk, held = [], 0
     if chunk:
@@ -425,7 +423,7 @@ def _numpy(batch: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
             f"{column.null_count} edges have no {name}; CHECK DATABASE names the file", code="damaged-snapshot"
         )
     values: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return values.astype(OPTIONAL.get(name, np.dtype(np.int64)), copy=False)
+    return values.astype(_OPTIONAL.get(name, np.dtype(np.int64)), copy=False)
 
 
 def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool = False) -> Rows:
@@ -438,14 +436,14 @@ def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool 
     """
     count = edges.edge_id.size
     near, far = (edges.source, edges.destination) if outgoing else (edges.destination, edges.source)
-    given = {name: values for name in OPTIONAL if (values := getattr(edges, name)) is not None}
+    given = {name: values for name in _OPTIONAL if (values := getattr(edges, name)) is not None}
     parts = {"node": near, "indices": far, "edge_id": edges.edge_id, **given}
     last_id = int(np.iinfo(edges.edge_id.dtype).max)
-    shape = row_shape(nodes, far_nodes, last_id, count, given)
+    shape = _row_shape(nodes, far_nodes, last_id, count, given)
     indptr = np.zeros(nodes + 1, np.int64)
     out = {name: np.empty(count, dtype) for name, dtype in shape.columns.items() if name != "node"}
-    chunks = ([{name: v[start : start + CHUNK] for name, v in parts.items()}] for start in range(0, count, CHUNK))
-    with RowSort(shape, 0) as sort:
+    chunks = ([{name: v[start : start + _CHUNK] for name, v in parts.items()}] for start in range(0, count, _CHUNK))
+    with _RowSort(shape, 0) as sort:
         for _ in sort.take(chunks):
             pass
         node = position = 0
@@ -478,7 +476,7 @@ def read_rows(directory: Path, prefix: str = "") -> Rows:
     arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in found.items()}
     edges = 0 if arrays["indices"] is None else arrays["indices"].size
     for name, array in arrays.items():
-        if array is not None or name not in OPTIONAL:
+        if array is not None or name not in _OPTIONAL:
             _check_array(found[name], name, array, edges)
     return Rows(**arrays)
 
@@ -495,7 +493,7 @@ def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
     indices = directory.array(f"{prefix}indices.npy")
     _check_array(directory.path / f"{prefix}indices.npy", "indices", indices, indices.size)
     indptr = _open_array(directory, prefix, "indptr", indices.size)
-    named = ["edge_id", *(name for name in OPTIONAL if directory.has(f"{prefix}{name}.npy"))]
+    named = ["edge_id", *(name for name in _OPTIONAL if directory.has(f"{prefix}{name}.npy"))]
     return LazyRows(indptr, indices, {name: _open_column(directory, prefix, name, indices.size) for name in named})
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from snapdb.types import Column
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def encode(value: Any, without: Collection[str] = ()) -> str:
@@ -31,14 +31,14 @@ def encode(value: Any, without: Collection[str] = ()) -> str:
     return json.dumps(dataclasses.asdict(value, dict_factory=kept))
 
 
-def decode(kind: type[T], text: str) -> T:
+def decode(kind: type[_T], text: str) -> _T:
     """The dataclass that `encode` wrote.
 
     >>> from snapdb.types import Window
     >>> decode(Window, '{"start": 1, "stop": null}')
     Window(start=1, stop=None, closed=False)
     """
-    value: T = _builder(typing.cast(Any, kind))(json.loads(text))
+    value: _T = _builder(typing.cast(Any, kind))(json.loads(text))
     return value
 
 

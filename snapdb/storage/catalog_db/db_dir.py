@@ -16,7 +16,7 @@ from snapdb.storage.catalog_db.schema import APPLICATION_ID, FORMAT
 from snapdb.storage.disk import Disk
 from snapdb.types import nearest
 
-MOUNTS = Path("/proc/self/mountinfo")
+_MOUNTS = Path("/proc/self/mountinfo")
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "glusterfs"}
     | {"fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs"}
@@ -48,7 +48,7 @@ def file_system(path: str, mounts: str) -> str | None:
     return None if found is None else found[1]
 
 
-def network_disk(path: Path, mounts: Path = MOUNTS) -> str | None:
+def network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
     """The type of the network file system that a path is on, which need not be there yet; None on any other."""
     try:
         # Mount points are bytes: latin-1 keeps each, as the octal escapes do.
@@ -101,7 +101,7 @@ def open_home(
     make: bool = True,
     disk: Disk | None = None,
     older: bool = False,
-    mounts: Path = MOUNTS,
+    mounts: Path = _MOUNTS,
 ) -> Home:
     """The database directory at `path`, which is made when it is not there; the directory that holds it must exist.
 

@@ -16,7 +16,7 @@ from snapdb.storage.catalog_db.db_dir import CATALOG, Home
 from snapdb.storage.disk import unwritten
 from snapdb.storage.manifests import MANIFEST
 
-LOCK_FILE = "catalog.lock"
+_LOCK_FILE = "catalog.lock"
 
 _WRITER, _USERS = (0, 1), (1, 1)
 """Start and length in the lock file: held by the one writer, and shared by all transactions, which keeps the
@@ -133,7 +133,7 @@ class CatalogLock:
         """A description of its own for each transaction, so that a process forked before it cannot hold its lock."""
         if not self._protects:
             return None
-        path = self._home.path / LOCK_FILE
+        path = self._home.path / _LOCK_FILE
         try:
             if not self._home.read_only:
                 return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

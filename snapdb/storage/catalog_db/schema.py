@@ -18,7 +18,7 @@ _PUT = re.compile(r'^(\d+) puts (".*"), whose manifest has sha256 ([0-9a-f]{64})
 _REPLACED = "its task was replaced meanwhile"
 
 
-def read_logs(connection: Connection) -> None:
+def _read_logs(connection: Connection) -> None:
     """Record the exports and the replaced tasks that the logs of format 6 mention; the logs stay as they are."""
     found = connection.execute("SELECT task, run, attempt, log FROM runs WHERE log <> ''").fetchall()
     for task, run, attempt, log in found:
@@ -41,7 +41,7 @@ def _path(text: str) -> str:
 # The step from format 1 to 2: columns get fields, and versions the facts that their hashes are of
 
 
-def add_fields(connection: Connection) -> None:
+def _add_fields(connection: Connection) -> None:
     """Number the columns of every table in order, and let id maps name their keys by these numbers."""
     fields: dict[int, dict[str, int]] = {}
     for shape, table, text in connection.execute("SELECT id, table_id, columns FROM shapes").fetchall():
@@ -53,7 +53,7 @@ def add_fields(connection: Connection) -> None:
         connection.execute("UPDATE id_maps SET key = ? WHERE id = ?", (json.dumps(key), map_id))
 
 
-def rechain(connection: Connection) -> None:
+def _rechain(connection: Connection) -> None:
     """Write down what each version changed, and hash it anew; the old hash stays among the facts."""
     parent = ""
     rows = connection.execute("SELECT version, time, message, author, hash FROM versions ORDER BY version").fetchall()
@@ -117,7 +117,7 @@ def _ids(connection: Connection) -> list[dict[str, Any]]:
 APPLICATION_ID = 0x534E4150  # "SNAP": says that a SQLite file is ours
 
 
-class Migration(NamedTuple):
+class _Migration(NamedTuple):
     """One step of the catalog's format."""
 
     sql: str
@@ -353,14 +353,14 @@ _SEVENTH = """
     ALTER TABLE runs ADD COLUMN replaced INTEGER NOT NULL DEFAULT 0;
 """
 
-MIGRATIONS: tuple[Migration, ...] = (
-    Migration(_FIRST),
-    Migration(_VERSIONED, (add_fields, rechain)),
-    Migration(_PATCHED),
-    Migration(_SAMPLED),
-    Migration(_CACHED),
-    Migration(_SCHEDULED),
-    Migration(_SEVENTH, (read_logs,)),
+MIGRATIONS: tuple[_Migration, ...] = (
+    _Migration(_FIRST),
+    _Migration(_VERSIONED, (_add_fields, _rechain)),
+    _Migration(_PATCHED),
+    _Migration(_SAMPLED),
+    _Migration(_CACHED),
+    _Migration(_SCHEDULED),
+    _Migration(_SEVENTH, (_read_logs,)),
 )
 
 FORMAT = len(MIGRATIONS)

@@ -28,7 +28,7 @@ _ATTEMPTS = 5
 """How often the catalog is copied anew because a snapshot was dropped before its files were held."""
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES)
 
-Report = Callable[[str, float | None], None]
+_Report = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class BackedUp:
     """How many of the files are hard links to those of the database."""
 
 
-def back_up(home: Home, ledger: Ledger, target: Path, *, link: bool, report: Report) -> BackedUp:
+def back_up(home: Home, ledger: Ledger, target: Path, *, link: bool, report: _Report) -> BackedUp:
     """Copy the database to a directory that does not exist yet, and check every file of the copy.
 
     Call it while the tables' lock is held. The copy is at `target` whole, or not at all.
@@ -89,7 +89,7 @@ def _check_target(home: Home, target: Path) -> None:
         raise InputError(f"there is no directory {target.parent}; make it first", code="unwritable-file")
 
 
-def _copied_catalog(home: Home, ledger: Ledger, staging: Path, report: Report) -> tuple[int, Lease]:
+def _copied_catalog(home: Home, ledger: Ledger, staging: Path, report: _Report) -> tuple[int, Lease]:
     """The newest version of a copy of the catalog, with locks on the directories that it names."""
     for attempt in range(_ATTEMPTS):
         report("copying the catalog", None)
@@ -123,7 +123,7 @@ def _files(home: Home, staging: Path) -> Iterator[Path]:
         yield from (each.relative_to(home.path) for each in inside)
 
 
-def _place(home: Home, staging: Path, files: list[Path], link: bool, report: Report) -> tuple[int, int]:
+def _place(home: Home, staging: Path, files: list[Path], link: bool, report: _Report) -> tuple[int, int]:
     """How many files could be linked, and the bytes of all."""
     linked = size = 0
     for number, name in enumerate(files):
@@ -155,7 +155,7 @@ def _is_linked(source: Path, target: Path) -> bool:
     return True
 
 
-def _verify(home: Home, staging: Path, report: Report) -> None:
+def _verify(home: Home, staging: Path, report: _Report) -> None:
     """Compare every file of the copy with what was recorded when it was published."""
     own = replace(home, path=staging, read_only=False, immutable=False)
     ledger = Ledger(own)

@@ -13,13 +13,13 @@ from snapdb.storage.catalog_db.chain import VERSION_LOG, link
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import CATALOG
 
-Kind = Literal["damaged", "missing", "chain", "catalog", "orphan"]
+_Kind = Literal["damaged", "missing", "chain", "catalog", "orphan"]
 
 
 class Problem(NamedTuple):
     """One thing that is not as it was published."""
 
-    kind: Kind
+    kind: _Kind
     """'orphan' is a note: a file that nothing points at. Everything else is damage."""
     path: str
     """Relative to the database directory."""
@@ -176,7 +176,7 @@ def _times(versions: Sequence[sqlite3.Row]) -> Iterator[str]:
 # The catalog that the chains tell of: what their facts, one after another, would have written
 
 
-class Named(NamedTuple):
+class _FileRecord(NamedTuple):
     """A file as the catalog must name it."""
 
     owner: int
@@ -194,14 +194,14 @@ class Named(NamedTuple):
 
 
 @dataclass(slots=True)
-class Told:
+class _ReplayedCatalog:
     """Tables, columns and files after every fact so far."""
 
     tables: dict[int, list[Any]] = field(default_factory=dict)
     """Id → [name, created, dropped]."""
     shapes: dict[int, list[tuple[int, Any]]] = field(default_factory=dict)
     """Table → [(since, columns)], in order."""
-    files: dict[str, Named] = field(default_factory=dict)
+    files: dict[str, _FileRecord] = field(default_factory=dict)
     sums: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """(version, table) → [rows added, rows removed], where one is not 0."""
     turns: set[tuple[int, int, str]] = field(default_factory=set)
@@ -254,11 +254,11 @@ class Told:
         self.turns.add((version, change["table"], turn))
 
     def _file(self, owner: int, kind: str, fact: dict[str, Any], added: int | None, shape: int | None) -> None:
-        named = Named(owner, kind, fact["rows"], fact["bytes"], fact["sha256"], fact["first"], added, shape)
+        named = _FileRecord(owner, kind, fact["rows"], fact["bytes"], fact["sha256"], fact["first"], added, shape)
         self.files[fact["path"]] = named
 
 
-def replay(versions: Iterable[str], upkeep: Iterable[str]) -> Told:
+def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
     """What the facts of all versions tell, and those of upkeep, each after the version that it followed.
 
     Raises:
@@ -266,10 +266,10 @@ def replay(versions: Iterable[str], upkeep: Iterable[str]) -> Told:
 
     >>> column = ["a", "INTEGER", True, 1, None]
     >>> made = {"change": "create", "table": 1, "name": "t", "columns": [column]}
-    >>> replay([json.dumps({"version": 1, "changes": [made]})], []).tables
+    >>> _replay([json.dumps({"version": 1, "changes": [made]})], []).tables
     {1: ['t', 1, None]}
     """
-    told = Told()
+    told = _ReplayedCatalog()
     done = deque(json.loads(text) for text in upkeep)
     for facts in map(json.loads, versions):
         for change in facts["changes"]:
@@ -291,7 +291,7 @@ _MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, Asserti
 def check_catalog(contents: Contents) -> Iterator[Problem]:
     """Where rows contradict the chains; call it when every table could be read."""
     try:
-        told = replay([r["facts"] for r in contents["versions"]], [r["facts"] for r in contents["upkeep"]])
+        told = _replay([r["facts"] for r in contents["versions"]], [r["facts"] for r in contents["upkeep"]])
     except _MISREAD as error:
         yield in_catalog(f"the facts of its versions contradict each other: {error}")._replace(kind="chain")
     else:
@@ -299,31 +299,31 @@ def check_catalog(contents: Contents) -> Iterator[Problem]:
             yield from map(in_catalog, look(contents, told))
 
 
-def _tables(contents: Contents, told: Told) -> Iterator[str]:
+def _tables(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
     found = {r["id"]: [r["name"], r["created"], r["dropped"]] for r in contents["tables"]}
     yield from _differences("table", found, told.tables)
 
 
-def _shapes(contents: Contents, told: Told) -> Iterator[str]:
+def _shapes(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
     found: dict[int, list[tuple[int, Any]]] = {}
     for row in contents["shapes"]:
         found.setdefault(row["table_id"], []).append((row["since"], _json(row["columns"])))
     yield from _differences("the columns of table", found, told.shapes)
 
 
-def _files(contents: Contents, told: Told) -> Iterator[str]:
+def _files(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
     place = _ordinals(contents)
     found = {r["path"]: _named(r, place) for r in contents["segments"]}
-    first: dict[str, Named] = {}
+    first: dict[str, _FileRecord] = {}
     for row in contents["id_segments"]:
-        named = Named(row["map_id"], "ids", row["rows"], row["bytes"], row["sha256"], row["first"], None, None)
+        named = _FileRecord(row["map_id"], "ids", row["rows"], row["bytes"], row["sha256"], row["first"], None, None)
         (found if row["path"] in told.files or row["first"] != 0 else first)[row["path"]] = named
     yield from _differences("file", found, told.files)
 
 
-def _named(row: sqlite3.Row, place: Mapping[tuple[int, int], int]) -> Named:
+def _named(row: sqlite3.Row, place: Mapping[tuple[int, int], int]) -> _FileRecord:
     facts = (row["rows"], row["bytes"], row["sha256"], row["first"], row["added"])
-    return Named(row["table_id"], row["kind"], *facts, place.get((row["table_id"], row["shape"])))
+    return _FileRecord(row["table_id"], row["kind"], *facts, place.get((row["table_id"], row["shape"])))
 
 
 def _ordinals(contents: Contents) -> dict[tuple[int, int], int]:
@@ -336,7 +336,7 @@ def _ordinals(contents: Contents) -> dict[tuple[int, int], int]:
     return place
 
 
-def _sums(contents: Contents, told: Told) -> Iterator[str]:
+def _sums(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
     turns = set()
     for row in contents["changes"]:
@@ -352,7 +352,7 @@ def _sums(contents: Contents, told: Told) -> Iterator[str]:
         yield f"{kind} of table {table} in version {version} {state}"
 
 
-def _loaded(contents: Contents, told: Told) -> Iterator[str]:
+def _loaded(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
     found = {(r["table_id"], r["path"]): (r["bytes"], r["modified"], r["version"]) for r in contents["loaded"]}
     yield from _differences("what (table, file) was loaded:", found, told.loaded)
 

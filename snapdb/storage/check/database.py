@@ -36,7 +36,10 @@ _SHARED = "DROP the snapshots that use it, say VACUUM RETAIN INTERVAL '0 seconds
 _GONE = "it was published and is not there"
 
 
-class Published(NamedTuple):
+_Report = Callable[[str, float | None], None]
+
+
+class _PublishedFile(NamedTuple):
     """A file and what was recorded of it."""
 
     path: Path
@@ -45,12 +48,12 @@ class Published(NamedTuple):
     remedy: str
 
 
-def published(home: Home, contents: Contents) -> Iterator[Published | Problem]:
+def _published_files(home: Home, contents: Contents) -> Iterator[_PublishedFile | Problem]:
     """Every file that was published, and what is wrong with the rows and manifests that should name them."""
     for table in ("segments", "id_segments"):
         for row in contents[table]:
             try:
-                yield Published(home.inside(row["path"]), int(row["bytes"]), row["sha256"], BACKUP)
+                yield _PublishedFile(home.inside(row["path"]), int(row["bytes"]), row["sha256"], BACKUP)
             except (CorruptError, ValueError, TypeError, AttributeError):
                 yield _bad_row(table, row)
     shared = {row["path"] for row in contents["artefacts"]}
@@ -64,7 +67,7 @@ def published(home: Home, contents: Contents) -> Iterator[Published | Problem]:
                 yield from _directory(home, directory, shared if table == "snapshots" else row["digest"], remedy)
 
 
-def compare(home: Home, files: Sequence[Published], report: Callable[[str, float | None], None]) -> Iterator[Problem]:
+def _compare_files(home: Home, files: Sequence[_PublishedFile], report: _Report) -> Iterator[Problem]:
     """The files that are missing or have other bytes; it reads every one."""
     total, done = sum(file.bytes for file in files) or 1, 0
     for file in files:
@@ -88,7 +91,9 @@ def _bad_row(table: str, row: Row) -> Problem:
     return in_catalog(f"a row of {table} is damaged: it names {row['path']!r}")
 
 
-def _directory(home: Home, directory: Path, expected: set[str] | str, remedy: str) -> Iterator[Published | Problem]:
+def _directory(
+    home: Home, directory: Path, expected: set[str] | str, remedy: str
+) -> Iterator[_PublishedFile | Problem]:
     """The files that a directory's manifest names, and where it is not the one that is expected.
 
     Args:
@@ -106,7 +111,7 @@ def _directory(home: Home, directory: Path, expected: set[str] | str, remedy: st
     if listed.digest != (expected if isinstance(expected, str) else None):
         yield Problem("damaged", path, "it is the manifest of something else", remedy)
     for name, (size, sha256) in listed.files.items():
-        yield Published(directory / name, size, sha256, remedy)
+        yield _PublishedFile(directory / name, size, sha256, remedy)
     for named in listed.directories if isinstance(expected, set) else ():
         if not _is_there(home, named):
             yield Problem("missing", path, f"it stands on {named}, which is not there", remedy)
@@ -127,9 +132,7 @@ def _is_there(home: Home, named: str) -> bool:
 _NOTES = "VACUUM removes it once nobody reads or writes"
 
 
-def check_database(
-    home: Home, ledger: Ledger, report: Callable[[str, float | None], None] = lambda what, share: None
-) -> Iterator[Problem]:
+def check_database(home: Home, ledger: Ledger, report: _Report = lambda what, share: None) -> Iterator[Problem]:
     """What is wrong, damage before notes; nothing when all is well. Hold the tables' lock meanwhile.
 
     Args:
@@ -145,13 +148,13 @@ def check_database(
     contents = read_contents(ledger, integrity=True)
     yield from contents.problems
     yield from _contradictions(home, contents, logged)
-    files: list[Published] = []
-    for found in published(home, contents):
-        if isinstance(found, Published):
+    files: list[_PublishedFile] = []
+    for found in _published_files(home, contents):
+        if isinstance(found, _PublishedFile):
             files.append(found)
         elif not contents.whole or _is_named(ledger, found.path):
             yield found
-    for problem in compare(home, files, report):
+    for problem in _compare_files(home, files, report):
         if not contents.whole or _is_named(ledger, problem.path):
             yield problem
     if contents.whole:
@@ -202,9 +205,7 @@ def _orphans(home: Home, contents: Contents, old: Iterable[Entry]) -> Iterator[P
 # A database that is opened only after everything in it was checked
 
 
-def verify_files(
-    home: Home, ledger: Ledger, report: Callable[[str, float | None], None] = lambda what, share: None
-) -> None:
+def verify_files(home: Home, ledger: Ledger, report: _Report = lambda what, share: None) -> None:
     """Nothing when a check finds no damage; files that nothing points at are none.
 
     Args:

@@ -51,7 +51,7 @@ def commit(ledger: Ledger, changes: Sequence[Change], message: str | None) -> in
         _check_allotments(connection, changes)
         row = (version, moment, message, by, parent, "", "")
         connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        applying = Applying(connection, version, moment)
+        applying = _CommitApplier(connection, version, moment)
         for change in changes:
             applying.apply(change)
         facts = {"version": version, "time": moment, "message": message, "author": by, "changes": applying.facts}
@@ -105,7 +105,7 @@ _DEFINITION = ("alter", "drop")
 
 
 @dataclass(slots=True)
-class Applying:
+class _CommitApplier:
     """One commit on its way into the catalog, inside its transaction."""
 
     connection: sqlite3.Connection
@@ -146,7 +146,7 @@ class Applying:
                 self._require_unmoved(table, change.base, (*_ROWS, *_DEFINITION))
                 self._drop(table)
                 (name,) = self.connection.execute("SELECT name FROM tables WHERE id = ?", (table,)).fetchone()
-                check_unused(self.connection, name)
+                _check_unused(self.connection, name)
             case DropNames():
                 drop_names(self.connection, change)
             case Allot():
@@ -318,7 +318,7 @@ def _facts(file: Segment) -> dict[str, Any]:
 # Graphs, snapshots, samplers and caches as names in the catalog: none ever goes from under what uses it
 
 
-T = TypeVar("T", Cache, Sampler)
+_T = TypeVar("_T", Cache, Sampler)
 
 
 class _Kind(NamedTuple):
@@ -338,7 +338,7 @@ _KINDS: dict[type, _Kind] = {
 }
 
 
-def put_name(connection: sqlite3.Connection, thing: T, before: T | None) -> T:
+def put_name(connection: sqlite3.Connection, thing: _T, before: _T | None) -> _T:
     """The sampler or cache with the id that its row got, inside a transaction; `before` is the one that it replaces.
 
     Raises:
@@ -419,7 +419,7 @@ def _check_free(connection: sqlite3.Connection, gone: Snapshot | Sampler, of: ty
         )
 
 
-def check_unused(connection: sqlite3.Connection, table: str) -> None:
+def _check_unused(connection: sqlite3.Connection, table: str) -> None:
     """Nothing unless a graph uses the table.
 
     Raises:

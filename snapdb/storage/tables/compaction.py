@@ -67,12 +67,14 @@ class Merge(NamedTuple):
         return sum(member.bytes for member in self.members)
 
 
-def runs(members: Iterable[Member], follows: Callable[[Member, Member], bool]) -> Iterator[tuple[Member, ...]]:
+def _adjacent_runs(
+    members: Iterable[Member], follows: Callable[[Member, Member], bool]
+) -> Iterator[tuple[Member, ...]]:
     """Two or more small members, each of which follows the one before, up to the largest sum.
 
     >>> small = [Member(name, 1, 1 << 20, "", first, 1, 1) for first, name in enumerate("abc")]
     >>> big = Member("x", 1, 64 << 20, "", 3, 1, 1)
-    >>> ["".join(m.path for m in run) for run in runs([*small, big, *small], lambda a, b: True)]
+    >>> ["".join(m.path for m in run) for run in _adjacent_runs([*small, big, *small], lambda a, b: True)]
     ['abc', 'abc']
     """
     run: list[Member] = []
@@ -159,12 +161,12 @@ def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator
     rows = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'rows' AND first + rows > 0"
     deletes = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'deletes' ORDER BY added, id"
     ids = f"{named}, 0, 0 FROM id_segments WHERE map_id = ? ORDER BY first"
-    for run in runs(_members(connection, f"{rows} ORDER BY first, id", table), _continues):
+    for run in _adjacent_runs(_members(connection, f"{rows} ORDER BY first, id", table), _continues):
         yield Merge("rows", table, table, name, run)
-    for run in runs(_members(connection, deletes, table), lambda before, after: True):
+    for run in _adjacent_runs(_members(connection, deletes, table), lambda before, after: True):
         yield Merge("deletes", table, table, name, run)
     for (map_id,) in connection.execute("SELECT id FROM id_maps WHERE table_id = ? ORDER BY id", (table,)).fetchall():
-        for run in runs(_members(connection, ids, map_id), _continues):
+        for run in _adjacent_runs(_members(connection, ids, map_id), _continues):
             yield Merge("ids", map_id, table, name, run)
 
 
