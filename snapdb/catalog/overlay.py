@@ -8,9 +8,9 @@ from dataclasses import replace
 from snapdb.catalog.state import Catalog
 from snapdb.storage.tables.changes import (
     AddTable,
-    Allot,
     AlterTable,
     Append,
+    AssignIds,
     Change,
     DropNames,
     DropTable,
@@ -48,7 +48,7 @@ def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
                 del tables[change.table_id]
             case DropNames():
                 pass  # graphs and snapshots stand outside transactions
-            case Allot():
+            case AssignIds():
                 pass  # ids are allotted when the transaction commits
             case Loaded():
                 loaded += ((change.table_id, file) for file in change.files)

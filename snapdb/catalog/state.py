@@ -12,7 +12,7 @@ from snapdb.catalog.tables import read_tables
 from snapdb.errors import BindError
 from snapdb.storage.catalog_db.codec import decode
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, damaged
+from snapdb.storage.catalog_db.db_dir import Home, raise_if_misread
 from snapdb.storage.catalog_db.task_rows import read_tasks
 from snapdb.storage.tables.changes import LoadedFile
 from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot, Table, Tag, Task, Version
@@ -115,7 +115,7 @@ def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
     Raises:
         CorruptError: the catalog cannot be read.
     """
-    with ledger.reading() as connection, damaged(home):
+    with ledger.reading() as connection, raise_if_misread(home):
         stamp = _stamp(connection)
         if known is not None and known.stamp == stamp:
             return known

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from snapdb.storage.catalog_db.codec import decode_columns
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, damaged
+from snapdb.storage.catalog_db.db_dir import Home, raise_if_misread
 from snapdb.types import Column, Segment, Table
 
 
 def tables_at(home: Home, ledger: Ledger, version: int) -> dict[str, Table]:
     """The tables of a version, by case-folded name."""
-    with ledger.reading() as connection, damaged(home):
+    with ledger.reading() as connection, raise_if_misread(home):
         return read_tables(connection, version)
 
 

@@ -11,8 +11,8 @@ from snapdb.catalog.listing import MOMENT
 from snapdb.catalog.state import Catalog
 from snapdb.catalog.windows import moment
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import damaged
-from snapdb.storage.catalog_db.task_rows import considered, leader_of, runs
+from snapdb.storage.catalog_db.db_dir import raise_if_misread
+from snapdb.storage.catalog_db.task_rows import considered, read_leader, read_runs
 from snapdb.storage.tables.commit import now
 from snapdb.types import Run, Schedule
 
@@ -123,7 +123,7 @@ def look(catalog: Catalog, ledger: Ledger, due: Due) -> dict[int, Look]:
     Raises:
         CorruptError: a row cannot be what was written.
     """
-    with damaged(ledger.home):
+    with raise_if_misread(ledger.home):
         return _look(catalog, ledger, due)
 
 
@@ -148,8 +148,8 @@ def _look(catalog: Catalog, ledger: Ledger, due: Due) -> dict[int, Look]:
 
 def run_rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
     """A row an attempt of a run, those that began first in front; runs of tasks that were dropped are among them."""
-    with damaged(ledger.home), ledger.reading() as connection:
-        found = sorted(runs(connection), key=_began)
+    with raise_if_misread(ledger.home), ledger.reading() as connection:
+        found = sorted(read_runs(connection), key=_began)
     for r in found:
         times = (moment(r.scheduled), _moment(r.started), _moment(r.ended))
         seconds = None if r.started is None or r.ended is None else (r.ended - r.started) / 1e6
@@ -159,7 +159,7 @@ def run_rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
 
 def leader_rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
     """The daemon that leads, dead or alive: a beat that stands still for seconds is of a dead one."""
-    if (leader := leader_of(ledger)) is not None:
+    if (leader := read_leader(ledger)) is not None:
         yield leader.host, leader.pid, moment(leader.since), leader.beat
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from snapdb.errors import CommitConflict
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.task_rows import advance, alter_task, begin_run, check_leads, miss_run, retry_run
+from snapdb.storage.catalog_db.task_rows import advance, alter_task, begin_run, check_leader, miss_run, retry_run
 from snapdb.types import Run, Task
 
 _ON_RECORD = suppress(CommitConflict)
@@ -39,7 +39,7 @@ def claim(ledger: Ledger, holder: str, wish: Claim, now: int) -> Run | None:
         SnapdbError: the catalog cannot be written at the moment.
     """
     with ledger.writing(counted=False) as connection:
-        check_leads(connection, holder)
+        check_leader(connection, holder)
         advance(connection, wish.task, wish.was, wish.considered)
         for moment, why in wish.missed:
             with _ON_RECORD:
@@ -55,7 +55,7 @@ def claim(ledger: Ledger, holder: str, wish: Claim, now: int) -> Run | None:
 def again(ledger: Ledger, holder: str, task: Task, failed: Run, now: int) -> Run:
     """The next attempt of a run that failed; errors as of `claim`, and run-lost where it waits no longer."""
     with ledger.writing(counted=False) as connection:
-        check_leads(connection, holder)
+        check_leader(connection, holder)
         _check_idle(connection, task, waits=False)
         return retry_run(connection, failed, holder, now)
 
@@ -68,7 +68,7 @@ def resume(ledger: Ledger, holder: str, task: Task, anchor: int | None, consider
     """
     after = task if anchor is None else replace(task, schedule=replace(task.schedule, anchor=anchor))
     with ledger.writing(counted=anchor is not None) as connection:
-        check_leads(connection, holder)
+        check_leader(connection, holder)
         alter_task(connection, task, after, considered)
 
 

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from snapdb.storage.catalog_db.task_rows import LAPSE
+from snapdb.storage.catalog_db.task_rows import LEASE_TTL
 
 
 class Clock:
@@ -62,7 +62,7 @@ class Pace:
 
     beat: float = 1.5
     """From one beat of the leader to the next."""
-    lapse: float = LAPSE
+    lapse: float = LEASE_TTL
     """Without a beat for so long, a leader leads no longer."""
     poll: float = 1.0
     """The longest wait: so soon a task is seen that another process made."""

@@ -14,7 +14,7 @@ from snapdb.daemon.log import Log
 from snapdb.errors import SnapdbError
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.catalog_db.task_rows import Leader, beat, campaign, leader_of, resign
+from snapdb.storage.catalog_db.task_rows import Leader, acquire_lease, heartbeat, read_leader, release_lease
 
 
 class Heart:
@@ -50,7 +50,7 @@ class Heart:
 
     def resign(self) -> None:
         """Beat no more, and let the next one lead at once."""
-        self._still(lambda: resign(self._ledger, self.holder))
+        self._still(lambda: release_lease(self._ledger, self.holder))
 
     def _still(self, last: Callable[[], None]) -> None:
         self._stopped.set()
@@ -64,7 +64,7 @@ class Heart:
         while not self._clock.pause(self._stopped, self._pace.beat):
             before = self._clock.monotonic()
             try:
-                if not beat(self._ledger, self.holder):
+                if not heartbeat(self._ledger, self.holder):
                     self._deposed = True
                     self._clock.wake()
                     return
@@ -89,7 +89,7 @@ class Candidate:
             SnapdbError: the catalog cannot be read or written at the moment.
         """
         now = self._clock.monotonic()
-        found = leader_of(self._ledger)
+        found = read_leader(self._ledger)
         if found is None or found.holder == self._mine:
             return self._campaign(now, found)
         # Who was not looking itself, in a machine that was stopped with both of them in it, begins to watch anew.
@@ -105,7 +105,7 @@ class Candidate:
     def _campaign(self, now: float, silent: Leader | None) -> Heart | None:
         holder = uuid.uuid4().hex
         me = Leader(holder, 0, socket.gethostname(), os.getpid(), self._clock.now())
-        if not campaign(self._ledger, me, silent):
+        if not acquire_lease(self._ledger, me, silent):
             return None
         self._seen, self._mine = None, holder
         self._log.info("leader.won", holder=holder, **{"from": None if silent is None else silent.holder})

@@ -15,8 +15,8 @@ from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.tasks.run_ends import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, damaged
-from snapdb.storage.catalog_db.task_rows import considered, read_tasks, runs, waiting
+from snapdb.storage.catalog_db.db_dir import Home, raise_if_misread
+from snapdb.storage.catalog_db.task_rows import considered, read_runs, read_tasks, waiting_runs
 from snapdb.types import Run, Task
 
 
@@ -40,14 +40,14 @@ def look(ledger: Ledger, known: Board | None) -> Board:
     Raises:
         SnapdbError: the catalog cannot be read at the moment, or is damaged.
     """
-    with ledger.reading() as connection, damaged(ledger.home):
+    with ledger.reading() as connection, raise_if_misread(ledger.home):
         changes = int(connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()["value"])
         return Board(
             changes=changes,
             tasks=_tasks(connection) if known is None or known.changes != changes else known.tasks,
             considered=considered(connection),
-            running=tuple(runs(connection, state="running")),
-            waiting=tuple(waiting(connection)),
+            running=tuple(read_runs(connection, state="running")),
+            waiting=tuple(waiting_runs(connection)),
         )
 
 

@@ -26,7 +26,7 @@ from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.progress import Stop
 from snapdb.kernels.warm import load_kernels
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import check_there, open_home
+from snapdb.storage.catalog_db.db_dir import check_in_place, open_home
 from snapdb.storage.disk import Disk
 from snapdb.storage.tables.commit import now as clock
 from snapdb.types import Run, Task
@@ -55,7 +55,7 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
     ledger = Ledger(home)
 
     def opened(folders: Sequence[str], disk: Disk) -> Database:
-        check_there(home.path, ledger.file)
+        check_in_place(home.path, ledger.file)
         return Database(path, folders=folders, disk=disk)
 
     if jobs.empty():  # it was started ahead

@@ -22,11 +22,16 @@ from snapdb.relational import quote_odd
 from snapdb.schedule.retention import kept
 from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.pending_deletes import collect, forget_gone, release, remove_released
+from snapdb.storage.catalog_db.pending_deletes import (
+    add_pending_deletes,
+    delete_pending,
+    delete_unless_held,
+    forget_deleted,
+)
 from snapdb.storage.check.backup import back_up
 from snapdb.storage.check.database import check_database
-from snapdb.storage.gc.orphans import HOUR, remove_idle
-from snapdb.storage.gc.vacuum import Vacuuming
+from snapdb.storage.gc.orphans import DEFAULT_GRACE, remove_unused_artifacts
+from snapdb.storage.gc.vacuum import Vacuum
 from snapdb.storage.tables.commit import now
 from snapdb.types import Retention, Snapshot
 from snapdb.types.text import counted, size_words
@@ -70,7 +75,7 @@ def vacuum(plan: VacuumPlan, engine: Engine) -> Rows:
     """VACUUM: merge small files and remove unreferenced ones; a row for each that was merged, removed or kept."""
     table = None if plan.table is None else plan.table.id
     store = (engine.home, engine.ledger, engine.relational, engine.tables)
-    vacuuming = Vacuuming(*store, table, plan.grace, plan.dry_run, engine.step)
+    vacuuming = Vacuum(*store, table, plan.grace, plan.dry_run, engine.step)
     yield listing(_VACUUM_FIELDS, list(vacuuming.run()))
     return None
 
@@ -124,9 +129,9 @@ def expire(engine: Engine, decisions: Decisions, *, by_retention: bool = False, 
         if by_retention:
             going = _going_still(engine, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
-        forget_gone(connection, engine.home)
-        release(connection, [s.path for s in going if s.id in gone])
-    return Expired(gone, {s.id for s in going if s.id in gone and not remove_released(engine.home, s.path)})
+        forget_deleted(connection, engine.home)
+        add_pending_deletes(connection, [s.path for s in going if s.id in gone])
+    return Expired(gone, {s.id for s in going if s.id in gone and not delete_unless_held(engine.home, s.path)})
 
 
 def _decisions(engine: Engine, plan: ExpirePlan | RetainPlan) -> Decisions:
@@ -228,7 +233,7 @@ def apply_retentions(engine: Engine) -> list[str]:
     catalog = engine.context.catalog
     decisions = retained(catalog, engine.ledger, catalog.retentions)
     try:
-        collected = collect(engine.home, engine.ledger)
+        collected = delete_pending(engine.home, engine.ledger)
         done = expire(engine, decisions, by_retention=True, publishes=False)
         shared = _remove_shared(engine) if done.gone or collected.gone else 0
     except (CommitConflict, LockedError) as error:
@@ -248,7 +253,7 @@ def _remove_shared(engine: Engine) -> int:
     if not engine.tables.alone(0.0):
         return 0
     try:
-        return len(remove_idle(engine.home, engine.ledger, now() - HOUR))
+        return len(remove_unused_artifacts(engine.home, engine.ledger, now() - DEFAULT_GRACE))
     finally:
         engine.tables.share()
 

@@ -15,12 +15,12 @@ from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError
 from snapdb.relational import Relational, Session, parquet_files, table_rows
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.catalog_db.locks import TablesLock, merging_alone, taking_turns
+from snapdb.storage.catalog_db.locks import TablesLock, assigning_ids, merging_files
 from snapdb.storage.check.database import catalog_damage
-from snapdb.storage.tables.changes import AddTable, Allot, Append, Change, RemoveRows, files_of
+from snapdb.storage.tables.changes import AddTable, Append, AssignIds, Change, RemoveRows, files_of
 from snapdb.storage.tables.commit import commit
 from snapdb.storage.tables.compaction import Merge, compact, find_tiers
-from snapdb.storage.tables.id_maps import allot, maps_of
+from snapdb.storage.tables.id_maps import assign_ids, maps_of
 from snapdb.types import Segment, Table
 
 Review = Callable[[Mapping[int, int]], None]
@@ -196,7 +196,7 @@ class Work:
         with suppress(SnapdbError, OSError):
             if not self._small_merges(table):
                 return
-            with merging_alone(self._home) as alone, self._relational.session() as session:
+            with merging_files(self._home) as alone, self._relational.session() as session:
                 for merge in self._small_merges(table) if alone else ():
                     compact(self._home, self._ledger, session, merge)
 
@@ -213,19 +213,19 @@ class Work:
                 appended.setdefault(change.table_id, []).append(change)
         if not any(maps_of(self._ledger, table_id) for table_id in appended):
             return commit(self._ledger, changes, message)
-        with taking_turns(self._home):
+        with assigning_ids(self._home):
             made: list[Change] = []
             try:
                 for table_id, appends in appended.items():
                     made += self._allot(table_id, appends)
                 if review is not None:
-                    review({ids.map_id: self._new_keys(ids) for ids in made if isinstance(ids, Allot)})
+                    review({ids.map_id: self._new_keys(ids) for ids in made if isinstance(ids, AssignIds)})
                 return commit(self._ledger, [*changes, *made], message)
             except BaseException:
                 self._discard(made)
                 raise
 
-    def _allot(self, table_id: int, appends: Sequence[Append]) -> list[Allot]:
+    def _allot(self, table_id: int, appends: Sequence[Append]) -> list[AssignIds]:
         segments = tuple(replace(file, columns=a.columns) for a in appends for file in a.files)
         rows = sum(s.rows for s in segments)
         made = []
@@ -234,10 +234,10 @@ class Work:
                 # The key's columns by field: the transaction itself may have renamed or dropped them in between.
                 keys = Table(table_id, "", id_map.columns, segments, (), rows, 0, next_row=rows, fields=0)
                 query = table_rows(keys, self._home.path)
-                made.append(allot(self._home, session, table_id, id_map, query, rows))
+                made.append(assign_ids(self._home, session, table_id, id_map, query, rows))
         return made
 
-    def _new_keys(self, ids: Allot) -> int:
+    def _new_keys(self, ids: AssignIds) -> int:
         """How many keys get an id that had none."""
         if ids.file is None:
             return 0

@@ -15,7 +15,7 @@ from snapdb.kernels.gather_mapped import gather_mapped
 from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import NOTHING, Csr, Overlay, gather_csr, gather_over, overlay
 from snapdb.storage.arrays.feature_history import FOREVER, HistoryArrays, missing_values
-from snapdb.storage.arrays.feature_types import filling
+from snapdb.storage.arrays.feature_types import fill_value
 
 Int64s = npt.NDArray[np.int64]
 
@@ -157,8 +157,8 @@ class HistoryFeature:
             shown = found[:3].tolist() if self.keys is None else self.keys.read(found[:3]).to_pylist()
             raise missing_values(self.element, self.name, found.size, shown)
         if without.size == where.size:
-            return np.full((where.size, self.shape[1]), filling(self.dtype.name, self.default), self.dtype)
+            return np.full((where.size, self.shape[1]), fill_value(self.dtype.name, self.default), self.dtype)
         where[without] = where.max()
         out = gather(self.arrays.rows, where)
-        out[without] = filling(self.dtype.name, self.default)
+        out[without] = fill_value(self.dtype.name, self.default)
         return out

@@ -24,10 +24,10 @@ from snapdb.graph.open_features import open_features, open_history, open_target
 from snapdb.graph.outgoing import open_outgoing, outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.relational import Relational, key_rows
-from snapdb.storage.artifacts import locate
+from snapdb.storage.artifacts import locate_artifact
 from snapdb.storage.catalog_db.codec import decode
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, while_there
+from snapdb.storage.catalog_db.db_dir import Home, raise_if_replaced
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.storage.manifests import PublishedDir, read_facts
 from snapdb.storage.tables.id_maps import IdMap, read_map
@@ -61,12 +61,12 @@ class TableKeys:
     @cached_property
     def _keys(self) -> pa.Array:
         root = self.home.path
-        with while_there(root):
+        with raise_if_replaced(root):
             check_files(self.home, f"the ids of {self.vertex}", self.id_map.segments)
         source = key_rows(self.id_map.segments, self.id_map.columns, root)
         names = [c.name for c in self.id_map.columns]
         # Left to the garbage collector after an error, it would crash a DataLoader worker that is forked meanwhile.
-        with closing(Relational(root)) as relational, while_there(root), relational.session() as session:
+        with closing(Relational(root)) as relational, raise_if_replaced(root), relational.session() as session:
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
@@ -139,7 +139,7 @@ def _opened(home: Home, ledger: Ledger, snapshot: Snapshot, opens: Callable[[str
 def _reversed(home: Home, ledger: Ledger, layout: SnapshotLayout) -> dict[str, Path]:
     """By edge type, the directory of its out-neighbours, where somebody needed them before."""
     wanted = {e.name: outgoing_artefact(e).digest for e in layout.edges if serves_outgoing(e)}
-    paths = {name: locate(home, ledger, digest) for name, digest in wanted.items()}
+    paths = {name: locate_artifact(home, ledger, digest) for name, digest in wanted.items()}
     return {name: path for name, path in paths.items() if path is not None}
 
 

@@ -14,7 +14,7 @@ from snapdb.graph.view import Feature, KeyReader
 from snapdb.kernels.overlay import Csr, empty_csr
 from snapdb.storage.arrays.feature_files import csr_path, read_sparse
 from snapdb.storage.arrays.feature_history import no_target, read_history, read_ids
-from snapdb.storage.arrays.feature_types import DTYPES, filling
+from snapdb.storage.arrays.feature_types import DTYPES, fill_value
 from snapdb.storage.manifests import PublishedDir
 
 
@@ -102,7 +102,7 @@ def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: M
         raise _damaged(base.path / file)
     if patch is None or marks is None:
         return ArrayFeature(rows)
-    fill = filling(rows.dtype.name, _default(patch, name))
+    fill = fill_value(rows.dtype.name, _default(patch, name))
     return PatchedFeature(rows, _newer(patch, file, rows, marks), marks, fill)
 
 

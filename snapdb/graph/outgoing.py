@@ -16,7 +16,7 @@ from snapdb.kernels.forms import plain_array
 from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.storage.arrays.topology import build_rows, open_rows
-from snapdb.storage.artifacts import Artefact, digest_of
+from snapdb.storage.artifacts import ArtifactSpec, digest_of
 from snapdb.storage.manifests import PublishedDir
 
 
@@ -28,10 +28,10 @@ def serves_outgoing(edge: EdgeLayout) -> bool:
     return edge.form == "full" or (edge.form == "ends" and edge.before is not None)
 
 
-def outgoing_artefact(edge: EdgeLayout) -> Artefact:
+def outgoing_artefact(edge: EdgeLayout) -> ArtifactSpec:
     """What the out-rows of an edge type's topology are, wherever they are."""
     newest = edge.patch or edge.topology
-    return Artefact(
+    return ArtifactSpec(
         kind="topology",
         digest=digest_of("outgoing", 1, edge.topology, edge.patch),
         folder=str(Path(edge.topology).parent),

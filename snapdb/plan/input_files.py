@@ -13,7 +13,7 @@ from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import Context
 from snapdb.relational import Session, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
 from snapdb.sql.lexer import string_value, tokens
-from snapdb.storage.tables.changes import LoadedFile, Memory, has_footer, loaded_files, look_at
+from snapdb.storage.tables.changes import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
 
@@ -167,7 +167,7 @@ class NewFiles:
     def check_unmoved(self) -> None:
         """Nothing when every file to be loaded is still as it was found; else CommitConflict names the first."""
         for name, file in zip(self.names, self.files, strict=True):
-            if (found := look_at(name)) != file:
+            if (found := stat_file(name)) != file:
                 how = "is gone" if found is None else "changed while it was read"
                 raise CommitConflict(f"{name} {how}; nothing was loaded, run the statement again", code="file-moved")
 
@@ -176,7 +176,7 @@ def find_new_files(session: Session, context: Context, table: Table, path: str, 
     """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
     found = list(_files_behind(session, context, path))
     known = loaded_files(context.ledger, table.id, (file.path for _, file in found))
-    known |= {file.path: Memory(file, 0) for owner, file in context.catalog.loading if owner == table.id}
+    known |= {file.path: LoadRecord(file, 0) for owner, file in context.catalog.loading if owner == table.id}
     names, files, unfinished, changed = [], [], [], []
     for name, file in found:
         session.check_stopped()
@@ -187,7 +187,7 @@ def find_new_files(session: Session, context: Context, table: Table, path: str, 
         elif why := _unfinished(session, name, file, format_):
             unfinished.append(f"{name} ({why})")
         else:
-            known[file.path] = Memory(file, 0)  # another name may lead to it
+            known[file.path] = LoadRecord(file, 0)  # another name may lead to it
             names.append(name)
             files.append(file)
     return NewFiles(tuple(names), tuple(files), tuple(unfinished), tuple(changed))
@@ -205,7 +205,7 @@ def _files_behind(session: Session, context: Context, path: str) -> Iterator[tup
         if is_hidden(name, path) or os.path.realpath(name).startswith(own):
             continue
         context.relational.check_folder(name)
-        if (file := look_at(name)) is not None:  # else it went away since
+        if (file := stat_file(name)) is not None:  # else it went away since
             yield name, file
 
 

@@ -19,7 +19,7 @@ from snapdb.storage.manifests import directory_bytes, publishing, read_manifest
 
 
 @dataclass(frozen=True, slots=True)
-class Artefact:
+class ArtifactSpec:
     """What a shared directory is, before it is found or built."""
 
     kind: Literal["topology", "features"]
@@ -32,13 +32,13 @@ class Artefact:
     version: int
     """Of the tables."""
 
-    def anew(self) -> Artefact:
+    def anew(self) -> ArtifactSpec:
         """The same, whatever is there already."""
         return replace(self, digest=digest_of(self.digest, fresh_name()))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CachedArtifact:
     """A shared directory that is there."""
 
     path: Path
@@ -58,19 +58,19 @@ def digest_of(*facts: Any) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def find(home: Home, ledger: Ledger, digest: str) -> Found | None:
+def find_artifact(home: Home, ledger: Ledger, digest: str) -> CachedArtifact | None:
     """The directory of that digest, whole or a patch."""
     rows = ledger.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
     return _found(home, rows[0]) if rows else None
 
 
-def locate(home: Home, ledger: Ledger, digest: str) -> Path | None:
+def locate_artifact(home: Home, ledger: Ledger, digest: str) -> Path | None:
     """The path of the directory of that digest; none of its files is looked at."""
     rows = ledger.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
     return home.inside(rows[0]["path"]) if rows else None
 
 
-def nearest(home: Home, ledger: Ledger, wanted: Artefact, *, whole: bool = True) -> Found | None:
+def nearest_artifact(home: Home, ledger: Ledger, wanted: ArtifactSpec, *, whole: bool = True) -> CachedArtifact | None:
     """The directory of the family whose version is nearest to the one that is wanted; not `whole`: also a patch."""
     rows = ledger.rows(
         f"SELECT path, version, base FROM artefacts WHERE family = ? {'AND base IS NULL' if whole else ''} "
@@ -83,17 +83,17 @@ def nearest(home: Home, ledger: Ledger, wanted: Artefact, *, whole: bool = True)
 def find_or_build(
     home: Home,
     ledger: Ledger,
-    wanted: Artefact,
+    wanted: ArtifactSpec,
     build: Callable[[Path], dict[str, Any]],
     base: Path | None = None,
-) -> Found:
+) -> CachedArtifact:
     """The directory of that digest, which `build` fills when it is not there yet.
 
     Args:
         build: Writes files into the directory given and returns the facts for its manifest.
         base: What the new directory is a patch of.
     """
-    if found := find(home, ledger, wanted.digest):
+    if found := find_artifact(home, ledger, wanted.digest):
         return found
     final = home.path / wanted.folder / fresh_name()
     facts: dict[str, Any] = {"kind": wanted.kind, "digest": wanted.digest}
@@ -106,18 +106,18 @@ def find_or_build(
         raise
     if not added:  # another process built the same meanwhile; theirs stands
         home.disk.remove(final)
-    made = find(home, ledger, wanted.digest)
+    made = find_artifact(home, ledger, wanted.digest)
     assert made is not None
     return made
 
 
-def _found(home: Home, row: Any) -> Found:
+def _found(home: Home, row: Any) -> CachedArtifact:
     path = home.inside(row["path"])
     base = None if row["base"] is None else home.inside(row["base"])
-    return Found(path, row["version"] or 0, base, read_manifest(path))
+    return CachedArtifact(path, row["version"] or 0, base, read_manifest(path))
 
 
-def _record(home: Home, ledger: Ledger, wanted: Artefact, directory: Path, base: Path | None) -> bool:
+def _record(home: Home, ledger: Ledger, wanted: ArtifactSpec, directory: Path, base: Path | None) -> bool:
     """Write the row of a directory, unless another of this digest is there by now; whether it was written."""
     row = (
         wanted.digest,

@@ -23,12 +23,12 @@ import pytest
 
 import snapdb
 from snapdb.schedule import firings
-from snapdb.storage.catalog_db.task_rows import runs
+from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Period, Run, Schedule, Task
 from tests.support.daemon_child import QuickClock
 from tests.support.inside import open_catalog_db
 from tests.support.inside.daemon import Clock, Crew, Finished, Log, Pace
-from tests.support.inside.storage import begin_run, considered, leader_of, put_task
+from tests.support.inside.storage import begin_run, considered, put_task, read_leader
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 
@@ -71,7 +71,7 @@ class Shop:
 
     def runs(self) -> list[Run]:
         with self.ledger.reading() as connection:
-            return list(runs(connection))
+            return list(read_runs(connection))
 
     def considered(self) -> int:
         """Up to when the firings of all tasks are settled."""
@@ -278,7 +278,7 @@ def test_when_asked_to_end_runs_finish_or_are_rolled_back(shop: Shop) -> None:
     assert stopped.retry is not None
     assert dict(shop.done()) == {("short", 1, 1): 1, ("long", 1, 1): 1}
     assert "daemon.stop why=SIGTERM finished=1 rolled_back=1" in said
-    assert leader_of(shop.ledger) is None
+    assert read_leader(shop.ledger) is None
 
 
 def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
@@ -286,7 +286,7 @@ def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
     with serving(shop, "a") as one, serving(shop, "b") as another:
         until(lambda: "leader.waits" in one.log() + another.log())
         until(shop.runs)
-        led = leader_of(shop.ledger)
+        led = read_leader(shop.ledger)
         assert led is not None
         first, second = (one, another) if led.pid == one.process.pid else (another, one)
         workers = first.workers()
@@ -294,7 +294,7 @@ def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
         killed = time.time_ns() // 1000
         until(lambda: not any(map(lives, workers)))
         until(lambda: any(run.started and run.started > killed for run in shop.runs()))
-        won = leader_of(shop.ledger)
+        won = read_leader(shop.ledger)
         assert won is not None
         assert won.pid == second.process.pid
         second.signal(signal.SIGTERM)

@@ -13,15 +13,15 @@ from tests.support.daemon_world import MINUTE, SECOND, World
 from tests.support.inside.daemon import Claim, again, claim, resume
 from tests.support.inside.storage import (
     Leader,
+    acquire_lease,
     alter_task,
-    beat,
     begin_run,
-    campaign,
     considered,
     drop_task,
     end_run,
-    leader_of,
+    heartbeat,
     put_task,
+    read_leader,
 )
 from tests.support.refusals import refused
 
@@ -145,11 +145,11 @@ def test_how_a_run_ended_is_said_once_and_by_who_has_it(world: World) -> None:
 
 
 def test_who_leads_is_replaced_only_where_nothing_was_heard_of_them(world: World) -> None:
-    me, silent = Leader("me", 0, "here", 1, NOW), leader_of(world.ledger)
-    assert not campaign(world.ledger, me, None)
-    assert beat(world.ledger, LEADER)
-    assert not campaign(world.ledger, me, silent)
-    assert beat(world.ledger, LEADER)
-    assert campaign(world.ledger, me, leader_of(world.ledger))
-    assert not beat(world.ledger, LEADER)
-    assert not campaign(world.ledger, Leader("other", 0, "here", 2, NOW), silent)
+    me, silent = Leader("me", 0, "here", 1, NOW), read_leader(world.ledger)
+    assert not acquire_lease(world.ledger, me, None)
+    assert heartbeat(world.ledger, LEADER)
+    assert not acquire_lease(world.ledger, me, silent)
+    assert heartbeat(world.ledger, LEADER)
+    assert acquire_lease(world.ledger, me, read_leader(world.ledger))
+    assert not heartbeat(world.ledger, LEADER)
+    assert not acquire_lease(world.ledger, Leader("other", 0, "here", 2, NOW), silent)

@@ -21,14 +21,14 @@ from tests.support.inside.execute import EndState
 from tests.support.inside.storage import (
     Leader,
     RunLock,
+    acquire_lease,
     alter_task,
     begin_run,
-    campaign,
     drop_task,
     end_run,
     last_ok,
-    leader_of,
     miss_run,
+    read_leader,
 )
 
 
@@ -310,7 +310,7 @@ def test_a_full_disk_costs_no_firing_more_than_policy_and_is_told_once(world: Wo
 def test_who_was_deposed_begins_nothing(world: World) -> None:
     task = world.task("nightly", MINUTE)
     world.for_(SECOND)
-    assert campaign(world.ledger, Leader("another", 0, "there", 2, 0), leader_of(world.ledger))
+    assert acquire_lease(world.ledger, Leader("another", 0, "there", 2, 0), read_leader(world.ledger))
     world.clock.go(MINUTE)
     with pytest.raises(CommitConflict) as lost:
         world.loop.step()

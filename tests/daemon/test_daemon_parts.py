@@ -19,7 +19,7 @@ from snapdb.types import Run
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
 from tests.support.inside import open_catalog_db
 from tests.support.inside.daemon import Candidate, Clock, Crew, Died, Field, Finished, Log, Pace, notify
-from tests.support.inside.storage import beat, begin_run, leader_of, open_home
+from tests.support.inside.storage import begin_run, heartbeat, open_home, read_leader
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 
@@ -43,7 +43,7 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
     assert other.poll() is None
     for _ in range(20):
         clock.go(SECOND)
-        assert beat(ledger, first.holder)
+        assert heartbeat(ledger, first.holder)
         assert other.poll() is None
     for _ in range(5):
         clock.go(SECOND)
@@ -56,11 +56,11 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
         second = other.poll()
     assert second is not None
     assert Pace().lapse + Pace().poll + Pace().beat < 10, "docs promise another leader within ten seconds"
-    assert not beat(ledger, first.holder)
+    assert not heartbeat(ledger, first.holder)
     assert f"leader.won holder={second.holder} from={first.holder}" in said.getvalue()
     first.stop()
     second.resign()
-    assert leader_of(ledger) is None
+    assert read_leader(ledger) is None
     third = one.poll()
     assert third is not None
     third.stop()

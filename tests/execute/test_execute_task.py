@@ -16,7 +16,7 @@ import snapdb
 from snapdb import Database, QueryError
 from snapdb.execute.tasks import operators
 from tests.support.inside import open_catalog_db
-from tests.support.inside.storage import Leader, RunLock, beat, campaign, open_home
+from tests.support.inside.storage import Leader, RunLock, acquire_lease, heartbeat, open_home
 from tests.support.performing import Worker, told
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, until
@@ -76,12 +76,12 @@ def test_a_run_that_goes_on_is_not_met(db: Database) -> None:
 def led(path: Path, *, alive: bool) -> Iterator[None]:
     """A daemon leads that has begun a run, and beats if it is alive."""
     with closing(open_catalog_db(path)) as ledger:
-        assert campaign(ledger, Leader("worker", 1, "here", 1, 0), None)
+        assert acquire_lease(ledger, Leader("worker", 1, "here", 1, 0), None)
         done = threading.Event()
 
         def beating() -> None:
             while alive and not done.wait(0.1):
-                beat(ledger, "worker")
+                heartbeat(ledger, "worker")
 
         thread = threading.Thread(target=beating)
         thread.start()

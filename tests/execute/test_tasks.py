@@ -30,13 +30,13 @@ from tests.support.inside.plan import AlterTaskPlan, CreateTaskPlan, DropPlan
 from tests.support.inside.storage import (
     Leader,
     RunLock,
+    acquire_lease,
     begin_run,
-    campaign,
     considered,
     end_run,
     miss_run,
     retry_run,
-    waiting,
+    waiting_runs,
 )
 from tests.support.plans import planned
 from tests.support.refusals import refused
@@ -89,7 +89,7 @@ def some_runs(db: Database) -> Run:
         end_run(connection, first, "failed", NOON + 2 * SECOND, error="no graph g", log="1 VACUUM\n", retry=NOON + HOUR)
         begin = begin_run(connection, often, "manual", NOON + 3 * SECOND, "her", NOON + 3 * SECOND)
         end_run(connection, begin, "ok", NOON + 4_500_000, rows=7, bytes=900)
-        (waits,) = waiting(connection)
+        (waits,) = waiting_runs(connection)
         again = retry_run(connection, waits, "me", NOON + 5 * SECOND)
         end_run(connection, again, "timeout", NOON + 6 * SECOND, error="stopped after 1 second, its timeout")
         miss_run(connection, often, NOON + 7 * SECOND, "the run before went on")
@@ -208,7 +208,7 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
     assert len(coming) == 3
     assert found["daemon"] == nobody
     goes_on = some_runs(own)
-    assert campaign(catalog_db_of(own), Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
+    assert acquire_lease(catalog_db_of(own), Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
     own.execute("ALTER TASK nightly SUSPEND")
     found = dict(own.execute("DESCRIBE nightly").fetchall())
     assert (found["state"], found["next_runs"], found["runs"]) == ("running, and suspended", None, "2")
@@ -223,7 +223,7 @@ def test_describe_tells_when_it_runs_how_it_fared_and_who_fires_it(own: Database
 def test_a_daemon_that_was_killed_is_told_as_gone(own: Database) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait(PATIENCE)
-    assert campaign(catalog_db_of(own), Leader("me", 0, socket.gethostname(), gone.pid, NOON), None)
+    assert acquire_lease(catalog_db_of(own), Leader("me", 0, socket.gethostname(), gone.pid, NOON), None)
     found = dict(own.execute("DESCRIBE TASK often").fetchall())
     assert found["daemon"].startswith(f"pid {gone.pid} on {socket.gethostname()} ended without a word; no daemon leads")
 
@@ -237,7 +237,7 @@ def test_a_replaced_task_keeps_its_runs_and_begins_anew(own: Database) -> None:
     new = task(own)
     assert (new.id, new.name, new.retries, new.suspended) == (old.id, "NIGHTLY", 0, False)
     with catalog_db_of(own).reading() as connection:
-        assert waiting(connection) == [], "an attempt would go on in the midst of other statements"
+        assert waiting_runs(connection) == [], "an attempt would go on in the midst of other statements"
         assert considered(connection)[new.id] == new.created
     assert len(told(own, "SHOW TASK RUNS OF nightly")) == 3
 
@@ -360,7 +360,7 @@ def test_check_finds_damaged_tasks_and_runs(own: Database, damage: str, said: st
 
 def test_spoiled_tasks_raise_only_errors_of_snapdb(own: Database, tmp_path: Path) -> None:
     some_runs(own)
-    campaign(catalog_db_of(own), Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
+    acquire_lease(catalog_db_of(own), Leader("me", 0, socket.gethostname(), os.getpid(), NOON), None)
     path, random_ = own.path, random.Random("tasks")
     own.close()
     whole = (path / "catalog.sqlite").read_bytes()

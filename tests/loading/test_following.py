@@ -24,7 +24,7 @@ from snapdb.errors import InputError, QueryError, WaitTimeout
 from snapdb.loading import stream as stream_module
 from snapdb_cli.main import main
 from tests.support.inside import catalog_db_of, committed_catalog_of
-from tests.support.inside.storage import Leader, campaign
+from tests.support.inside.storage import Leader, acquire_lease
 from tests.support.refusals import refused
 from tests.support.streams import prints, settles, workers_alive
 from tests.support.waiting import PATIENCE, spawned
@@ -333,14 +333,14 @@ def test_a_wait_in_vain_tells_what_there_is_and_who_would_publish(town: Database
         town.wait_for("noww", timeout=0)
     assert "no daemon leads this database; run: snapdb schedule run" in late.value.message
     assert late.value.retryable
-    assert campaign(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
+    assert acquire_lease(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
     with refused("wait-timeout"):
         town.wait_for("noww", timeout=0)
 
 
 def test_a_daemon_that_does_not_beat_is_told(town: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("snapdb.execute.samples.waiting.LAPSE", 0.1)
-    assert campaign(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
+    assert acquire_lease(catalog_db_of(town), Leader("token", beat=5, host="host", pid=77, since=0), silent=None)
     with refused("wait-timeout"):
         town.wait_for("later", timeout=0.2)
 

@@ -15,7 +15,7 @@ import torch
 import snapdb
 from snapdb.loading import Batch, BatchStream
 from snapdb.relational import ROW_ID, Relational, Session, quote
-from snapdb.storage.arrays.feature_files import write_patch
+from snapdb.storage.arrays.feature_files import write_feature_patch
 from snapdb.types import EdgeType, Fanout, FeatureSpec, History
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
 from tests.support.inside.graph import (
@@ -311,7 +311,9 @@ def test_a_base_with_a_patch_reads_as_if_all_was_written_anew(
     facts = written(session, before, old, PATCHED, tmp_path / "base", target)
     patch = source_of(session, changed, count)
     check_features(session, patch, PATCHED)
-    publish(tmp_path / "patch", lambda d: write_patch(session, patch, PATCHED, target, facts, d, Growth.of(facts)))
+    publish(
+        tmp_path / "patch", lambda d: write_feature_patch(session, patch, PATCHED, target, facts, d, Growth.of(facts))
+    )
     written(session, after, count, PATCHED, tmp_path / "anew", target)
     publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
 
@@ -335,7 +337,7 @@ def test_ids_that_neither_base_nor_patch_has_read_as_default_and_no_target(sessi
     rows = "SELECT 0 AS id, 1 AS a, [3] AS i, [1] AS v, 'red' AS y"
     facts = written(session, rows, 1, specs, tmp_path / "base", "y")
     late = source_of(session, "SELECT 4 AS id, 2 AS a, [0] AS i, [9] AS v, 'red' AS y", 5)
-    publish(tmp_path / "patch", lambda d: write_patch(session, late, specs, "y", facts, d, Growth.of(facts)))
+    publish(tmp_path / "patch", lambda d: write_feature_patch(session, late, specs, "y", facts, d, Growth.of(facts)))
     found = open_features(tmp_path / "base", tmp_path / "patch", ["x", "z", "s"])
     ids = np.arange(5)
     assert found["x"].read(ids).ravel().tolist() == [1, 7, 7, 7, 2]
@@ -352,7 +354,9 @@ def test_a_patch_of_no_rows_changes_nothing(session: Session, tmp_path: Path) ->
     before, *_, old, _ = differing(0)
     facts = written(session, before, old, PATCHED, tmp_path / "base", "team")
     nothing = source_of(session, people([], 1), old + 1)
-    publish(tmp_path / "patch", lambda d: write_patch(session, nothing, PATCHED, "team", facts, d, Growth.of(facts)))
+    publish(
+        tmp_path / "patch", lambda d: write_feature_patch(session, nothing, PATCHED, "team", facts, d, Growth.of(facts))
+    )
     names = [spec.name for spec in PATCHED]
     plain, patched = (open_features(tmp_path / "base", p, names) for p in (None, tmp_path / "patch"))
     for name in names:
@@ -373,7 +377,7 @@ def test_a_patch_that_does_not_fit_its_base_is_refused(
     facts = written(session, base, 1, [spec], tmp_path / "base")
     (tmp_path / "patch").mkdir()
     late = source_of(session, f"SELECT 1 AS id, {column}", 2)
-    assert write_patch(session, late, [spec], None, facts, tmp_path / "patch") is None
+    assert write_feature_patch(session, late, [spec], None, facts, tmp_path / "patch") is None
 
 
 def test_a_patch_gives_new_classes_the_next_codes_and_may_have_wider_sparse_rows(
@@ -386,7 +390,7 @@ def test_a_patch_gives_new_classes_the_next_codes_and_may_have_wider_sparse_rows
         session, "SELECT * FROM (VALUES (1, 'red', [0], [7]), (3, 'azure', [8], [9])) t(id, y, idx, val)", 4
     )
     grown = Growth(("blue", "green", "red", "azure"), (1, 1, 1, 2), {SPARSE.name: (Step(1, 3), Step(2, 9))})
-    publish(tmp_path / "patch", lambda d: write_patch(session, late, [SPARSE], "y", facts, d, grown))
+    publish(tmp_path / "patch", lambda d: write_feature_patch(session, late, [SPARSE], "y", facts, d, grown))
     publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
     for place in ((tmp_path / "base", tmp_path / "patch"), (tmp_path / "merged", None)):
         assert open_target(*place).read(np.arange(4)).tolist() == [2, 2, 1, 3]
@@ -408,7 +412,7 @@ def test_a_base_of_a_later_version_is_no_base_of_an_earlier_one(
     facts = written(session, base, 3, [spec], tmp_path / "base", "y")
     (tmp_path / "patch").mkdir()
     early = source_of(session, "SELECT 1 AS id, 'blue' AS y, []::INTEGER[] AS idx, []::INTEGER[] AS val", 3)
-    assert write_patch(session, early, [spec], "y", facts, tmp_path / "patch", growth) is None
+    assert write_feature_patch(session, early, [spec], "y", facts, tmp_path / "patch", growth) is None
 
 
 def test_growth_at_an_earlier_version_is_what_it_was_then() -> None:
@@ -450,7 +454,9 @@ def test_damaged_files_are_told_and_never_followed(session: Session, tmp_path: P
     before, _, changed, old, count = differing(1)
     facts = written(session, before, old, PATCHED, tmp_path / "base")
     patch = source_of(session, changed, count)
-    publish(tmp_path / "patch", lambda d: write_patch(session, patch, PATCHED, None, facts, d, Growth.of(facts)))
+    publish(
+        tmp_path / "patch", lambda d: write_feature_patch(session, patch, PATCHED, None, facts, d, Growth.of(facts))
+    )
     path, change = DAMAGE[case]
     rewrite(tmp_path / path, change)
 

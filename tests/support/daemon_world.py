@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from snapdb.storage.catalog_db.task_rows import runs
+from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Period, Run, Schedule, Task
 from tests.support.inside.daemon import Clock, Died, Finished, Log, Loop, Pace
 from tests.support.inside.execute import Ended, EndState
-from tests.support.inside.storage import Disk, Leader, Ledger, campaign, leader_of, open_home, put_task
+from tests.support.inside.storage import Disk, Leader, Ledger, acquire_lease, open_home, put_task, read_leader
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
@@ -123,7 +123,7 @@ class World:
         """Another daemon leads from now on; what ran under the one before is dead."""
         self.terms += 1
         holder = f"daemon {self.terms}"
-        assert campaign(self.ledger, Leader(holder, 0, "here", 1, self.clock.now()), leader_of(self.ledger))
+        assert acquire_lease(self.ledger, Leader(holder, 0, "here", 1, self.clock.now()), read_leader(self.ledger))
         self.lanes = SimulatedLanes(self.clock, self.jobs, self._fate)
         log = Log(self.said, "text", self.clock)
         pace = Pace(poll=self.poll)
@@ -173,7 +173,7 @@ class World:
     def runs(self, task: Task | None = None) -> list[Run]:
         """All rows, or those of a task."""
         with self.ledger.reading() as connection:
-            return list(runs(connection, task=None if task is None else task.id))
+            return list(read_runs(connection, task=None if task is None else task.id))
 
     def states(self, task: Task) -> dict[int, str]:
         """How the last attempt for each firing of a task ended, by its moment; no firing has two runs."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from snapdb import Database
 from snapdb.catalog import load
-from snapdb.storage.catalog_db.task_rows import runs
+from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Run, Task
 from tests.support.inside import open_catalog_db
 from tests.support.inside.execute import Ended, Stop, perform, settle_abandoned
@@ -61,7 +61,7 @@ class Worker:
 
     def rows(self) -> list[Run]:
         with closing(open_catalog_db(self.path)) as ledger, ledger.reading() as connection:
-            return list(runs(connection))
+            return list(read_runs(connection))
 
     def _open(self, *, folders: Sequence[str], disk: Disk) -> Database:
         database = Database(self.path, folders=folders, disk=disk, threads=1)

@@ -43,7 +43,7 @@ from snapdb.execute.operator import Engine, Rows
 from snapdb.graph.open_features import open_features
 from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
 from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
-from snapdb.storage.arrays.feature_files import added_rows, growing_of, grown, write_features
+from snapdb.storage.arrays.feature_files import added_rows, compute_growth, growth_spec, write_features
 from snapdb.storage.arrays.feature_types import FeatureSource, check_features
 from snapdb.storage.disk import Disk
 from snapdb.storage.manifests import publishing
@@ -200,7 +200,7 @@ class _GraphAt:
         specs, source = self._source(rows, count)
         check_features(self.session, source, specs)
         added = added_rows(self.engine.ledger, rows.table, rows.root)
-        growth = grown(self.session, added, growing_of(source, specs, None, None))
+        growth = compute_growth(self.session, added, growth_spec(source, specs, None, None))
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="snapdb-diff-")))
         facts: dict[str, object] = {"kind": "features"}
         with publishing(Disk(), folder / "features", facts) as staging:

@@ -12,7 +12,7 @@ from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import RowTable
-from snapdb.storage.artifacts import find
+from snapdb.storage.artifacts import find_artifact
 from snapdb.types import FULL, Cache, Drawing, Refresh, Relation, SampleSpec, TimeUnit, Way
 
 _SCAN = "every eligible edge is looked at"
@@ -110,7 +110,10 @@ def row_form(engine: Engine, layout: EdgeLayout, relation: Relation, backend: st
         return form + (", over a patch" if layout.patch else "")
     if relation.direction == "BOTH":
         return f"rows of both directions merged in memory, because they lie IN as {form}"
-    if serves_outgoing(layout) and find(engine.home, engine.ledger, outgoing_artefact(layout).digest) is not None:
+    if (
+        serves_outgoing(layout)
+        and find_artifact(engine.home, engine.ledger, outgoing_artefact(layout).digest) is not None
+    ):
         return "rows by source from the disk, where they were sorted once"
     return f"rows sorted by source in memory, because they lie by destination as {form}"
 

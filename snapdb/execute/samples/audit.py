@@ -29,7 +29,7 @@ from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.relational import Names, quote
 from snapdb.sampling import Seeds
 from snapdb.storage.arrays.feature_history import FOREVER
-from snapdb.storage.arrays.feature_types import filling
+from snapdb.storage.arrays.feature_types import fill_value
 from snapdb.storage.tables.id_maps import read_map
 from snapdb.types import EdgeType, Relation, SampleSpec
 
@@ -303,7 +303,7 @@ def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> npt.NDArray[
     places = np.arange(node.size) - np.repeat(np.cumsum(lengths) - lengths, lengths) + start[node]
     early = feature.arrays.time[places] < before[node]
     known = np.bincount(node[early], minlength=ids.size)
-    out = np.full((ids.size, feature.shape[1]), filling(feature.dtype.name, feature.default), feature.dtype)
+    out = np.full((ids.size, feature.shape[1]), fill_value(feature.dtype.name, feature.default), feature.dtype)
     some = known > 0
     out[some] = feature.arrays.rows[(start + known - 1)[some]]
     return out

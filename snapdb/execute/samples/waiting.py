@@ -15,7 +15,7 @@ from snapdb.errors import DatabaseError, QueryError, WaitTimeout
 from snapdb.execute.tasks.leader import command, nobody, who
 from snapdb.graph.lineage import published
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.task_rows import LAPSE, leader_of
+from snapdb.storage.catalog_db.task_rows import LEASE_TTL, read_leader
 from snapdb.types import Published, did_you_mean
 
 _PULSE = 0.1
@@ -63,7 +63,7 @@ class Awaited:
             DatabaseError: the database is not there any more, or is read as files that nobody changes.
         """
         began = time.monotonic()
-        leader = leader_of(ledger)
+        leader = read_leader(ledger)
         seen: Catalog | None = None
         while True:
             now = catalog()
@@ -78,7 +78,7 @@ class Awaited:
                 )
             left = math.inf if self.timeout is None else began + self.timeout - time.monotonic()
             if left <= 0:
-                silent = time.monotonic() - began > LAPSE and leader is not None and leader == leader_of(ledger)
+                silent = time.monotonic() - began > LEASE_TTL and leader is not None and leader == read_leader(ledger)
                 raise WaitTimeout(f"{self._words(now)}; {_daemon(ledger, silent=silent)}", code="wait-timeout")
             if stopped.wait(min(_PULSE, left)):
                 raise QueryError("interrupted", code="interrupted")
@@ -119,7 +119,7 @@ def _said(found: Published) -> str:
 
 def _daemon(ledger: Ledger, *, silent: bool) -> str:
     """Who would publish it."""
-    leader, home = leader_of(ledger), ledger.home
+    leader, home = read_leader(ledger), ledger.home
     if leader is None:
         return nobody(home)
     if silent:

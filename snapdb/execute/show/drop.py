@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from snapdb.errors import CommitConflict
 from snapdb.execute.operator import Engine, Outcome, Rows, publish
 from snapdb.plan.show import KINDS, DropPlan
-from snapdb.storage.catalog_db.pending_deletes import remove_released
+from snapdb.storage.catalog_db.pending_deletes import delete_unless_held
 from snapdb.storage.catalog_db.task_rows import drop_task
 from snapdb.storage.tables.changes import Change, DropNames, DropTable
 from snapdb.storage.tables.commit import drop_names
@@ -77,6 +77,6 @@ def _with(plan: DropPlan) -> str:
 def _remove(engine: Engine, names: DropNames) -> None:
     """Files go once the catalog names them no more, unless somebody reads them; so does what caches hold."""
     for snapshot in names.snapshots:
-        remove_released(engine.home, snapshot.path)
+        delete_unless_held(engine.home, snapshot.path)
     for cache in names.caches:
         engine.caches.drop(cache)

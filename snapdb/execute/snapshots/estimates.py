@@ -12,7 +12,7 @@ from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, edges_at
 from snapdb.execute.snapshots.topologies import REBUILD_SHARE, rows_apart, wanted_topology
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, choose_encoding
 from snapdb.relational import Session
-from snapdb.storage.artifacts import find, nearest
+from snapdb.storage.artifacts import find_artifact, nearest_artifact
 
 _SORTED = 5_000_000
 """Edges a second that are read and sorted, roughly."""
@@ -70,13 +70,13 @@ def _edges(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: Gra
 def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int, bool]:
     """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
     wanted = wanted_topology(data)
-    found = None if full else find(engine.home, engine.ledger, wanted.digest)
+    found = None if full else find_artifact(engine.home, engine.ledger, wanted.digest)
     if found is not None:
         return "a topology that is there", 0, 0.0, int(found.facts["edges"]), found.base is not None
     rows = data.rows.table.rows
     if data.rows.element.on_dangling == "SKIP":
         (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]
-    base = None if full else nearest(engine.home, engine.ledger, wanted, whole=False)
+    base = None if full else nearest_artifact(engine.home, engine.ledger, wanted, whole=False)
     before = None if base is None else edges_at(engine, data, base.version)
     if base is not None and before is not None and rows_apart(before, data) <= REBUILD_SHARE * base.facts["edges"]:
         parts = [

@@ -23,19 +23,26 @@ from snapdb.execute.snapshots.graph_data import (
 from snapdb.relational import ROW_ID, Session, quote, table_rows
 from snapdb.storage.arrays.feature_files import (
     NO_GROWTH,
-    Growing,
     Growth,
+    GrowthSpec,
     added_rows,
-    growing_of,
-    grown,
+    compute_growth,
+    growth_spec,
     has_lists,
+    write_feature_patch,
     write_features,
-    write_patch,
     write_target,
 )
 from snapdb.storage.arrays.feature_history import merge_features, write_history
 from snapdb.storage.arrays.feature_types import FeatureSource, check_features
-from snapdb.storage.artifacts import Artefact, Found, digest_of, find, find_or_build, nearest
+from snapdb.storage.artifacts import (
+    ArtifactSpec,
+    CachedArtifact,
+    digest_of,
+    find_artifact,
+    find_or_build,
+    nearest_artifact,
+)
 from snapdb.types import FeatureSpec, Table
 
 _MERGE_SHARE = 0.1
@@ -79,15 +86,17 @@ def vertex_features(engine: Engine, session: Session, data: VertexData, *, full:
     element, table = data.rows.element, data.rows.table
     specs, added = _own(element.features), added_rows(engine.ledger, table, data.rows.root)
     columns = data.features_of("")  # their types say what grows, and no row is read
-    growing = growing_of(columns, specs, element.target, element.classes)
+    growing = growth_spec(columns, specs, element.target, element.classes)
     wanted = _wanted_vertices(data, specs, growing)
 
     def build(directory: Path) -> dict[str, Any]:
         engine.report(f"building the features of {element.name}", None)
         check_vertices(session, data)
-        return _written(session, data.features, specs, element.target, directory, grown(session, added, growing))
+        return _written(
+            session, data.features, specs, element.target, directory, compute_growth(session, added, growing)
+        )
 
-    def changed(base: Found) -> _Changed | None:
+    def changed(base: CachedArtifact) -> _Changed | None:
         before = vertices_at(engine, data, base.version)
         if before is None or element.on_duplicate != "ERROR":
             return None
@@ -95,21 +104,21 @@ def vertex_features(engine: Engine, session: Session, data: VertexData, *, full:
         nothing = f"SELECT * FROM ({data.rows.sql}) WHERE false"
         new = nothing if rows is None else f"SELECT * EXCLUDE ({quote(ROW_ID)}) FROM ({rows})"
         check_vertices(session, data, new)
-        growth = grown(session, added, growing, Growth.of(base.facts), before.rows.table.next_row)
+        growth = compute_growth(session, added, growing, Growth.of(base.facts), before.rows.table.next_row)
         left = data.rows.sql if _lost(table, before.rows.table) else None
         return _Changed(data.features_of(data.numbered(new)), growth, left)
 
     return _features(engine, session, wanted, specs, element.target, build, changed, full)
 
 
-def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: Growing) -> Artefact:
+def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: GrowthSpec) -> ArtifactSpec:
     """What the arrays of a vertex type follow from; declared classes and what grows decide how values are kept."""
     element, table = data.rows.element, data.rows.table
     names = [name for spec in specs for name in spec.columns]
     kept = [_plain(specs), fields(table, [*names, element.target, element.event_time]), element.nulls_static]
     kept += [] if element.classes is None else [list(element.classes)]
     scheme = 3 if growing else 2
-    return Artefact(
+    return ArtifactSpec(
         "features",
         digest_of("vertex features", scheme, vertex_facts(data, state=True), kept),
         f"features/{table.id}",
@@ -124,7 +133,7 @@ def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: boo
     if not element.features:
         return None
     kept = [_plain(element.features), fields(table, [name for spec in element.features for name in spec.columns])]
-    wanted = Artefact(
+    wanted = ArtifactSpec(
         "features",
         digest_of("edge features", 2, table.id, table.state, kept),
         f"features/{table.id}",
@@ -137,7 +146,7 @@ def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: boo
         check_features(session, data.features, element.features)
         return _written(session, data.features, element.features, None, directory, NO_GROWTH)
 
-    def changed(base: Found) -> _Changed | None:
+    def changed(base: CachedArtifact) -> _Changed | None:
         before = edges_at(engine, data, base.version)
         if before is None:
             return None
@@ -168,7 +177,7 @@ def _history(engine: Engine, session: Session, data: VertexData, spec: FeatureSp
     assert spec.history is not None
     named = [*spec.history.key, spec.history.event_time, *spec.columns]
     facts = [data.id_map.id, data.rows.table.id, table.id, fields(table, named), _plain([spec])]
-    wanted = Artefact(
+    wanted = ArtifactSpec(
         "features",
         digest_of("history", 1, facts, table.state, data.id_map.limit),
         f"features/{table.id}",
@@ -196,19 +205,19 @@ def _history(engine: Engine, session: Session, data: VertexData, spec: FeatureSp
 def _features(
     engine: Engine,
     session: Session,
-    wanted: Artefact,
+    wanted: ArtifactSpec,
     specs: tuple[FeatureSpec, ...],
     target: str | None,
     build: Callable[[Path], dict[str, Any]],
-    changed: Callable[[Found], _Changed | None],
+    changed: Callable[[CachedArtifact], _Changed | None],
     full: bool,
 ) -> Features:
     """Those of the digest; else the nearest ones with the rows that changed since; else what `build` builds."""
     home, ledger = engine.home, engine.ledger
-    if found := find(home, ledger, wanted.digest):
+    if found := find_artifact(home, ledger, wanted.digest):
         if not full:
             return _told(found, "found")
-    elif not full and (base := nearest(home, ledger, wanted)) and (change := changed(base)):
+    elif not full and (base := nearest_artifact(home, ledger, wanted)) and (change := changed(base)):
         made = _patched(engine, session, wanted, specs, target, change, base)
         if made is not None:
             return made
@@ -220,11 +229,11 @@ def _features(
 def _patched(
     engine: Engine,
     session: Session,
-    wanted: Artefact,
+    wanted: ArtifactSpec,
     specs: tuple[FeatureSpec, ...],
     target: str | None,
     change: _Changed,
-    base: Found,
+    base: CachedArtifact,
 ) -> Features | None:
     """The base with the rows that changed in the place of its own; None when they do not fit into it."""
     home, ledger, source = engine.home, engine.ledger, change.source
@@ -236,7 +245,7 @@ def _patched(
         return None  # the base's length of lists is that of removed rows
 
     def patch(directory: Path) -> dict[str, Any]:
-        facts = write_patch(session, source, specs, target, base.facts, directory, change.growth)
+        facts = write_feature_patch(session, source, specs, target, base.facts, directory, change.growth)
         if facts is None:
             raise _UnfitError
         return facts
@@ -264,7 +273,7 @@ def _written(
     return facts if target is None else facts | write_target(session, source, target, directory, growth)
 
 
-def _told(found: Found, work: str) -> Features:
+def _told(found: CachedArtifact, work: str) -> Features:
     return Features(found.base or found.path, found.path if found.base else None, work)
 
 

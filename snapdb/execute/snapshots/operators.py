@@ -21,7 +21,7 @@ from snapdb.execute.snapshots.topologies import check_new
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.relational import Session
 from snapdb.storage.catalog_db.codec import encode
-from snapdb.storage.catalog_db.pending_deletes import forget_gone, release, remove_released
+from snapdb.storage.catalog_db.pending_deletes import add_pending_deletes, delete_unless_held, forget_deleted
 from snapdb.storage.tables.commit import check_free, now
 from snapdb.types import FORMS, Snapshot
 from snapdb.types.text import counted
@@ -54,7 +54,7 @@ def publish_snapshot(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = F
         engine.home.disk.remove(made.path)
         raise
     if plan.replaces is not None:
-        remove_released(engine.home, plan.replaces.path)
+        delete_unless_held(engine.home, plan.replaces.path)
     return snapshot, made
 
 
@@ -106,8 +106,8 @@ def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
                     f"{plan.name} moved: it was replaced or dropped meanwhile; run the statement again",
                     code="snapshot-moved",
                 )
-            forget_gone(connection, engine.home)
-            release(connection, [plan.replaces.path])
+            forget_deleted(connection, engine.home)
+            add_pending_deletes(connection, [plan.replaces.path])
         check_free(connection, plan.name)
         if not connection.execute("SELECT 1 FROM graphs WHERE folded = ?", (plan.graph.name.lower(),)).fetchone():
             raise CommitConflict(

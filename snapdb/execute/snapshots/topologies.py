@@ -20,7 +20,14 @@ from snapdb.kernels.lookup import ending_in, find_edges, find_ids
 from snapdb.relational import ROW_ID, Session, quote, quote_all
 from snapdb.storage.arrays.patches import Patch, build_patch, read_patch, write_merged, write_patch
 from snapdb.storage.arrays.topology import EdgeArrays, Rows, build_rows, check_rows, read_rows
-from snapdb.storage.artifacts import Artefact, Found, digest_of, find, find_or_build, nearest
+from snapdb.storage.artifacts import (
+    ArtifactSpec,
+    CachedArtifact,
+    digest_of,
+    find_artifact,
+    find_or_build,
+    nearest_artifact,
+)
 from snapdb.storage.manifests import read_manifest
 from snapdb.types.text import counted
 
@@ -58,19 +65,19 @@ def topology(engine: Engine, session: Session, data: EdgeData, *, full: bool = F
     wanted = wanted_topology(data)
     if full:
         wanted = wanted.anew()
-    elif found := find(engine.home, engine.ledger, wanted.digest):
+    elif found := find_artifact(engine.home, engine.ledger, wanted.digest):
         return _found(found, "found")
     elif patched := _patched(engine, session, data, wanted):
         return patched
     return _found(_built(engine, session, data, wanted), "built")
 
 
-def wanted_topology(data: EdgeData) -> Artefact:
+def wanted_topology(data: EdgeData) -> ArtifactSpec:
     """What its topology is, wherever it is."""
     element, table = data.rows.element, data.rows.table
     timed = [element.event_time, element.event_end, element.weight]
     kept = [fields(table, timed), element.nulls_static]
-    return Artefact(
+    return ArtifactSpec(
         kind="topology",
         digest=digest_of("topology", 2, edge_facts(data, state=True), kept),
         folder=f"topology/{table.id}",
@@ -86,9 +93,9 @@ def check_new(engine: Engine, session: Session, data: EdgeData) -> None:
         DataError: as `topology` does.
     """
     wanted = wanted_topology(data)
-    if find(engine.home, engine.ledger, wanted.digest):
+    if find_artifact(engine.home, engine.ledger, wanted.digest):
         return
-    base = nearest(engine.home, engine.ledger, wanted, whole=False)
+    base = nearest_artifact(engine.home, engine.ledger, wanted, whole=False)
     before = None if base is None else edges_at(engine, data, base.version)
     rows: str | None = edge_rows(data)
     if before is not None and _only_edges_changed(session, before, data):
@@ -97,14 +104,14 @@ def check_new(engine: Engine, session: Session, data: EdgeData) -> None:
         engine.check_stopped()
 
 
-def _found(found: Found, work: str) -> Topology:
+def _found(found: CachedArtifact, work: str) -> Topology:
     facts = found.facts
     written = 0 if work == "found" else sum(int(file["bytes"]) for file in facts["files"].values())
     root, patch = (found.path, None) if found.base is None else (found.base, found.path)
     return Topology(root, patch, facts["edges"], facts["skipped"], work, written)
 
 
-def _built(engine: Engine, session: Session, data: EdgeData, wanted: Artefact) -> Found:
+def _built(engine: Engine, session: Session, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
     what = f"building the topology of {data.rows.element.name}"
 
     def build(directory: Path) -> dict[str, Any]:
@@ -124,16 +131,16 @@ def _built(engine: Engine, session: Session, data: EdgeData, wanted: Artefact) -
     return find_or_build(engine.home, engine.ledger, wanted, build)
 
 
-def _patched(engine: Engine, session: Session, data: EdgeData, wanted: Artefact) -> Topology | None:
+def _patched(engine: Engine, session: Session, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
     """The nearest one with what changed since; None when there is none, or when too much changed."""
-    base = nearest(engine.home, engine.ledger, wanted, whole=False)
+    base = nearest_artifact(engine.home, engine.ledger, wanted, whole=False)
     before = None if base is None else edges_at(engine, data, base.version)
     if (
         base is not None
         and base.base is not None
         and (before is None or not _only_edges_changed(session, before, data))
     ):
-        base = nearest(engine.home, engine.ledger, wanted)
+        base = nearest_artifact(engine.home, engine.ledger, wanted)
         before = None if base is None else edges_at(engine, data, base.version)
     if base is None or before is None or rows_apart(before, data) > REBUILD_SHARE * base.facts["edges"]:
         return None

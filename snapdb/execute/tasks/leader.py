@@ -11,12 +11,12 @@ from typing import Literal
 from snapdb.catalog.windows import moment
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.catalog_db.task_rows import Leader, leader_of
+from snapdb.storage.catalog_db.task_rows import Leader, read_leader
 
 
 def leads(home: Home, ledger: Ledger) -> str:
     """The daemon that leads, or what to do where none does."""
-    leader = leader_of(ledger)
+    leader = read_leader(ledger)
     if leader is None:
         return nobody(home)
     if _is_gone(leader):

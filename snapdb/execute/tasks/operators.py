@@ -16,7 +16,15 @@ from snapdb.plan.times import spelled
 from snapdb.relational import quote_odd, text_literal
 from snapdb.schedule import next_firing
 from snapdb.storage.catalog_db import task_rows
-from snapdb.storage.catalog_db.task_rows import LAPSE, RunLock, begin_run, leader_of, put_task, read_tasks, runs
+from snapdb.storage.catalog_db.task_rows import (
+    LEASE_TTL,
+    RunLock,
+    begin_run,
+    put_task,
+    read_leader,
+    read_runs,
+    read_tasks,
+)
 from snapdb.storage.disk import fresh_name
 from snapdb.storage.tables.commit import now
 from snapdb.types import Run, Task
@@ -50,7 +58,7 @@ def _next(engine: Engine, task: Task, after: int) -> str:
     if fires is None:
         return "it never fires again"
     first = f"next at {spelled(fires)}"
-    return first if leader_of(engine.ledger) is not None else f"{first}, but {nobody(engine.home)}"
+    return first if read_leader(engine.ledger) is not None else f"{first}, but {nobody(engine.home)}"
 
 
 def execute_task(plan: ExecuteTaskPlan, engine: Engine) -> Rows:
@@ -88,18 +96,18 @@ def _begun(engine: Engine, task: Task) -> Run:
                 f"task {task.name} moved: it was altered, replaced or dropped meanwhile; run the statement again",
                 code="task-moved",
             )
-        if not any(runs(connection, task=task.id, state="running")):
+        if not any(read_runs(connection, task=task.id, state="running")):
             return begin_run(connection, task, "manual", begins, fresh_name(), begins)
     raise _busy(engine, task)
 
 
 def _led(engine: Engine, run: Run) -> bool:
     """Whether a daemon lives that has begun a run, and is about to take its lock: until it beats, or is silent."""
-    first = leader_of(engine.ledger)
-    last = time.monotonic() + LAPSE
+    first = read_leader(engine.ledger)
+    last = time.monotonic() + LEASE_TTL
     while first is not None and first.holder == run.holder and time.monotonic() < last:
         engine.check_stopped()
-        found = leader_of(engine.ledger)
+        found = read_leader(engine.ledger)
         if found is None or found != first:
             return found is not None and found.holder == run.holder
         time.sleep(_PULSE)
@@ -108,7 +116,7 @@ def _led(engine: Engine, run: Run) -> bool:
 
 def _going(engine: Engine, task: Task) -> list[Run]:
     with engine.ledger.reading() as connection:
-        return list(runs(connection, task=task.id, state="running"))
+        return list(read_runs(connection, task=task.id, state="running"))
 
 
 def _busy(engine: Engine, task: Task) -> LockedError:

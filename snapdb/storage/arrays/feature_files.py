@@ -21,7 +21,7 @@ from snapdb.storage.arrays.feature_types import (
     FeatureSource,
     Part,
     Slots,
-    filling,
+    fill_value,
     is_feature_type,
     numbers_of,
     parts_of,
@@ -101,7 +101,7 @@ NO_GROWTH = Growth()
 
 
 @dataclass(frozen=True, slots=True)
-class Growing:
+class GrowthSpec:
     """What of an element grows with its table."""
 
     target: str | None = None
@@ -151,7 +151,9 @@ def added_rows(ledger: Ledger, table: Table, root: Path) -> AddedRows:
     return AddedRows(table, root, versions, np.cumsum([row["added"] for row in rows], dtype=np.int64))
 
 
-def grown(session: Session, added: AddedRows, growing: Growing, before: Growth | None = None, start: int = 0) -> Growth:
+def compute_growth(
+    session: Session, added: AddedRows, growing: GrowthSpec, before: Growth | None = None, start: int = 0
+) -> Growth:
     """What has grown at a version.
 
     Args:
@@ -277,7 +279,7 @@ class Place(NamedTuple):
         self.out[where] = numbers_of(values, self.part, self.default).reshape(-1, length)
 
 
-def measure(
+def measure_features(
     session: Session,
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
@@ -347,7 +349,7 @@ def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> npt.NDArr
     dtype = np.dtype(spec.dtype)
     out: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
     prefer_huge_pages(out)
-    if fill := filling(spec.dtype, spec.default):  # a new file is zeros already
+    if fill := fill_value(spec.dtype, spec.default):  # a new file is zeros already
         out[:] = fill
     return out
 
@@ -430,9 +432,9 @@ def _lengths(source: FeatureSource, spec: FeatureSpec, width: int | None) -> lis
 # Features and targets as .npy files in id order, so that a row is one seek away
 
 
-def growing_of(
+def growth_spec(
     source: FeatureSource, specs: Sequence[FeatureSpec], target: str | None, classes: tuple[str, ...] | None
-) -> Growing:
+) -> GrowthSpec:
     """What of an element's arrays grows with its table.
 
     Args:
@@ -440,7 +442,7 @@ def growing_of(
     """
     text = None if target is None or classes is not None else _text_of_target(source, target)
     growing = (spec for spec in specs if spec.sparse and spec.width is None)
-    return Growing(text, classes, {spec.name: parts_of(source, spec)[0].plain for spec in growing})
+    return GrowthSpec(text, classes, {spec.name: parts_of(source, spec)[0].plain for spec in growing})
 
 
 def write_features(
@@ -454,7 +456,7 @@ def write_features(
 
     Sparse ones become three arrays (`storage.sparse`); features from histories are not written here.
     """
-    facts = measure(session, source, specs, growth)
+    facts = measure_features(session, source, specs, growth)
     _fill_features(session, source, specs, facts, Slots(source.count), directory)
     return facts | {"growth": growth.facts}
 
@@ -466,7 +468,7 @@ def write_target(
     return _fill_target(session, source, name, Slots(source.count), directory, growth.classes)
 
 
-def write_patch(
+def write_feature_patch(
     session: Session,
     source: FeatureSource,
     specs: Sequence[FeatureSpec],
@@ -485,7 +487,7 @@ def write_patch(
         base_facts: What `write_features` and `write_target` returned for the base.
         growth: The classes and widths by now.
     """
-    facts = measure(session, source, specs, growth, base_facts)
+    facts = measure_features(session, source, specs, growth, base_facts)
     if not (growth.continues(Growth.of(base_facts)) and _fits(specs, facts, base_facts)):
         return None
     ids = _ids(session, source)

@@ -15,8 +15,8 @@ from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import Csr, gather_csr, overlay
 from snapdb.relational import ROW_ID, Session, quote
 from snapdb.storage.arrays.array_files import Int64s
-from snapdb.storage.arrays.feature_files import BATCH, csr_path, measure, new_array, places_of, read_sparse
-from snapdb.storage.arrays.feature_types import FeatureSource, Rule, check_features, check_rules, filling, parts_of
+from snapdb.storage.arrays.feature_files import BATCH, csr_path, measure_features, new_array, places_of, read_sparse
+from snapdb.storage.arrays.feature_types import FeatureSource, Rule, check_features, check_rules, fill_value, parts_of
 from snapdb.storage.manifests import map_array, read_manifest
 from snapdb.types import FeatureSpec
 
@@ -54,7 +54,7 @@ def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, di
     assert spec.history is not None
     spec = replace(spec, history=None)
     _check_times(session, source, spec)
-    facts = measure(session, source, [spec])
+    facts = measure_features(session, source, [spec])
     lengths = facts["parts"][spec.name]
     (count,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
     out = new_array(directory / f"feature-{spec.name}.npy", spec, int(count), sum(lengths))
@@ -212,7 +212,7 @@ def _merge_dense(
     kept = min(count, old.shape[0])
     for at in range(0, kept, _CHUNK):
         out[at : min(at + _CHUNK, kept)] = old[at : min(at + _CHUNK, kept)]
-    out[kept:] = no_target(old.dtype) if name == "target.npy" else filling(old.dtype.name, default)
+    out[kept:] = no_target(old.dtype) if name == "target.npy" else fill_value(old.dtype.name, default)
     for at in range(0, ids.size, _CHUNK):
         out[ids[at : at + _CHUNK]] = new[at : at + _CHUNK]
     out.flush()

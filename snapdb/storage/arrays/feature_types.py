@@ -174,10 +174,10 @@ def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[Part, ...]:
     return (*parts, Part(parts[0].name, ones, "BOOLEAN[]", spec.dtype))
 
 
-def filling(dtype: str, default: float | None) -> Any:
+def fill_value(dtype: str, default: float | None) -> Any:
     """What stands for no value, as numpy's scalar of the type: the DEFAULT, or zero.
 
-    >>> filling("int8", 3.0), filling("bool", None)
+    >>> fill_value("int8", 3.0), fill_value("bool", None)
     (np.int8(3), np.False_)
     """
     return np.dtype(dtype).type(0 if default is None else default)
@@ -189,7 +189,7 @@ def numbers_of(values: pa.Array, part: Part, default: float | None) -> npt.NDArr
     Rows that are NULL as a whole list are left out.
     """
     flat = values.flatten() if part.is_list else values
-    fill = filling(part.dtype, default)
+    fill = fill_value(part.dtype, default)
     if flat.null_count:
         flat = flat.fill_null(pa.scalar(fill.item(), flat.type))
     numbers: npt.NDArray[Any] = flat.to_numpy(zero_copy_only=False).astype(part.dtype, copy=False)

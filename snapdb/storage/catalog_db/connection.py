@@ -12,7 +12,7 @@ from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
 from snapdb.storage.catalog_db.chain import append_version, check_not_forked
-from snapdb.storage.catalog_db.db_dir import CATALOG, Home, catalog_file, catalog_uri, check_format, check_there
+from snapdb.storage.catalog_db.db_dir import CATALOG, Home, catalog_file, catalog_uri, check_format, check_in_place
 from snapdb.storage.catalog_db.locks import CatalogLock, log_file
 from snapdb.storage.catalog_db.schema import migrate
 
@@ -175,7 +175,7 @@ class Ledger:
 
     def _check_files(self) -> None:
         """Raises DatabaseError when the catalog or its log at its place is another file than was opened."""
-        check_there(self._home.path, self.file)
+        check_in_place(self._home.path, self.file)
         if self._log is not None and log_file(self._home.path) != self._log:
             raise DatabaseError(
                 f"the write-ahead log of the database at {self._home.path} was removed or replaced while it was open; "

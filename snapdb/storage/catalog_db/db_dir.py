@@ -239,7 +239,7 @@ def catalog_file(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def check_there(path: Path, opened: tuple[int, int] | None = None) -> None:
+def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
     """Look whether an open database is still at its place.
 
     Args:
@@ -265,7 +265,7 @@ def check_there(path: Path, opened: tuple[int, int] | None = None) -> None:
 
 
 @contextmanager
-def while_there(path: Path) -> Iterator[None]:
+def raise_if_replaced(path: Path) -> Iterator[None]:
     """A file that the block misses because the database was moved or removed is no damage.
 
     Raises:
@@ -275,7 +275,7 @@ def while_there(path: Path) -> Iterator[None]:
         yield
     except CorruptError as error:
         try:
-            check_there(path)
+            check_in_place(path)
         except DatabaseError as gone:
             raise gone from error
         raise
@@ -337,7 +337,7 @@ def check_format(home: Home, found: int, application: int) -> None:
 
 
 @contextmanager
-def damaged(home: Home) -> Iterator[None]:
+def raise_if_misread(home: Home) -> Iterator[None]:
     """What goes wrong in the block, where rows are read that cannot be what was written, becomes CorruptError."""
     try:
         yield

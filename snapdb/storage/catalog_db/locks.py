@@ -270,7 +270,7 @@ class TablesLock:
 
 
 @contextmanager
-def taking_turns(home: Home) -> Iterator[None]:
+def assigning_ids(home: Home) -> Iterator[None]:
     """Allot ids while no other process does: two at once would be refused by the catalog, and one do its work again."""
     descriptor = os.open(home.path / "ids.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
     try:
@@ -281,7 +281,7 @@ def taking_turns(home: Home) -> Iterator[None]:
 
 
 @contextmanager
-def merging_alone(home: Home) -> Iterator[bool]:
+def merging_files(home: Home) -> Iterator[bool]:
     """Whether no other process merges files by itself during the block: two at once would do the same work twice."""
     descriptor = os.open(home.path / "merges.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
     try:

@@ -12,13 +12,13 @@ from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.locks import remove_unless_held
 from snapdb.storage.manifests import MANIFEST
 
-DIRECTORIES = ("snapshots/", "topology/", "features/")
+PUBLISHED_FOLDERS = ("snapshots/", "topology/", "features/")
 """Where such directories lie; other garbage is files."""
 
-_RELEASED = " OR ".join(f"path LIKE '{folder}%'" for folder in DIRECTORIES)
+_IN_FOLDERS = " OR ".join(f"path LIKE '{folder}%'" for folder in PUBLISHED_FOLDERS)
 
 
-class Collected(NamedTuple):
+class DeleteCounts(NamedTuple):
     """What was done about directories that were released."""
 
     gone: int
@@ -27,32 +27,32 @@ class Collected(NamedTuple):
     """So many are read still."""
 
 
-def release(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
+def add_pending_deletes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
     """Note, in the transaction that takes directories out of the catalog, that they are garbage from then on.
 
     So they are found again, whatever becomes of the process that is to remove them. Rows of directories that are
-    gone do no harm: `forget_gone` takes them away when it is time to write anyway.
+    gone do no harm: `forget_deleted` takes them away when it is time to write anyway.
     """
     moment = time.time_ns() // 1000
     connection.executemany("INSERT OR IGNORE INTO garbage VALUES (?, ?)", [(path, moment) for path in paths])
 
 
-def forget_gone(connection: sqlite3.Connection, home: Home) -> None:
+def forget_deleted(connection: sqlite3.Connection, home: Home) -> None:
     """Take away, inside a transaction, what is noted of directories that are gone."""
-    rows = connection.execute(f"SELECT path FROM garbage WHERE {_RELEASED}").fetchall()
+    rows = connection.execute(f"SELECT path FROM garbage WHERE {_IN_FOLDERS}").fetchall()
     gone = [(row["path"],) for row in rows if not home.inside(row["path"]).exists()]
     connection.executemany("DELETE FROM garbage WHERE path = ?", gone)
 
 
-def collect(home: Home, ledger: Ledger) -> Collected:
+def delete_pending(home: Home, ledger: Ledger) -> DeleteCounts:
     """Remove every released directory that nobody reads."""
-    paths = [row["path"] for row in ledger.rows(f"SELECT path FROM garbage WHERE {_RELEASED} ORDER BY path")]
+    paths = [row["path"] for row in ledger.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
     present = [path for path in paths if home.inside(path).exists()]
-    gone = sum(remove_released(home, path) for path in present)
-    return Collected(gone, len(present) - gone)
+    gone = sum(delete_unless_held(home, path) for path in present)
+    return DeleteCounts(gone, len(present) - gone)
 
 
-def remove_released(home: Home, path: str) -> bool:
+def delete_unless_held(home: Home, path: str) -> bool:
     """Remove a released directory; False when somebody reads it. One without a manifest was half removed before."""
     directory = home.inside(path)
     if (directory / MANIFEST).exists():

@@ -262,7 +262,7 @@ def find_run(connection: sqlite3.Connection, run: Run) -> Run | None:
     return None if row is None else _run(row)
 
 
-def runs(
+def read_runs(
     connection: sqlite3.Connection, *, task: int | None = None, run: int | None = None, state: RunState | None = None
 ) -> Iterator[Run]:
     """The runs on record, of one task or all, by their number and state or any: by task, oldest first."""
@@ -273,7 +273,7 @@ def runs(
     return map(_run, connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
 
 
-def waiting(connection: sqlite3.Connection) -> list[Run]:
+def waiting_runs(connection: sqlite3.Connection) -> list[Run]:
     """Attempts that failed and are to be made again, those that are due first in front."""
     return [_run(row) for row in connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()]
 
@@ -407,7 +407,7 @@ def _lost(run: Run) -> CommitConflict:
 # The one process that fires a database's tasks: a row that beats while it lives
 
 
-LAPSE = 6.0
+LEASE_TTL = 6.0
 """Seconds without a beat after which a leader is taken for dead: by others, by clocks of their own, and by itself."""
 
 
@@ -425,13 +425,13 @@ class Leader:
     """Microseconds since 1970 UTC."""
 
 
-def leader_of(ledger: Ledger) -> Leader | None:
+def read_leader(ledger: Ledger) -> Leader | None:
     """Who leads now, dead or alive; None: nobody does."""
     rows = ledger.rows("SELECT holder, beat, host, pid, since FROM leader")
     return Leader(*rows[0]) if rows else None
 
 
-def campaign(ledger: Ledger, me: Leader, silent: Leader | None) -> bool:
+def acquire_lease(ledger: Ledger, me: Leader, silent: Leader | None) -> bool:
     """Lead, where nobody does or `silent` still does, without another beat since it was read; whether it came to that.
 
     The row is compared and replaced in one transaction: of several who try, one wins.
@@ -447,13 +447,13 @@ def campaign(ledger: Ledger, me: Leader, silent: Leader | None) -> bool:
     return True
 
 
-def beat(ledger: Ledger, holder: str) -> bool:
+def heartbeat(ledger: Ledger, holder: str) -> bool:
     """Tell the others that the leader lives; False when it leads no longer."""
     with ledger.writing(counted=False) as connection:
         return bool(connection.execute("UPDATE leader SET beat = beat + 1 WHERE holder = ?", (holder,)).rowcount)
 
 
-def check_leads(connection: sqlite3.Connection, holder: str) -> None:
+def check_leader(connection: sqlite3.Connection, holder: str) -> None:
     """Nothing when the holder leads, inside a transaction: what it is about to write is the leader's word.
 
     Raises:
@@ -463,7 +463,7 @@ def check_leads(connection: sqlite3.Connection, holder: str) -> None:
         raise CommitConflict("another daemon leads this database now; this one waits", code="leader-lost")
 
 
-def resign(ledger: Ledger, holder: str) -> None:
+def release_lease(ledger: Ledger, holder: str) -> None:
     """Lead no longer: the next one need not wait."""
     with ledger.writing(counted=False) as connection:
         connection.execute("DELETE FROM leader WHERE holder = ?", (holder,))

@@ -17,11 +17,11 @@ from pathlib import Path
 from snapdb.errors import CorruptError, InputError
 from snapdb.storage.catalog_db.chain import VERSION_LOG, log_text
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import CATALOG, Home, check_there
+from snapdb.storage.catalog_db.db_dir import CATALOG, Home, check_in_place
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.storage.check.database import verify_files
 from snapdb.storage.disk import hidden_beside, unwritten
-from snapdb.storage.gc.orphans import pointed_at
+from snapdb.storage.gc.orphans import referenced_paths
 from snapdb.storage.tables.segments import copy_file
 
 _ATTEMPTS = 5
@@ -71,7 +71,7 @@ def back_up(home: Home, ledger: Ledger, target: Path, *, link: bool, report: _Re
         _settle(home, staging)
         home.disk.rename(staging, target)
     except OSError as error:
-        check_there(home.path)
+        check_in_place(home.path)
         raise unwritten(target, error.strerror or str(error)) from error
     finally:
         home.disk.remove(staging)
@@ -117,7 +117,7 @@ def _files(home: Home, staging: Path) -> Iterator[Path]:
     """Every file that the copy of the catalog names, or that is in a directory that it names; relative."""
     with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
         copy.row_factory = sqlite3.Row
-        named = sorted(pointed_at(copy))
+        named = sorted(referenced_paths(copy))
     for path in map(home.inside, named):
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
         yield from (each.relative_to(home.path) for each in inside)
@@ -136,7 +136,7 @@ def _place(home: Home, staging: Path, files: list[Path], link: bool, report: _Re
                 copy_file(str(home.path / name), staging / name, lambda share: report("copying files", None))
                 home.disk.settle(staging / name)
         except FileNotFoundError as error:
-            check_there(home.path)
+            check_in_place(home.path)
             raise CorruptError(
                 f"{home.path / name} is missing, so nothing was copied; CHECK DATABASE lists all damage",
                 code="missing-file",

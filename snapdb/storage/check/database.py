@@ -24,7 +24,7 @@ from snapdb.storage.check.catalog import (
 )
 from snapdb.storage.check.rows import check_rows
 from snapdb.storage.disk import hash_file
-from snapdb.storage.gc.orphans import HOUR, Entry, orphans, pointed_at, stood_on
+from snapdb.storage.gc.orphans import DEFAULT_GRACE, Entry, find_orphans, referenced_dirs, referenced_paths
 from snapdb.storage.manifests import MANIFEST, parse_manifest
 from snapdb.storage.tables.commit import now
 
@@ -143,7 +143,7 @@ def check_database(home: Home, ledger: Ledger, report: _Report = lambda what, sh
     """
     report("reading the catalog", None)
     # Listed before the catalog is read: what a commit publishes meanwhile is named by then.
-    old = orphans(home, set(), now() - HOUR)
+    old = find_orphans(home, set(), now() - DEFAULT_GRACE)
     logged = logged_versions(home.path)
     contents = read_contents(ledger, integrity=True)
     yield from contents.problems
@@ -188,7 +188,7 @@ def _surviving(problems: Iterable[Problem]) -> Iterator[Problem]:
 def _is_named(ledger: Ledger, path: str) -> bool:
     """Whether the catalog still names a file, or the directory it is in: a snapshot may have been dropped meanwhile."""
     with ledger.reading() as connection:
-        named = pointed_at(connection)
+        named = referenced_paths(connection)
     own = PurePosixPath(path)
     return any(str(p) in named for p in (own, *own.parents)) or path == "catalog.sqlite"
 
@@ -196,7 +196,7 @@ def _is_named(ledger: Ledger, path: str) -> bool:
 def _orphans(home: Home, contents: Contents, old: Iterable[Entry]) -> Iterator[Problem]:
     tables = ("segments", "id_segments", "artefacts", "snapshots", "garbage")
     known = {row["path"] for table in tables for row in contents[table]}
-    known |= stood_on(home, contents["snapshots"])[0]
+    known |= referenced_dirs(home, contents["snapshots"])[0]
     for entry in old:
         if entry.path not in known:
             yield Problem("orphan", entry.path, f"nothing points at it ({entry.bytes:,} bytes)", _NOTES)

@@ -9,7 +9,7 @@ from typing import Any
 from snapdb.errors import CorruptError
 from snapdb.storage.catalog_db.codec import decode, decode_columns, is_sound
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.catalog_db.pending_deletes import DIRECTORIES
+from snapdb.storage.catalog_db.pending_deletes import PUBLISHED_FOLDERS
 from snapdb.storage.check.catalog import Contents, Problem, in_catalog
 from snapdb.types import Cache, PropertyGraph, Retention, Run, RunExport, Sampler, Snapshot, Task
 
@@ -199,7 +199,7 @@ def _garbage(home: Home, contents: Contents) -> Iterator[str]:
             continue
         if path in named:
             yield f"{path} is named, and as garbage too"
-        if not isinstance(since, int) or not path.startswith(("tables/", "ids/", *DIRECTORIES)):
+        if not isinstance(since, int) or not path.startswith(("tables/", "ids/", *PUBLISHED_FOLDERS)):
             yield f"a row of garbage is damaged: {path!r} since {since!r}"
 
 

@@ -16,10 +16,10 @@ from snapdb.errors import CorruptError
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.locks import remove_file_unless_held
-from snapdb.storage.catalog_db.pending_deletes import DIRECTORIES, release, remove_released
+from snapdb.storage.catalog_db.pending_deletes import PUBLISHED_FOLDERS, add_pending_deletes, delete_unless_held
 from snapdb.storage.manifests import MANIFEST, parse_manifest
 
-HOUR = 3_600_000_000
+DEFAULT_GRACE = 3_600_000_000
 """Microseconds: how long a file that nothing points at is left alone, unless something else is said."""
 
 _DEPTHS = {"tables": None, "ids": None, "topology": 2, "features": 2, "snapshots": 1}
@@ -37,13 +37,13 @@ class Entry(NamedTuple):
     """When it or anything in it was last written: microseconds since 1970 UTC."""
 
 
-def pointed_at(connection: sqlite3.Connection) -> set[str]:
+def referenced_paths(connection: sqlite3.Connection) -> set[str]:
     """The paths that the catalog names, except as garbage."""
     tables = ("segments", "id_segments", "artefacts", "snapshots")
     return {row["path"] for row in connection.execute(" UNION ALL ".join(f"SELECT path FROM {t}" for t in tables))}
 
 
-def orphans(home: Home, known: set[str], before: int) -> list[Entry]:
+def find_orphans(home: Home, known: set[str], before: int) -> list[Entry]:
     """What is in the database directory but not `known`, and was last written before a moment.
 
     Args:
@@ -128,7 +128,7 @@ def _lives(process: int) -> bool:
 _SHARED = ("topology/", "features/")
 
 
-class Litter(NamedTuple):
+class Unreferenced(NamedTuple):
     """A file or directory that nothing points at."""
 
     path: str
@@ -141,7 +141,9 @@ class Litter(NamedTuple):
     """Why it stays all the same; None: it can go once nobody reads it."""
 
 
-def find_litter(home: Home, ledger: Ledger, moment: int, grace: int, replaced: Iterable[str] = ()) -> list[Litter]:
+def find_unreferenced(
+    home: Home, ledger: Ledger, moment: int, grace: int, replaced: Iterable[str] = ()
+) -> list[Unreferenced]:
     """Everything that nothing points at.
 
     Args:
@@ -149,9 +151,9 @@ def find_litter(home: Home, ledger: Ledger, moment: int, grace: int, replaced: I
         grace: Microseconds for which it stays.
         replaced: Paths to take for garbage since `moment`.
     """
-    present = orphans(home, set(), moment - grace)
+    present = find_orphans(home, set(), moment - grace)
     with ledger.reading() as connection:
-        named = pointed_at(connection)
+        named = referenced_paths(connection)
         garbage = {row["path"]: row["since"] for row in connection.execute("SELECT path, since FROM garbage")}
         snapshots, shared = _standing(connection)
     used, unread = _used(home, snapshots, shared)
@@ -161,17 +163,19 @@ def find_litter(home: Home, ledger: Ledger, moment: int, grace: int, replaced: I
     found = [
         _garbage(home, path, moment - since, grace)
         for path, since in sorted(garbage.items())
-        if not path.startswith(DIRECTORIES) or home.inside(path).exists()
+        if not path.startswith(PUBLISHED_FOLDERS) or home.inside(path).exists()
     ]
-    found += [Litter(path, size_of(home.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle]
     found += [
-        Litter(o.path, o.bytes, "orphan", "nothing points at it", unread if o.path.startswith(_SHARED) else None)
+        Unreferenced(path, size_of(home.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle
+    ]
+    found += [
+        Unreferenced(o.path, o.bytes, "orphan", "nothing points at it", unread if o.path.startswith(_SHARED) else None)
         for o in loose
     ]
     return found
 
 
-def remove(home: Home, ledger: Ledger, litter: Litter) -> bool:
+def remove_unreferenced(home: Home, ledger: Ledger, litter: Unreferenced) -> bool:
     """Remove it and what the catalog says of it, while nobody else reads tables; False when a reader holds it."""
     path = home.inside(litter.path)
     if litter.kind == "artefact":
@@ -179,14 +183,14 @@ def remove(home: Home, ledger: Ledger, litter: Litter) -> bool:
     if litter.path.startswith("ids/") and path.is_file():
         gone = remove_file_unless_held(home, path)
     else:
-        gone = remove_released(home, litter.path)
+        gone = delete_unless_held(home, litter.path)
     if gone and litter.kind == "garbage":
         with ledger.writing() as connection:
             connection.execute("DELETE FROM garbage WHERE path = ?", (litter.path,))
     return gone
 
 
-def remove_idle(home: Home, ledger: Ledger, before: int) -> list[str]:
+def remove_unused_artifacts(home: Home, ledger: Ledger, before: int) -> list[str]:
     """Remove shared directories that no snapshot uses, while nobody else reads tables; which of them went.
 
     Args:
@@ -199,7 +203,7 @@ def remove_idle(home: Home, ledger: Ledger, before: int) -> list[str]:
     if unread is not None or not idle:
         return []
     _drop_rows(ledger, idle)
-    return [path for path in idle if remove_released(home, path)]
+    return [path for path in idle if delete_unless_held(home, path)]
 
 
 def _standing(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
@@ -211,7 +215,7 @@ def _standing(connection: Connection) -> tuple[list[Row], dict[str, str | None]]
 
 def _used(home: Home, snapshots: Iterable[Row], shared: Mapping[str, str | None]) -> tuple[set[str], str | None]:
     """The shared directories that snapshots use, and why there may be more."""
-    used, unread = stood_on(home, snapshots)
+    used, unread = referenced_dirs(home, snapshots)
     return used | {path for path, family in shared.items() if str(family).removeprefix("outgoing:") in used}, unread
 
 
@@ -219,14 +223,14 @@ def _drop_rows(ledger: Ledger, paths: Sequence[str]) -> None:
     """Take shared directories out of the catalog before they go: a crash leaves no row without its directory."""
     with ledger.writing() as connection:
         connection.executemany("DELETE FROM artefacts WHERE path = ?", [(path,) for path in paths])
-        release(connection, paths)
+        add_pending_deletes(connection, paths)
 
 
-def _garbage(home: Home, path: str, age: int, grace: int) -> Litter:
-    if path.startswith(DIRECTORIES):  # readers hold them one by one, so that they need not wait
-        return Litter(path, size_of(home.inside(path)), "garbage", "nothing points at it", None)
+def _garbage(home: Home, path: str, age: int, grace: int) -> Unreferenced:
+    if path.startswith(PUBLISHED_FOLDERS):  # readers hold them one by one, so that they need not wait
+        return Unreferenced(path, size_of(home.inside(path)), "garbage", "nothing points at it", None)
     kept = None if age >= grace else f"replaced less than {_spoken(grace)} ago"
-    return Litter(path, size_of(home.inside(path)), "garbage", "a merged file is in its place", kept)
+    return Unreferenced(path, size_of(home.inside(path)), "garbage", "a merged file is in its place", kept)
 
 
 def _is_aged(home: Home, path: str, before: int) -> bool:
@@ -243,7 +247,7 @@ def _spoken(grace: int) -> str:
     return str(timedelta(microseconds=grace))
 
 
-def stood_on(home: Home, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
+def referenced_dirs(home: Home, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
     """The shared directories that snapshots, given as rows of the catalog, stand on, and why there may be more."""
     used: set[str] = set()
     unread: str | None = None

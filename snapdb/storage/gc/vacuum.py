@@ -12,13 +12,13 @@ from snapdb.storage.cache_reports import clear_reports
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.locks import TablesLock
-from snapdb.storage.catalog_db.pending_deletes import forget_gone
-from snapdb.storage.gc.orphans import Litter, find_litter, remove
+from snapdb.storage.catalog_db.pending_deletes import forget_deleted
+from snapdb.storage.gc.orphans import Unreferenced, find_unreferenced, remove_unreferenced
 from snapdb.storage.tables.commit import now
 from snapdb.storage.tables.compaction import Merge, compact, find_merges
 
 
-class Done(NamedTuple):
+class VacuumStep(NamedTuple):
     """What was done, or with DRY RUN would be done, to one place."""
 
     action: Literal["compact", "remove", "keep"]
@@ -28,7 +28,7 @@ class Done(NamedTuple):
     reason: str
 
 
-class Vacuuming(NamedTuple):
+class Vacuum(NamedTuple):
     """One VACUUM."""
 
     home: Home
@@ -43,7 +43,7 @@ class Vacuuming(NamedTuple):
     dry_run: bool
     report: Callable[[str, float | None], None]
 
-    def run(self) -> Iterator[Done]:
+    def run(self) -> Iterator[VacuumStep]:
         """Merge, then remove; each step as it is done."""
         merged: list[Merge] = []
         with _damaged(self.home), self.ledger.reading() as connection:
@@ -52,9 +52,9 @@ class Vacuuming(NamedTuple):
             self.report(f"merging files of {merge.name}", number / len(merges))
             if self._merge(merge):
                 merged.append(merge)
-                yield Done("compact", merge.folder, merge.bytes, _why(merge))
+                yield VacuumStep("compact", merge.folder, merge.bytes, _why(merge))
             else:
-                yield Done("keep", merge.folder, merge.bytes, f"another VACUUM was merging files of {merge.name}")
+                yield VacuumStep("keep", merge.folder, merge.bytes, f"another VACUUM was merging files of {merge.name}")
         self.report("removing what nothing points at", None)
         yield from self._clean(merged)
 
@@ -64,30 +64,30 @@ class Vacuuming(NamedTuple):
         with _damaged(self.home), self.relational.session() as session:
             return compact(self.home, self.ledger, session, merge)
 
-    def _clean(self, merged: list[Merge]) -> Iterator[Done]:
+    def _clean(self, merged: list[Merge]) -> Iterator[VacuumStep]:
         """Remove what can be removed while nobody else reads or writes tables."""
         alone = self.lock.alone(0.0 if self.dry_run else 2.0)
         try:
             for litter in self._litter(merged):
                 if litter.kept is not None:
-                    yield Done("keep", litter.path, litter.bytes, litter.kept)
-                elif not alone or not (self.dry_run or remove(self.home, self.ledger, litter)):
-                    yield Done("keep", litter.path, litter.bytes, f"{litter.why}, but a reader holds it")
+                    yield VacuumStep("keep", litter.path, litter.bytes, litter.kept)
+                elif not alone or not (self.dry_run or remove_unreferenced(self.home, self.ledger, litter)):
+                    yield VacuumStep("keep", litter.path, litter.bytes, f"{litter.why}, but a reader holds it")
                 else:
-                    yield Done("remove", litter.path, litter.bytes, litter.why)
+                    yield VacuumStep("remove", litter.path, litter.bytes, litter.why)
             if not self.dry_run:  # what streams that are gone told of their caches: small, and in nobody's way
                 clear_reports(self.home)
                 with self.ledger.writing(counted=False) as connection:
-                    forget_gone(connection, self.home)
+                    forget_deleted(connection, self.home)
         finally:
             if alone:
                 self.lock.share()
 
-    def _litter(self, merged: list[Merge]) -> list[Litter]:
+    def _litter(self, merged: list[Merge]) -> list[Unreferenced]:
         moment = now()
         replaced = [m.path for merge in merged for m in merge.members] if self.dry_run else []
         with _damaged(self.home):
-            return find_litter(self.home, self.ledger, moment, self.grace, replaced)
+            return find_unreferenced(self.home, self.ledger, moment, self.grace, replaced)
 
 
 @contextmanager

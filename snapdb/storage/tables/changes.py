@@ -86,7 +86,7 @@ class DropNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Allot:
+class AssignIds:
     """New keys of an id map get the dense ids from `limit` on; requires that nobody allotted any meanwhile."""
 
     map_id: int
@@ -117,7 +117,7 @@ class Loaded:
     files: tuple[LoadedFile, ...]
 
 
-Change = AddTable | Append | RemoveRows | AlterTable | DropTable | DropNames | Allot | Loaded
+Change = AddTable | Append | RemoveRows | AlterTable | DropTable | DropNames | AssignIds | Loaded
 
 
 def files_of(change: Change) -> tuple[Segment, ...]:
@@ -127,7 +127,7 @@ def files_of(change: Change) -> tuple[Segment, ...]:
             return change.files
         case RemoveRows():
             return (change.file,)
-        case Allot():
+        case AssignIds():
             return () if change.file is None else (change.file,)
         case AlterTable() | DropTable() | DropNames() | Loaded():
             return ()
@@ -139,24 +139,26 @@ def files_of(change: Change) -> tuple[Segment, ...]:
 _MAGIC = b"PAR1"
 
 
-class Memory(NamedTuple):
+class LoadRecord(NamedTuple):
     """A file that was loaded."""
 
     file: LoadedFile
     version: int
 
 
-def loaded_files(ledger: Ledger, table_id: int, paths: Iterable[str]) -> dict[str, Memory]:
+def loaded_files(ledger: Ledger, table_id: int, paths: Iterable[str]) -> dict[str, LoadRecord]:
     """What is remembered of files whose rows are in a table, by path; of others there is none."""
     query = """
         SELECT path, bytes, modified, version FROM loaded
         WHERE table_id = ? AND path IN (SELECT value FROM json_each(?))
     """
     rows = ledger.rows(query, (table_id, json.dumps(list(paths))))
-    return {row["path"]: Memory(LoadedFile(row["path"], row["bytes"], row["modified"]), row["version"]) for row in rows}
+    return {
+        row["path"]: LoadRecord(LoadedFile(row["path"], row["bytes"], row["modified"]), row["version"]) for row in rows
+    }
 
 
-def look_at(name: str) -> LoadedFile | None:
+def stat_file(name: str) -> LoadedFile | None:
     """A file as it is now, whatever links lead to it; None where none is there.
 
     Raises:

@@ -15,12 +15,12 @@ from snapdb.errors import BindError, CommitConflict
 from snapdb.storage.catalog_db.chain import facts_text, link
 from snapdb.storage.catalog_db.codec import decode, encode, encode_columns
 from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.pending_deletes import release
+from snapdb.storage.catalog_db.pending_deletes import add_pending_deletes
 from snapdb.storage.tables.changes import (
     AddTable,
-    Allot,
     AlterTable,
     Append,
+    AssignIds,
     Change,
     DropNames,
     DropTable,
@@ -82,11 +82,11 @@ def _check_allotments(connection: sqlite3.Connection, changes: Sequence[Change])
     new = {change.table_id for change in changes if isinstance(change, AddTable)}
     appended = {change.table_id for change in changes if isinstance(change, Append)} - new
     for table in appended:
-        said = {c.map_id for c in changes if isinstance(c, Allot) and c.table_id == table}
+        said = {c.map_id for c in changes if isinstance(c, AssignIds) and c.table_id == table}
         if said != set(active_maps(connection, table)):
             raise CommitConflict("a graph began to use this table meanwhile; run the statement again", code="ids-moved")
     for change in changes:
-        if not isinstance(change, Allot):
+        if not isinstance(change, AssignIds):
             continue
         (limit,) = connection.execute(
             "SELECT coalesce(max(first + rows), 0) FROM id_segments WHERE map_id = ?", (change.map_id,)
@@ -149,7 +149,7 @@ class _CommitApplier:
                 _check_unused(self.connection, name)
             case DropNames():
                 drop_names(self.connection, change)
-            case Allot():
+            case AssignIds():
                 self._allot(change)
             case Loaded():
                 self._remember(change)
@@ -181,7 +181,7 @@ class _CommitApplier:
         self._add_file(table, "deletes", change.file, self.version, shape)
         self._note(table, "delete", 0, change.file.rows)
 
-    def _allot(self, change: Allot) -> None:
+    def _allot(self, change: AssignIds) -> None:
         if (file := change.file) is None:
             return
         first = change.limit
@@ -391,7 +391,7 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
                 code="snapshot-moved",
             )
         _check_free(connection, snapshot, Sampler)
-    release(connection, [snapshot.path for snapshot in change.snapshots])
+    add_pending_deletes(connection, [snapshot.path for snapshot in change.snapshots])
     for graph in change.graphs:
         if not connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.lower(),)).rowcount:
             raise CommitConflict(

@@ -12,7 +12,7 @@ from snapdb.relational import Session, key_rows, parquet_files, parquet_form, qu
 from snapdb.storage.catalog_db.codec import decode_columns
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.tables.changes import Allot
+from snapdb.storage.tables.changes import AssignIds
 from snapdb.storage.tables.segments import write_query
 from snapdb.types import Column, Segment, Table
 
@@ -113,7 +113,7 @@ def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: 
     return made
 
 
-def allot(home: Home, session: Session, table_id: int, id_map: IdMap, rows: str, count: int) -> Allot:
+def assign_ids(home: Home, session: Session, table_id: int, id_map: IdMap, rows: str, count: int) -> AssignIds:
     """The ids that an append will give to the new keys in its `count` rows, a SELECT with the table's columns.
 
     Small files at the map's end are taken into the new one, tiny ones always, others where they are not larger than
@@ -131,8 +131,8 @@ def allot(home: Home, session: Session, table_id: int, id_map: IdMap, rows: str,
     file = write_query(home, session, f"ids/{table_id}", ("", query, ""))
     if file.rows == sum(s.rows for s in merged):
         _forget(home, file)
-        return Allot(id_map.id, table_id, id_map.limit, None)
-    return Allot(id_map.id, table_id, id_map.limit, file, tuple(s.path for s in merged))
+        return AssignIds(id_map.id, table_id, id_map.limit, None)
+    return AssignIds(id_map.id, table_id, id_map.limit, file, tuple(s.path for s in merged))
 
 
 def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], home: Home) -> str:
