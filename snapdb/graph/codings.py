@@ -8,7 +8,7 @@ from typing import Any
 from snapdb.graph.layout import SnapshotLayout, VertexLayout
 from snapdb.storage.artifacts import digest_of
 from snapdb.storage.catalog_db.db_dir import Home
-from snapdb.storage.manifests import read_facts
+from snapdb.storage.manifests import PublishedDir
 from snapdb.types import PropertyGraph
 
 _LISTED = 1000
@@ -38,7 +38,7 @@ def codings(home: Home, graph: PropertyGraph, layout: SnapshotLayout) -> dict[st
 def _facts(home: Home, layout: VertexLayout) -> dict[str, Any]:
     """The manifest that holds for the type: of a patch, its own."""
     directory = layout.features if layout.patch is None else layout.patch
-    return {} if directory is None else read_facts(home.inside(directory))
+    return {} if directory is None else PublishedDir(home.inside(directory)).manifest
 
 
 def _classes(facts: dict[str, Any]) -> tuple[str, ...] | None:

@@ -29,7 +29,7 @@ from snapdb.storage.catalog_db.codec import decode
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home, raise_if_replaced
 from snapdb.storage.catalog_db.locks import Lease
-from snapdb.storage.manifests import PublishedDir, read_facts
+from snapdb.storage.manifests import PublishedDir
 from snapdb.storage.tables.id_maps import IdMap, read_map
 from snapdb.storage.tables.segments import check_files
 from snapdb.types import Snapshot
@@ -115,7 +115,7 @@ def read_layout(home: Home, snapshot: Snapshot) -> SnapshotLayout:
     Raises:
         CorruptError: it cannot be read.
     """
-    return decode(SnapshotLayout, json.dumps(read_facts(home.inside(snapshot.path))["layout"]))
+    return decode(SnapshotLayout, json.dumps(PublishedDir(home.inside(snapshot.path)).manifest["layout"]))
 
 
 def _opened(home: Home, ledger: Ledger, snapshot: Snapshot, opens: Callable[[str], bool]) -> OpenSnapshot:

@@ -75,7 +75,7 @@ def _number(directory: PublishedDir, *names: str) -> int:
     Raises:
         CorruptError: there is none.
     """
-    found: Any = directory.facts
+    found: Any = directory.manifest
     for name in names:
         found = found.get(name) if isinstance(found, dict) else None
     if not isinstance(found, int) or found < 0:
@@ -88,7 +88,7 @@ def _number(directory: PublishedDir, *names: str) -> int:
 
 def _default(directory: PublishedDir, name: str) -> float | None:
     """A feature's DEFAULT."""
-    defaults = directory.facts.get("defaults")
+    defaults = directory.manifest.get("defaults")
     found = defaults.get(name) if isinstance(defaults, dict) else None
     return found if isinstance(found, int | float) else None
 

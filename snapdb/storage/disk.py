@@ -18,6 +18,8 @@ from snapdb.errors import DatabaseError
 _KEPT = 50
 """Characters of a name that stand in that of what is hidden beside it, as names may not be of any length."""
 
+_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
+
 
 class Disk:
     """Every operation that durability rests on, and nothing else: a test puts one in its place that crashes."""
@@ -80,9 +82,6 @@ def hash_file(path: Path) -> tuple[int, str]:
         while block := file.read(1 << 20):
             digest.update(block)
         return file.tell(), digest.hexdigest()
-
-
-_FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
 def unwritten(path: Path, reason: str) -> DatabaseError:

@@ -93,13 +93,26 @@ class PublishedDir:
     path: Path
 
     @cached_property
-    def facts(self) -> dict[str, Any]:
-        """The manifest. Raises CorruptError when it cannot be read."""
-        return read_facts(self.path)
+    def manifest(self) -> dict[str, Any]:
+        """The manifest; none of the files is opened.
+
+        Raises:
+            CorruptError: it cannot be read, or names a file elsewhere.
+        """
+        path = self.path / MANIFEST
+        try:
+            manifest: dict[str, Any] = unsealed(json.loads(path.read_text()))
+            names = [str(name) for name, entry in manifest["files"].items() if int(entry["bytes"]) >= 0]
+        except (OSError, *_MISREAD) as error:
+            raise _unread(path, error) from error
+        for name in names:
+            if (self.path / name).parent != self.path:
+                raise CorruptError(f"{path} is damaged: it names {name!r}, a file elsewhere", code="damaged-snapshot")
+        return manifest
 
     def has(self, name: str) -> bool:
         """Whether the manifest lists a file, which may be missing all the same."""
-        return name in self.facts["files"]
+        return name in self.manifest["files"]
 
     def checked(self, name: str) -> Path:
         """The path of a file that has the size that the manifest lists.
@@ -113,7 +126,7 @@ class PublishedDir:
                 f"{self.path / MANIFEST} is damaged: {name} is not listed; create the snapshot again",
                 code="damaged-snapshot",
             )
-        size = int(self.facts["files"][name]["bytes"])
+        size = int(self.manifest["files"][name]["bytes"])
         found = path.stat().st_size if path.exists() else None
         if found != size:
             state = "is missing" if found is None else f"has {found} bytes instead of {size}"
@@ -131,24 +144,6 @@ class PublishedDir:
         return map_array(self.checked(name))
 
 
-def read_facts(directory: Path) -> dict[str, Any]:
-    """The manifest of a published directory; none of its files is looked at.
-
-    Raises:
-        CorruptError: it cannot be read, or names a file elsewhere.
-    """
-    path = directory / MANIFEST
-    try:
-        manifest: dict[str, Any] = unsealed(json.loads(path.read_text()))
-        names = [str(name) for name, entry in manifest["files"].items() if int(entry["bytes"]) >= 0]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _unread(path, error) from error
-    for name in names:
-        if (directory / name).parent != directory:
-            raise CorruptError(f"{path} is damaged: it names {name!r}, a file elsewhere", code="damaged-snapshot")
-    return manifest
-
-
 def read_manifest(directory: Path) -> dict[str, Any]:
     """The manifest of a published directory, after checking that its files have the sizes it says.
 
@@ -156,9 +151,9 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         CorruptError: it cannot be read, or a file is missing or has another size.
     """
     published = PublishedDir(directory)
-    for name in published.facts["files"]:
+    for name in published.manifest["files"]:
         published.checked(name)
-    return published.facts
+    return published.manifest
 
 
 def map_array(path: Path) -> npt.NDArray[Any]:

@@ -18,6 +18,12 @@ from snapdb.errors import DatabaseError
 
 _GROUPS = Path("/sys/fs/cgroup")
 
+_HUGE_PAGE = 1 << 21
+_Array = npt.NDArray[Any]
+_SMALL = 1 << 21
+"""Bytes up to which a map of its own is not worth its pages."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 
 class _Files(NamedTuple):
     """What a version of control groups calls its files, and the memory that it can get back by forgetting pages."""
@@ -77,9 +83,6 @@ def _of_branch(root: Path, path: str, files: _Files) -> Iterator[int]:
 # What the system is told of memory maps that are read at random places: big pages, or a page at a time
 
 
-_HUGE_PAGE = 1 << 21
-
-
 def prefer_huge_pages(array: npt.NDArray[Any]) -> None:
     """Lets a fresh memory map use big pages, where the system has them for files: random reads then find pages faster.
 
@@ -120,12 +123,6 @@ def _root(array: npt.NDArray[Any]) -> object:
 
 
 # Memory-mapped arrays by their files: whether two are of the same one, and the same values read from end to end
-
-
-_Array = npt.NDArray[Any]
-
-_SMALL = 1 << 21
-"""Bytes up to which a map of its own is not worth its pages."""
 
 
 class _Place(NamedTuple):
@@ -181,9 +178,6 @@ def _place(array: _Array) -> _Place | None:
 
 
 # Bytes in a file without a name, which may be more than memory holds and go with the process
-
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> npt.NDArray[np.uint8]:

@@ -21,6 +21,9 @@ STATIC = -(2**63)
 _BUFFER = 1 << 23
 """Bytes that are written at once, from a multiple of them on: the system then keeps the file in big pages."""
 
+_RIGHTS = 0o644 << 16
+"""Of a member that is unpacked: to be read by all."""
+
 
 class ArrayFile:
     """A .npy file that grows by plain writes, so that what was written need not stay in this process's memory."""
@@ -74,10 +77,6 @@ class TimeSpan:
 
 
 # A .npz file of arrays that are written one after another and part by part, so that none need fit into memory
-
-
-_RIGHTS = 0o644 << 16
-"""Of a member that is unpacked: to be read by all."""
 
 
 class ArrayArchive:

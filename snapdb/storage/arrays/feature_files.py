@@ -32,6 +32,13 @@ from snapdb.storage.memory_maps import prefer_huge_pages
 from snapdb.types import FeatureSpec, Table
 
 _ID = quote(ROW_ID)
+_ARRAYS = ("indptr", "indices", "values")
+_SPARSE_ROWS = 20_000
+"""Rows of sparse features that are read at once."""
+ROWS_AT_ONCE = 50_000
+"""Rows that are read at once, at most."""
+_NUMBERS = 1 << 23
+"""Numbers that are read at once, about."""
 
 
 class Step(NamedTuple):
@@ -188,10 +195,6 @@ def _widened(steps: Sequence[Step], firsts: Sequence[_First]) -> tuple[Step, ...
 # Sparse features: per row its indices and values, as CSR arrays in id order
 
 
-_ARRAYS = ("indptr", "indices", "values")
-_BATCH = 20_000
-
-
 def csr_path(directory: Path, feature: str, array: str) -> Path:
     """Where one of the three arrays is."""
     return directory / f"feature-{feature}-{array}.npy"
@@ -219,7 +222,7 @@ def _write_sparse(
     values = open_(csr_path(directory, spec.name, "values"), mode="w+", dtype=np.dtype(spec.dtype), shape=size)
     whole = Part(index.name, index.sql, index.type, "int64")
     query = f"SELECT {_ID}, {whole.value}, {value.value} FROM ({source.rows})"
-    for batch in session.reader(query, rows=_BATCH):
+    for batch in session.reader(query, rows=_SPARSE_ROWS):
         rows = slots.at(batch.column(0).to_numpy())
         column, numbers = numbers_of(batch.column(1), whole, None), numbers_of(batch.column(2), value, None)
         lengths_ = indptr[rows + 1] - indptr[rows]
@@ -253,12 +256,6 @@ def read_sparse(directory: Path, feature: str) -> Csr:
 
 
 # Features and targets as arrays: how wide they are, and where each row goes
-
-
-BATCH = 50_000
-"""Rows that are read at once, at most."""
-_NUMBERS = 1 << 23
-"""Numbers that are read at once, about."""
 
 
 class Place(NamedTuple):
@@ -328,7 +325,7 @@ def _fill_features(
     if not places:
         return
     values = ", ".join(place.part.value for place in places)
-    rows = max(1, min(BATCH, _NUMBERS // max(1, sum(place.out.shape[1] for place in places))))
+    rows = max(1, min(ROWS_AT_ONCE, _NUMBERS // max(1, sum(place.out.shape[1] for place in places))))
     for batch in session.reader(f"SELECT {_ID}, {values} FROM ({source.rows})", rows=rows):
         where = slots.at(batch.column(0).to_numpy())
         for i, place in enumerate(places, 1):
@@ -377,7 +374,7 @@ def _fill_target(
     kind = _target_kind(source, name)
     out = np.full(slots.count, np.nan if kind.dtype == "float32" else -1, kind.dtype)
     known = pa.array(classes or (), pa.string())
-    for batch in session.reader(f"SELECT {_ID}, {kind.sql} AS y FROM ({source.rows})", rows=BATCH):
+    for batch in session.reader(f"SELECT {_ID}, {kind.sql} AS y FROM ({source.rows})", rows=ROWS_AT_ONCE):
         values = batch.column(1)
         if classes is not None:
             values = pc.index_in(values, known)

@@ -15,7 +15,14 @@ from snapdb.kernels.history import last_before
 from snapdb.kernels.overlay import Csr, gather_csr, overlay
 from snapdb.relational import ROW_ID, Session, quote
 from snapdb.storage.arrays.array_files import Int64s
-from snapdb.storage.arrays.feature_files import BATCH, csr_path, measure_features, new_array, places_of, read_sparse
+from snapdb.storage.arrays.feature_files import (
+    ROWS_AT_ONCE,
+    csr_path,
+    measure_features,
+    new_array,
+    places_of,
+    read_sparse,
+)
 from snapdb.storage.arrays.feature_types import FeatureSource, Rule, check_features, check_rules, fill_value, parts_of
 from snapdb.storage.manifests import map_array, read_manifest
 from snapdb.types import FeatureSpec
@@ -27,7 +34,10 @@ FOREVER = 2**63 - 1
 """Every time is before it."""
 
 _ID, _TIME, _ORDER = quote(ROW_ID), quote("snapdb time"), quote("snapdb order")
-_ROWS_AT_ONCE = 1 << 20
+_VERTICES_AT_ONCE = 1 << 20
+
+_FACTS = ("widths", "parts", "defaults", "target", "growth")
+_COPIED_AT_ONCE = 1 << 16
 
 
 class HistoryArrays(NamedTuple):
@@ -64,7 +74,7 @@ def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, di
     values = ", ".join(place.part.value for place in places)
     query = f"SELECT {_ID}, {_TIME}, {values} FROM ({source.rows}) ORDER BY {_ID}, {_TIME}, {_ORDER}"
     at = 0
-    for batch in session.reader(query, rows=BATCH):
+    for batch in session.reader(query, rows=ROWS_AT_ONCE):
         where = np.arange(at, at + batch.num_rows)
         at += batch.num_rows
         np.add.at(counts, batch.column(0).to_numpy() + 1, 1)
@@ -123,8 +133,8 @@ def check_history(
     arrays = read_history(directory, name)
     count = arrays.indptr.size - 1
     missing, first = 0, np.empty(0, np.int64)
-    for low in range(0, count, _ROWS_AT_ONCE):
-        ids = np.arange(low, min(low + _ROWS_AT_ONCE, count))
+    for low in range(0, count, _VERTICES_AT_ONCE):
+        ids = np.arange(low, min(low + _VERTICES_AT_ONCE, count))
         if alive is not None:
             ids = ids[alive[ids]]
         bounds = np.full(ids.size, FOREVER if stop is None else stop)
@@ -147,10 +157,6 @@ def missing_values(element: str, name: str, count: int, shown: Sequence[object])
 
 
 # Patches of features, which `write_patch` wrote: which ids they hold, and base and patch made into a new base
-
-
-_FACTS = ("widths", "parts", "defaults", "target", "growth")
-_CHUNK = 1 << 16
 
 
 def read_ids(directory: Path, count: int) -> Int64s:
@@ -210,11 +216,11 @@ def _merge_dense(
         )
     out = np.lib.format.open_memmap(directory / name, mode="w+", dtype=old.dtype, shape=(count, *old.shape[1:]))
     kept = min(count, old.shape[0])
-    for at in range(0, kept, _CHUNK):
-        out[at : min(at + _CHUNK, kept)] = old[at : min(at + _CHUNK, kept)]
+    for at in range(0, kept, _COPIED_AT_ONCE):
+        out[at : min(at + _COPIED_AT_ONCE, kept)] = old[at : min(at + _COPIED_AT_ONCE, kept)]
     out[kept:] = no_target(old.dtype) if name == "target.npy" else fill_value(old.dtype.name, default)
-    for at in range(0, ids.size, _CHUNK):
-        out[ids[at : at + _CHUNK]] = new[at : at + _CHUNK]
+    for at in range(0, ids.size, _COPIED_AT_ONCE):
+        out[ids[at : at + _COPIED_AT_ONCE]] = new[at : at + _COPIED_AT_ONCE]
     out.flush()
 
 
@@ -230,8 +236,8 @@ def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, di
     indices = open_(csr_path(directory, name, "indices"), mode="w+", dtype=base.indices.dtype, shape=size)
     values = open_(csr_path(directory, name, "values"), mode="w+", dtype=base.values.dtype, shape=size)
     marks = overlay(ids, count)
-    for at in range(0, count, _CHUNK):
-        rows = np.arange(at, min(at + _CHUNK, count))
+    for at in range(0, count, _COPIED_AT_ONCE):
+        rows = np.arange(at, min(at + _COPIED_AT_ONCE, count))
         found = gather_csr(base, patch, marks, rows, count, width)
         where = slice(indptr[at], indptr[rows[-1] + 1])
         indices[where], values[where] = found.indices, found.values

@@ -48,6 +48,8 @@ DTYPES = {
 _HALF = 65520
 """The least number that float16 rounds to infinity."""
 
+_ID = quote(ROW_ID)
+
 
 @dataclass(frozen=True, slots=True)
 class FeatureSource:
@@ -232,9 +234,6 @@ def _overflow(base: str, dtype: str) -> str | None:
 
 
 # What must hold of rows before features are made of them: each rule a condition that no row may meet
-
-
-_ID = quote(ROW_ID)
 
 
 class Rule(NamedTuple):

@@ -40,6 +40,17 @@ _THREADS = 2
 _WAITING = 6
 """Chunks that may wait for a thread, so that whoever reads them is not held up."""
 
+_EdgeIds = npt.NDArray[Any]
+"""int32, or int64 from 2^31 edges on and in databases of old."""
+_ARRAYS = ("indptr", "indices", "edge_id", *_OPTIONAL)
+_KINDS = {
+    "indptr": ("int64",),
+    "indices": ("int32", "int64"),
+    "edge_id": ("int32", "int64"),
+    **{name: (dtype.name,) for name, dtype in _OPTIONAL.items()},
+}
+_BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
+
 
 @dataclass(frozen=True, slots=True)
 class _RowShape:
@@ -260,19 +271,6 @@ def _read(file: IO[bytes], out: Array, offset: int) -> None:
 
 
 # One edge type's adjacency at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files
-
-
-_EdgeIds = npt.NDArray[Any]
-"""int32, or int64 from 2^31 edges on and in databases of old."""
-
-_ARRAYS = ("indptr", "indices", "edge_id", *_OPTIONAL)
-_KINDS = {
-    "indptr": ("int64",),
-    "indices": ("int32", "int64"),
-    "edge_id": ("int32", "int64"),
-    **{name: (dtype.name,) for name, dtype in _OPTIONAL.items()},
-}
-_BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,11 @@ from typing import Any
 
 from snapdb.errors import CorruptError
 
+VERSION_LOG = "versions.log"
+_LINE = re.compile(rb"^(\d{1,18}) ([0-9a-f]{64})$", re.MULTILINE)
+_TAIL = 512
+"""Bytes at the end of the log that hold its last whole line."""
+
 
 def facts_text(facts: dict[str, Any]) -> str:
     """Facts as the text that is stored and hashed.
@@ -33,13 +38,6 @@ def link(parent: str, text: str) -> str:
 
 
 # `versions.log`: a witness, outside the catalog, of the versions that were published
-
-
-VERSION_LOG = "versions.log"
-
-_LINE = re.compile(rb"^(\d{1,18}) ([0-9a-f]{64})$", re.MULTILINE)
-_TAIL = 512
-"""Bytes at the end of the log that hold its last whole line."""
 
 
 def log_text(versions: Iterable[tuple[int, str]]) -> str:

@@ -15,6 +15,16 @@ from snapdb.types import Column
 
 _T = TypeVar("_T")
 
+MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)
+"""What decoding a damaged value raises."""
+
+_LATER = frozenset({"classes"})
+"""Fields that were added after databases and lineages were written without them: stored only where they have a value,
+so that a definition which does not use them keeps its text and the digests of it."""
+_GREATEST = 1 << 57
+"""Microseconds of more than four thousand years."""
+_PIECE = re.compile(r"""\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|[(),\[\] ]""")
+
 
 def encode(value: Any, without: Collection[str] = ()) -> str:
     """A dataclass as JSON, at every depth without some fields.
@@ -63,14 +73,6 @@ def is_sound(kind: Any, value: Any) -> bool:
     return not isinstance(value, int) or abs(value) < _GREATEST
 
 
-_LATER = frozenset({"classes"})
-"""Fields that were added after databases and lineages were written without them: stored only where they have a value,
-so that a definition which does not use them keeps its text and the digests of it."""
-
-_GREATEST = 1 << 57
-"""Microseconds of more than four thousand years."""
-
-
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     return typing.get_type_hints(kind)
@@ -97,9 +99,6 @@ def _builder(kind: Any) -> Callable[[Any], Any]:
 
 
 # A table's columns as the catalog keeps them
-
-
-_PIECE = re.compile(r"""\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|[(),\[\] ]""")
 
 
 def encode_columns(columns: Sequence[Column]) -> str:

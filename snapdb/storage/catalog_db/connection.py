@@ -12,8 +12,8 @@ from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
 from snapdb.storage.catalog_db.chain import append_version, check_not_forked
-from snapdb.storage.catalog_db.db_dir import CATALOG, Home, catalog_file, catalog_uri, check_format, check_in_place
-from snapdb.storage.catalog_db.locks import CatalogLock, log_file
+from snapdb.storage.catalog_db.db_dir import CATALOG, Home, catalog_uri, check_format, check_in_place, file_id
+from snapdb.storage.catalog_db.locks import CatalogLock
 from snapdb.storage.catalog_db.schema import migrate
 
 _PATIENCE = 10.0
@@ -51,9 +51,10 @@ class Ledger:
         except BaseException:
             self._files.release()
             raise
-        self.file = catalog_file(home.path)
+        self._wal = home.path / f"{CATALOG}-wal"
+        self.file = file_id(home.catalog)
         """The file that is open, whatever is at its place later."""
-        self._log = log_file(home.path)
+        self._wal_id = file_id(self._wal)
 
     @property
     def home(self) -> Home:
@@ -147,8 +148,8 @@ class Ledger:
             if self._closed:
                 return
             self._closed = True
-            whole = log_file(self._home.path) == self._log and catalog_file(self._home.path) == self.file
-            with self._files.closing(whole=whole):
+            in_place = file_id(self._wal) == self._wal_id and file_id(self._home.catalog) == self.file
+            with self._files.closing(whole=in_place):
                 self._connection.close()
             self._files.release()
 
@@ -159,7 +160,7 @@ class Ledger:
 
     def _log_is_long(self) -> bool:
         try:
-            return (self._home.path / f"{CATALOG}-wal").stat().st_size >= _CHECKPOINT
+            return self._wal.stat().st_size >= _CHECKPOINT
         except OSError:
             return False
 
@@ -176,7 +177,7 @@ class Ledger:
     def _check_files(self) -> None:
         """Raises DatabaseError when the catalog or its log at its place is another file than was opened."""
         check_in_place(self._home.path, self.file)
-        if self._log is not None and log_file(self._home.path) != self._log:
+        if self._wal_id is not None and file_id(self._wal) != self._wal_id:
             raise DatabaseError(
                 f"the write-ahead log of the database at {self._home.path} was removed or replaced while it was open; "
                 "connect to it again, and run CHECK DATABASE",

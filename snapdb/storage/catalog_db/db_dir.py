@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote as url_quote
 
 from snapdb.errors import CorruptError, DatabaseError, FormatError
+from snapdb.storage.catalog_db.codec import MISREAD
 from snapdb.storage.catalog_db.schema import APPLICATION_ID, FORMAT
 from snapdb.storage.disk import Disk
 from snapdb.types import nearest
@@ -22,6 +23,8 @@ _NETWORK = frozenset(
     | {"fuse.sshfs", "fuse.s3fs", "fuse.gcsfuse", "fuse.glusterfs"}
 )
 _OCTAL = re.compile(r"\\([0-7]{3})")
+
+CATALOG = "catalog.sqlite"
 
 
 def file_system(path: str, mounts: str) -> str | None:
@@ -60,9 +63,6 @@ def network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 # The database directory: made, recognised or refused
-
-
-CATALOG = "catalog.sqlite"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,33 +230,32 @@ def _make(home: Home) -> None:
         ) from error
 
 
-def catalog_file(path: Path) -> tuple[int, int] | None:
-    """Which file the catalog is, whatever is written into it; None: it is not there."""
+def file_id(path: Path) -> tuple[int, int] | None:
+    """The device and inode of a file, which stay whatever is written into it; None where there is no file."""
     try:
-        found = (path / CATALOG).stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
-    """Look whether an open database is still at its place.
+    """Check that an open database is still at its path.
 
     Args:
-        path: The place.
-        opened: The `catalog_file` that was opened, where it is known.
+        opened: The `file_id` of the catalog that was opened, where it is known.
 
     Raises:
-        DatabaseError: it was moved or removed, or another one took its place.
+        DatabaseError: it was moved or removed, or replaced by another database.
     """
-    found = catalog_file(path)
-    if found is None:
+    current = file_id(path / CATALOG)
+    if current is None:
         raise DatabaseError(
             f"there is no database at {path} any more: it was moved or removed while it was open; connect to it where "
             "it is now",
             code="database-gone",
         )
-    if opened is not None and found != opened:
+    if opened is not None and current != opened:
         raise DatabaseError(
             f"the database at {path} is another one than was opened, which was moved, removed or replaced by a backup; "
             "connect to it again",
@@ -341,7 +340,7 @@ def raise_if_misread(home: Home) -> Iterator[None]:
     """What goes wrong in the block, where rows are read that cannot be what was written, becomes CorruptError."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError) as error:
+    except MISREAD as error:
         raise CorruptError(
             f"{home.catalog} is damaged ({error}); restore it from a backup", code="damaged-catalog"
         ) from error

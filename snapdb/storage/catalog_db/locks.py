@@ -144,15 +144,6 @@ class CatalogLock:
             raise unwritten(path, error.strerror or str(error)) from error
 
 
-def log_file(path: Path) -> tuple[int, int] | None:
-    """Which file the write-ahead log of the database at `path` is; None: it is not there."""
-    try:
-        found = (path / f"{CATALOG}-wal").stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 def _is_wal(catalog: int) -> bool:
     """Whether an open catalog keeps a write-ahead log.
 

@@ -7,7 +7,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from snapdb.errors import CommitConflict
 from snapdb.storage.catalog_db.codec import decode, encode, is_sound
@@ -17,6 +17,27 @@ from snapdb.types import Cause, Run, RunExport, RunState, Task
 
 _REPLACED = "its task was replaced meanwhile"
 """A line for the readers of a run's log."""
+
+_KEPT = 10_000
+"""Runs of each task that stay on record, the newest: one in eight minutes is kept for eight weeks."""
+_OLD = """
+    DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
+    AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
+"""
+"""A run that goes on or waits to be tried again may be older, where 10,000 firings were missed meanwhile, and so may
+the last one that ended well, from which changes are counted."""
+_LOOSE = """
+    DELETE FROM exports WHERE task = ?1 AND run <= ?2
+    AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
+"""
+"""Exports of runs that are no longer on record."""
+_FIELDS = tuple(each.name for each in fields(Run))
+_SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
+_THIS = "WHERE task = ? AND run = ? AND attempt = ?"
+_GOING = f"{_THIS} AND state = 'running' AND holder = ?"
+"""It goes on, and nobody else has taken its record over."""
+LEASE_TTL = 6.0
+"""Seconds without a beat after which a leader is taken for dead: by others, by clocks of their own, and by itself."""
 
 
 def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) -> Task:
@@ -117,46 +138,6 @@ def _moved(task: Task, what: str) -> CommitConflict:
 # Runs of tasks as rows of the catalog, and the lock that a run holds while it goes
 
 
-_KEPT = 10_000
-"""Runs of each task that stay on record, the newest: one in eight minutes is kept for eight weeks."""
-_OLD = """
-    DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
-    AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
-"""
-"""A run that goes on or waits to be tried again may be older, where 10,000 firings were missed meanwhile, and so may
-the last one that ended well, from which changes are counted."""
-_LOOSE = """
-    DELETE FROM exports WHERE task = ?1 AND run <= ?2
-    AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
-"""
-"""Exports of runs that are no longer on record."""
-_FIELDS = (
-    "task",
-    "name",
-    "run",
-    "attempt",
-    "cause",
-    "state",
-    "holder",
-    "scheduled",
-    "started",
-    "ended",
-    "version",
-    "step",
-    "published",
-    "retry",
-    "rows",
-    "bytes",
-    "error",
-    "log",
-    "replaced",
-)
-_SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
-_THIS = "WHERE task = ? AND run = ? AND attempt = ?"
-_GOING = f"{_THIS} AND state = 'running' AND holder = ?"
-"""It goes on, and nobody else has taken its record over."""
-
-
 def begin_run(
     connection: sqlite3.Connection, task: Task, cause: Cause, scheduled: int, holder: str, started: int
 ) -> Run:
@@ -165,12 +146,12 @@ def begin_run(
     Raises:
         CommitConflict: this firing was begun or missed before.
     """
-    return _add(connection, task, cause, "running", scheduled, holder, started, None)
+    return _add(connection, task, cause, "running", scheduled, holder, started)
 
 
 def miss_run(connection: sqlite3.Connection, task: Task, scheduled: int, why: str) -> Run:
     """A firing that comes to nothing, inside a transaction; errors as of `begin_run`."""
-    return _add(connection, task, "schedule", "missed", scheduled, None, None, why)
+    return _add(connection, task, "schedule", "missed", scheduled, error=why)
 
 
 def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: int) -> Run:
@@ -185,28 +166,25 @@ def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: in
     ).fetchone()
     if waited is None:
         raise _lost(run)
-    row = (
-        run.task,
-        run.name,
-        run.run,
-        run.attempt + 1,
-        run.cause,
-        "running",
-        holder,
-        run.scheduled,
-        started,
-        None,
-        run.version,
-        waited["step"],
-        "[]",
-        None,
-        0,
-        0,
-        None,
-        "",
-        False,
+    return _insert(
+        connection,
+        replace(
+            run,
+            attempt=run.attempt + 1,
+            state="running",
+            holder=holder,
+            started=started,
+            ended=None,
+            step=waited["step"],
+            published=(),
+            retry=None,
+            rows=0,
+            bytes=0,
+            error=None,
+            log="",
+            replaced=False,
+        ),
     )
-    return _inserted(connection, row)
 
 
 def end_run(
@@ -346,51 +324,53 @@ def _add(
     cause: Cause,
     state: RunState,
     scheduled: int,
-    holder: str | None,
-    started: int | None,
-    error: str | None,
+    holder: str | None = None,
+    started: int | None = None,
+    error: str | None = None,
 ) -> Run:
+    """Insert the first attempt of the task's next run, and delete the oldest runs beyond `_KEPT`."""
     (number,) = connection.execute("SELECT coalesce(max(run), 0) + 1 FROM runs WHERE task = ?", (task.id,)).fetchone()
     (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
-    row = (
-        task.id,
-        task.name,
-        number,
-        1,
-        cause,
-        state,
-        holder,
-        scheduled,
-        started,
-        None,
-        head,
-        0,
-        "[]",
-        None,
-        0,
-        0,
-        error,
-        "",
-        False,
-    )
     connection.execute(_OLD, (task.id, number - _KEPT))
     connection.execute(_LOOSE, (task.id, number - _KEPT))
-    return _inserted(connection, row)
+    run = Run(
+        task=task.id,
+        name=task.name,
+        run=number,
+        attempt=1,
+        cause=cause,
+        state=state,
+        holder=holder,
+        scheduled=scheduled,
+        started=started,
+        ended=None,
+        version=head,
+        step=0,
+        published=(),
+        retry=None,
+        rows=0,
+        bytes=0,
+        error=error,
+        log="",
+    )
+    return _insert(connection, run)
 
 
-def _inserted(connection: sqlite3.Connection, row: tuple[object, ...]) -> Run:
-    marks = ", ".join("?" * len(_FIELDS))
-    added = connection.execute(f"INSERT INTO runs ({', '.join(_FIELDS)}) VALUES ({marks}) ON CONFLICT DO NOTHING", row)
-    run = _run(dict(zip(_FIELDS, row, strict=True)))
-    if not added.rowcount:
+def _insert(connection: sqlite3.Connection, run: Run) -> Run:
+    row = {name: getattr(run, name) for name in _FIELDS} | {"published": json.dumps(run.published)}
+    marks = ", ".join(f":{name}" for name in _FIELDS)
+    inserted = connection.execute(
+        f"INSERT INTO runs ({', '.join(_FIELDS)}) VALUES ({marks}) ON CONFLICT DO NOTHING", row
+    )
+    if not inserted.rowcount:
         raise _lost(run)
     return run
 
 
-def _run(row: sqlite3.Row | dict[str, object]) -> Run:
+def _run(row: sqlite3.Row) -> Run:
     values = {field: row[field] for field in _FIELDS}
     values |= {"published": tuple(json.loads(str(values["published"]))), "replaced": bool(values["replaced"])}
-    return Run(**values)  # type: ignore[arg-type]
+    return Run(**values)
 
 
 def _key(run: Run) -> tuple[int, int, int]:
@@ -405,10 +385,6 @@ def _lost(run: Run) -> CommitConflict:
 
 
 # The one process that fires a database's tasks: a row that beats while it lives
-
-
-LEASE_TTL = 6.0
-"""Seconds without a beat after which a leader is taken for dead: by others, by clocks of their own, and by itself."""
 
 
 @dataclass(frozen=True, slots=True)

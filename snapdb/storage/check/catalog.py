@@ -10,30 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from snapdb.storage.catalog_db.chain import VERSION_LOG, link
+from snapdb.storage.catalog_db.codec import MISREAD
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import CATALOG
 
 _Kind = Literal["damaged", "missing", "chain", "catalog", "orphan"]
-
-
-class Problem(NamedTuple):
-    """One thing that is not as it was published."""
-
-    kind: _Kind
-    """'orphan' is a note: a file that nothing points at. Everything else is damage."""
-    path: str
-    """Relative to the database directory."""
-    problem: str
-    remedy: str
-
-    @property
-    def is_damage(self) -> bool:
-        """Whether something that was published is not as it was."""
-        return self.kind != "orphan"
-
-
-# Everything that the catalog says, read at one moment, however damaged it is
-
 
 BACKUP = "restore the database from a backup"
 _TABLES = {
@@ -60,6 +41,25 @@ _TABLES = {
     "loaded": "table_id, path",
 }
 """Table of the catalog → its order."""
+
+
+class Problem(NamedTuple):
+    """One thing that is not as it was published."""
+
+    kind: _Kind
+    """'orphan' is a note: a file that nothing points at. Everything else is damage."""
+    path: str
+    """Relative to the database directory."""
+    problem: str
+    remedy: str
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether something that was published is not as it was."""
+        return self.kind != "orphan"
+
+
+# Everything that the catalog says, read at one moment, however damaged it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,56 +269,53 @@ def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
     >>> _replay([json.dumps({"version": 1, "changes": [made]})], []).tables
     {1: ['t', 1, None]}
     """
-    told = _ReplayedCatalog()
+    expected = _ReplayedCatalog()
     done = deque(json.loads(text) for text in upkeep)
     for facts in map(json.loads, versions):
         for change in facts["changes"]:
-            told.commit(facts["version"], change)
+            expected.commit(facts["version"], change)
         while done and done[0]["after"] <= facts["version"]:
             for change in done.popleft()["changes"]:
-                told.keep_up(change)
+                expected.keep_up(change)
     if done:
         raise ValueError(f"upkeep after version {done[0]['after']}, which is not there")
-    return told
+    return expected
 
 
 # Whether the catalog's rows about tables and files are what the chains tell
 
 
-_MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)
-
-
 def check_catalog(contents: Contents) -> Iterator[Problem]:
     """Where rows contradict the chains; call it when every table could be read."""
     try:
-        told = _replay([r["facts"] for r in contents["versions"]], [r["facts"] for r in contents["upkeep"]])
-    except _MISREAD as error:
+        expected = _replay([r["facts"] for r in contents["versions"]], [r["facts"] for r in contents["upkeep"]])
+    except MISREAD as error:
         yield in_catalog(f"the facts of its versions contradict each other: {error}")._replace(kind="chain")
     else:
         for look in (_tables, _shapes, _files, _sums, _loaded):
-            yield from map(in_catalog, look(contents, told))
+            yield from map(in_catalog, look(contents, expected))
 
 
-def _tables(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
+def _tables(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
     found = {r["id"]: [r["name"], r["created"], r["dropped"]] for r in contents["tables"]}
-    yield from _differences("table", found, told.tables)
+    yield from _differences("table", found, expected.tables)
 
 
-def _shapes(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
+def _shapes(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
     found: dict[int, list[tuple[int, Any]]] = {}
     for row in contents["shapes"]:
         found.setdefault(row["table_id"], []).append((row["since"], _json(row["columns"])))
-    yield from _differences("the columns of table", found, told.shapes)
+    yield from _differences("the columns of table", found, expected.shapes)
 
 
-def _files(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
+def _files(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
     place = _ordinals(contents)
-    found = {r["path"]: _named(r, place) for r in contents["segments"]}
-    first: dict[str, _FileRecord] = {}
+    actual = {r["path"]: _named(r, place) for r in contents["segments"]}
     for row in contents["id_segments"]:
-        named = _FileRecord(row["map_id"], "ids", row["rows"], row["bytes"], row["sha256"], row["first"], None, None)
-        (found if row["path"] in told.files or row["first"] != 0 else first)[row["path"]] = named
-    yield from _differences("file", found, told.files)
+        if row["path"] in expected.files or row["first"] != 0:  # the first file of a map comes with a graph
+            facts = (row["rows"], row["bytes"], row["sha256"], row["first"])
+            actual[row["path"]] = _FileRecord(row["map_id"], "ids", *facts, None, None)
+    yield from _differences("file", actual, expected.files)
 
 
 def _named(row: sqlite3.Row, place: Mapping[tuple[int, int], int]) -> _FileRecord:
@@ -336,7 +333,7 @@ def _ordinals(contents: Contents) -> dict[tuple[int, int], int]:
     return place
 
 
-def _sums(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
+def _sums(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
     turns = set()
     for row in contents["changes"]:
@@ -346,25 +343,25 @@ def _sums(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
         if row["kind"] not in ("append", "delete"):
             turns.add((*key, row["kind"]))
     found = {key: value for key, value in sums.items() if value != [0, 0]}
-    yield from _differences("what (version, table) changed:", found, told.sums)
-    for version, table, kind in sorted(turns ^ told.turns, key=str):
-        state = "is told by the versions only" if (version, table, kind) in told.turns else "is told by no version"
+    yield from _differences("what (version, table) changed:", found, expected.sums)
+    for version, table, kind in sorted(turns ^ expected.turns, key=str):
+        state = "is told by the versions only" if (version, table, kind) in expected.turns else "is told by no version"
         yield f"{kind} of table {table} in version {version} {state}"
 
 
-def _loaded(contents: Contents, told: _ReplayedCatalog) -> Iterator[str]:
+def _loaded(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
     found = {(r["table_id"], r["path"]): (r["bytes"], r["modified"], r["version"]) for r in contents["loaded"]}
-    yield from _differences("what (table, file) was loaded:", found, told.loaded)
+    yield from _differences("what (table, file) was loaded:", found, expected.loaded)
 
 
-def _differences(what: str, found: Mapping[Any, Any], told: Mapping[Any, Any]) -> Iterator[str]:
-    for key in sorted({*found, *told}, key=str):
+def _differences(what: str, found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> Iterator[str]:
+    for key in sorted({*found, *expected}, key=str):
         if key not in found:
             yield f"{what} {key} is not there, though its versions tell of it"
-        elif key not in told:
+        elif key not in expected:
             yield f"{what} {key} is there, though no version tells of it"
-        elif found[key] != told[key]:
-            yield f"{what} {key} is {_plain(found[key])}, the versions tell of {_plain(told[key])}"
+        elif found[key] != expected[key]:
+            yield f"{what} {key} is {_plain(found[key])}, the versions tell of {_plain(expected[key])}"
 
 
 def _plain(value: Any) -> str:

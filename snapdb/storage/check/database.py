@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from snapdb.errors import CorruptError
 from snapdb.storage.catalog_db.chain import logged_versions
+from snapdb.storage.catalog_db.codec import MISREAD
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.locks import TablesLock
@@ -37,6 +38,8 @@ _GONE = "it was published and is not there"
 
 
 _Report = Callable[[str, float | None], None]
+
+_NOTES = "VACUUM removes it once nobody reads or writes"
 
 
 class _PublishedFile(NamedTuple):
@@ -129,9 +132,6 @@ def _is_there(home: Home, named: str) -> bool:
 # CHECK DATABASE: everything that was published is compared with what was recorded of it
 
 
-_NOTES = "VACUUM removes it once nobody reads or writes"
-
-
 def check_database(home: Home, ledger: Ledger, report: _Report = lambda what, share: None) -> Iterator[Problem]:
     """What is wrong, damage before notes; nothing when all is well. Hold the tables' lock meanwhile.
 
@@ -181,7 +181,7 @@ def _surviving(problems: Iterable[Problem]) -> Iterator[Problem]:
     """The same; rows that cannot even be compared are one more."""
     try:
         yield from problems
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError, RecursionError) as error:
+    except (*MISREAD, ArithmeticError) as error:
         yield in_catalog(f"it holds a value of the wrong kind: {type(error).__name__}: {error}")
 
 

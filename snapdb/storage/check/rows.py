@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from snapdb.errors import CorruptError
-from snapdb.storage.catalog_db.codec import decode, decode_columns, is_sound
+from snapdb.storage.catalog_db.codec import MISREAD, decode, decode_columns, is_sound
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.pending_deletes import PUBLISHED_FOLDERS
 from snapdb.storage.check.catalog import Contents, Problem, in_catalog
@@ -15,7 +15,6 @@ from snapdb.types import Cache, PropertyGraph, Retention, Run, RunExport, Sample
 
 _SHA256 = 64
 """Hexadecimal digits."""
-_MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError)
 
 
 def check_rows(home: Home, contents: Contents) -> Iterator[Problem]:
@@ -194,7 +193,7 @@ def _garbage(home: Home, contents: Contents) -> Iterator[str]:
         path, since = row["path"], row["since"]
         try:
             home.inside(path)
-        except (CorruptError, *_MISREAD):
+        except (CorruptError, *MISREAD):
             yield f"a row of garbage is damaged: it names {path!r}"
             continue
         if path in named:
@@ -207,5 +206,5 @@ def _read(decoded: Callable[[Any], Any], text: Any) -> Any:
     """What a text says; None when it cannot be read."""
     try:
         return decoded(text)
-    except _MISREAD:
+    except MISREAD:
         return None

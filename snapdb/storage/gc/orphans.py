@@ -26,6 +26,8 @@ _DEPTHS = {"tables": None, "ids": None, "topology": 2, "features": 2, "snapshots
 """Folder → how deep its directories lie; None: it holds files, however deep."""
 _SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]+")
 
+_SHARED = ("topology/", "features/")
+
 
 class Entry(NamedTuple):
     """A file, or a directory that is published or removed as one."""
@@ -123,9 +125,6 @@ def _lives(process: int) -> bool:
 
 
 # What nothing points at any more, and why each piece goes or stays
-
-
-_SHARED = ("topology/", "features/")
 
 
 class Unreferenced(NamedTuple):

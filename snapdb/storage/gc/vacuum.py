@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from snapdb.errors import CorruptError, DatabaseError
 from snapdb.relational import Relational
 from snapdb.storage.cache_reports import clear_reports
+from snapdb.storage.catalog_db.codec import MISREAD
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.storage.catalog_db.locks import TablesLock
@@ -95,7 +96,7 @@ def _damaged(home: Home) -> Iterator[None]:
     """Rows of the catalog that cannot be what was written become CorruptError: nothing is merged or removed by them."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError, AssertionError, RecursionError) as error:
+    except MISREAD as error:
         raise CorruptError(
             f"{home.catalog} is damaged ({error}); CHECK DATABASE says where", code="damaged-catalog"
         ) from error

@@ -14,6 +14,8 @@ from snapdb.errors import InputError
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.types import Cache, Column, Sampler, Segment, Snapshot
 
+_MAGIC = b"PAR1"
+
 
 @dataclass(frozen=True, slots=True)
 class AddTable:
@@ -134,9 +136,6 @@ def files_of(change: Change) -> tuple[Segment, ...]:
 
 
 # Files of the user's and what is remembered of those whose rows are in a table
-
-
-_MAGIC = b"PAR1"
 
 
 class LoadRecord(NamedTuple):

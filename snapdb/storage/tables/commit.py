@@ -30,6 +30,10 @@ from snapdb.storage.tables.changes import (
 from snapdb.storage.tables.id_maps import active_maps
 from snapdb.types import Cache, Column, PropertyGraph, Sampler, Segment, Snapshot
 
+_ROWS = ("append", "delete")
+_DEFINITION = ("alter", "drop")
+_T = TypeVar("_T", Cache, Sampler)
+
 
 def now() -> int:
     """Microseconds since 1970, UTC."""
@@ -98,10 +102,6 @@ def _check_allotments(connection: sqlite3.Connection, changes: Sequence[Change])
 
 
 # Changes written into the catalog, each after what it requires was found to hold
-
-
-_ROWS = ("append", "delete")
-_DEFINITION = ("alter", "drop")
 
 
 @dataclass(slots=True)
@@ -316,9 +316,6 @@ def _facts(file: Segment) -> dict[str, Any]:
 
 
 # Graphs, snapshots, samplers and caches as names in the catalog: none ever goes from under what uses it
-
-
-_T = TypeVar("_T", Cache, Sampler)
 
 
 class _Kind(NamedTuple):

@@ -31,6 +31,9 @@ _SMALL = 32 << 20
 _LARGEST = 256 << 20
 """So many bytes of them at most."""
 
+_VERSION = "version"
+"""The column of merged deletes that says which version removed a row."""
+
 
 class Member(NamedTuple):
     """A file as the catalog names it."""
@@ -183,10 +186,6 @@ def _worth(run: list[Member]) -> list[tuple[Member, ...]]:
 
 
 # Many small files become one, whose rows have the ids they had: what any version reads stays the same
-
-
-_VERSION = "version"
-"""The column of merged deletes that says which version removed a row."""
 
 
 def compact(home: Home, ledger: Ledger, session: Session, merge: Merge) -> bool:

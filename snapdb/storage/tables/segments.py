@@ -20,6 +20,10 @@ from snapdb.types.text import counted
 
 _OPTIONS = "(FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880)"
 
+_BLOCK = 8 << 20
+_FICLONE = 0x40049409
+"""ioctl of Linux: the target shares the source's blocks until one of them is written to."""
+
 
 def check_table(home: Home, table: Table) -> None:
     """Nothing when the table's files are there in the sizes that were committed; CorruptError names one that is not."""
@@ -120,11 +124,6 @@ def _check_not_null(home: Home, session: Session, file: Segment, columns: Sequen
 
 
 # Parquet files of the user taken over as segments, byte for byte: read once, written once, hashed on the way
-
-
-_BLOCK = 8 << 20
-_FICLONE = 0x40049409
-"""ioctl of Linux: the target shares the source's blocks until one of them is written to."""
 
 
 def copy_segment(home: Home, session: Session, folder: str, source: str, report: Callable[[float], None]) -> Segment:
