@@ -233,14 +233,14 @@ def apply_retentions(engine: Engine) -> list[str]:
     catalog = engine.context.catalog
     decisions = retained(catalog, engine.ledger, catalog.retentions)
     try:
-        collected = delete_pending(engine.home, engine.ledger)
+        deleted = delete_pending(engine.home, engine.ledger)
         done = expire(engine, decisions, by_retention=True, publishes=False)
-        shared = _remove_shared(engine) if done.gone or collected.gone else 0
+        shared = _remove_shared(engine) if done.gone or deleted else 0
     except (CommitConflict, LockedError) as error:
         return [f"retention waits for the next run: {error.message}"]
     lines = [line for graph in catalog.retentions if (line := _line(_of(decisions, graph), done))]
-    if collected.gone:
-        lines.append(f"files of {counted(collected.gone, 'expired snapshot')} went, which nobody reads any more")
+    if deleted:
+        lines.append(f"files of {counted(deleted, 'expired snapshot')} went, which nobody reads any more")
     if shared:
         lines.append(
             f"{counted(shared, 'shared directory', 'shared directories')} went, which no snapshot uses any more"

@@ -37,8 +37,7 @@ class Ledger:
         self._process = os.getpid()
         self._home = home
         self.mark: Mark | None = None
-        """Where a task's run does the writing: it notes each transaction in the run's row, and refuses it where the
-        run was given up."""
+        """What records each transaction of a task's run in the run's row, and rejects it when the run was given up."""
         self._files = CatalogLock(home)
         try:
             self._connection = connect_catalog(home)
@@ -53,7 +52,7 @@ class Ledger:
             raise
         self._wal = home.path / f"{CATALOG}-wal"
         self.file = file_id(home.catalog)
-        """The file that is open, whatever is at its place later."""
+        """The id of the open file, even when another file takes its path later."""
         self._wal_id = file_id(self._wal)
 
     @property
@@ -62,17 +61,17 @@ class Ledger:
         return self._home
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
-        """What a SELECT gives, now."""
+        """The rows of a SELECT."""
         with self.reading() as connection:
             return connection.execute(query, parameters).fetchall()
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Several SELECTs that all see one moment.
+        """A read transaction: all its SELECTs see one moment.
 
         Raises:
             CorruptError: the catalog cannot be read.
-            DatabaseError: it is not there any more.
+            DatabaseError: it does not exist any more.
         """
         self._check_process()
         with self._lock:
@@ -92,11 +91,11 @@ class Ledger:
 
     @contextmanager
     def writing(self, *, publishes: bool = False, counted: bool = True) -> Iterator[sqlite3.Connection]:
-        """A transaction that no other writer can be inside of; it commits when the block ends without an error.
+        """The one write transaction; it commits when the block ends without an error.
 
         Args:
-            publishes: After it the statement that runs is done: what is left can be done again, or be left.
-            counted: What catalogs hold changes by it, so that those loaded before are out of date.
+            publishes: It completes the running statement, whose other effects can be repeated or left out.
+            counted: It changes what loaded catalogs hold, so that they are out of date.
 
         Raises:
             LockedError: another writer did not finish in time.
@@ -113,7 +112,7 @@ class Ledger:
                     self._checkpoint()
 
     def _transaction(self, publishes: bool, counted: bool) -> Iterator[sqlite3.Connection]:
-        """One transaction of the one writer, noted in the log of versions where it published one."""
+        """One write transaction, recorded in the version log when it publishes a version."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
@@ -143,7 +142,7 @@ class Ledger:
         return self._closed
 
     def close(self) -> None:
-        """Close the file; the last one out folds the write-ahead log back in."""
+        """Close the file; the last connection folds the write-ahead log into it."""
         with self._lock:
             if self._closed:
                 return
@@ -165,17 +164,17 @@ class Ledger:
             return False
 
     def _checkpoint(self) -> None:
-        """Fold the write-ahead log into the catalog's file; call it where there is no other user."""
+        """Fold the write-ahead log into the catalog's file; requires that there is no other user."""
         try:
             self._connection.execute("PRAGMA busy_timeout = 0")  # a backup by SQLite itself may be reading
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.DatabaseError:
-            return  # what was committed is in the log; the next writer tries again
+            return  # the commits stay in the log; the next writer tries again
         finally:
             self._connection.execute(f"PRAGMA busy_timeout = {_PATIENCE * 1000:.0f}")
 
     def _check_files(self) -> None:
-        """Raises DatabaseError when the catalog or its log at its place is another file than was opened."""
+        """Raise DatabaseError when the catalog or its write-ahead log is not the file that was opened."""
         check_in_place(self._home.path, self.file)
         if self._wal_id is not None and file_id(self._wal) != self._wal_id:
             raise DatabaseError(
@@ -189,7 +188,7 @@ class Ledger:
             raise DatabaseError("this database is closed; connect to it again", code="closed")
 
     def _check_process(self) -> None:
-        # SQLite's connection must not be used there, and DuckDB would wait for threads that were not forked with it.
+        # SQLite's connection must not be used in a forked process, where DuckDB would wait for threads it lacks.
         if os.getpid() != self._process:
             raise DatabaseError(
                 "this database was opened by the process that this one was forked from; connect to it again",
@@ -202,7 +201,7 @@ class Ledger:
 
 
 def connect_catalog(home: Home) -> sqlite3.Connection:
-    """A connection to the catalog's file, which is made where it is not there."""
+    """A connection to the catalog's file, which a writer creates when it is missing."""
     connection = sqlite3.connect(
         catalog_uri(home), uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
     )
@@ -217,15 +216,15 @@ def connect_catalog(home: Home) -> sqlite3.Connection:
 
 
 def _format(connection: sqlite3.Connection, home: Home) -> int:
-    """The catalog's format, one that we can read; 0 for a new file."""
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    """The catalog's format, which this snapdb reads; 0 for a new file."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    check_format(home, found, application)
-    return int(found)
+    check_format(home, version, application)
+    return int(version)
 
 
 def _make(connection: sqlite3.Connection, home: Home) -> None:
-    """Make a new catalog. Two processes that make one database at once do it once."""
+    """Create a new catalog; of two processes that create one database at once, one does it."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -239,7 +238,7 @@ def _make(connection: sqlite3.Connection, home: Home) -> None:
 
 
 def plain(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedError:
-    """SQLite's error as ours."""
+    """The SnapdbError for an error of SQLite."""
     text = str(error)
     if "locked" in text or "busy" in text:
         return LockedError(f"{doing}: another process held it for {_PATIENCE:.0f} s; try again", code="catalog-busy")

@@ -28,7 +28,7 @@ CATALOG = "catalog.sqlite"
 
 
 def file_system(path: str, mounts: str) -> str | None:
-    r"""The type of the file system that an absolute path is on, or None when the text does not tell.
+    r"""The type of the file system that an absolute path is on; None when `mounts` does not list it.
 
     Args:
         mounts: The text of /proc/self/mountinfo.
@@ -37,7 +37,7 @@ def file_system(path: str, mounts: str) -> str | None:
     >>> file_system("/my data/shop.snapdb", mounts), file_system("/my database", mounts)
     ('nfs4', 'ext4')
     """
-    found: tuple[int, str] | None = None
+    longest: tuple[int, str] | None = None
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields, kinds = before.split(" "), after.split(" ")
@@ -46,13 +46,13 @@ def file_system(path: str, mounts: str) -> str | None:
         point = _OCTAL.sub(lambda octal: chr(int(octal[1], 8)), fields[4])
         inside = path == point or path.startswith(point if point.endswith("/") else f"{point}/")
         # Of two mounts at one point the later hides the earlier.
-        if inside and (found is None or len(point) >= found[0]):
-            found = (len(point), kinds[0])
-    return None if found is None else found[1]
+        if inside and (longest is None or len(point) >= longest[0]):
+            longest = (len(point), kinds[0])
+    return None if longest is None else longest[1]
 
 
 def network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
-    """The type of the network file system that a path is on, which need not be there yet; None on any other."""
+    """The type of the network file system that a path, which need not exist, is on; None on a local one."""
     try:
         # Mount points are bytes: latin-1 keeps each, as the octal escapes do.
         text = mounts.read_bytes().decode("latin-1")
@@ -74,14 +74,14 @@ class Home:
     read_only: bool
     disk: Disk = field(default_factory=Disk)
     immutable: bool = False
-    """Nobody can be writing to the catalog while it is open, so that SQLite needs no lock and no file beside it."""
+    """No process can write to the catalog while it is open, so that SQLite needs no lock and no file beside it."""
 
     @property
     def catalog(self) -> Path:
         return self.path / CATALOG
 
     def inside(self, path: str) -> Path:
-        """The place of a path that the catalog gives.
+        """The absolute path of a relative path that the catalog names.
 
         Raises:
             CorruptError: it leads out of the database directory.
@@ -103,17 +103,16 @@ def open_home(
     older: bool = False,
     mounts: Path = _MOUNTS,
 ) -> Home:
-    """The database directory at `path`, which is made when it is not there; the directory that holds it must exist.
+    """The database directory at `path`, which is created when it does not exist; its parent directory must exist.
 
     Args:
-        make: Make it; else what is not there is an error, as it is where it is only read.
+        make: Create a missing database; without it, or with `read_only`, a missing one is an error.
         older: Accept a database of an older format, to upgrade it.
         mounts: The kernel's list of mounts.
 
     Raises:
-        DatabaseError: `path` is not UTF-8, is a file, cannot be made, is not there and not to be made, or is on a
-            network disk.
-        FormatError: it holds something that is not a database, or one of a newer snapdb, or of an older one.
+        DatabaseError: `path` is not UTF-8, is a file, does not exist, cannot be created, or is on a network disk.
+        FormatError: it holds something that is not a database, or a database of a newer or older format.
     """
     path = Path(os.path.abspath(path))
     _check_name(path)
@@ -137,7 +136,7 @@ def open_home(
 
 
 def _check_name(path: Path) -> None:
-    """Raises for a path that DuckDB, which takes UTF-8, or the kernel, which ends at NUL, could not open."""
+    """Check that DuckDB, which takes UTF-8, and the kernel, which ends paths at NUL, can open a path."""
     shown = os.fsencode(path).decode(errors="replace")
     if not _is_utf8(path):
         raise DatabaseError(
@@ -157,10 +156,10 @@ def _is_utf8(path: Path) -> bool:
 
 
 def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
-    """Whether the catalog can be read as a file that nobody changes.
+    """Whether the catalog can be read as a file that no process changes.
 
     Raises:
-        DatabaseError: it would have to be shared with others over a network disk.
+        DatabaseError: it would have to be shared with other processes over a network disk.
     """
     network = network_disk(path, mounts)
     logged = (path / f"{CATALOG}-wal").exists()
@@ -174,10 +173,10 @@ def _immutable(path: Path, read_only: bool, mounts: Path) -> bool:
 
 
 def no_database(path: Path, whose: str = "") -> DatabaseError:
-    """The error about a path without a database, which names one beside it that is spelt nearly so.
+    """The error for a path without a database; it suggests a database beside it that has a similar name.
 
     Args:
-        whose: What stands after the path in the message.
+        whose: Follows the path in the message.
     """
     if (missing := _missing_directory(path)) is not None:
         hint = missing
@@ -199,7 +198,7 @@ def _named_nearly(path: Path) -> Path | None:
 
 
 def _missing_directory(path: Path) -> str | None:
-    """Which directory above `path` does not exist, and what to do; None: the one that holds it does."""
+    """The first directory above `path` that does not exist, with a hint; None when the parent directory exists."""
     parent = path.absolute().parent
     if os.path.isdir(parent):
         return None
@@ -265,10 +264,10 @@ def check_in_place(path: Path, opened: tuple[int, int] | None = None) -> None:
 
 @contextmanager
 def raise_if_replaced(path: Path) -> Iterator[None]:
-    """A file that the block misses because the database was moved or removed is no damage.
+    """Report a file that is missing because the database was moved or removed as that, and not as damage.
 
     Raises:
-        DatabaseError: it was.
+        DatabaseError: the database was moved, removed or replaced.
     """
     try:
         yield
@@ -281,51 +280,51 @@ def raise_if_replaced(path: Path) -> Iterator[None]:
 
 
 def catalog_uri(home: Home) -> str:
-    """How SQLite is to open the catalog; only a writer makes it where it is not there."""
+    """The URI by which SQLite opens the catalog; only a writer creates a missing one."""
     uri = f"file:{url_quote(str(home.catalog))}?mode={'ro' if home.read_only else 'rwc'}"
     return f"{uri}&immutable=1" if home.immutable else uri  # SQLite would otherwise want to make a -shm file beside it
 
 
 def _check_catalog(home: Home, older: bool) -> None:
-    """Refuse what is not SQLite, not ours, or newer than we are; and, unless they are wanted, older formats."""
+    """Reject what is no SQLite file, no catalog of snapdb or of a newer format; and older formats unless `older`."""
     try:
         size = home.catalog.stat().st_size
     except OSError as error:
         raise DatabaseError(f"cannot read {home.catalog}: {error.strerror}", code="cannot-read") from error
-    if not size:  # another process is making it at this moment, unless there are tables already
+    if not size:  # another process is creating it at this moment, unless there are tables already
         if any((home.path / folder).exists() for folder in ("tables", "ids", "snapshots")):
             raise CorruptError(
                 f"{home.catalog} is empty, though there are tables; restore it from a backup", code="damaged-catalog"
             )
         return
-    # SQLite looks, not we: when a process closes a file, every lock that it has on it goes, its connections' too.
+    # Read through SQLite: when a process closes a file, it loses every lock on it, also those of its connections.
     try:
         with closing(sqlite3.connect(catalog_uri(home), uri=True, isolation_level=None)) as connection:
-            (found,) = connection.execute("PRAGMA user_version").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
             (application,) = connection.execute("PRAGMA application_id").fetchone()
     except sqlite3.DatabaseError as error:
         if "not a database" not in str(error):
-            return  # the ledger says what is wrong with it
+            return  # opening the connection reports what is wrong with it
         raise FormatError(
             f"{home.path} is not a snapdb database: {CATALOG} is not a SQLite file", code="not-a-database"
         ) from error
-    check_format(home, FORMAT if older and found < FORMAT else found, application)
+    check_format(home, max(version, FORMAT) if older else version, application)
 
 
-def check_format(home: Home, found: int, application: int) -> None:
-    """Nothing when a catalog with this format number and application id is ours to read.
+def check_format(home: Home, version: int, application: int) -> None:
+    """Check that this snapdb reads a catalog with this format number and application id.
 
     Raises:
         FormatError: it is newer than this snapdb, or older (code 'old-format'), or not snapdb's at all.
     """
-    if found > FORMAT:
+    if version > FORMAT:
         raise FormatError(
-            f"{home.path} has format {found}, this snapdb reads up to {FORMAT}: install a newer snapdb",
+            f"{home.path} has format {version}, this snapdb reads up to {FORMAT}: install a newer snapdb",
             code="newer-format",
         )
-    if 0 < found < FORMAT:
+    if 0 < version < FORMAT:
         raise FormatError(
-            f"{home.path} has format {found} of an older snapdb, this one has {FORMAT}: run "
+            f"{home.path} has format {version} of an older snapdb, this one has {FORMAT}: run "
             f"`snapdb upgrade {home.path}`, which keeps a backup of the catalog",
             code="old-format",
         )
@@ -337,7 +336,7 @@ def check_format(home: Home, found: int, application: int) -> None:
 
 @contextmanager
 def raise_if_misread(home: Home) -> Iterator[None]:
-    """What goes wrong in the block, where rows are read that cannot be what was written, becomes CorruptError."""
+    """Raise CorruptError for the errors that decoding damaged rows raises in the block."""
     try:
         yield
     except MISREAD as error:

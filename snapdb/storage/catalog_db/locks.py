@@ -1,4 +1,7 @@
-"""File locks: who uses the catalog, who reads tables, and who holds a published directory."""
+"""File locks on the catalog, on tables while statements read them, and on published directories.
+
+All are kernel locks: they vanish with the process, even one that was killed.
+"""
 
 from __future__ import annotations
 
@@ -37,10 +40,10 @@ _AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
 
 
 class CatalogLock:
-    """What one open catalog holds: its files against deletion while it is open, and the turns of transactions."""
+    """The locks of one open catalog: they keep its files from deletion and order its transactions."""
 
     def __init__(self, home: Home) -> None:
-        """Protects a catalog that is there already from now on; a new one is protected by `pin`."""
+        """Protect the files of an existing catalog; those of a new one are protected by `pin`."""
         self._home = home
         self._descriptors: list[int] = []
         self._finalizer = weakref.finalize(self, _close_all, self._descriptors)
@@ -52,18 +55,18 @@ class CatalogLock:
         return _AVAILABLE and not self._home.immutable
 
     def pin(self) -> None:
-        """Protect the files that SQLite has opened by now, until `release`."""
+        """Protect the files that SQLite has opened, until `release`."""
         if not self._protects:
             return
         if not self._descriptors:
             self._share(self._home.catalog, _SHARED_RANGE, where=_is_wal)
         self._share(self._home.path / f"{CATALOG}-shm", _DEAD_MAN_SWITCH)
         if not self._home.read_only:
-            _let_go(self._open())  # made now, so that readers find it
+            _unlock(self._open())  # create the lock file, so that readers find it
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """A transaction that reads: meanwhile the write-ahead log keeps what it sees.
+        """A read transaction, during which the write-ahead log keeps what it sees.
 
         Raises:
             LockedError: the log was being folded in for longer than a transaction waits.
@@ -74,11 +77,11 @@ class CatalogLock:
                 _wait(descriptor, fcntl.F_RDLCK, _USERS, self._home)
             yield
         finally:
-            _let_go(descriptor)
+            _unlock(descriptor)
 
     @contextmanager
     def writing(self, patience: float) -> Iterator[int | None]:
-        """A transaction that writes, alone among the writers. Gives what `folding` takes.
+        """A write transaction, the only one; it yields the descriptor that `is_alone` takes.
 
         Raises:
             LockedError: another writer did not finish within `patience` seconds.
@@ -90,18 +93,18 @@ class CatalogLock:
                 _wait(descriptor, fcntl.F_RDLCK, _USERS, self._home, patience)
             yield descriptor
         finally:
-            _let_go(descriptor)
+            _unlock(descriptor)
 
     def is_alone(self, descriptor: int | None) -> bool:
-        """Whether a writer that has committed is the only user now; then no transaction begins until it is done."""
+        """Whether a writer that has committed is the only user; then no transaction begins until it ends."""
         return descriptor is None or _lock(descriptor, fcntl.F_WRLCK, _USERS)
 
     @contextmanager
     def closing(self, *, whole: bool) -> Iterator[None]:
-        """Closing the connection: SQLite may fold the log in and delete it only where no other connection uses it.
+        """Close the connection in the block; SQLite deletes the log only if no other connection uses it.
 
         Args:
-            whole: The files at their places are the ones that were opened.
+            whole: The files at their paths are the ones that were opened.
         """
         descriptor = self._open() if whole and self._descriptors and not self._home.read_only else None
         try:
@@ -110,10 +113,10 @@ class CatalogLock:
                     _lock(held, fcntl.F_UNLCK, (0, 0))
             yield
         finally:
-            _let_go(descriptor)
+            _unlock(descriptor)
 
     def release(self) -> None:
-        """Let go of the files; a second time does nothing."""
+        """Release the files; a second call does nothing."""
         self._finalizer()
 
     def _share(
@@ -121,7 +124,7 @@ class CatalogLock:
     ) -> None:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # SQLite needs no such file, or says what is wrong with it
+        except OSError:  # SQLite needs no such file, or reports what is wrong with it
             return
         if not where(descriptor):
             os.close(descriptor)
@@ -130,7 +133,7 @@ class CatalogLock:
         _wait(descriptor, fcntl.F_RDLCK, place, self._home)
 
     def _open(self) -> int | None:
-        """A description of its own for each transaction, so that a process forked before it cannot hold its lock."""
+        """A new file description for each transaction, whose lock a process forked before it cannot hold."""
         if not self._protects:
             return None
         path = self._home.path / _LOCK_FILE
@@ -145,9 +148,9 @@ class CatalogLock:
 
 
 def _is_wal(catalog: int) -> bool:
-    """Whether an open catalog keeps a write-ahead log.
+    """Whether an open catalog has a write-ahead log.
 
-    A new one is in another mode for a moment, in which its creator needs the lock that is shared here.
+    A new one is in another mode for a moment, in which its creator needs the lock that would be shared.
     """
     return os.pread(catalog, 100, 0)[_WAL_HEADER] == b"\x02\x02"
 
@@ -164,7 +167,7 @@ def _wait(descriptor: int, kind: int, place: tuple[int, int], home: Home, patien
 
 
 def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
-    """Whether a lock of this kind is held now; it is taken, changed or let go without waiting."""
+    """Acquire, change or release a lock without waiting; whether that succeeded."""
     start, length = place
     try:  # struct flock: type, whence, start, length, pid (which must be 0)
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", kind, os.SEEK_SET, start, length, 0))
@@ -173,7 +176,7 @@ def _lock(descriptor: int, kind: int, place: tuple[int, int]) -> bool:
     return True
 
 
-def _let_go(descriptor: int | None) -> None:
+def _unlock(descriptor: int | None) -> None:
     if descriptor is not None:
         _lock(descriptor, fcntl.F_UNLCK, (0, 0))  # a process forked meanwhile shares the description
         os.close(descriptor)
@@ -184,24 +187,24 @@ def _close_all(descriptors: list[int]) -> None:
         os.close(descriptors.pop())
 
 
-# Readers' leases as kernel locks: they vanish with the process, even one that was killed
+# Leases of readers
 
 
 class Lease:
     """A shared lock on the manifest of every directory given, until `release`. Works on read-only files."""
 
     def __init__(self, directories: Iterable[Path], folders: Iterable[Path] = (), *, partial: bool = False) -> None:
-        """Takes the locks.
+        """Acquire the locks.
 
         Args:
-            folders: Not published as one: no file in them is removed while the lease is held.
-            partial: What is missing is not locked, but listed in `missing`; else it is an error.
+            folders: Folders of single files, none of which is removed while the lease is held.
+            partial: List missing ones in `missing` instead of raising an error.
 
         Raises:
             CorruptError: a manifest or a folder is missing, or may not be read.
         """
         self.missing: list[Path] = []
-        """The manifests and folders that are not there."""
+        """The manifests and folders that do not exist."""
         self._descriptors: list[int] = []
         try:
             for path in (*(directory / MANIFEST for directory in directories), *folders):
@@ -214,27 +217,27 @@ class Lease:
             raise CorruptError(f"{error.filename} is gone; create the snapshot again", code="missing-file") from error
 
     def release(self) -> None:
-        """Let go of every lock; a second time does nothing."""
+        """Release every lock; a second call does nothing."""
         while self._descriptors:
             os.close(self._descriptors.pop())
 
 
 class TablesLock:
-    """readers.lock held shared until `release`: meanwhile no file that the catalog names is removed.
+    """A shared lock on readers.lock until `release`, during which no file that the catalog names is removed.
 
-    Statements take it before they look at the catalog; so whoever holds it alone knows that nobody is reading tables
-    or writing files that no version names yet.
+    Statements acquire it before they read the catalog; so while it is held exclusively, no process reads tables or
+    writes files that no version names yet.
     """
 
     def __init__(self, home: Home) -> None:
         path = home.path / "readers.lock"
         try:
             self._descriptor: int | None = _share(path) if home.read_only else _share(path, os.O_CREAT)
-        except FileNotFoundError:  # read-only and never written: nobody can be removing anything
+        except FileNotFoundError:  # read-only and never written: no process removes anything
             self._descriptor = None
 
     def alone(self, patience: float = 2.0) -> bool:
-        """Hold it against everybody else; False when others did not let go in time, and then it is shared again."""
+        """Acquire it exclusively; False, and shared again, when other processes did not release it in time."""
         if self._descriptor is None:
             return False
         deadline = time.monotonic() + patience
@@ -249,12 +252,12 @@ class TablesLock:
                 time.sleep(0.02)
 
     def share(self) -> None:
-        """Let others in again."""
+        """Share it again."""
         if self._descriptor is not None:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def release(self) -> None:
-        """Let go; a second time does nothing."""
+        """Release it; a second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -262,7 +265,7 @@ class TablesLock:
 
 @contextmanager
 def assigning_ids(home: Home) -> Iterator[None]:
-    """Allot ids while no other process does: two at once would be refused by the catalog, and one do its work again."""
+    """Assign ids while no other process does: of two at once the catalog would reject one, which would start over."""
     descriptor = os.open(home.path / "ids.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -273,7 +276,7 @@ def assigning_ids(home: Home) -> Iterator[None]:
 
 @contextmanager
 def merging_files(home: Home) -> Iterator[bool]:
-    """Whether no other process merges files by itself during the block: two at once would do the same work twice."""
+    """Whether no other process merges files during the block: two at once would do the same work twice."""
     descriptor = os.open(home.path / "merges.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
     try:
         try:
@@ -287,12 +290,12 @@ def merging_files(home: Home) -> Iterator[bool]:
 
 
 def remove_unless_held(home: Home, directory: Path) -> bool:
-    """Remove a published directory that no reader holds; one that is held stays, to be collected later."""
+    """Remove a published directory unless a lease holds it; then it stays, to be removed later."""
     return _remove_unless_locked(home, directory, directory / MANIFEST)
 
 
 def remove_file_unless_held(home: Home, path: Path) -> bool:
-    """Remove a file, unless a lease holds the folder that it is in."""
+    """Remove a file unless a lease holds its folder."""
     return _remove_unless_locked(home, path, path.parent)
 
 

@@ -16,16 +16,16 @@ from snapdb.storage.catalog_db.db_dir import Home
 from snapdb.types import Cause, Run, RunExport, RunState, Task
 
 _REPLACED = "its task was replaced meanwhile"
-"""A line for the readers of a run's log."""
+"""A line in a run's log."""
 
 _KEPT = 10_000
-"""Runs of each task that stay on record, the newest: one in eight minutes is kept for eight weeks."""
+"""The newest runs of each task that stay on record: at one in eight minutes, eight weeks of them."""
 _OLD = """
     DELETE FROM runs WHERE task = ?1 AND run <= ?2 AND state <> 'running' AND retry IS NULL
     AND run IS NOT (SELECT max(run) FROM runs WHERE task = ?1 AND state = 'ok')
 """
-"""A run that goes on or waits to be tried again may be older, where 10,000 firings were missed meanwhile, and so may
-the last one that ended well, from which changes are counted."""
+"""Keeps older runs that are running or wait for a retry (after 10,000 missed ones), and the last successful run, from
+which changes are counted."""
 _LOOSE = """
     DELETE FROM exports WHERE task = ?1 AND run <= ?2
     AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.task = exports.task AND runs.run = exports.run)
@@ -35,23 +35,23 @@ _FIELDS = tuple(each.name for each in fields(Run))
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
 _THIS = "WHERE task = ? AND run = ? AND attempt = ?"
 _GOING = f"{_THIS} AND state = 'running' AND holder = ?"
-"""It goes on, and nobody else has taken its record over."""
+"""It is running, and no other process has taken over its record."""
 LEASE_TTL = 6.0
-"""Seconds without a beat after which a leader is taken for dead: by others, by clocks of their own, and by itself."""
+"""Seconds without a heartbeat after which a leader counts as dead: by the clocks of the others, and by its own."""
 
 
 def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) -> Task:
-    """The task with the id that it has, inside a transaction; the one that it replaces keeps its id and its runs.
+    """Insert a task, or put it in the place of `before`, inside a transaction, and return it with its id.
 
-    No run of that one is tried again.
+    A task that replaces another keeps its id and its runs, none of which is retried.
 
     Raises:
-        CommitConflict: that one is no longer as it was found, or another got the name meanwhile.
+        CommitConflict: `before` was changed meanwhile, or another task got the name.
     """
     if before is not None:
         put = replace(task, id=before.id)
         alter_task(connection, before, put, put.created)
-        # Attempts that wait would go on within a body that is no more; one that goes on may yet have to be settled.
+        # Waiting attempts would continue in the middle of another body; a running one is settled by its process.
         connection.execute("UPDATE runs SET retry = NULL WHERE task = ?", (put.id,))
         note = "UPDATE runs SET replaced = 1, log = log || ? WHERE task = ? AND state = 'running'"
         connection.execute(note, (f"{_REPLACED}\n", put.id))
@@ -67,26 +67,26 @@ def put_task(connection: sqlite3.Connection, task: Task, before: Task | None) ->
 
 
 def alter_task(connection: sqlite3.Connection, before: Task, after: Task, since: int | None) -> None:
-    """The task says something else, inside a transaction.
+    """Change the definition of a task, inside a transaction.
 
     Args:
-        since: Firings up to this moment are settled: none of them will run, nor be told as missed; None: it goes on
-            from where it was.
+        since: Scheduled runs up to this moment are settled: they neither start nor count as missed; None: those that
+            were settled before.
 
     Raises:
         CommitConflict: it was altered or dropped meanwhile.
     """
-    found = connection.execute(
+    updated = connection.execute(
         "UPDATE tasks SET name = ?, folded = ?, definition = ?, considered = coalesce(?, considered) "
         "WHERE id = ? AND definition = ?",
         (after.name, after.name.lower(), encode(after), since, before.id, encode(before)),
     )
-    if not found.rowcount:
+    if not updated.rowcount:
         raise _moved(before, "altered, replaced or dropped")
 
 
 def drop_task(connection: sqlite3.Connection, task: Task) -> None:
-    """The task goes, inside a transaction; its runs stay on record, and none is tried again.
+    """Delete a task, inside a transaction; its runs stay on record, and none is retried.
 
     Raises:
         CommitConflict: it was dropped meanwhile.
@@ -100,7 +100,7 @@ def read_tasks(connection: sqlite3.Connection) -> dict[str, Task]:
     """All tasks by their case-folded names, the oldest first.
 
     Raises:
-        ValueError: what a row says is no task.
+        ValueError: a row is no valid task.
     """
     rows = connection.execute("SELECT folded, definition FROM tasks ORDER BY id").fetchall()
     tasks = {row["folded"]: decode(Task, row["definition"]) for row in rows}
@@ -111,21 +111,21 @@ def read_tasks(connection: sqlite3.Connection) -> dict[str, Task]:
 
 
 def considered(connection: sqlite3.Connection) -> dict[int, int]:
-    """Up to which moment the firings of each task are settled, by its id."""
+    """By task id, the moment up to which its scheduled runs are settled."""
     return {row["id"]: row["considered"] for row in connection.execute("SELECT id, considered FROM tasks").fetchall()}
 
 
 def advance(connection: sqlite3.Connection, task: Task, was: int, now: int) -> None:
-    """Firings up to `now` are settled, inside the transaction that records them.
+    """Mark scheduled runs up to `now` as settled, inside the transaction that records them.
 
     Raises:
-        CommitConflict: the task was altered or dropped meanwhile, or its firings were settled by somebody else.
+        CommitConflict: the task was altered or dropped meanwhile, or another process settled its runs.
     """
-    found = connection.execute(
+    updated = connection.execute(
         "UPDATE tasks SET considered = ? WHERE id = ? AND considered = ? AND definition = ?",
         (now, task.id, was, encode(task)),
     )
-    if not found.rowcount:
+    if not updated.rowcount:
         raise _moved(task, "altered or dropped")
 
 
@@ -135,32 +135,32 @@ def _moved(task: Task, what: str) -> CommitConflict:
     )
 
 
-# Runs of tasks as rows of the catalog, and the lock that a run holds while it goes
+# Runs, and the lock that a running one holds
 
 
 def begin_run(
     connection: sqlite3.Connection, task: Task, cause: Cause, scheduled: int, holder: str, started: int
 ) -> Run:
-    """A run of the task that goes on from now, inside a transaction.
+    """Record a run of the task that starts now, inside a transaction.
 
     Raises:
-        CommitConflict: this firing was begun or missed before.
+        CommitConflict: this scheduled run was started or missed before.
     """
     return _add(connection, task, cause, "running", scheduled, holder, started)
 
 
 def miss_run(connection: sqlite3.Connection, task: Task, scheduled: int, why: str) -> Run:
-    """A firing that comes to nothing, inside a transaction; errors as of `begin_run`."""
+    """Record a scheduled run that does not start, inside a transaction; errors as of `begin_run`."""
     return _add(connection, task, "schedule", "missed", scheduled, error=why)
 
 
 def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: int) -> Run:
-    """The next attempt of a run that waits for it: it goes on after the statements that are done.
+    """Record the next attempt of a run that waits for a retry; it continues after the statements that are done.
 
     Raises:
-        CommitConflict: somebody else has begun it, or it waits no longer.
+        CommitConflict: another process has started it, or it does not wait any more.
     """
-    # What is done stands in the row: the run that is given may have been read before.
+    # The row has the current step: `run` may have been read before.
     waited = connection.execute(
         f"UPDATE runs SET retry = NULL {_THIS} AND retry IS NOT NULL RETURNING step", _key(run)
     ).fetchone()
@@ -199,25 +199,25 @@ def end_run(
     log: str = "",
     retry: int | None = None,
 ) -> None:
-    """The run is over, inside a transaction.
+    """Record how a run ended, inside a transaction.
 
     Args:
-        retry: When it is to be tried again, if it is.
+        retry: When it is retried, if it is.
 
     Raises:
-        CommitConflict: it was given up, so that somebody else has said how it ended.
+        CommitConflict: it was given up, so that another process has recorded how it ended.
     """
     change = "UPDATE runs SET state = ?, ended = ?, rows = ?, bytes = ?, error = ?, log = ?, retry = ?"
     _change(connection, run, change, state, ended, rows, bytes, error, log, retry)
 
 
 def forget_run(connection: sqlite3.Connection, run: Run) -> None:
-    """The run was none: its condition did not hold. Errors as of `end_run`."""
+    """Delete the row of a run whose condition did not hold. Errors as of `end_run`."""
     _change(connection, run, "DELETE FROM runs")
 
 
 def note_run(connection: sqlite3.Connection, run: Run, line: str) -> None:
-    """Add a line to the log of a run that goes on. Errors as of `end_run`."""
+    """Add a line to the log of a running run. Errors as of `end_run`."""
     _change(connection, run, "UPDATE runs SET log = log || ?", f"{line}\n")
 
 
@@ -229,13 +229,13 @@ def note_export(connection: sqlite3.Connection, run: Run, export: RunExport) -> 
 
 
 def exports_of(connection: sqlite3.Connection, run: Run) -> list[RunExport]:
-    """The folders that the attempts of a run were about to put in their places, oldest attempt first."""
+    """The folders that the attempts of a run were about to publish, oldest attempt first."""
     sql = "SELECT statement, path, sha256 FROM exports WHERE task = ? AND run = ? ORDER BY attempt, statement, path"
     return [RunExport(*row) for row in connection.execute(sql, (run.task, run.run))]
 
 
 def find_run(connection: sqlite3.Connection, run: Run) -> Run | None:
-    """The run as its row says now; None: it is no longer on record."""
+    """The run as it is recorded now; None when it is not on record any more."""
     row = connection.execute(f"{_SELECT} {_THIS}", _key(run)).fetchone()
     return None if row is None else _run(row)
 
@@ -243,21 +243,20 @@ def find_run(connection: sqlite3.Connection, run: Run) -> Run | None:
 def read_runs(
     connection: sqlite3.Connection, *, task: int | None = None, run: int | None = None, state: RunState | None = None
 ) -> Iterator[Run]:
-    """The runs on record, of one task or all, by their number and state or any: by task, oldest first."""
-    wanted = {"task": task, "run": run, "state": state}
-    given = {name: value for name, value in wanted.items() if value is not None}
-    # No conditions that are always true: with them SQLite would not find the few that go on by their index.
+    """The runs on record, by task and oldest first, of those with this task, number and state."""
+    given = {name: value for name, value in (("task", task), ("run", run), ("state", state)) if value is not None}
+    # No conditions that are always true: with them SQLite would not find the few running ones by their index.
     where = " AND ".join(["1", *(f"{name} = :{name}" for name in given)])
     return map(_run, connection.execute(f"{_SELECT} WHERE {where} ORDER BY task, run, attempt", given))
 
 
 def waiting_runs(connection: sqlite3.Connection) -> list[Run]:
-    """Attempts that failed and are to be made again, those that are due first in front."""
+    """Failed attempts that wait for a retry, by the moment at which they are due."""
     return [_run(row) for row in connection.execute(f"{_SELECT} WHERE retry IS NOT NULL ORDER BY retry").fetchall()]
 
 
 def last_ok(connection: sqlite3.Connection, task: int) -> Run | None:
-    """The last run of a task that ended well; None: none did."""
+    """The last successful run of a task, if there is one."""
     sql = f"{_SELECT} WHERE task = ? AND state = 'ok' ORDER BY run DESC, attempt DESC LIMIT 1"
     row = connection.execute(sql, (task,)).fetchone()
     return None if row is None else _run(row)
@@ -265,31 +264,31 @@ def last_ok(connection: sqlite3.Connection, task: int) -> Run | None:
 
 @dataclass(slots=True)
 class RunMark:
-    """What each transaction of a run leaves in the run's row: a run that was given up can publish nothing."""
+    """Records each transaction of a run in the run's row: a run that was given up cannot publish."""
 
     run: Run
     statement: int = 0
-    """Which one is under way, from 1."""
+    """The number of the running statement, from 1."""
 
     def __call__(self, connection: sqlite3.Connection, head: int, publishes: bool) -> None:
-        """Note a transaction that is about to commit; `storage.ledger.Mark` says what is given.
+        """Record a transaction that is about to commit; `connection.Mark` documents the arguments.
 
         Raises:
             CommitConflict: the run was given up.
         """
-        made = [v for (v,) in connection.execute("SELECT version FROM versions WHERE version > ?", (head,))]
+        versions = [v for (v,) in connection.execute("SELECT version FROM versions WHERE version > ?", (head,))]
         row = connection.execute(
             f"SELECT step, published FROM runs {_GOING}", (*_key(self.run), self.run.holder)
         ).fetchone()
         if row is None:
             raise _lost(self.run)
         step = self.statement if publishes else row["step"]
-        published = json.dumps([*json.loads(row["published"]), *made])
+        published = json.dumps([*json.loads(row["published"]), *versions])
         connection.execute(f"UPDATE runs SET step = ?, published = ? {_THIS}", (step, published, *_key(self.run)))
 
 
 class RunLock:
-    """Held by whoever runs a task, until `release` or the end of its process: so one run goes at a time."""
+    """The lock of a task while it runs, until `release` or the end of the process: one run at a time."""
 
     def __init__(self, home: Home, task: int) -> None:
         folder = home.path / "runs"
@@ -297,7 +296,7 @@ class RunLock:
         self._descriptor: int | None = os.open(folder / f"{task}.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
 
     def take(self) -> bool:
-        """Hold it; False when another process does."""
+        """Acquire it; False when another process holds it."""
         assert self._descriptor is not None
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -306,14 +305,14 @@ class RunLock:
         return True
 
     def release(self) -> None:
-        """Let go; a second time does nothing."""
+        """Release it; a second call does nothing."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
 
 def _change(connection: sqlite3.Connection, run: Run, change: str, *values: object) -> None:
-    """Change the row of a run that goes on, or raise CommitConflict where it was given up."""
+    """Change the row of a running run, or raise CommitConflict when it was given up."""
     if not connection.execute(f"{change} {_GOING}", (*values, *_key(run), run.holder)).rowcount:
         raise _lost(run)
 
@@ -384,17 +383,17 @@ def _lost(run: Run) -> CommitConflict:
     )
 
 
-# The one process that fires a database's tasks: a row that beats while it lives
+# Leader election: the leader's row holds a lease that its heartbeats renew
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads, or would."""
+    """The leader, or a candidate."""
 
     holder: str
     """A token that no other process has."""
     beat: int
-    """Grows while it lives; no clock is in it, so that none can be wrong."""
+    """The number of heartbeats: no clock time, which could be wrong."""
     host: str
     pid: int
     since: int
@@ -402,15 +401,15 @@ class Leader:
 
 
 def read_leader(ledger: Ledger) -> Leader | None:
-    """Who leads now, dead or alive; None: nobody does."""
+    """The leader on record, dead or alive; None when there is none."""
     rows = ledger.rows("SELECT holder, beat, host, pid, since FROM leader")
     return Leader(*rows[0]) if rows else None
 
 
 def acquire_lease(ledger: Ledger, me: Leader, silent: Leader | None) -> bool:
-    """Lead, where nobody does or `silent` still does, without another beat since it was read; whether it came to that.
+    """Become the leader if there is none, or `silent` had no heartbeat since it was read; whether it did.
 
-    The row is compared and replaced in one transaction: of several who try, one wins.
+    The row is compared and replaced in one transaction: of several candidates, one wins.
     """
     with ledger.writing(counted=False) as connection:
         row = connection.execute("SELECT holder, beat FROM leader").fetchone()
@@ -424,13 +423,13 @@ def acquire_lease(ledger: Ledger, me: Leader, silent: Leader | None) -> bool:
 
 
 def heartbeat(ledger: Ledger, holder: str) -> bool:
-    """Tell the others that the leader lives; False when it leads no longer."""
+    """Renew the lease; False when the holder does not lead any more."""
     with ledger.writing(counted=False) as connection:
         return bool(connection.execute("UPDATE leader SET beat = beat + 1 WHERE holder = ?", (holder,)).rowcount)
 
 
 def check_leader(connection: sqlite3.Connection, holder: str) -> None:
-    """Nothing when the holder leads, inside a transaction: what it is about to write is the leader's word.
+    """Check, inside a transaction of the leader, that the holder leads.
 
     Raises:
         CommitConflict: another took over.
@@ -440,6 +439,6 @@ def check_leader(connection: sqlite3.Connection, holder: str) -> None:
 
 
 def release_lease(ledger: Ledger, holder: str) -> None:
-    """Lead no longer: the next one need not wait."""
+    """Give up the lease, so that the next leader need not wait for its end."""
     with ledger.writing(counted=False) as connection:
         connection.execute("DELETE FROM leader WHERE holder = ?", (holder,))

@@ -1,4 +1,4 @@
-"""Bringing a database of an older snapdb to this format, after a copy of its catalog was put aside."""
+"""The upgrade of a database of an older format, after a backup of its catalog."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from snapdb.storage.disk import Disk
 
 
 def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
-    """Bring the database at `path` to this snapdb's format, and return a line that says what was done.
+    """Bring the database at `path` to this snapdb's format, and return a line that reports what was done.
 
-    The old catalog is kept beside the new one; table files stay as they are. After a crash the database has the old
-    format or the new one, and it can be done again.
+    The old catalog is kept beside the new one; table files stay unchanged. After a crash the database has the old or
+    the new format, and the upgrade can be repeated.
 
     Raises:
         DatabaseError: there is no database at `path`, or the disk refused; nothing was changed.
         FormatError: it is no database of snapdb's, or of a newer snapdb.
-        LockedError: somebody is using it.
+        LockedError: another process uses it.
     """
     if not (Path(path) / CATALOG).exists():
         raise no_database(Path(path), " to upgrade")
@@ -51,7 +51,7 @@ def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
 
 @contextmanager
 def _opened(home: Home) -> Iterator[tuple[sqlite3.Connection, CatalogLock]]:
-    """The catalog, of whatever format, and its lock; both are closed when the block ends."""
+    """The catalog, of any format, and its lock; both are closed when the block ends."""
     files = CatalogLock(home)
     try:
         connection = connect_catalog(home)
@@ -65,37 +65,37 @@ def _opened(home: Home) -> Iterator[tuple[sqlite3.Connection, CatalogLock]]:
 
 
 def _upgrade(home: Home, connection: sqlite3.Connection) -> str:
-    found = _format(home, connection)
-    if found == FORMAT:
-        return f"nothing to do: {home.path} has format {found}, the newest that this snapdb knows"
-    kept = _back_up(home, connection, found)
+    version = _format(home, connection)
+    if version == FORMAT:
+        return f"nothing to do: {home.path} has format {version}, the newest that this snapdb knows"
+    kept = _back_up(home, connection, version)
     migrate(connection, home.disk)
     home.disk.remove(home.path / VERSION_LOG)  # a step may chain the versions by other hashes
-    return f"{home.path}: format {found} → {FORMAT}; the old catalog is kept as {kept.name}"
+    return f"{home.path}: format {version} → {FORMAT}; the old catalog is kept as {kept.name}"
 
 
 def _format(home: Home, connection: sqlite3.Connection) -> int:
-    """The format that the catalog says, one that can be brought to ours."""
-    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    """The catalog's format, from which there is an upgrade."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if found == 0:
+    if version == 0:
         raise DatabaseError(
             f"{home.catalog} is empty, so there is nothing to upgrade; open the database to make it",
             code="nothing-to-upgrade",
         )
-    check_format(home, max(found, FORMAT), application)
-    return int(found)
+    check_format(home, max(version, FORMAT), application)
+    return int(version)
 
 
-def _back_up(home: Home, connection: sqlite3.Connection, found: int) -> Path:
-    """A copy of the catalog as it is now, whole and synced, under a name that was free."""
-    names = (f"{CATALOG}.format-{found}{'' if n == 1 else f'.{n}'}" for n in count(1))
+def _back_up(home: Home, connection: sqlite3.Connection, version: int) -> Path:
+    """A synced copy of the catalog under a name that was free."""
+    names = (f"{CATALOG}.format-{version}{'' if n == 1 else f'.{n}'}" for n in count(1))
     kept = next(home.path / name for name in names if not (home.path / name).exists())
     staging = home.path / f".{kept.name}.tmp"
     home.disk.remove(staging)
     with closing(sqlite3.connect(staging, isolation_level=None)) as copy:
         connection.backup(copy)
-        copy.execute("PRAGMA journal_mode = DELETE")  # one file, to be copied or opened as it stands
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file, to be copied or opened by itself
     home.disk.settle(staging)
     home.disk.rename(staging, kept)
     return kept

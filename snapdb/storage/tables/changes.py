@@ -1,4 +1,7 @@
-"""What a commit changes, as data: each change specifies what it requires of the head."""
+"""What a commit changes, as data: each change specifies what it requires of the head.
+
+The files of a change are written and synced, and no version names them yet.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,18 @@ class AddTable:
     """A new table with its first rows; the name must be free, or be the table it replaces."""
 
     table_id: int
-    """Negative: by it other changes of the same commit name the table, which gets its own id there."""
+    """Negative: other changes of the same commit name the table by it; the commit assigns the real id."""
     name: str
     columns: tuple[Column, ...]
     files: tuple[Segment, ...]
     replaces: int | None = None
-    """Id of the table that goes; requires that nobody changed it since `base`."""
+    """The id of the table that it replaces; conflicts if that was changed since `base`."""
     base: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """More rows. Appends commute: it only requires that the table is there with the same columns."""
+    """More rows. Appends commute: it conflicts only if the table was dropped or has other columns."""
 
     table_id: int
     columns: tuple[Column, ...]
@@ -43,22 +46,22 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class RemoveRows:
-    """Rows that go; requires that nobody removed the same ones since the version they were found at."""
+    """Removed rows; conflicts if one of them was removed since `base`."""
 
     table_id: int
     file: Segment
     """One column `row_id`."""
     base: int
-    """The version at which the rows were found."""
+    """The version at which the rows were read."""
     checked: int
-    """Up to this version, what others removed has been compared: none of these rows."""
+    """The version up to which the rows that others removed have been compared: none is among these."""
     own: bool = False
-    """Some were added by this same commit, so that their ids hold only if nobody else adds rows."""
+    """Some were added by this same commit, so that their ids hold only if no other commit adds rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlterTable:
-    """Other columns; requires that nobody changed the table since `base`."""
+    """Other columns; conflicts if the table was changed since `base`."""
 
     table_id: int
     columns: tuple[Column, ...]
@@ -67,7 +70,7 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """The table goes; older versions still have it. Requires that nobody changed it since `base`."""
+    """A dropped table, which older versions still have; conflicts if it was changed since `base`."""
 
     table_id: int
     base: int
@@ -75,10 +78,10 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True)
 class DropNames:
-    """Graphs, snapshots, samplers and caches go, with the files that are the snapshots' own. They are of no version.
+    """Dropped graphs, snapshots (with their own files), samplers and caches, which belong to no version.
 
-    Requires that they are as they were found, and that no other snapshot of the graphs, sampler of the snapshots or
-    cache of the samplers was made meanwhile.
+    Conflicts if one was changed meanwhile, or a snapshot of one of the graphs, a sampler of one of the snapshots or a
+    cache of one of the samplers was created.
     """
 
     graphs: tuple[str, ...]
@@ -89,31 +92,31 @@ class DropNames:
 
 @dataclass(frozen=True, slots=True)
 class AssignIds:
-    """New keys of an id map get the dense ids from `limit` on; requires that nobody allotted any meanwhile."""
+    """New keys of an id map get the dense ids from `limit` on; conflicts if others were assigned meanwhile."""
 
     map_id: int
     table_id: int
     limit: int
     file: Segment | None
-    """The new keys, after those of the files that it takes the place of; None: the append brings no new key."""
+    """The new keys, after those of the files that it replaces; None: the append brings no new key."""
     merged: tuple[str, ...] = ()
-    """The map's last files, too small to keep apart."""
+    """The map's last files, which are small and merged into the new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedFile:
-    """A file of the user's, as it was when its rows were taken into a table."""
+    """A user's file, as it was when its rows were loaded into a table."""
 
     path: str
-    """Absolute, no part of it a link."""
+    """Absolute, with links resolved."""
     bytes: int
     modified: int
-    """Nanoseconds since 1970 UTC, as the file system says."""
+    """Nanoseconds since 1970 UTC, of the file system."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The rows that the same commit appends are those of these files; requires that none was loaded before."""
+    """The files whose rows the same commit appends; conflicts if one was loaded before."""
 
     table_id: int
     files: tuple[LoadedFile, ...]
@@ -135,7 +138,7 @@ def files_of(change: Change) -> tuple[Segment, ...]:
             return ()
 
 
-# Files of the user's and what is remembered of those whose rows are in a table
+# Loaded files
 
 
 class LoadRecord(NamedTuple):
@@ -146,7 +149,7 @@ class LoadRecord(NamedTuple):
 
 
 def loaded_files(ledger: Ledger, table_id: int, paths: Iterable[str]) -> dict[str, LoadRecord]:
-    """What is remembered of files whose rows are in a table, by path; of others there is none."""
+    """By path, the records of the files among `paths` that were loaded into a table."""
     query = """
         SELECT path, bytes, modified, version FROM loaded
         WHERE table_id = ? AND path IN (SELECT value FROM json_each(?))
@@ -158,25 +161,25 @@ def loaded_files(ledger: Ledger, table_id: int, paths: Iterable[str]) -> dict[st
 
 
 def stat_file(name: str) -> LoadedFile | None:
-    """A file as it is now, whatever links lead to it; None where none is there.
+    """A file as it is now, with links resolved; None when it does not exist.
 
     Raises:
-        InputError: it cannot be looked at, or is no file.
+        InputError: it cannot be read, or is no regular file.
     """
     try:
-        found = os.stat(name)
+        status = os.stat(name)
         path = str(Path(name).resolve(strict=True))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}", code="unreadable-file") from error
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InputError(f"cannot read {name}: it is no file", code="unreadable-file")
-    return LoadedFile(path, found.st_size, found.st_mtime_ns)
+    return LoadedFile(path, status.st_size, status.st_mtime_ns)
 
 
 def has_footer(name: str) -> bool:
-    """Whether a file ends as a whole Parquet file does, in a footer that fits into it; one that is gone does not.
+    """Whether a file begins and ends as a Parquet file, with a footer that fits into it; False for a missing one.
 
     Raises:
         InputError: it cannot be read.

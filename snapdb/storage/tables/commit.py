@@ -44,21 +44,21 @@ def commit(ledger: Ledger, changes: Sequence[Change], message: str | None) -> in
     """Publish the changes as one version and return its number.
 
     Raises:
-        CommitConflict: what a change requires no longer holds; nothing was changed. Code 'ids': keys must be allotted
-            anew; 'deletes': rows must be compared with those that others removed meanwhile.
+        CommitConflict: what a change requires does not hold any more; nothing was changed. With code 'ids-moved', keys
+            need new ids; with 'deletes-moved', rows must be compared with those that others removed.
         BindError: a table's name was taken meanwhile.
     """
     by = author()
     with ledger.writing(publishes=True) as connection:
         (head, then, parent) = _head(connection)
         version, moment = head + 1, max(now(), then + 1)
-        _check_allotments(connection, changes)
+        _check_new_ids(connection, changes)
         row = (version, moment, message, by, parent, "", "")
         connection.execute("INSERT INTO versions VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-        applying = _CommitApplier(connection, version, moment)
+        applier = _CommitApplier(connection, version, moment)
         for change in changes:
-            applying.apply(change)
-        facts = {"version": version, "time": moment, "message": message, "author": by, "changes": applying.facts}
+            applier.apply(change)
+        facts = {"version": version, "time": moment, "message": message, "author": by, "changes": applier.facts}
         text = facts_text(facts)
         connection.execute(
             "UPDATE versions SET hash = ?, facts = ? WHERE version = ?", (link(parent, text), text, version)
@@ -72,22 +72,22 @@ def _head(connection: sqlite3.Connection) -> tuple[int, int, str]:
 
 
 def author() -> str:
-    """Who writes, as versions and samplers record it."""
-    if said := os.environ.get("SNAPDB_AUTHOR"):
-        return said
+    """The author that versions and samplers record."""
+    if name := os.environ.get("SNAPDB_AUTHOR"):
+        return name
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
         return str(os.getuid())
 
 
-def _check_allotments(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
-    """An append must allot the new keys of every id map of its table, counted on from where the map ends."""
+def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) -> None:
+    """Check that appends assign ids to the new keys of every id map of their table, from the end of the map on."""
     new = {change.table_id for change in changes if isinstance(change, AddTable)}
     appended = {change.table_id for change in changes if isinstance(change, Append)} - new
     for table in appended:
-        said = {c.map_id for c in changes if isinstance(c, AssignIds) and c.table_id == table}
-        if said != set(active_maps(connection, table)):
+        assigned = {c.map_id for c in changes if isinstance(c, AssignIds) and c.table_id == table}
+        if assigned != set(active_maps(connection, table)):
             raise CommitConflict("a graph began to use this table meanwhile; run the statement again", code="ids-moved")
     for change in changes:
         if not isinstance(change, AssignIds):
@@ -101,28 +101,28 @@ def _check_allotments(connection: sqlite3.Connection, changes: Sequence[Change])
             )
 
 
-# Changes written into the catalog, each after what it requires was found to hold
+# Changes, each written after its requirements were checked
 
 
 @dataclass(slots=True)
 class _CommitApplier:
-    """One commit on its way into the catalog, inside its transaction."""
+    """Writes the changes of one commit into the catalog, inside its transaction."""
 
     connection: sqlite3.Connection
     version: int
-    """The version that it will be."""
+    """The number of the new version."""
     time: int
-    """Its time."""
+    """The time of the new version."""
     facts: list[dict[str, Any]] = field(default_factory=list)
-    """What was changed, for the chain."""
+    """The commit record: what was changed, which the version's hash covers."""
     own: dict[int, int] = field(default_factory=dict)
-    """Negative ids of new tables → the ids they got."""
+    """The ids of new tables, by the negative ids that the changes name them by."""
 
     def apply(self, change: Change) -> None:
         """Write one change.
 
         Raises:
-            CommitConflict: what it requires no longer holds.
+            CommitConflict: what it requires does not hold any more.
             BindError: a table's name was taken meanwhile.
         """
         match change:
@@ -150,9 +150,9 @@ class _CommitApplier:
             case DropNames():
                 drop_names(self.connection, change)
             case AssignIds():
-                self._allot(change)
+                self._assign_ids(change)
             case Loaded():
-                self._remember(change)
+                self._record_loaded(change)
 
     def _add_table(self, change: AddTable) -> None:
         if change.replaces is not None:
@@ -181,7 +181,7 @@ class _CommitApplier:
         self._add_file(table, "deletes", change.file, self.version, shape)
         self._note(table, "delete", 0, change.file.rows)
 
-    def _allot(self, change: AssignIds) -> None:
+    def _assign_ids(self, change: AssignIds) -> None:
         if (file := change.file) is None:
             return
         first = change.limit
@@ -200,23 +200,23 @@ class _CommitApplier:
         facts = {"change": "ids", "map": change.map_id, **_facts(file), "first": first}
         self.facts.append({**facts, "merged": list(change.merged)})
 
-    def _remember(self, change: Loaded) -> None:
-        """That files are in a table. It stays when the table is dropped, which harms nobody: no other gets its id."""
+    def _record_loaded(self, change: Loaded) -> None:
+        """Record files as loaded. The rows may outlive the table, whose id is never used again."""
         table = self._live(change.table_id)
-        for path, bytes_, modified in (told := [[f.path, f.bytes, f.modified] for f in change.files]):
+        for path, bytes_, modified in (files := [[f.path, f.bytes, f.modified] for f in change.files]):
             query = "SELECT version FROM loaded WHERE table_id = ? AND path = ?"
-            if (found := self.connection.execute(query, (table, path)).fetchone()) is not None:
+            if (before := self.connection.execute(query, (table, path)).fetchone()) is not None:
                 raise CommitConflict(
-                    f"{path} was loaded meanwhile, by version {found['version']}; run the statement "
+                    f"{path} was loaded meanwhile, by version {before['version']}; run the statement "
                     "again, which leaves it out",
                     code="file-loaded",
                 )
             row = (table, path, bytes_, modified, self.version)
             self.connection.execute("INSERT INTO loaded VALUES (?, ?, ?, ?, ?)", row)
-        self.facts.append({"change": "loaded", "table": table, "files": told})
+        self.facts.append({"change": "loaded", "table": table, "files": files})
 
     def _live(self, table_id: int) -> int:
-        """The id of a table that is there."""
+        """The id of a table, which must not be dropped."""
         table = self.own.get(table_id, table_id)
         require_table(self.connection, table)
         return table
@@ -235,10 +235,10 @@ class _CommitApplier:
 
     def _require_shape(self, table: int, columns: tuple[Column, ...]) -> int:
         """The id of the newest columns, which must be these."""
-        found = self._shape(table)
-        if found["columns"] != encode_columns(columns):
-            raise _moved(self.connection, table, f"its columns were altered by version {found['since']}")
-        return int(found["id"])
+        newest = self._shape(table)
+        if newest["columns"] != encode_columns(columns):
+            raise _moved(self.connection, table, f"its columns were altered by version {newest['since']}")
+        return int(newest["id"])
 
     def _add_shape(self, table: int, columns: tuple[Column, ...]) -> int:
         row = (table, self.version, encode_columns(columns))
@@ -272,27 +272,27 @@ class _CommitApplier:
         )
 
     def _require_unmoved(self, table: int, base: int, kinds: tuple[str, ...], code: str = "table-moved") -> None:
-        """Nothing when no version after `base` made such a change; this commit's own do not count."""
+        """Check that no version after `base` made such a change; those of this commit do not count."""
         marks = ", ".join("?" * len(kinds))
-        found = self.connection.execute(
+        other = self.connection.execute(
             f"SELECT version, kind FROM changes WHERE table_id = ? AND version > ? AND version < ? "
             f"AND kind IN ({marks}) ORDER BY version DESC LIMIT 1",
             (table, base, self.version, *kinds),
         ).fetchone()
-        if found is not None:
-            did = {"append": "added rows", "delete": "removed rows", "alter": "altered its columns"}[found["kind"]]
-            raise _moved(self.connection, table, f"expected {base}, found {found['version']}, which {did}", code)
+        if other is not None:
+            did = {"append": "added rows", "delete": "removed rows", "alter": "altered its columns"}[other["kind"]]
+            raise _moved(self.connection, table, f"expected {base}, found {other['version']}, which {did}", code)
 
 
 def require_table(connection: sqlite3.Connection, table_id: int) -> None:
-    """Nothing when the table is still there; CommitConflict when it was dropped or replaced."""
+    """Raise CommitConflict when the table was dropped or replaced."""
     row = connection.execute("SELECT dropped FROM tables WHERE id = ?", (table_id,)).fetchone()
     if row["dropped"] is not None:
         raise _moved(connection, table_id, f"it was dropped or replaced by version {row['dropped']}")
 
 
 def check_free(connection: sqlite3.Connection, name: str) -> None:
-    """Tables, graphs and snapshots share one name space.
+    """Check that no table, graph or snapshot has a name: they share one name space.
 
     Raises:
         BindError: the name is taken.
@@ -315,18 +315,19 @@ def _facts(file: Segment) -> dict[str, Any]:
     return {"path": file.path, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
 
 
-# Graphs, snapshots, samplers and caches as names in the catalog: none ever goes from under what uses it
+# Graphs, snapshots, samplers and caches: none is dropped while another uses it
 
 
 class _Kind(NamedTuple):
-    """A kind of thing that is a row under its name, and of something else by that one's name."""
+    """A kind of named rows that belong to an owner of another kind, which they name."""
 
     word: str
     moved: str
-    """The code of a lost race about one."""
+    """The code of a conflict about one."""
     of: str
-    """The kind of what it is of, which is the column and field that names that one too."""
+    """The owner's kind, which is also the column and the field that names the owner."""
     of_moved: str
+    """The code of a conflict about the owner."""
 
 
 _KINDS: dict[type, _Kind] = {
@@ -336,10 +337,10 @@ _KINDS: dict[type, _Kind] = {
 
 
 def put_name(connection: sqlite3.Connection, thing: _T, before: _T | None) -> _T:
-    """The sampler or cache with the id that its row got, inside a transaction; `before` is the one that it replaces.
+    """Insert a sampler or cache, in the place of `before`, inside a transaction, and return it with its id.
 
     Raises:
-        CommitConflict: that is no longer as it was found, what it is of is gone, or another got the name meanwhile.
+        CommitConflict: `before` was changed, the owner was dropped, or another got the name meanwhile.
     """
     kind = _KINDS[type(thing)]
     if before is not None:
@@ -373,31 +374,31 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
     """Delete the rows of graphs, snapshots, samplers and caches, inside a transaction.
 
     Raises:
-        CommitConflict: one is no longer as it was found, or what depends on one of them was made meanwhile.
+        CommitConflict: one was changed meanwhile, or one that depends on it was created.
     """
     for cache in change.caches:
         _remove(connection, cache)
     for sampler in change.samplers:
         _remove(connection, sampler)
-        _check_free(connection, sampler, Cache)
+        _check_no_dependent(connection, sampler, Cache)
     for snapshot in change.snapshots:
-        found = connection.execute("DELETE FROM snapshots WHERE id = ? AND path = ?", (snapshot.id, snapshot.path))
-        if not found.rowcount:
+        deleted = connection.execute("DELETE FROM snapshots WHERE id = ? AND path = ?", (snapshot.id, snapshot.path))
+        if not deleted.rowcount:
             raise CommitConflict(
                 f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile; run the statement again",
                 code="snapshot-moved",
             )
-        _check_free(connection, snapshot, Sampler)
+        _check_no_dependent(connection, snapshot, Sampler)
     add_pending_deletes(connection, [snapshot.path for snapshot in change.snapshots])
     for graph in change.graphs:
         if not connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.lower(),)).rowcount:
             raise CommitConflict(
                 f"{graph} moved: it was dropped meanwhile; run the statement again", code="graph-moved"
             )
-    gone = {graph.lower() for graph in change.graphs}
-    for row in connection.execute("SELECT definition FROM snapshots").fetchall() if gone else ():
+    dropped = {graph.lower() for graph in change.graphs}
+    for row in connection.execute("SELECT definition FROM snapshots").fetchall() if dropped else ():
         snapshot = decode(Snapshot, row["definition"])
-        if snapshot.graph.name.lower() in gone:
+        if snapshot.graph.name.lower() in dropped:
             raise CommitConflict(
                 f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile; "
                 "run the statement again",
@@ -405,22 +406,22 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
             )
 
 
-def _check_free(connection: sqlite3.Connection, gone: Snapshot | Sampler, of: type) -> None:
-    """Nothing unless there is a sampler or cache of what is gone."""
+def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sampler, of: type) -> None:
+    """Raise CommitConflict when there is a sampler or cache of a dropped snapshot or sampler."""
     kind = _KINDS[of]
     query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
-    if (used := connection.execute(query, (gone.name.lower(),)).fetchone()) is not None:
+    if (used := connection.execute(query, (owner.name.lower(),)).fetchone()) is not None:
         raise CommitConflict(
-            f"{gone.name} moved: {kind.word} {used['name']} of it was made meanwhile; run the statement again",
+            f"{owner.name} moved: {kind.word} {used['name']} of it was made meanwhile; run the statement again",
             code=kind.of_moved,
         )
 
 
 def _check_unused(connection: sqlite3.Connection, table: str) -> None:
-    """Nothing unless a graph uses the table.
+    """Check that no graph uses a dropped table.
 
     Raises:
-        CommitConflict: one does, which can only have been made meanwhile.
+        CommitConflict: one does, which was created meanwhile.
     """
     for row in connection.execute("SELECT definition FROM graphs").fetchall():
         graph = decode(PropertyGraph, row["definition"])
@@ -432,7 +433,7 @@ def _check_unused(connection: sqlite3.Connection, table: str) -> None:
 
 
 def _tables(graph: PropertyGraph) -> set[str]:
-    """The tables that a graph stands on, case-folded."""
+    """The tables that a graph uses, case-folded."""
     histories = [spec.history for element in graph.elements for spec in element.features]
     named = [*(element.table for element in graph.elements), *(h.table for h in histories if h is not None)]
     return {name.lower() for name in named}

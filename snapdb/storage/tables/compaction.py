@@ -1,4 +1,4 @@
-"""Small files of tables and id maps merged into larger ones."""
+"""Compaction: small files of tables and id maps are merged into larger ones, whose rows keep their ids."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from snapdb.storage.tables.segments import write_query, write_segment
 from snapdb.types import Segment, Table
 
 MANY = 64
-"""Small files of a kind that a table may have before some are merged by themselves."""
+"""Small files of a kind that a table may have before commits merge some."""
 _TIER = 1 << 12
-"""Bytes up to which a file is of the lowest tier; the bound of each further tier is `_FAN` times higher."""
+"""Bytes up to which a file is in the lowest tier; the bound of each further tier is `_FAN` times higher."""
 _FAN = 8
-"""Adjacent files of a tier that become one: fewer than that stay of each."""
+"""The number of adjacent files of a tier from which on they are merged."""
 
 _SMALL = 32 << 20
-"""Only files below so many bytes are merged."""
+"""Bytes: only smaller files are merged."""
 _LARGEST = 256 << 20
-"""So many bytes of them at most."""
+"""Bytes of the files that are merged into one, at most."""
 
 _VERSION = "version"
-"""The column of merged deletes that says which version removed a row."""
+"""The column of merged deletes with the version that removed a row."""
 
 
 class Member(NamedTuple):
@@ -50,7 +50,7 @@ class Member(NamedTuple):
 
 
 class Merge(NamedTuple):
-    """Files of one owner that can become one without changing what any version reads."""
+    """Files of one owner that can be merged without a change of what any version reads."""
 
     kind: Literal["rows", "deletes", "ids"]
     owner: int
@@ -62,7 +62,7 @@ class Merge(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Where its files lie."""
+        """The folder of its files."""
         return f"{'ids' if self.kind == 'ids' else 'tables'}/{self.table}"
 
     @property
@@ -73,7 +73,7 @@ class Merge(NamedTuple):
 def _adjacent_runs(
     members: Iterable[Member], follows: Callable[[Member, Member], bool]
 ) -> Iterator[tuple[Member, ...]]:
-    """Two or more small members, each of which follows the one before, up to the largest sum.
+    """Runs of two or more adjacent small members, each up to the largest sum of bytes.
 
     >>> small = [Member(name, 1, 1 << 20, "", first, 1, 1) for first, name in enumerate("abc")]
     >>> big = Member("x", 1, 64 << 20, "", 3, 1, 1)
@@ -93,10 +93,10 @@ def _adjacent_runs(
 
 
 def tiers(run: Sequence[Member]) -> list[tuple[Member, ...]]:
-    """Which adjacent members of a run to merge (tiered compaction): of each tier of sizes fewer than 8 stay together.
+    """The adjacent members of a run to merge (tiered compaction): of each tier of sizes, fewer than 8 remain.
 
-    A row is so written anew about once per tier: O(n log n) in all. Only where sizes alternate so that too many files
-    would stay, large ones are merged with the small ones between them.
+    So a row is rewritten about once per tier: O(n log n) in all. Only if sizes alternate so that too many files would
+    remain, large ones are merged with the small ones between them.
 
     >>> small = [Member(f"{i}", 1, 600, "", i, 1, 1) for i in range(9)]
     >>> large = [Member("x", 1, 20_000, "", 9, 1, 1), Member("y", 1, 30_000, "", 10, 1, 1)]
@@ -110,10 +110,10 @@ def tiers(run: Sequence[Member]) -> list[tuple[Member, ...]]:
 
 
 def _grouped(run: Sequence[Member], *, strict: bool) -> list[tuple[Member, ...]]:
-    """All members, with those together that become one.
+    """All members, grouped by the file that they become.
 
     Args:
-        strict: Only files of the same tier count for whether there are many.
+        strict: Count only files of the same tier.
     """
     groups: list[tuple[Member, ...]] = [(member,) for member in run]
     largest, least, top = max((member.bytes for member in run), default=0), 0, _TIER
@@ -124,7 +124,7 @@ def _grouped(run: Sequence[Member], *, strict: bool) -> list[tuple[Member, ...]]
 
 
 def _parts(groups: Sequence[tuple[Member, ...]], least: int, top: int) -> Iterator[list[tuple[Member, ...]]]:
-    """Stretches of groups of at most `top` bytes, each one group where many are above `least`, and of larger groups."""
+    """Runs of groups of at most `top` bytes, each joined if many are above `least`, and runs of larger groups."""
     for low, some in groupby(groups, key=lambda group: _bytes(group) <= top):
         part = list(some)
         many = low and sum(_bytes(group) > least for group in part) >= _FAN
@@ -136,7 +136,7 @@ def _bytes(group: Iterable[Member]) -> int:
 
 
 def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
-    """What is to be merged in a table with too many small files, as far as it is worth it; nothing in another one."""
+    """The merges of a table with too many small files, by `tiers`; none for another table."""
     counts = connection.execute(
         "SELECT max(n) FROM (SELECT count(*) n FROM segments WHERE table_id = ? AND bytes < ? GROUP BY kind)",
         (table, _SMALL),
@@ -149,18 +149,18 @@ def find_tiers(connection: sqlite3.Connection, table: int) -> list[Merge]:
 
 
 def find_merges(connection: sqlite3.Connection, table: int | None = None) -> list[Merge]:
-    """What can be merged in a table that is there; None: in all of them."""
-    found: list[Merge] = []
+    """What can be merged in a table; None: in all tables that are not dropped."""
+    merges: list[Merge] = []
     for row in connection.execute(
         "SELECT id, name FROM tables WHERE dropped IS NULL AND ifnull(id = ?, true) ORDER BY id", (table,)
     ).fetchall():
-        found += _of_table(connection, row["id"], row["name"])
-    return found
+        merges += _of_table(connection, row["id"], row["name"])
+    return merges
 
 
 def _of_table(connection: sqlite3.Connection, table: int, name: str) -> Iterator[Merge]:
     named = "SELECT path, rows, bytes, sha256, first"
-    # The empty file that an empty table begins with stays: it is all that the table's first version reads.
+    # The empty file of a new table is not merged: the table's first version reads it alone.
     rows = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'rows' AND first + rows > 0"
     deletes = f"{named}, added, shape FROM segments WHERE table_id = ? AND kind = 'deletes' ORDER BY added, id"
     ids = f"{named}, 0, 0 FROM id_segments WHERE map_id = ? ORDER BY first"
@@ -185,14 +185,14 @@ def _worth(run: list[Member]) -> list[tuple[Member, ...]]:
     return [tuple(run)] if len(run) > 1 else []
 
 
-# Many small files become one, whose rows have the ids they had: what any version reads stays the same
+# Merging
 
 
 def compact(home: Home, ledger: Ledger, session: Session, merge: Merge) -> bool:
-    """Put one file in the place of several; False when others have changed them meanwhile.
+    """Replace several files by one; False when they were changed meanwhile.
 
     Raises:
-        CorruptError: one of them has not the bytes that were published; merging would hide it.
+        CorruptError: one has other bytes than were published, which merging would hide.
     """
     for member in merge.members:
         _check(home, member)
@@ -211,11 +211,11 @@ def compact(home: Home, ledger: Ledger, session: Session, merge: Merge) -> bool:
 def _check(home: Home, member: Member) -> None:
     path = home.inside(member.path)
     try:
-        found: tuple[int, str] | None = hash_file(path)
+        hashed: tuple[int, str] | None = hash_file(path)
     except OSError:
-        found = None
-    if found != (member.bytes, member.sha256):
-        state = "is missing" if found is None else "has not the bytes that were published"
+        hashed = None
+    if hashed != (member.bytes, member.sha256):
+        state = "is missing" if hashed is None else "has not the bytes that were published"
         raise CorruptError(
             f"{path} {state}; restore it from a backup (CHECK DATABASE lists all damage)", code="damaged-table"
         )
@@ -245,7 +245,7 @@ def _write(home: Home, ledger: Ledger, session: Session, merge: Merge) -> Segmen
 
 
 def _table(ledger: Ledger, merge: Merge) -> Table:
-    """The members as a table of their own, with the columns they were written with."""
+    """A table of the members, with the columns that they were written with."""
     shape = merge.members[0].shape
     (row,) = ledger.rows("SELECT columns FROM shapes WHERE id = ?", (shape,))
     columns = decode_columns(row["columns"])
@@ -260,18 +260,18 @@ def _segments(merge: Merge) -> tuple[Segment, ...]:
 
 
 def _deletes(home: Home, session: Session, merge: Merge) -> str:
-    """SELECT row_id and the version that removed it; a file of one version does not say which, the catalog does."""
+    """SELECT row_id and the version that removed it, which for a file of one version is in the catalog only."""
     parts = []
     for member, segment in zip(merge.members, _segments(merge), strict=True):
         source = parquet_files([segment], home.path)
-        said = any(c.name == _VERSION for c in session.describe(f"FROM {source}"))
-        version = _VERSION if said else f"{member.added}::BIGINT AS {_VERSION}"
+        has_versions = any(c.name == _VERSION for c in session.describe(f"FROM {source}"))
+        version = _VERSION if has_versions else f"{member.added}::BIGINT AS {_VERSION}"
         parts.append(f"SELECT row_id::BIGINT AS row_id, {version} FROM {source}")
     return f"SELECT {quote_all(('row_id', _VERSION))} FROM ({' UNION ALL '.join(parts)}) ORDER BY 2, 1"
 
 
 def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
-    """Write the new row for the old ones; False, and nothing written, when they are not as they were."""
+    """Replace the rows of the members by one; False, without a change, when they were changed."""
     ids = merge.kind == "ids"
     table, more = ("id_segments", "0, 0") if ids else ("segments", "added, shape")
     for member in merge.members:
@@ -300,7 +300,7 @@ def _swap(connection: sqlite3.Connection, merge: Merge, file: Segment) -> bool:
 
 
 def _note(connection: sqlite3.Connection, merge: Merge, file: Segment, first: int) -> None:
-    """Add to the chain of upkeep what was put in the place of what."""
+    """Add the replacement to the hash chain of upkeep."""
     last = connection.execute("SELECT number, hash FROM upkeep ORDER BY number DESC LIMIT 1").fetchone()
     number, parent = (last["number"] + 1, last["hash"]) if last else (1, "")
     change = {

@@ -1,4 +1,4 @@
-"""Id maps: a key of a vertex table keeps its dense id for ever. Keys are only ever appended, in key order."""
+"""Id maps: each key of a vertex table has a dense id, which never changes. Keys are appended, in key order."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from snapdb.storage.tables.segments import write_query
 from snapdb.types import Column, Segment, Table
 
 _SMALL = 1 << 20
-"""Rows from which a file of keys stays as it is."""
+"""Rows from which on a file of keys is not merged with new keys."""
 _TINY = 1 << 12
-"""Rows up to which writing a file of keys anew costs less than opening one more."""
+"""Rows up to which rewriting a file of keys costs less than opening one more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class IdMap:
     id: int
     table_id: int
     columns: tuple[Column, ...]
-    """The key's columns by their names now; in the files they are called k0, k1, …"""
+    """The key's columns by their current names; in the files they are called k0, k1, …"""
     segments: tuple[Segment, ...]
     """Parquet files in dense-id order."""
 
@@ -44,20 +44,20 @@ class IdMap:
 
 
 def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
-    """The id maps of a table whose key columns it still has: a column that was dropped gets no more keys."""
+    """The id maps of a table that still has their key columns: rows without one bring no keys."""
     fields = {c.field for c in _columns_now(connection, table_id)}
     rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ? ORDER BY id", (table_id,)).fetchall()
     return [row["id"] for row in rows if all(field in fields for field, _ in json.loads(row["key"]))]
 
 
 def maps_of(ledger: Ledger, table_id: int) -> list[IdMap]:
-    """Every id map of a table that rows are still added to."""
+    """Every id map of a table that still has the map's key columns."""
     with ledger.reading() as connection:
         return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
 
 
 def read_map(ledger: Ledger, map_id: int) -> IdMap:
-    """An id map as it is now; what it said before, it still says."""
+    """An id map as it is now; ids are only added, so that it serves older versions too."""
     with ledger.reading() as connection:
         return _map(connection, map_id)
 
@@ -81,43 +81,43 @@ def find_map(ledger: Ledger, table: Table, key: Sequence[str]) -> IdMap | None:
     fields = tuple(c.field for c in _columns(table, key))
     with ledger.reading() as connection:
         rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ?", (table.id,)).fetchall()
-        found = (row["id"] for row in rows if tuple(field for field, _ in json.loads(row["key"])) == fields)
-        map_id = next(found, None)
+        matches = (row["id"] for row in rows if tuple(field for field, _ in json.loads(row["key"])) == fields)
+        map_id = next(matches, None)
         return None if map_id is None else _map(connection, map_id)
 
 
 def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: Sequence[str]) -> IdMap:
-    """The id map of a key; the first graph that names the key allots the keys of all versions together.
+    """The id map of a key, created with the keys of all versions for the first graph that names the key.
 
     Raises:
-        CommitConflict: rows were appended meanwhile (code 'ids').
+        CommitConflict: rows were appended meanwhile (code 'ids-moved').
     """
-    if found := find_map(ledger, table, key):
-        return found
+    if id_map := find_map(ledger, table, key):
+        return id_map
     columns = _columns(table, key)
     whole = _all_rows(ledger, table)
     query = _keys(columns, table_rows(whole, home.path), (), home)
     file: Segment | None = write_query(home, session, f"ids/{table.id}", ("", query, ""))
     if file is not None and file.rows == 0:
-        _forget(home, file)
+        _remove(home, file)
         file = None
     try:
         added = _record(ledger, table, columns, file, whole.next_row)
     except BaseException:
-        _forget(home, file)
+        _remove(home, file)
         raise
-    if not added:  # another process numbered the same keys meanwhile; theirs stand
-        _forget(home, file)
-    made = find_map(ledger, table, key)
-    assert made is not None
-    return made
+    if not added:  # another process created the same map meanwhile
+        _remove(home, file)
+    id_map = find_map(ledger, table, key)
+    assert id_map is not None
+    return id_map
 
 
 def assign_ids(home: Home, session: Session, table_id: int, id_map: IdMap, rows: str, count: int) -> AssignIds:
-    """The ids that an append will give to the new keys in its `count` rows, a SELECT with the table's columns.
+    """The ids that an append assigns to the new keys in its `count` rows, a SELECT with the table's columns.
 
-    Small files at the map's end are taken into the new one, tiny ones always, others where they are not larger than
-    what follows them: a map has few files however many small commits it grew by.
+    Small files at the map's end are merged into the new one: tiny ones always, others if they are not larger than what
+    follows them. So a map has few files, however many small commits it grew by.
     """
     tail, size = len(id_map.segments), count
     while tail and id_map.segments[tail - 1].rows <= min(max(size, _TINY), _SMALL):
@@ -130,7 +130,7 @@ def assign_ids(home: Home, session: Session, table_id: int, id_map: IdMap, rows:
         query = f"SELECT {keys} FROM {parquet_files(merged, home.path)} UNION ALL ({query})"
     file = write_query(home, session, f"ids/{table_id}", ("", query, ""))
     if file.rows == sum(s.rows for s in merged):
-        _forget(home, file)
+        _remove(home, file)
         return AssignIds(id_map.id, table_id, id_map.limit, None)
     return AssignIds(id_map.id, table_id, id_map.limit, file, tuple(s.path for s in merged))
 
@@ -145,29 +145,29 @@ def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], home: 
     query = f"SELECT DISTINCT {keys} FROM ({rows}) AS rows WHERE {there}"
     order = ", ".join(f"k{i}" for i in range(len(columns)))
     if known:
-        # Few new keys against many known ones: a join that finds the few lets the scan of the many skip.
+        # Few new keys against many known ones: a join with the few lets the scan of the many skip row groups.
         same = " AND ".join(f"known.k{i} = fresh.k{i}" for i in range(len(columns)))
-        found = f"SELECT fresh.* FROM {parquet_files(known, home.path)} AS known JOIN fresh ON {same}"
-        query = f"WITH fresh AS MATERIALIZED ({query}) SELECT fresh.* FROM fresh ANTI JOIN ({found}) USING ({order})"
+        old_keys = f"SELECT fresh.* FROM {parquet_files(known, home.path)} AS known JOIN fresh ON {same}"
+        query = f"WITH fresh AS MATERIALIZED ({query}) SELECT fresh.* FROM fresh ANTI JOIN ({old_keys}) USING ({order})"
     return f"SELECT * FROM ({query}) ORDER BY {order}"
 
 
 def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
-    found = [table.column(name) for name in key]
-    assert all(found), f"{table.name} has lost a key column"
-    return tuple(c for c in found if c is not None)
+    columns = [table.column(name) for name in key]
+    assert all(columns), f"{table.name} has lost a key column"
+    return tuple(c for c in columns if c is not None)
 
 
 def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
-    """Write the map's row, unless the key has a map by now; whether it was written."""
+    """Insert the map's row, unless the key has a map by now; whether it was inserted."""
     key = json.dumps([[c.field, c.type] for c in columns])
     with ledger.writing() as connection:
         if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
             return False
-        (found,) = connection.execute(
+        (count,) = connection.execute(
             "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
         ).fetchone()
-        if found != rows:
+        if count != rows:
             raise CommitConflict(
                 f"{table.name} moved: rows were appended meanwhile; run the statement again", code="ids-moved"
             )
@@ -180,7 +180,7 @@ def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: Segme
     return True
 
 
-def _forget(home: Home, file: Segment | None) -> None:
+def _remove(home: Home, file: Segment | None) -> None:
     if file is not None:
         home.disk.remove(home.path / file.path)
 

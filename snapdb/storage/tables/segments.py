@@ -26,21 +26,21 @@ _FICLONE = 0x40049409
 
 
 def check_table(home: Home, table: Table) -> None:
-    """Nothing when the table's files are there in the sizes that were committed; CorruptError names one that is not."""
+    """Check that the table's files have the sizes that were committed; CorruptError names one that has not."""
     check_files(home, f"table {table.name}", (*table.segments, *table.deletes))
 
 
 def check_files(home: Home, owner: str, segments: Iterable[Segment]) -> None:
-    """Nothing when the files are there in the sizes that were committed.
+    """Check that the files have the sizes that were committed.
 
     Raises:
         CorruptError: one is missing or cut short; it is named.
     """
     for segment in segments:
         path = home.inside(segment.path)
-        found = path.stat().st_size if path.exists() else None
-        if found != segment.bytes:
-            state = "is missing" if found is None else f"has {found} bytes instead of {segment.bytes}"
+        size = path.stat().st_size if path.exists() else None
+        if size != segment.bytes:
+            state = "is missing" if size is None else f"has {size} bytes instead of {segment.bytes}"
             raise CorruptError(f"{path}, a file of {owner}, {state}; restore it from a backup", code="damaged-table")
 
 
@@ -56,10 +56,9 @@ def write_segment(
     """Write the rows of `query`, cast to `columns`, as a new segment.
 
     Args:
-        folder: Where, relative to the database directory, e.g. `tables/3`.
-        query: A user's query; errors carry their place in it. Its columns are taken in order.
-        supplied: The names of `columns` that the query's columns stand for, in its order; all when None. The
-            others get their default, or NULL.
+        folder: The folder, relative to the database directory, e.g. `tables/3`.
+        query: A user's query, whose columns are taken in order; errors have a span in it.
+        supplied: The columns that the query supplies, in its order; None: all. The others get their default, or NULL.
 
     Raises:
         DataError: NULL in a NOT NULL column.
@@ -84,13 +83,13 @@ def write_segment(
 def write_query(
     home: Home, session: Session, folder: str, query: tuple[str, str, str], parameters: Any = None
 ) -> Segment:
-    """Write the rows of a query, given as (ours, the user's, ours), as they are, in order."""
+    """Write the rows of a query in order, given as (prefix, the user's query, suffix)."""
     directory = home.path / folder
     path = directory / f"{fresh_name()}.parquet"
-    before, island, after = query
+    prefix, text, suffix = query
     try:
         home.disk.make(directory)
-        rows = session.write(f"COPY ({before}", island, f"{after}) TO {text_literal(str(path))} {_OPTIONS}", parameters)
+        rows = session.write(f"COPY ({prefix}", text, f"{suffix}) TO {text_literal(str(path))} {_OPTIONS}", parameters)
         home.disk.settle(path)
         home.disk.settle(directory)
         size, sha256 = hash_file(path)
@@ -123,16 +122,16 @@ def _check_not_null(home: Home, session: Session, file: Segment, columns: Sequen
             )
 
 
-# Parquet files of the user taken over as segments, byte for byte: read once, written once, hashed on the way
+# Copies of the user's Parquet files: read once, written once, hashed on the way
 
 
 def copy_segment(home: Home, session: Session, folder: str, source: str, report: Callable[[float], None]) -> Segment:
-    """A segment with the bytes of `source`, never a link to it: who changes that file later changes nothing here.
+    """Copy a file as a segment. It is never a link: later changes of `source` do not change the database.
 
     Args:
-        session: Reads the file's footer, which tells its rows and must fit its size.
-        folder: Where, relative to the database directory.
-        report: Called with the share that is done; what it raises ends the copy.
+        session: Reads the file's footer, which has the number of rows and must fit the file's size.
+        folder: The folder, relative to the database directory.
+        report: Called with the share that is done; an error that it raises ends the copy.
 
     Raises:
         InputError: the source cannot be read.
@@ -158,7 +157,7 @@ def copy_segment(home: Home, session: Session, folder: str, source: str, report:
 
 
 def _rows(session: Session, source: str) -> int:
-    """How many rows the file holds; InputError when a part that its footer names lies beyond its end."""
+    """The number of rows of a file; InputError when its footer names bytes beyond its end."""
     name = file_literal(source)
     (rows,) = session.rows(f"SELECT num_rows FROM parquet_file_metadata({name})")[0]
     (end,) = session.rows(
@@ -171,7 +170,7 @@ def _rows(session: Session, source: str) -> int:
 
 
 def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple[int, str]:
-    """Copy, and give the size and sha256; where the file system can, blocks are shared and only read for the hash."""
+    """Copy a file and return its size and sha256; a file system that can share blocks only reads them, for the hash."""
     digest = hashlib.sha256()
     with open(source, "rb", buffering=0) as reader, open(path, "wb", buffering=0) as writer:
         total = os.fstat(reader.fileno()).st_size
@@ -179,7 +178,7 @@ def copy_file(source: str, path: Path, report: Callable[[float], None]) -> tuple
         with ThreadPoolExecutor(1) as pool:
             done, hashing = 0, pool.submit(int)
             while block := reader.read(_BLOCK):
-                hashing.result()  # hashing keeps pace with writing; both leave Python alone meanwhile
+                hashing.result()  # hashing keeps pace with writing; both release the GIL
                 hashing = pool.submit(digest.update, block)  # type: ignore[arg-type]
                 if not shared:
                     _write(writer.fileno(), block)
