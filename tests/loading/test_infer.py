@@ -306,9 +306,8 @@ def test_arguments_of_another_kind_are_refused(db: snapdb.Database, arguments: A
 
 @pytest.mark.parametrize("counts", ["5", "0", "FULL, 3"])
 def test_inference_draws_nothing_so_every_fanout_is_full(db: snapdb.Database, counts: str) -> None:
-    with refused("out-of-range", "'likes => [FULL]'") as caught:
+    with refused("out-of-range", "'likes => [FULL]'"):
         db.infer(GraphSAGE(WIDTH, 3), "s", fanout=f"likes => [{counts}]")
-    assert caught.value.code == "out-of-range"
 
 
 def test_an_error_in_a_layer_tells_the_layer_the_type_and_the_batch(db: snapdb.Database) -> None:
@@ -396,9 +395,8 @@ def test_progress_tells_the_share_and_may_stop_it(tmp_path: Path) -> None:
         assert shares == [i / 8 for i in range(8)]
         assert set().union(*kept) == before  # states lie in files without a name
         db.progress = lambda what, share: db.interrupt() if what.endswith("layer 2 of 2") else None
-        with pytest.raises(snapdb.QueryError) as stopped:
+        with refused("interrupted"):
             db.infer(None, "s", layers=[mean_of_neighbours] * 2, batch=50, into="embedded")
-        assert stopped.value.code == "interrupted"
         db.progress = None
         assert "embedded" not in tables(db)
         assert db.infer(None, "s", layers=[mean_of_neighbours]).states.shape == (NODES, WIDTH)

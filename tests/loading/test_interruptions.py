@@ -240,9 +240,8 @@ def test_a_database_that_took_the_place_of_an_open_one_is_another(tmp_path: Path
         shutil.rmtree(path)
         backup.rename(path)
         for statement in ("SELECT * FROM t", "INSERT INTO t VALUES (2)"):
-            with refused("database-gone") as caught:
+            with refused("database-gone", f" {path} "):
                 db.execute(statement).fetchall()
-            assert caught.value.code == "database-gone"
     with snapdb.connect(path) as db:
         assert db.execute("SELECT a FROM t").fetchall() == [(1,)]
 

@@ -224,9 +224,8 @@ def test_a_state_of_other_ranks_in_mid_epoch_is_refused(town: Path) -> None:
 
 def test_seeds_that_were_not_given_are_missed_where_the_trainer_asks(town: Path, tmp_path: Path) -> None:
     data, runs = SnapDataModule(town, "train"), trainer(tmp_path)
-    with refused("no-seeds") as caught:
+    with refused("no-seeds", "test=…"):
         runs.test(Model(), datamodule=data)
-    assert caught.value.code == "no-seeds"
 
 
 @pytest.mark.parametrize("stage", ["val", "test", "predict"])

@@ -224,9 +224,8 @@ def test_a_stream_can_be_sent_to_another_process() -> None:
 def test_batches_by_number_are_refused_and_replayed() -> None:
     opened = stream()
     for ask in (lambda: opened[3], opened.map_style):
-        with refused("batches-in-order", "SCOPE ALL") as caught:
+        with refused("batches-in-order", "SCOPE ALL"):
             ask()
-        assert caught.value.code == "batches-in-order"
     whole = epochs(stream())
     assert prints([opened.replayed(1, 5), opened.replayed(1, 2)]) == [whole[BATCHES + 5], whole[BATCHES + 2]]
     assert len(opened) == opened.length(7) == BATCHES

@@ -103,12 +103,9 @@ def test_metrics_read_tensors_and_logits_of_two_classes() -> None:
 @pytest.mark.parametrize("metric", [roc_auc, average_precision])
 def test_ranking_metrics_refuse_targets_of_one_class_or_of_three(metric: object) -> None:
     assert callable(metric)
-    with refused("metric-values"):
-        metric([1, 1], [0.1, 0.2])
-    with refused("metric-values"):
-        metric([0, 2], [0.1, 0.2])
-    with refused("metric-values"):
-        metric([0, 1, 1], [0.1, 0.2])
+    for targets in ([1, 1], [0, 2], [0, 1, 1]):
+        with refused("metric-values"):
+            metric(targets, [0.1, 0.2])
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -134,22 +131,19 @@ def test_a_model_that_scores_all_alike_is_in_the_middle_of_the_ranks() -> None:
 
 
 def test_ranks_refuse_what_is_not_among_the_candidates_and_what_is_no_number() -> None:
-    scores = np.zeros((2, 5))
-    with refused("metric-values"):
-        ranks([0, 5], scores)
-    with refused("metric-values"):
-        ranks([0, 1], scores, known=[[0, -1], [1, 1]])
-    with refused("metric-values"):
-        ranks([0, 1, 2], scores)
-    with refused("metric-values"):
-        ranks([0, 1], scores[:, 0])
-    with refused("metric-values"):
-        ranks([0, 1], scores, known=[[0, 1], [1, 1], [1, 2]])
-    scores[1, 2] = np.nan
-    with refused("metric-values"):
-        ranks([0, 1], scores)
-    with refused("metric-values"):
-        average_precision([1, 0, 1], [0.5, np.nan, 0.1])
+    scores, broken = np.zeros((2, 5)), np.zeros((2, 5))
+    broken[1, 2] = np.nan
+    for use, named in (
+        (lambda: ranks([0, 5], scores), "0 to 5"),
+        (lambda: ranks([0, 1], scores, known=[[0, -1], [1, 1]]), "-1 to 0"),
+        (lambda: ranks([0, 1, 2], scores), "3 and 2"),
+        (lambda: ranks([0, 1], scores[:, 0]), "(2,)"),
+        (lambda: ranks([0, 1], scores, known=[[0, 1], [1, 1], [1, 2]]), "(3, 2)"),
+        (lambda: ranks([0, 1], broken), "1 of 2 rows"),
+        (lambda: average_precision([1, 0, 1], [0.5, np.nan, 0.1]), "1 of 3 rows"),
+    ):
+        with refused("metric-values", named):
+            use()
 
 
 @pytest.mark.parametrize(("values", "named"), [([], "none"), ([1, 0], "0"), ([np.nan], "nan")])

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from snapdb.errors import CorruptError
 from snapdb.kernels.row_cache import HEAD, TAG
 from snapdb.sampling import Sampler, Subgraph, node_entry
 from snapdb.types import Drawing, EdgeType, Fanout, Refresh, Relation, SampleSpec, Temporal
@@ -28,6 +27,7 @@ from tests.support.inside.kernels import (
 )
 from tests.support.inside.sampling import Draft, Filled, RowTable, fill_base, fill_rows, row_keys, row_tables
 from tests.support.oracle.numbers import floyd
+from tests.support.refusals import refused
 
 KNOWS = EdgeType("person", "knows", "person")
 NODES, EDGES = 24, 900
@@ -194,7 +194,7 @@ def test_a_neighbour_that_is_not_one_is_refused() -> None:
     for table, _, cached in kept.tables.values():
         assert (cached.records[:, TAG] == 1).all()
         cached.records[:, HEAD + table.size :] = NODES
-    with pytest.raises(CorruptError):
+    with refused("damaged-snapshot"):
         drawn(sampler, 0)
 
 

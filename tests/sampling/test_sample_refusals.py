@@ -11,7 +11,6 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.errors import SnapdbError
 from tests.support.inside.sampling import enough_memory
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
@@ -38,11 +37,6 @@ def world() -> Iterator[Database]:
     db.close()
 
 
-def place(error: SnapdbError) -> str | None:
-    """What the error underlines."""
-    return None if error.text is None or error.span is None else error.text[slice(*error.span)]
-
-
 @pytest.mark.parametrize(
     ("sample", "clause", "code", "named"),
     [
@@ -66,15 +60,13 @@ def test_weights_are_refused_at_their_clause(
 def test_memory_that_is_too_small_is_shown_where_it_is_said(world: Database) -> None:
     clause = "WITH (memory = '2KB')"
     for statement in ("EXPLAIN ANALYZE " + NODES, "AUDIT " + NODES):
-        with refused("memory", at="WITH (memory = '2KB')") as caught:
+        with refused("memory", at=clause):
             world.execute(f"{statement}{clause} BATCH 4").fetchall()
-        assert place(caught.value) == clause
-    with refused("memory", at="WITH (memory = '2KB')") as caught:
+    with refused("memory", at=clause):
         world.stream(f"{NODES}{clause} BATCH 4")
-    assert place(caught.value) == clause
-    with refused("memory", "1.00", "KB") as caught:
+    with refused("memory", "1.00 KB") as caught:
         world.stream(f"{NODES}WITH (memory = '2GB')", memory=1000)
-    assert place(caught.value) is None
+    assert caught.value.span is None
 
 
 def test_a_batch_beyond_memory_names_itself_and_what_makes_it_smaller() -> None:
@@ -96,21 +88,19 @@ def test_a_batch_beyond_memory_names_itself_and_what_makes_it_smaller() -> None:
 def test_seeds_from_outside_are_not_blamed_on_the_statement(
     world: Database, seeds: Any, code: str, shown: str | None
 ) -> None:
-    with refused(code) as caught:
+    with refused(code, at=shown) as caught:
         world.stream(NODES, seeds=seeds)
-    assert place(caught.value) == shown
+    assert (caught.value.span is None) == (shown is None)
 
 
 def test_a_seed_query_without_columns_is_shown(world: Database) -> None:
-    with refused("parse", at="SELECT") as caught:
+    with refused("parse", at="SELECT"):
         world.execute(NODES.replace("SELECT id FROM person", "SELECT"))
-    assert place(caught.value) == "SELECT"
 
 
 def test_a_length_that_changes_is_refused(world: Database) -> None:
-    with refused("not-repeatable", at="random") as caught:
+    with refused("not-repeatable", at="random"):
         world.execute(TIMED + "TEMPORAL < SEED_TIME WITHIN INTERVAL (random() * 1000) HOURS")
-    assert place(caught.value) == "random"
 
 
 def test_many_epochs_of_no_seeds_are_over_at_once(world: Database) -> None:

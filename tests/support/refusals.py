@@ -25,7 +25,8 @@ CHANGING = (
     (r"\bsnapdb-\w{{8}}\b", "snapdb-…"),
     (r"\bpid \d+", "pid …"),
     (r"\b0x[0-9a-f]+|\b[0-9a-f]{{12,}}\b", "…"),
-    (r"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\+00:00", "…"),
+    (r"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\+00:00", "…"),
+    (r"\b(snapdb|torch) \d+\.\d[\w.+]*", r"\1 …"),
 )
 """What differs from run to run."""
 
