@@ -1,6 +1,6 @@
-"""Directories that follow from tables alone (topologies, features): built once, found again by digest, shared.
+"""Cached artifacts: directories built from tables alone (topologies, features), found by digest and shared.
 
-One may be a patch: what differs from another, whole one of its family.
+An artifact may be a patch of another, whole one of its family.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from snapdb.storage.manifests import directory_bytes, publishing, read_manifest
 
 @dataclass(frozen=True, slots=True)
 class ArtifactSpec:
-    """What a shared directory is, before it is found or built."""
+    """The identity of an artifact, which may exist or not."""
 
     kind: Literal["topology", "features"]
     digest: str
-    """Of everything that its content follows from."""
+    """The digest of everything that determines its content."""
     folder: str
-    """Where to make it, relative to the database directory."""
+    """The folder to build it in, relative to the database directory."""
     family: str
-    """A digest of what all have in common that differ only by the version of their tables."""
+    """The digest that all artifacts share which differ only by the version of their tables."""
     version: int
-    """Of the tables."""
+    """The version of the tables."""
 
     def anew(self) -> ArtifactSpec:
-        """The same, whatever is there already."""
+        """The same content under a new digest, so that it is built again."""
         return replace(self, digest=digest_of(self.digest, fresh_name()))
 
 
 @dataclass(frozen=True, slots=True)
 class CachedArtifact:
-    """A shared directory that is there."""
+    """An artifact that exists."""
 
     path: Path
     version: int
     base: Path | None
-    """What it is a patch of; None: it is whole."""
+    """The directory that it is a patch of; None: it is whole."""
     facts: dict[str, Any]
     """Its manifest."""
 
 
 def digest_of(*facts: Any) -> str:
-    """A name for what follows from the facts, which must be plain values for JSON.
+    """A digest of JSON values.
 
     >>> digest_of("topology", 3) == digest_of("topology", 3) != digest_of("topology", 4)
     True
@@ -59,25 +59,25 @@ def digest_of(*facts: Any) -> str:
 
 
 def find_artifact(home: Home, ledger: Ledger, digest: str) -> CachedArtifact | None:
-    """The directory of that digest, whole or a patch."""
+    """The artifact with a digest, whole or a patch, if it exists."""
     rows = ledger.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
-    return _found(home, rows[0]) if rows else None
+    return _artifact(home, rows[0]) if rows else None
 
 
 def locate_artifact(home: Home, ledger: Ledger, digest: str) -> Path | None:
-    """The path of the directory of that digest; none of its files is looked at."""
+    """The path of the artifact with a digest, if it exists; its files are not read."""
     rows = ledger.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
     return home.inside(rows[0]["path"]) if rows else None
 
 
 def nearest_artifact(home: Home, ledger: Ledger, wanted: ArtifactSpec, *, whole: bool = True) -> CachedArtifact | None:
-    """The directory of the family whose version is nearest to the one that is wanted; not `whole`: also a patch."""
+    """The artifact of the family with the version nearest to the wanted one; with `whole`, none that is a patch."""
     rows = ledger.rows(
         f"SELECT path, version, base FROM artefacts WHERE family = ? {'AND base IS NULL' if whole else ''} "
         "ORDER BY abs(version - ?), version DESC, base IS NOT NULL LIMIT 1",
         (wanted.family, wanted.version),
     )
-    return _found(home, rows[0]) if rows else None
+    return _artifact(home, rows[0]) if rows else None
 
 
 def find_or_build(
@@ -87,14 +87,14 @@ def find_or_build(
     build: Callable[[Path], dict[str, Any]],
     base: Path | None = None,
 ) -> CachedArtifact:
-    """The directory of that digest, which `build` fills when it is not there yet.
+    """The artifact with the wanted digest, built when it does not exist.
 
     Args:
-        build: Writes files into the directory given and returns the facts for its manifest.
-        base: What the new directory is a patch of.
+        build: Writes files into the given directory and returns their metadata for the manifest.
+        base: The directory that a new artifact is a patch of.
     """
-    if found := find_artifact(home, ledger, wanted.digest):
-        return found
+    if artifact := find_artifact(home, ledger, wanted.digest):
+        return artifact
     final = home.path / wanted.folder / fresh_name()
     facts: dict[str, Any] = {"kind": wanted.kind, "digest": wanted.digest}
     with publishing(home.disk, final, facts) as staging:
@@ -104,21 +104,21 @@ def find_or_build(
     except BaseException:
         home.disk.remove(final)
         raise
-    if not added:  # another process built the same meanwhile; theirs stands
+    if not added:  # another process built the same meanwhile
         home.disk.remove(final)
-    made = find_artifact(home, ledger, wanted.digest)
-    assert made is not None
-    return made
+    artifact = find_artifact(home, ledger, wanted.digest)
+    assert artifact is not None
+    return artifact
 
 
-def _found(home: Home, row: Any) -> CachedArtifact:
+def _artifact(home: Home, row: Any) -> CachedArtifact:
     path = home.inside(row["path"])
     base = None if row["base"] is None else home.inside(row["base"])
     return CachedArtifact(path, row["version"] or 0, base, read_manifest(path))
 
 
 def _record(home: Home, ledger: Ledger, wanted: ArtifactSpec, directory: Path, base: Path | None) -> bool:
-    """Write the row of a directory, unless another of this digest is there by now; whether it was written."""
+    """Insert the row of an artifact, unless the digest has one by now; whether it was inserted."""
     row = (
         wanted.digest,
         wanted.kind,

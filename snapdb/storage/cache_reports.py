@@ -1,4 +1,4 @@
-"""What the caches of running streams tell of themselves: a small file each, which other processes read."""
+"""Reports of the caches of running streams: a small file per stream, which other processes read."""
 
 from __future__ import annotations
 
@@ -17,70 +17,70 @@ from snapdb.types import CacheStats
 
 _FOLDER = "caches"
 _LONGEST = 1 << 16
-"""Bytes of a report."""
+"""The maximum of bytes of a report."""
 _GREATEST = 1 << 56
-"""Numbers in reports are smaller, so that those of many can be added up."""
+"""The bound of numbers in reports, so that many can be added up."""
 _ABANDONED = 60.0
-"""Seconds after which nobody is writing a file any more."""
+"""Seconds after which an unfinished file is abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheReport:
-    """What one stream last told of its cache."""
+    """The last report of one stream about its cache."""
 
     cache: int
     """The cache's id."""
     process: str
-    """See `this_process`."""
+    """The name of the stream's process, of `this_process`."""
     open: bool
-    """The stream was not closed yet."""
+    """Whether the stream was not closed yet."""
     generation: int
-    """Of the rows."""
+    """The generation of the rows."""
     stats: CacheStats
 
     @property
     def lives(self) -> bool:
-        """Whether the stream is still there."""
+        """Whether the stream is open and its process alive."""
         return self.open and self.process == _process(int(self.process.partition(".")[0]))
 
 
 def this_process() -> str:
-    """A name for this process that no other one had since the machine was started."""
+    """A name for this process that is unique since the machine was started."""
     return _process(os.getpid()) or f"{os.getpid()}."
 
 
 def write_report(home: Home, name: str, report: CacheReport) -> None:
-    """Puts a report in the place of the stream's last one; nothing where the database cannot be written."""
+    """Replace the stream's last report; nothing is done when the database is not writable."""
     folder = home.path / _FOLDER
     path = folder / f"{name}.json"
     with suppress(OSError):
         folder.mkdir(exist_ok=True)
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(asdict(report)))
-        fresh.replace(path)
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps(asdict(report)))
+        new.replace(path)
 
 
 def read_reports(home: Home, cache: int | None = None) -> tuple[CacheReport, ...]:
-    """The last report of each stream that had a cache, of a given one or of any."""
+    """The last report of each stream, about one cache or any."""
     return tuple(report for _, report in _reports(home) if report is not None and cache in (None, report.cache))
 
 
 def clear_reports(home: Home, cache: int | None = None) -> int:
-    """Removes the reports of streams that are gone, and what is no report; returns how many."""
-    gone = [
+    """Remove the reports of streams that have ended, and invalid files; the number of removed files."""
+    stale = [
         path
         for path, report in _reports(home)
         if report is None or (cache in (None, report.cache) and not report.lives)
     ]
-    gone += _unfinished(home)
-    for path in gone:
+    stale += _unfinished(home)
+    for path in stale:
         with suppress(OSError):
             path.unlink()
-    return len(gone)
+    return len(stale)
 
 
 def _reports(home: Home) -> Iterator[tuple[Path, CacheReport | None]]:
-    """Each file with what it says; None: it is damaged, as a power cut or an editor leaves it."""
+    """Each file with its report; None for a damaged one, as a power cut or an editor leaves it."""
     for path in _listed(home, "*.json"):
         with suppress(OSError):  # another process removed it
             if path.is_file():
@@ -97,7 +97,7 @@ def _read(path: Path) -> CacheReport | None:
 
 
 def _is_sound(report: CacheReport) -> bool:
-    """Whether every value is of its kind: what reads them adds and formats them."""
+    """Whether every value has its type and range, as readers add and format them."""
     process, stats = report.process, asdict(report.stats)
     error, ages = stats.pop("error"), (stats.pop("seconds"), stats.pop("age") or 0.0)
     counts = (report.cache, report.generation, stats.pop("batch") or 0, *stats.values())
@@ -112,26 +112,26 @@ def _is_sound(report: CacheReport) -> bool:
 
 
 def _unfinished(home: Home) -> list[Path]:
-    """Files that a process began to write and did not live to name."""
-    found: list[Path] = []
+    """Files of processes that died while they wrote them."""
+    paths: list[Path] = []
     for path in _listed(home, "*.new"):
         with suppress(OSError):
-            found += [path] if path.stat().st_mtime < time.time() - _ABANDONED else []
-    return found
+            paths += [path] if path.stat().st_mtime < time.time() - _ABANDONED else []
+    return paths
 
 
 def _listed(home: Home, names: str) -> list[Path]:
-    """The files of such names; none where the folder cannot be read, since nothing depends on reports."""
+    """The files that match a pattern; none when the folder cannot be read, as nothing depends on reports."""
     with suppress(OSError):
         return sorted((home.path / _FOLDER).glob(names))
     return []
 
 
 def _process(number: int) -> str | None:
-    """The process with this number and the moment at which it began; None: there is none."""
+    """The name of the process with this number: the number and its start time; None when there is none."""
     with suppress(OSError):
-        facts = Path(f"/proc/{number}/stat").read_text()
-        return f"{number}.{facts.rpartition(')')[2].split()[19]}"
+        status = Path(f"/proc/{number}/stat").read_text()
+        return f"{number}.{status.rpartition(')')[2].split()[19]}"
     with suppress(OSError, OverflowError):  # this system has no /proc
         if not Path("/proc/self").exists():
             os.kill(number, 0)

@@ -1,4 +1,4 @@
-"""The file operations that durability rests on, and published directories with their manifests."""
+"""The file operations that durability rests on: write and sync, rename, remove, hash."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from pathlib import Path
 from snapdb.errors import DatabaseError
 
 _KEPT = 50
-"""Characters of a name that stand in that of what is hidden beside it, as names may not be of any length."""
+"""Characters of a path's name in the name of the hidden path beside it, as the length of names is limited."""
 
 _FULL = (os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT))
 
 
 class Disk:
-    """Every operation that durability rests on, and nothing else: a test puts one in its place that crashes."""
+    """Every operation that durability rests on, and nothing else: tests replace it by one that crashes."""
 
     def settle(self, path: Path) -> None:
-        """Force a file, or a directory's list of names, to the disk."""
+        """Sync a file, or a directory's list of names, to the disk (fsync)."""
         descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -33,41 +33,41 @@ class Disk:
             os.close(descriptor)
 
     def make(self, directory: Path) -> None:
-        """Make a directory and those above it, so that they outlast a power cut; nothing where it is there."""
+        """Create a directory and its missing parents durably; an existing one is left alone."""
         missing = [d for d in (directory, *directory.parents) if not d.exists()]
         for path in reversed(missing):
             path.mkdir(exist_ok=True)
             self.settle(path.parent)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Give a file or directory another name, in one step."""
+        """Rename a file or directory atomically and durably."""
         source.rename(target)
         self.settle(target.parent)
 
     def remove(self, path: Path) -> None:
-        """Remove a file or directory that nothing points at; one that cannot be removed stays as an orphan."""
+        """Remove an unreferenced file or directory; one that cannot be removed stays as an orphan."""
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
 
     def commit(self, connection: sqlite3.Connection) -> None:
-        """Make the catalog's transaction real; SQLite syncs its log."""
+        """Commit the catalog's transaction; SQLite syncs its log."""
         connection.execute("COMMIT")
 
 
 def fresh_name() -> str:
-    """A name that nothing has had before."""
+    """A unique name."""
     return uuid.uuid4().hex
 
 
 def hidden_beside(path: Path) -> Path:
-    """A hidden place next to a path, and so on its disk, that nothing has been at."""
+    """A new hidden path in the same directory, and so on the same disk."""
     return path.parent / f".{fresh_name()[:12]}.{path.name[-_KEPT:]}"
 
 
 def is_hidden_beside(path: Path) -> bool:
-    """Whether `hidden_beside` gave a path.
+    """Whether a path is one of `hidden_beside`.
 
     >>> is_hidden_beside(hidden_beside(Path("/data/june"))), is_hidden_beside(Path("/data/.june"))
     (True, False)
@@ -85,12 +85,12 @@ def hash_file(path: Path) -> tuple[int, str]:
 
 
 def unwritten(path: Path, reason: str) -> DatabaseError:
-    """What is raised where a file or folder of the database could not be written; `reason` in the system's words.
+    """The error for a file or folder of the database that cannot be written; `reason` is the system's text.
 
     >>> unwritten(Path("t.parquet"), "No space left on device").code
     'disk-full'
     """
-    if any(said in reason for said in _FULL):
+    if any(text in reason for text in _FULL):
         return DatabaseError(
             f"the disk is full: cannot write {path}; nothing was changed; make room (EXPIRE SNAPSHOTS and VACUUM free "
             "some) and run it again",
@@ -99,25 +99,22 @@ def unwritten(path: Path, reason: str) -> DatabaseError:
     return DatabaseError(f"cannot write {path}: {reason}; nothing was changed", code="cannot-write")
 
 
-# A disk that keeps account: how many bytes were written for good, and what takes a name outside the database
-
-
 class MeteredDisk(Disk):
-    """Hands everything on to another disk.
+    """A disk that counts the bytes that were written for good, and observes renames.
 
-    A file counts from when it is forced to the disk until it is removed, under whatever name: what is given up before
-    anything names it was never published.
+    A file counts from its sync until it is removed, under any name: a file that is removed before it is published does
+    not count.
     """
 
     def __init__(self, disk: Disk, leaving: Callable[[Path, Path], None]) -> None:
-        """`leaving` is called before a file or folder takes another name, with the name it has and that one."""
+        """`leaving` is called with both paths before a file or folder is renamed."""
         self._disk = disk
         self._leaving = leaving
         self._sizes: dict[Path, int] = {}
         self._lock = threading.Lock()
 
     def taken(self) -> int:
-        """Bytes of the files that were written since this was last asked."""
+        """The bytes of the files that were written since the last call."""
         with self._lock:
             sizes, self._sizes = self._sizes, {}
         return sum(sizes.values())

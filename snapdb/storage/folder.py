@@ -18,25 +18,25 @@ from snapdb.storage.disk import Disk, hash_file, hidden_beside
 from snapdb.storage.manifests import MANIFEST, seal, unsealed
 
 _FORMAT = 1
-"""Of the manifest and what it lists; a reader refuses a higher one."""
+"""The format of the manifest and the files; a higher one is not supported."""
 _AGAIN = "export it again"
 
 
 class FolderWriter:
-    """Fills a hidden folder beside the target, which takes the target's name once it is whole.
+    """Fills a hidden folder beside the target, which is renamed to the target once it is complete.
 
     with FolderWriter(target, disk, overwrite=False) as folder:
         save(folder.file("epoch-0/batch-000000.npz"))
         folder.wrote("epoch-0/batch-000000.npz", batch=0)
         folder.finish({"kind": "batches", "lineage": {}})
 
-    A block that ends without `finish`, by an error or Ctrl-C, leaves nothing behind, and a disk that refuses is an
-    InputError. Threads may share a writer, as long as they end before the block does.
+    A block that ends without `finish`, by an error or Ctrl-C, leaves nothing behind. An error of the disk raises
+    InputError. Threads may share a writer if they end before the block does.
     """
 
     def __init__(self, target: Path, disk: Disk, *, overwrite: bool) -> None:
         self.target = Path(os.path.realpath(target))
-        self._asked, self._disk, self._overwrite = target, disk, overwrite
+        self._path, self._disk, self._overwrite = target, disk, overwrite
         self._staging = hidden_beside(self.target)
         self._files: dict[str, dict[str, Any]] = {}
 
@@ -49,16 +49,16 @@ class FolderWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self._staging.exists():  # `finish` did not move it
+        if self._staging.exists():  # `finish` did not rename it
             self._disk.remove(self._staging)
         if isinstance(error, OSError):
             raise self._refused(error) from error
 
     def check(self) -> None:
-        """Nothing where the folder may be put as far as is seen now; nothing is written.
+        """Check, without writing, that the target can be created or replaced.
 
         Raises:
-            InputError: something else is there, or the disk refuses a look at it.
+            InputError: something else is there, or it cannot be read.
         """
         try:
             self._check_target()
@@ -66,13 +66,13 @@ class FolderWriter:
             raise self._refused(error) from error
 
     def file(self, name: str) -> Path:
-        """Where to write a file of the folder, given as its path in it; its folders are made."""
+        """The path to write a file of the folder to, by its path in the folder; its parents are created."""
         path = self._staging / name
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def wrote(self, name: str, **facts: Any) -> int:
-        """The bytes of a file that is written, which now is on the disk and in the manifest, with facts about it."""
+        """Sync a written file and list it in the manifest, with facts about it; its bytes."""
         path = self._staging / name
         size, sha256 = hash_file(path)
         self._disk.settle(path)
@@ -80,7 +80,7 @@ class FolderWriter:
         return size
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
-        """The folder stands at its place, with a manifest of what is given and of its files, by their paths."""
+        """Publish the folder at the target, with a manifest of `manifest` and of its files."""
         files = [self._files[name] for name in sorted(self._files)]
         content = {"format": _FORMAT, **manifest, "files": files, "snapdb": __version__}
         path = self._staging / MANIFEST
@@ -92,7 +92,7 @@ class FolderWriter:
         self._publish()
 
     def _publish(self) -> None:
-        """The hidden folder takes the target's place; what was there comes back if that fails."""
+        """Rename the hidden folder to the target; a folder that it replaces is restored after an error."""
         if not (self.target.is_dir() and any(self.target.iterdir())):
             self._disk.rename(self._staging, self.target)
             return
@@ -109,30 +109,30 @@ class FolderWriter:
         self._disk.remove(old)
 
     def _check_target(self) -> None:
-        """Nothing where a folder may be put: where there is none, an empty one, or with OVERWRITE an older export."""
+        """Check that the target does not exist, is empty, or with OVERWRITE is an older export."""
         if not os.path.lexists(self.target):
             return
         if not self.target.is_dir():
-            raise InputError(f"{self._asked} is a file; name a folder that is not there yet", code="folder-exists")
+            raise InputError(f"{self._path} is a file; name a folder that is not there yet", code="folder-exists")
         if not any(self.target.iterdir()):
             return
         if not self._overwrite:
             raise InputError(
-                f"{self._asked} is there and not empty; name another folder, or add OVERWRITE to replace an export",
+                f"{self._path} is there and not empty; name another folder, or add OVERWRITE to replace an export",
                 code="folder-exists",
             )
         try:
             exported = read_folder(self.target).files
-        except FormatError:  # of a newer snapdb, but an export
+        except FormatError:  # an export, of a newer snapdb
             return
         except (InputError, CorruptError) as error:
             raise InputError(
-                f"{self._asked} is no folder that snapdb exported, so OVERWRITE leaves it alone; name another one",
+                f"{self._path} is no folder that snapdb exported, so OVERWRITE leaves it alone; name another one",
                 code="folder-exists",
             ) from error
         if others := sorted(_names(self.target) - exported.keys() - {MANIFEST}):
             raise InputError(
-                f"{self._asked} also holds {others[0]}, which no export wrote, so OVERWRITE leaves it alone; move that "
+                f"{self._path} also holds {others[0]}, which no export wrote, so OVERWRITE leaves it alone; move that "
                 "away, or name another folder",
                 code="folder-exists",
             )
@@ -141,21 +141,21 @@ class FolderWriter:
         reason = error.strerror or error
         if not self.target.parent.is_dir():
             reason = "the folder that it should be in is not there"
-        return InputError(f"cannot write {self._asked}: {reason}; nothing was left behind", code="unwritable-file")
+        return InputError(f"cannot write {self._path}: {reason}; nothing was left behind", code="unwritable-file")
 
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder that was exported, as its manifest tells."""
+    """An exported folder, by its manifest."""
 
     path: Path
     manifest: Mapping[str, Any]
-    """What `finish` was given, with `format`, `files` and `snapdb`."""
+    """The manifest of `finish`, with `format`, `files` and `snapdb`."""
     files: Mapping[str, Mapping[str, Any]]
-    """The files by their paths in the folder: `path`, `bytes`, `sha256` and what `wrote` was given."""
+    """The files by their paths in the folder: `path`, `bytes`, `sha256` and the facts of `wrote`."""
 
     def checked(self, name: str, *, digest: bool = True) -> bytes:
-        """A file's content, after a look at its size and, unless `digest` is False, at its sha256.
+        """A file's content, after a check of its size and, unless `digest` is False, its sha256.
 
         Raises:
             CorruptError: it is missing, cannot be read, or is not what was written.
@@ -169,30 +169,30 @@ class Folder:
         except OSError as error:
             raise CorruptError(f"{path} cannot be read: {error.strerror}; {_AGAIN}", code="damaged-file") from error
         if size != facts["bytes"]:
-            found = f"has {size} bytes instead of {facts['bytes']}"
-            raise CorruptError(f"{path} {found}; {_AGAIN}", code="damaged-file")
+            state = f"has {size} bytes instead of {facts['bytes']}"
+            raise CorruptError(f"{path} {state}; {_AGAIN}", code="damaged-file")
         if digest and hashlib.sha256(content).hexdigest() != facts["sha256"]:
             raise CorruptError(f"{path} is not what was written, by its sha256; {_AGAIN}", code="damaged-file")
         return content
 
 
 def file_name(name: str) -> str:
-    """A name of the database as that of a file: only letters, digits, spaces, -, _ and . stand as they are.
+    """A file name for a name of the database: only letters, digits, spaces, -, _ and . are not escaped.
 
     >>> file_name("week 3"), file_name("in/out"), file_name("..")
     ('week 3', 'in%2Fout', '%2E.')
     """
-    return re.sub(r"[^\w .-]|^\.", lambda found: f"%{ord(found[0]):02X}", name)
+    return re.sub(r"[^\w .-]|^\.", lambda character: f"%{ord(character[0]):02X}", name)
 
 
 def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder:
-    """The folder that was exported to a path; its files are not looked at.
+    """The folder that was exported to a path; its files are not read.
 
     Args:
-        kind: What it must hold: "batches" or "snapshot"; None: either.
+        kind: The required kind: "batches" or "snapshot"; None: either.
 
     Raises:
-        InputError: there is no such folder, or it holds something else.
+        InputError: there is no such folder, or it has another kind.
         FormatError: a newer snapdb wrote it.
         CorruptError: its manifest is damaged.
     """
@@ -206,19 +206,19 @@ def read_folder(path: str | os.PathLike[str], kind: str | None = None) -> Folder
                 code="newer-format",
             )
         files = {str(facts["path"]): _facts(facts) for facts in unsealed(manifest)["files"]}
-        found = str(manifest["kind"])
+        actual = str(manifest["kind"])
     except (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise CorruptError(f"{folder / MANIFEST} is damaged: {error}; {_AGAIN}", code="damaged-file") from error
-    if kind not in (None, found):
-        raise InputError(f"{folder} is an export of kind {found!r}; name one of kind {kind!r}", code="not-an-export")
+    if kind not in (None, actual):
+        raise InputError(f"{folder} is an export of kind {actual!r}; name one of kind {kind!r}", code="not-an-export")
     return Folder(folder, manifest, files)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    """What stands in a folder's manifest, which says of itself that it is an export's."""
+    """The content of a folder's manifest, which must be that of an export."""
     if not folder.is_dir():
-        said = "is a file" if folder.exists() else "is not there"
-        raise InputError(f"{folder} {said}; name a folder that COPY … TO or snapdb export wrote", code="no-file")
+        state = "is a file" if folder.exists() else "is not there"
+        raise InputError(f"{folder} {state}; name a folder that COPY … TO or snapdb export wrote", code="no-file")
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_bytes())
@@ -236,7 +236,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def _facts(facts: dict[str, Any]) -> dict[str, Any]:
-    """What the manifest says of a file, if that is one of the folder."""
+    """A file's entry of the manifest, after a check that the path is in the folder."""
     name = PurePosixPath(facts["path"])
     if name.is_absolute() or ".." in name.parts or not name.parts:
         raise ValueError(f"it names {facts['path']!r}, a file elsewhere")
@@ -244,10 +244,10 @@ def _facts(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(folder: Path) -> set[str]:
-    """The paths in a folder of all that it holds, but for folders."""
-    found: set[str] = set()
+    """The paths of everything in a folder but folders."""
+    names: set[str] = set()
     for path, folders, files in os.walk(folder):
         inside = Path(path).relative_to(folder)
-        found.update((inside / name).as_posix() for name in files)
-        found.update((inside / name).as_posix() for name in folders if os.path.islink(os.path.join(path, name)))
-    return found
+        links = [name for name in folders if os.path.islink(os.path.join(path, name))]
+        names.update((inside / name).as_posix() for name in (*files, *links))
+    return names

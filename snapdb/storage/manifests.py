@@ -25,20 +25,20 @@ MANIFEST = "manifest.json"
 _THREADS = 2
 
 _REFUSED = (errno.EACCES, errno.EPERM, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
-"""Why a file that is whole cannot be read."""
+"""Errors of reading an undamaged file."""
 
 _PARTS = ("topology", "patch", "features", "feature_patch")
-"""What in an element's layout names a shared directory; `history` names several."""
+"""The keys of an element's layout that name a shared directory; `history` names several."""
 
 _MISREAD = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @contextmanager
 def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]:
-    """A temporary directory to fill; when the block ends it stands at `final`, whole and synced, with a manifest.
+    """A temporary directory to fill, which is published at `final`, atomically and synced, when the block ends.
 
-    The manifest holds `facts`, which the block may still add to, and every file's size and sha256. After an error
-    nothing stands at `final`.
+    The manifest has `facts`, which the block may add to, and every file's size and sha256. After an error nothing is at
+    `final`.
     """
     staging = final.with_name(f".{final.name}.tmp")
     try:
@@ -60,25 +60,25 @@ def publishing(disk: Disk, final: Path, facts: dict[str, Any]) -> Iterator[Path]
 
 
 def _settled(disk: Disk, paths: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """Each file's size and sha256, worked out by threads while one after another is forced to the disk."""
+    """Each file's size and sha256, computed by threads while one file after another is synced."""
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = [pool.submit(hash_file, path) for path in paths]
+        hashes = [pool.submit(hash_file, path) for path in paths]
         for path in paths:
             disk.settle(path)
-        facts = [future.result() for future in found]
+        facts = [future.result() for future in hashes]
     return {path.name: {"bytes": size, "sha256": sha256} for path, (size, sha256) in zip(paths, facts, strict=True)}
 
 
 def seal(content: dict[str, Any]) -> str:
-    """The sha256 of a manifest's content, which stands in it as `seal`."""
+    """The sha256 of a manifest's content, which is its entry `seal`."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def unsealed(manifest: dict[str, Any]) -> dict[str, Any]:
-    """A manifest's content.
+    """A manifest's content, without the seal.
 
     Raises:
-        ValueError: it is not what was sealed. A manifest of format 1 has no seal.
+        ValueError: the seal does not match; a manifest of format 1 has none.
     """
     content = {key: value for key, value in manifest.items() if key != "seal"}
     if manifest.get("seal", seal(content)) != seal(content):
@@ -88,7 +88,7 @@ def unsealed(manifest: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class PublishedDir:
-    """A published directory whose files are checked one by one, each when it is opened: no others need be there."""
+    """A published directory whose files are checked one by one when they are opened; others may be missing."""
 
     path: Path
 
@@ -111,11 +111,11 @@ class PublishedDir:
         return manifest
 
     def has(self, name: str) -> bool:
-        """Whether the manifest lists a file, which may be missing all the same."""
+        """Whether the manifest lists a file; the file itself may be missing."""
         return name in self.manifest["files"]
 
     def checked(self, name: str) -> Path:
-        """The path of a file that has the size that the manifest lists.
+        """The path of a file, after a check that it has the listed size.
 
         Raises:
             CorruptError: the file is missing, has another size, or is not listed.
@@ -127,9 +127,9 @@ class PublishedDir:
                 code="damaged-snapshot",
             )
         size = int(self.manifest["files"][name]["bytes"])
-        found = path.stat().st_size if path.exists() else None
-        if found != size:
-            state = "is missing" if found is None else f"has {found} bytes instead of {size}"
+        actual = path.stat().st_size if path.exists() else None
+        if actual != size:
+            state = "is missing" if actual is None else f"has {actual} bytes instead of {size}"
             raise CorruptError(
                 f"{path} {state}; restore it from a backup or create the snapshot again", code="damaged-snapshot"
             )
@@ -139,13 +139,13 @@ class PublishedDir:
         """The array of a file, memory-mapped read-only.
 
         Raises:
-            CorruptError: the file is missing, has another size than the manifest lists, or its header is damaged.
+            CorruptError: the file is missing, has another size than listed, or its header is damaged.
         """
         return map_array(self.checked(name))
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest of a published directory, after checking that its files have the sizes it says.
+    """The manifest of a published directory, after a check that its files have the listed sizes.
 
     Raises:
         CorruptError: it cannot be read, or a file is missing or has another size.
@@ -161,7 +161,7 @@ def map_array(path: Path) -> npt.NDArray[Any]:
 
     Raises:
         CorruptError: its header cannot be read.
-        DatabaseError: the process may not read it, or has no memory or file numbers left.
+        DatabaseError: the process may not read it, or is out of memory or file descriptors.
     """
     try:
         array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -172,7 +172,7 @@ def map_array(path: Path) -> npt.NDArray[Any]:
 
 
 def _unread(path: Path, error: Exception) -> DatabaseError:
-    """What is raised about a file that cannot be read: not every such file is damaged."""
+    """The error for a file that cannot be read, which need not be damaged."""
     if isinstance(error, OSError) and error.errno in _REFUSED:
         return DatabaseError(
             f"cannot read {path}: {error.strerror}; look at its permissions, and at the limits of this process "
@@ -187,22 +187,22 @@ def directory_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.iterdir())
 
 
-class Listed(NamedTuple):
-    """A manifest's files, and what the directory stands on."""
+class ParsedManifest(NamedTuple):
+    """A manifest's files, and the shared directories that the directory uses."""
 
     files: dict[str, tuple[int, str]]
-    """Name → bytes and sha256."""
+    """The bytes and sha256 of each file by name."""
     directories: tuple[str, ...]
-    """The shared directories that a snapshot uses, relative to the database directory; none for anything else."""
+    """The shared directories that a snapshot uses, relative to the database directory; empty for a shared directory."""
     digest: str | None
-    """What a shared directory is found by."""
+    """The digest of a shared directory."""
 
 
-def parse_manifest(directory: Path) -> Listed:
-    """What a directory's manifest says; its files are not looked at.
+def parse_manifest(directory: Path) -> ParsedManifest:
+    """A directory's manifest; its files are not read.
 
     Raises:
-        FileNotFoundError: it is not there.
+        FileNotFoundError: it does not exist.
         CorruptError: it cannot be read, or is no manifest.
     """
     path = directory / MANIFEST
@@ -218,7 +218,7 @@ def parse_manifest(directory: Path) -> Listed:
         raise CorruptError(
             f"{path} cannot be read: {error}; restore it from a backup", code="damaged-snapshot"
         ) from error
-    return Listed(files, directories, manifest.get("digest"))
+    return ParsedManifest(files, directories, manifest.get("digest"))
 
 
 def _directories(layout: dict[str, Any]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Memory-mapped arrays: the memory that there is for them, the advice that the kernel gets, and scratch files."""
+"""Memory-mapped arrays: the memory available to them, advice to the kernel, identity, and temporary files."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _GROUPS = Path("/sys/fs/cgroup")
 _HUGE_PAGE = 1 << 21
 _Array = npt.NDArray[Any]
 _SMALL = 1 << 21
-"""Bytes up to which a map of its own is not worth its pages."""
+"""Bytes up to which a separate map does not pay."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class _Files(NamedTuple):
-    """What a version of control groups calls its files, and the memory that it can get back by forgetting pages."""
+    """The files of a version of control groups, and the entries of memory.stat that the kernel can reclaim."""
 
     limit: str
     used: str
@@ -38,7 +38,7 @@ _SECOND = _Files("memory.max", "memory.current", ("active_file", "inactive_file"
 
 
 def available_memory() -> int:
-    """Bytes that can be taken, pages of files included that the system would forget for them.
+    """The bytes of memory that this process can still take, by the machine and its control groups, page cache included.
 
     >>> available_memory() > 0
     True
@@ -47,7 +47,7 @@ def available_memory() -> int:
 
 
 def _of_machine() -> int:
-    """Linux tells what it could give; elsewhere it is all that is there."""
+    """MemAvailable of Linux; elsewhere all physical memory."""
     with suppress(OSError):
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -56,7 +56,7 @@ def _of_machine() -> int:
 
 
 def _of_groups() -> Iterator[int]:
-    """What each group with a limit has left, from this process's own up to the root."""
+    """The free bytes of each group with a limit, from this process's own up to the root."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -70,7 +70,7 @@ def _of_groups() -> Iterator[int]:
 
 
 def _of_branch(root: Path, path: str, files: _Files) -> Iterator[int]:
-    """A container may see its own group as the root, whatever the path says: groups that are not there are passed."""
+    """The free bytes of a group and its parents; a container may see its group as the root, so some may be missing."""
     inside = PurePosixPath(path)
     for place in (inside, *inside.parents):
         group = root / place.relative_to("/")
@@ -80,22 +80,22 @@ def _of_branch(root: Path, path: str, files: _Files) -> Iterator[int]:
             yield max(0, limit - used + sum(int(facts.get(name, 0)) for name in files.forgettable))
 
 
-# What the system is told of memory maps that are read at random places: big pages, or a page at a time
+# Advice for maps that are read at random positions
 
 
 def prefer_huge_pages(array: npt.NDArray[Any]) -> None:
-    """Lets a fresh memory map use big pages, where the system has them for files: random reads then find pages faster.
+    """Let a new memory map use huge pages, if the kernel has them for files: random reads then need fewer TLB entries.
 
-    A file of a large share of memory is left alone: what it needs must come in small pieces, and go.
+    A file as large as a quarter of the available memory is excluded: its pages must be loaded and reclaimed singly.
     """
     if array.nbytes >= _HUGE_PAGE and array.nbytes <= available_memory() // 4:
         _advise(array, "MADV_HUGEPAGE")
 
 
 def read_singly(arrays: Sequence[npt.NDArray[Any]], room: int) -> bool:
-    """Whether these arrays do not fit into `room` bytes together; their maps then give a page at a time, and no more.
+    """Whether these arrays do not fit into `room` bytes together; then the kernel reads single pages of their maps.
 
-    What the system would read ahead of random reads is not needed, and would push out what is.
+    Read-ahead of random reads would evict pages that are needed.
     """
     mapped = [array for array in arrays if isinstance(_root(array), mmap.mmap) and array.nbytes >= _HUGE_PAGE]
     if not mapped or not hasattr(mmap, "MADV_RANDOM"):
@@ -103,30 +103,30 @@ def read_singly(arrays: Sequence[npt.NDArray[Any]], room: int) -> bool:
     if sum(array.nbytes for array in mapped) <= room:
         return False
     for array in mapped:
-        _advise(array, "MADV_NOHUGEPAGE")  # a big page would be read whole all the same
+        _advise(array, "MADV_NOHUGEPAGE")  # a huge page would be read whole
         _advise(array, "MADV_RANDOM")
     return True
 
 
 def _advise(array: npt.NDArray[Any], advice: str) -> None:
-    with suppress(AttributeError, OSError, ValueError):  # not this system's, or not this kernel's
+    with suppress(AttributeError, OSError, ValueError):  # not supported by this system or kernel
         if isinstance(root := _root(array), mmap.mmap):
             root.madvise(getattr(mmap, advice))
 
 
 def _root(array: npt.NDArray[Any]) -> object:
-    """What holds an array's memory."""
-    held: object = array
-    while isinstance(held, np.ndarray):
-        held = held.base
-    return held.obj if isinstance(held, memoryview) else held
+    """The object that owns an array's memory."""
+    owner: object = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return owner.obj if isinstance(owner, memoryview) else owner
 
 
-# Memory-mapped arrays by their files: whether two are of the same one, and the same values read from end to end
+# Identity of maps, and sequential reads
 
 
 class _Place(NamedTuple):
-    """Where an array lies."""
+    """The file region of a mapped array."""
 
     file: str
     offset: int
@@ -135,10 +135,7 @@ class _Place(NamedTuple):
 
 
 def same_values(one: _Array, other: _Array) -> bool:
-    """Whether two arrays are equal. Those of two files of a database are taken for different, and are not read.
-
-    What is published under a name never changes.
-    """
+    """Whether two arrays are equal; mapped ones are compared by file region, and not read: files are immutable."""
     if one is other or one.dtype != other.dtype or one.shape != other.shape:
         return one is other
     places = _place(one), _place(other)
@@ -148,17 +145,17 @@ def same_values(one: _Array, other: _Array) -> bool:
 
 
 def in_order(array: _Array) -> _Array:
-    """The same values, for someone who reads them once from the first to the last; read-only.
+    """The same values, read-only, to be read once from the first to the last.
 
-    Those of a large file come through a map of their own: the system reads ahead of it and soon forgets what was read,
-    whatever it was told of the map that others read at random places.
+    A large file gets a separate map with sequential read-ahead, whatever the advice for the map that others read at
+    random positions.
     """
     place = _place(array) if array.nbytes > _SMALL else None
     if place is None:
         return array
     try:
         fresh = np.memmap(place.file, place.dtype, "r", place.offset, place.shape)
-    except (OSError, ValueError):  # the file's name is gone; the map that is there stays good
+    except (OSError, ValueError):  # the file was removed; the existing map stays valid
         return array
     base: object = fresh.base
     if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_SEQUENTIAL"):
@@ -167,7 +164,7 @@ def in_order(array: _Array) -> _Array:
 
 
 def _place(array: _Array) -> _Place | None:
-    """None: it is of no file that has a name, or its values do not follow each other there."""
+    """The file region of an array; None for one without a named file or with non-contiguous values."""
     root: Any = array
     while isinstance(root.base, np.ndarray):
         root = root.base
@@ -177,24 +174,24 @@ def _place(array: _Array) -> _Place | None:
     return _Place(str(root.filename), root.offset + inside, array.dtype, array.shape)
 
 
-# Bytes in a file without a name, which may be more than memory holds and go with the process
+# Temporary files
 
 
 def temporary_bytes(folder: Path, size: int, what: str, remedy: str) -> npt.NDArray[np.uint8]:
-    """So many zeros in a file that lies in the folder.
+    """`size` zeros in an unnamed file in a folder: they may exceed memory, and are freed with the array.
 
     Args:
-        what: they are for, in words.
-        remedy: what to do instead of making room.
+        what: Their purpose, for the message.
+        remedy: An alternative to free space, for the message.
 
     Raises:
-        DatabaseError: the disk has no room for them, or no file can be made there.
+        DatabaseError: the disk is full, or no file can be created there.
     """
     if size == 0:
         return np.zeros(0, np.uint8)
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
-            if hasattr(os, "posix_fallocate"):  # a full disk is told here, and not by the end of the process
+            if hasattr(os, "posix_fallocate"):  # a full disk raises here, instead of SIGBUS later
                 os.posix_fallocate(file.fileno(), 0, size)
             return np.memmap(file, np.uint8, "r+", shape=(size,)).view(np.ndarray)
     except OSError as error:

@@ -15,18 +15,18 @@ Array = npt.NDArray[Any]
 Int64s = npt.NDArray[np.int64]
 
 STATIC = -(2**63)
-"""The time of edges that are always there: it sorts before every other."""
+"""The time of static edges, which sorts before every other."""
 
 
 _BUFFER = 1 << 23
-"""Bytes that are written at once, from a multiple of them on: the system then keeps the file in big pages."""
+"""Bytes that are written at once, at multiples of this size: the kernel then keeps the file in huge pages."""
 
 _RIGHTS = 0o644 << 16
-"""Of a member that is unpacked: to be read by all."""
+"""The permissions of an unpacked member: readable by all."""
 
 
 class ArrayFile:
-    """A .npy file that grows by plain writes, so that what was written need not stay in this process's memory."""
+    """A .npy file that grows by plain writes, so that its pages need not stay in the process's memory."""
 
     def __init__(self, path: Path, dtype: npt.DTypeLike, length: int) -> None:
         self._file = open(path, "wb", buffering=_BUFFER)  # noqa: SIM115 -- closed by __exit__
@@ -34,9 +34,9 @@ class ArrayFile:
         np.lib.format.write_array_header_1_0(self._file, header)
 
     def append(self, values: npt.NDArray[Any]) -> None:
-        """Write the next values, which must be of the file's type."""
+        """Write the next values, which must have the file's type."""
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        for at in range(0, data.size, _BUFFER):  # more than the buffer at once would be written from anywhere on
+        for at in range(0, data.size, _BUFFER):  # more than the buffer at once would be written at other offsets
             self._file.write(data[at : at + _BUFFER].data)
 
     def __enter__(self) -> ArrayFile:
@@ -49,7 +49,7 @@ class ArrayFile:
 
 
 class TimeSpan:
-    """The first and last of the times seen, leaving out those that are static.
+    """The first and last of the times that were added, except static ones.
 
     >>> span = TimeSpan()
     >>> span.see(np.array([STATIC, 7, 3]))
@@ -62,7 +62,7 @@ class TimeSpan:
         self._last = STATIC
 
     def see(self, time: npt.NDArray[np.int64]) -> None:
-        """Take in some times."""
+        """Add some times."""
         if not time.size or (last := int(time.max())) == STATIC:
             return
         first = int(time.min())
@@ -72,22 +72,25 @@ class TimeSpan:
         self._last = max(last, self._last)
 
     def facts(self) -> dict[str, int]:
-        """For a manifest: `first_time` and `last_time`; nothing where no time was seen."""
+        """For a manifest: `first_time` and `last_time`; empty when no time was added."""
         return {} if self._first is None else {"first_time": self._first, "last_time": self._last}
 
 
-# A .npz file of arrays that are written one after another and part by part, so that none need fit into memory
+# .npz files
 
 
 class ArrayArchive:
-    """Writes what `numpy.load(path, allow_pickle=False)` reads; the same arrays always make the same bytes."""
+    """A .npz file of arrays that are written one after another, part by part, so that none need fit into memory.
+
+    `numpy.load(path, allow_pickle=False)` reads it; the same arrays always give the same bytes.
+    """
 
     def __init__(self, path: Path) -> None:
         self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)
 
     def add(self, name: str, dtype: npt.DTypeLike, shape: tuple[int, ...], parts: Iterable[npt.NDArray[Any]]) -> None:
-        """Write an array whose values come in parts, one after another in C order."""
-        member = zipfile.ZipInfo(f"{name}.npy")  # says no time of its own
+        """Write an array, given as consecutive parts of its values in C order."""
+        member = zipfile.ZipInfo(f"{name}.npy")  # has a constant time
         member.external_attr = _RIGHTS
         header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
         with self._zip.open(member, "w", force_zip64=True) as file:

@@ -1,4 +1,8 @@
-"""Features written as arrays, one file per column, and what of them a later version can share."""
+"""Features and targets as .npy files in id order, so that a row is one seek away, and patches of them.
+
+The codes of a target's classes and the widths of sparse features grow with the table: `Growth` has them by version, so
+that a later version can share the arrays of an earlier one.
+"""
 
 from __future__ import annotations
 
@@ -36,20 +40,20 @@ _ARRAYS = ("indptr", "indices", "values")
 _SPARSE_ROWS = 20_000
 """Rows of sparse features that are read at once."""
 ROWS_AT_ONCE = 50_000
-"""Rows that are read at once, at most."""
+"""The maximum of rows that are read at once."""
 _NUMBERS = 1 << 23
-"""Numbers that are read at once, about."""
+"""The approximate count of numbers that are read at once."""
 
 
 class Step(NamedTuple):
-    """A width, and the version that first added a row that needs it."""
+    """A width of a sparse feature, and the version that first added a row that needs it."""
 
     version: int
     width: int
 
 
 class _First(NamedTuple):
-    """The version that first added a row with a value."""
+    """A value, and the version that first added a row with it."""
 
     version: int
     value: Any
@@ -60,20 +64,20 @@ class Growth:
     """The classes of a target and the widths of sparse features at one version."""
 
     classes: tuple[str, ...] | None = None
-    """A class's code is its place. None: the target is a number, or there is none."""
+    """The code of a class is its position. None: the target is a number, or there is none."""
     since: tuple[int, ...] = ()
-    """[classes] the version of each, ascending; empty where the graph declares the classes."""
+    """[classes] the version of each, ascending; empty when the graph declares the classes."""
     steps: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
-    """By sparse feature without a declared width, its widths, ascending."""
+    """By sparse feature without a declared width, the ascending steps of its width."""
 
     @property
     def widths(self) -> dict[str, int]:
-        """By sparse feature without a declared width, its width."""
+        """By sparse feature without a declared width, its current width."""
         return {name: steps[-1].width if steps else 0 for name, steps in self.steps.items()}
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a manifest keeps, beside the classes."""
+        """The entry of a manifest; the classes are in the target's."""
         return {
             "since": list(self.since),
             "steps": {name: list(map(list, steps)) for name, steps in self.steps.items()},
@@ -81,22 +85,22 @@ class Growth:
 
     @staticmethod
     def of(facts: Mapping[str, Any]) -> Growth:
-        """What a manifest says of it."""
-        kept = facts.get("growth", {})
+        """The growth that a manifest records."""
+        growth = facts.get("growth", {})
         classes = facts.get("target", {}).get("classes")
-        steps = {name: tuple(Step(*step) for step in steps) for name, steps in kept.get("steps", {}).items()}
-        return Growth(None if classes is None else tuple(classes), tuple(kept.get("since", ())), steps)
+        steps = {name: tuple(Step(*step) for step in steps) for name, steps in growth.get("steps", {}).items()}
+        return Growth(None if classes is None else tuple(classes), tuple(growth.get("since", ())), steps)
 
     def until(self, version: int) -> Growth:
-        """The same at an earlier version; at a later one nothing is added."""
+        """The growth at an earlier version; at a later one it is the same."""
         steps = {name: tuple(step for step in steps if step.version <= version) for name, steps in self.steps.items()}
         if self.classes is None or not self.since:
             return replace(self, steps=steps)
-        kept = bisect_right(self.since, version)
-        return Growth(self.classes[:kept], self.since[:kept], steps)
+        count = bisect_right(self.since, version)
+        return Growth(self.classes[:count], self.since[:count], steps)
 
     def continues(self, before: Growth) -> bool:
-        """Whether every code and every index of `before` is one of this too."""
+        """Whether every code and every index of `before` is valid here too."""
         known = before.classes or ()
         return (self.classes or ())[: len(known)] == known and all(
             before.widths.get(name, 0) <= width for name, width in self.widths.items()
@@ -104,7 +108,7 @@ class Growth:
 
 
 NO_GROWTH = Growth()
-"""Of elements with neither classes nor sparse features whose width grows."""
+"""The growth of an element with neither classes nor sparse features without a width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +116,9 @@ class GrowthSpec:
     """What of an element grows with its table."""
 
     target: str | None = None
-    """SQL of a target that is text; None: it is none, or the graph declares its classes."""
+    """SQL of a target that is text; None: it is a number, or the graph declares its classes."""
     declared: tuple[str, ...] | None = None
-    """The classes that the graph declares."""
+    """The classes, when the graph declares them."""
     indices: Mapping[str, str] = field(default_factory=dict)
     """By sparse feature without a declared width, SQL of a row's list of indices."""
 
@@ -124,31 +128,31 @@ class GrowthSpec:
 
 @dataclass(frozen=True, slots=True)
 class AddedRows:
-    """Every row that was added to a table up to a version, also those that were removed since."""
+    """Every row that was added to a table up to a version, removed ones included."""
 
     table: Table
     root: Path
     versions: npt.NDArray[np.int64]
-    """Those that added rows, ascending."""
+    """The versions that added rows, ascending."""
     stops: npt.NDArray[np.int64]
-    """[versions] the row id after the last row of each."""
+    """[versions] the row id after the last row of each version."""
 
     def firsts(self, session: Session, value: str, start: int) -> list[_First]:
-        """Each distinct value in the rows from id `start` on, but NULL, by version and then by value."""
+        """Each distinct value but NULL in the rows from id `start` on, by version and then by value."""
         table = self.table
         files = tuple(s for s in table.segments if s.first + s.rows > start)
         if start >= table.next_row or not files:
             return []
         rows = table_rows(replace(table, segments=files, deletes=()), self.root, row_ids=True)
         values = f"SELECT {value} AS v, {_ID} AS id FROM ({rows}) WHERE {_ID} >= {start}"
-        found = session.rows(f"SELECT v, min(id) FROM ({values}) WHERE v IS NOT NULL GROUP BY v")
-        places = np.searchsorted(self.stops, [row for _, row in found], side="right")
+        firsts = session.rows(f"SELECT v, min(id) FROM ({values}) WHERE v IS NOT NULL GROUP BY v")
+        places = np.searchsorted(self.stops, [row for _, row in firsts], side="right")
         versions = self.versions[places].tolist()
-        return sorted(_First(version, value) for version, (value, _) in zip(versions, found, strict=True))
+        return sorted(_First(version, value) for version, (value, _) in zip(versions, firsts, strict=True))
 
 
 def added_rows(ledger: Ledger, table: Table, root: Path) -> AddedRows:
-    """The rows of a table at a version, and those deleted by then."""
+    """The rows that were added to a table up to its version."""
     rows = ledger.rows(
         "SELECT version, sum(rows_added) AS added FROM changes WHERE table_id = ? AND version <= ? AND rows_added > 0 "
         "GROUP BY version ORDER BY version",
@@ -161,10 +165,10 @@ def added_rows(ledger: Ledger, table: Table, root: Path) -> AddedRows:
 def compute_growth(
     session: Session, added: AddedRows, growing: GrowthSpec, before: Growth | None = None, start: int = 0
 ) -> Growth:
-    """What has grown at a version.
+    """The classes and widths at the version of `added`.
 
     Args:
-        before: The same at another version, at which the table had the rows up to the id `start`.
+        before: The growth at another version, at which the table had the rows up to the id `start`.
     """
     known = (Growth((), (), {}) if before is None else before).until(added.table.state)
     steps = {
@@ -174,41 +178,41 @@ def compute_growth(
     if growing.target is None:
         return Growth(growing.declared, (), steps)
     old = known.classes or ()
-    there = set(old)
-    fresh = [first for first in added.firsts(session, growing.target, start) if first.value not in there]
+    seen = set(old)
+    fresh = [first for first in added.firsts(session, growing.target, start) if first.value not in seen]
     classes = (*old, *(first.value for first in fresh))
     return Growth(classes, (*known.since, *(first.version for first in fresh)), steps)
 
 
 def _widened(steps: Sequence[Step], firsts: Sequence[_First]) -> tuple[Step, ...]:
-    """The widths with those of more rows; of one version the greatest stays."""
-    found = list(steps)
+    """The widths with those of more rows; each version has one step, of its greatest width."""
+    widths = list(steps)
     for version, greatest in firsts:
-        if greatest < (found[-1].width if found else 0):
+        if greatest < (widths[-1].width if widths else 0):
             continue
-        if found and found[-1].version == version:
-            found.pop()
-        found.append(Step(version, greatest + 1))
-    return tuple(found)
+        if widths and widths[-1].version == version:
+            widths.pop()
+        widths.append(Step(version, greatest + 1))
+    return tuple(widths)
 
 
 # Sparse features: per row its indices and values, as CSR arrays in id order
 
 
 def csr_path(directory: Path, feature: str, array: str) -> Path:
-    """Where one of the three arrays is."""
+    """The path of one of the three arrays of a sparse feature."""
     return directory / f"feature-{feature}-{array}.npy"
 
 
 def _index_type(width: int) -> type[np.signedinteger[Any]]:
-    """The type of the indices of so wide rows."""
+    """The type of the indices of rows with `width` columns."""
     return np.int32 if width < 2**31 else np.int64
 
 
 def _write_sparse(
     session: Session, source: FeatureSource, spec: FeatureSpec, width: int, slots: Slots, directory: Path
 ) -> None:
-    """Write a feature's rows at their slots; those of other slots are empty. Run `check_features` first."""
+    """Write a sparse feature's rows at their slots; other slots are empty. Run `check_features` first."""
     index, value = parts_of(source, spec)
     counts = np.zeros(slots.count + 1, np.int64)
     lengths = f"SELECT {_ID}, CAST(len({index.sql}) AS BIGINT) FROM ({source.rows})"
@@ -226,17 +230,17 @@ def _write_sparse(
         rows = slots.at(batch.column(0).to_numpy())
         column, numbers = numbers_of(batch.column(1), whole, None), numbers_of(batch.column(2), value, None)
         lengths_ = indptr[rows + 1] - indptr[rows]
-        # Within a row, torch wants ascending indices.
+        # torch requires ascending indices within a row.
         order = np.lexsort((column, np.repeat(np.arange(rows.size), lengths_)))
         where = np.repeat(indptr[rows] - (np.cumsum(lengths_) - lengths_), lengths_) + np.arange(order.size)
         indices[where], values[where] = column[order], numbers[order]
 
 
 def read_sparse(directory: Path, feature: str) -> Csr:
-    """The arrays that `_write_sparse` wrote, memory-mapped.
+    """The arrays of a sparse feature, memory-mapped.
 
     Raises:
-        CorruptError: one is missing, or of another type or length than the others need. Values are not looked at.
+        CorruptError: one is missing, or its type or length does not fit the others. Values are not read.
     """
     csr = Csr(*(map_array(csr_path(directory, feature, name)) for name in _ARRAYS))
     fits = (
@@ -255,11 +259,11 @@ def read_sparse(directory: Path, feature: str) -> Csr:
     return csr
 
 
-# Features and targets as arrays: how wide they are, and where each row goes
+# Dense features and targets
 
 
 class Place(NamedTuple):
-    """Where a part of a feature goes."""
+    """The columns of a feature's array that one part fills."""
 
     part: Part
     default: float | None
@@ -287,17 +291,17 @@ def measure_features(
 
     Args:
         growth: The widths of sparse features without a declared one.
-        known: Such facts of rows that these are added to: they hold where these rows tell nothing.
+        known: The metadata of a base, for parts whose length these rows do not determine.
     """
     own = [spec for spec in specs if spec.history is None]
     widths = growth.widths
     lengths = [_lengths(source, spec, widths.get(spec.name)) for spec in own]
-    asked = [sql for each in lengths for sql in each if isinstance(sql, str)]
-    found = iter(session.rows(f"SELECT {', '.join(asked)} FROM ({source.rows})")[0] if asked else ())
+    queries = [sql for each in lengths for sql in each if isinstance(sql, str)]
+    results = iter(session.rows(f"SELECT {', '.join(queries)} FROM ({source.rows})")[0] if queries else ())
     before: Mapping[str, list[int]] = {} if known is None else known.get("parts", {})
     parts = {}
     for spec, each in zip(own, lengths, strict=True):
-        now = [next(found) if isinstance(length, str) else length for length in each]
+        now = [next(results) if isinstance(length, str) else length for length in each]
         old = before.get(spec.name, [0] * len(now))
         parts[spec.name] = [then if length is None else length for length, then in zip(now, old, strict=True)]
     return {
@@ -315,7 +319,7 @@ def _fill_features(
     slots: Slots,
     directory: Path,
 ) -> None:
-    """Write the arrays of features whose `facts` are measured, with the rows of `source` at their slots."""
+    """Write the arrays of features with the measured `facts`, with the rows of `source` at their slots."""
     own = [spec for spec in specs if spec.history is None]
     for spec in own:
         if spec.sparse:
@@ -335,18 +339,18 @@ def _fill_features(
 def places_of(
     parts: Sequence[Part], lengths: Sequence[int], default: float | None, out: npt.NDArray[Any]
 ) -> list[Place]:
-    """Where the parts of a feature go in its array, one beside the other."""
+    """The places of a feature's parts in its array, side by side."""
     ends = np.cumsum(lengths).tolist()
     each = zip(parts, lengths, ends, strict=True)
     return [Place(part, default, out[:, end - length : end]) for part, length, end in each]
 
 
 def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> npt.NDArray[Any]:
-    """A new array file, full of the DEFAULT or of zeros."""
+    """A new array file, filled with the DEFAULT or zeros."""
     dtype = np.dtype(spec.dtype)
     out: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(rows, width))
     prefer_huge_pages(out)
-    if fill := fill_value(spec.dtype, spec.default):  # a new file is zeros already
+    if fill := fill_value(spec.dtype, spec.default):  # a new file has zeros
         out[:] = fill
     return out
 
@@ -369,7 +373,7 @@ def _fill_target(
     """Write `target.npy` and return its facts.
 
     Args:
-        classes: Of a target that is text all that its rows have; the code of each is its place.
+        classes: All classes of a target that is text; the code of each is its position.
     """
     kind = _target_kind(source, name)
     out = np.full(slots.count, np.nan if kind.dtype == "float32" else -1, kind.dtype)
@@ -386,26 +390,26 @@ def _fill_target(
 
 
 def _text_of_target(source: FeatureSource, name: str) -> str | None:
-    """SQL of a target that is kept as the code of its text; None: it is a number."""
+    """SQL of a target that is stored as codes of its text; None when it is a number."""
     kind = _target_kind(source, name)
     return kind.sql if kind.text else None
 
 
 def has_lists(session: Session, source: FeatureSource, specs: Sequence[FeatureSpec], rows: str) -> bool:
-    """Whether some row of `rows` has a list in each column of lists whose type does not determine their length."""
+    """Whether each list column without a fixed length has a list in some row of `rows`."""
     own = [spec for spec in specs if spec.history is None and not spec.sparse]
     lists = [part.sql for spec in own for part in parts_of(source, spec) if part.fixed is None]
     return all(session.rows(f"SELECT 1 FROM ({rows}) WHERE {sql} IS NOT NULL LIMIT 1") for sql in lists)
 
 
 class _Target(NamedTuple):
-    """How a target is read and kept."""
+    """How a target is read and stored."""
 
     name: str
     sql: str
     dtype: str
     text: bool
-    """It is kept as a code of its text."""
+    """Whether it is stored as codes of its text."""
 
 
 def _target_kind(source: FeatureSource, name: str) -> _Target:
@@ -419,14 +423,14 @@ def _target_kind(source: FeatureSource, name: str) -> _Target:
 
 
 def _lengths(source: FeatureSource, spec: FeatureSpec, width: int | None) -> list[int | str]:
-    """The length of each part (of sparse rows: their width), or SQL that gives it, or NULL when no row tells."""
+    """The length of each part (of sparse rows: their width), or SQL for it, which is NULL without a row."""
     parts = parts_of(source, spec)
     if spec.sparse:
         return [(width or 0) if spec.width is None else spec.width]
     return [f"max(len({part.sql}))" if part.fixed is None else part.fixed for part in parts]
 
 
-# Features and targets as .npy files in id order, so that a row is one seek away
+# Whole arrays, and patches of them
 
 
 def growth_spec(
@@ -435,7 +439,7 @@ def growth_spec(
     """What of an element's arrays grows with its table.
 
     Args:
-        classes: Those that the graph declares of the target.
+        classes: The classes of the target, when the graph declares them.
     """
     text = None if target is None or classes is not None else _text_of_target(source, target)
     growing = (spec for spec in specs if spec.sparse and spec.width is None)
@@ -449,9 +453,9 @@ def write_features(
     directory: Path,
     growth: Growth = NO_GROWTH,
 ) -> dict[str, Any]:
-    """Write one array [count, width] a feature, and return their facts. Run `check_features` first.
+    """Write an array [count, width] per feature, and return their metadata. Run `check_features` first.
 
-    Sparse ones become three arrays (`storage.sparse`); features from histories are not written here.
+    A sparse feature becomes three CSR arrays; features from histories are left out (`write_history`).
     """
     facts = measure_features(session, source, specs, growth)
     _fill_features(session, source, specs, facts, Slots(source.count), directory)
@@ -474,15 +478,15 @@ def write_feature_patch(
     directory: Path,
     growth: Growth = NO_GROWTH,
 ) -> dict[str, Any] | None:
-    """Write the rows of `source`, those that changed or came, and return their facts; None when they do not fit a base.
+    """Write the changed and added rows, and return their metadata; None when they do not fit the base.
 
-    They do not when lists have another length, or where the base is of a later version that has more classes or wider
-    sparse rows: then everything is to be written anew. Run `check_features` over the changed rows first.
+    They do not if lists have another length, or if the base is of a later version with more classes or wider sparse
+    rows: then all arrays must be written. Run `check_features` over the changed rows first.
 
     Args:
-        source: Its rows are the changed ones only; its count is that of all ids by now.
+        source: Its rows are the changed and added ones only; its count is that of all ids.
         base_facts: What `write_features` and `write_target` returned for the base.
-        growth: The classes and widths by now.
+        growth: The classes and widths at this version.
     """
     facts = measure_features(session, source, specs, growth, base_facts)
     if not (growth.continues(Growth.of(base_facts)) and _fits(specs, facts, base_facts)):

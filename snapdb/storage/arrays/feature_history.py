@@ -1,4 +1,4 @@
-"""Features that change: the values of each version, and patches of the rows that are new."""
+"""Features that change over time (histories), and patches of features read and merged into a new base."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from snapdb.storage.manifests import map_array, read_manifest
 from snapdb.types import FeatureSpec
 
 Shown = Callable[[Int64s], Sequence[object]]
-"""Gives ids as a person knows them."""
+"""Returns the keys of dense ids, for messages."""
 
 FOREVER = 2**63 - 1
-"""Every time is before it."""
+"""A time after every other."""
 
 _ID, _TIME, _ORDER = quote(ROW_ID), quote("snapdb time"), quote("snapdb order")
 _VERTICES_AT_ONCE = 1 << 20
@@ -46,20 +46,20 @@ class HistoryArrays(NamedTuple):
     indptr: Int64s
     """[vertices + 1]"""
     time: Int64s
-    """Since when each row holds; ascending within a vertex."""
+    """[rows] the time from which on each row is valid; ascending within a vertex."""
     rows: npt.NDArray[Any]
-    """[rows, width] the values."""
+    """[rows, width] the values of the feature."""
 
 
 def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, directory: Path) -> dict[str, Any]:
-    """Write the rows of a history by (vertex, time, row id), and return their facts: of one time the last row counts.
+    """Write the rows of a history by (vertex, time, row id), and return their metadata; the last row of a time counts.
 
     Args:
         source: Its rows have the feature's columns and those of `key`, the vertex's dense id as `ROW_ID`, "snapdb
             time" (BIGINT) and "snapdb order" (the row id); its count is that of vertices; its element names the table.
 
     Raises:
-        DataError: a row has no time, or a value is missing or does not fit; it counts them and shows three.
+        DataError: a row has no time, or a value is missing or does not fit; the message has the count and three keys.
     """
     assert spec.history is not None
     spec = replace(spec, history=None)
@@ -86,8 +86,8 @@ def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, di
 
 
 def _check_times(session: Session, source: FeatureSource, spec: FeatureSpec) -> None:
-    late = "delete them or give them a time"
-    check_rules(session, source, [Rule(f"{_TIME} IS NULL", "NULL or infinity as event time", late)])
+    advice = "delete them or give them a time"
+    check_rules(session, source, [Rule(f"{_TIME} IS NULL", "NULL or infinity as event time", advice)])
     check_features(session, source, [spec])
 
 
@@ -95,22 +95,22 @@ def read_history(directory: Path, name: str) -> HistoryArrays:
     """The arrays that `write_history` wrote, memory-mapped.
 
     Raises:
-        CorruptError: one is missing, or of another type or length than the others need. Values are not looked at.
+        CorruptError: one is missing, or its type or length does not fit the others. Values are not read.
     """
     files = ("indptr.npy", "time.npy", f"feature-{name}.npy")
-    found = HistoryArrays(*(map_array(directory / file) for file in files))
+    arrays = HistoryArrays(*(map_array(directory / file) for file in files))
     fits = (
-        found.indptr.dtype == found.time.dtype == np.int64
-        and (found.indptr.ndim, found.time.ndim, found.rows.ndim) == (1, 1, 2)
-        and found.indptr.size > 0
-        and found.time.size == found.rows.shape[0]
+        arrays.indptr.dtype == arrays.time.dtype == np.int64
+        and (arrays.indptr.ndim, arrays.time.ndim, arrays.rows.ndim) == (1, 1, 2)
+        and arrays.indptr.size > 0
+        and arrays.time.size == arrays.rows.shape[0]
     )
     if not fits:
         raise CorruptError(
             f"{directory} holds no history of {name}; restore it from a backup or create the snapshot again",
             code="damaged-snapshot",
         )
-    return found
+    return arrays
 
 
 def check_history(
@@ -121,14 +121,14 @@ def check_history(
     name: str,
     shown: Shown = list,
 ) -> None:
-    """Nothing when every vertex has a value before the window's end; said where there is no DEFAULT.
+    """Check that every vertex has a value before the window's end, for a feature without a DEFAULT.
 
     Args:
         alive: [vertices] which are in the snapshot; None: all are.
-        shown: Gives ids as a person knows them.
+        shown: Returns the keys of ids, for the message.
 
     Raises:
-        DataError: it counts the vertices without one and shows three.
+        DataError: vertices have no value; the message has the count and three keys.
     """
     arrays = read_history(directory, name)
     count = arrays.indptr.size - 1
@@ -146,7 +146,7 @@ def check_history(
 
 
 def missing_values(element: str, name: str, count: int, shown: Sequence[object]) -> DataError:
-    """The error of vertices that have no value yet."""
+    """The error for vertices without a value."""
     who = f"1 vertex of {element} has" if count == 1 else f"{count} vertices of {element} have"
     ids = ", ".join(str(id_) for id_ in shown)
     return DataError(
@@ -156,14 +156,14 @@ def missing_values(element: str, name: str, count: int, shown: Sequence[object])
     )
 
 
-# Patches of features, which `write_patch` wrote: which ids they hold, and base and patch made into a new base
+# Patches, which `write_feature_patch` writes
 
 
 def read_ids(directory: Path, count: int) -> Int64s:
-    """The ids that a patch has rows of, ascending, memory-mapped.
+    """The ids of a patch's rows, ascending, memory-mapped.
 
     Raises:
-        CorruptError: they are not of 0 ≤ id < count, or not ascending.
+        CorruptError: they are not in 0 ≤ id < count, or do not ascend.
     """
     ids: Int64s = map_array(directory / "ids.npy")
     fits = ids.ndim == 1 and ids.dtype == np.int64
@@ -176,7 +176,7 @@ def read_ids(directory: Path, count: int) -> Int64s:
 
 
 def merge_features(base: Path, patch: Path, directory: Path) -> dict[str, Any]:
-    """Write base and patch as one new base, and return its facts."""
+    """Write base and patch as a new base, and return its metadata."""
     facts = read_manifest(patch)
     try:
         count, defaults = int(facts["count"]), dict(facts["defaults"])
@@ -207,7 +207,7 @@ def merge_features(base: Path, patch: Path, directory: Path) -> dict[str, Any]:
 def _merge_dense(
     base: Path, patch: Path, name: str, ids: Int64s, count: int, default: float | None, directory: Path
 ) -> None:
-    """The base's rows, then those of the patch over them; what neither has is the DEFAULT, or no target."""
+    """Write the base's rows, overwritten by the patch's; other rows get the DEFAULT, or no target."""
     old, new = map_array(base / name), map_array(patch / name)
     if old.dtype != new.dtype or old.shape[1:] != new.shape[1:] or new.shape[:1] != ids.shape:
         raise CorruptError(
@@ -238,11 +238,11 @@ def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, di
     marks = overlay(ids, count)
     for at in range(0, count, _COPIED_AT_ONCE):
         rows = np.arange(at, min(at + _COPIED_AT_ONCE, count))
-        found = gather_csr(base, patch, marks, rows, count, width)
+        block = gather_csr(base, patch, marks, rows, count, width)
         where = slice(indptr[at], indptr[rows[-1] + 1])
-        indices[where], values[where] = found.indices, found.values
+        indices[where], values[where] = block.indices, block.values
 
 
 def no_target(dtype: np.dtype[Any]) -> Any:
-    """What stands for no target: NaN, or -1."""
+    """The value of a missing target: NaN or -1."""
     return dtype.type(np.nan if dtype.kind == "f" else -1)

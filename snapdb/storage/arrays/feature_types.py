@@ -43,27 +43,27 @@ DTYPES = {
     "uint8": "UTINYINT",
     "bool": "BOOLEAN",
 }
-"""numpy's name of a feature's type → the type in which SQL reads it."""
+"""The type in which SQL reads a feature, by numpy's name of the feature's type."""
 
 _HALF = 65520
-"""The least number that float16 rounds to infinity."""
+"""The smallest number that float16 rounds to infinity."""
 
 _ID = quote(ROW_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureSource:
-    """Where the features of one element come from."""
+    """The rows that the features of one element are read from."""
 
     element: str
-    """For messages."""
+    """The element's name, for messages."""
     rows: str
     """SELECT of the element's columns and `ROW_ID`: the dense id of a vertex, the edge id of an edge."""
     columns: tuple[Column, ...]
     count: int
-    """Ids are 0 ≤ id < count; ids without a row become the feature's DEFAULT, or zeros."""
+    """Ids are 0 ≤ id < count; ids without a row get the feature's DEFAULT, or zeros."""
     key: tuple[str, ...]
-    """The columns by which a person knows a row."""
+    """The key columns, by which messages name a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class Part:
     """One column of a feature."""
 
     name: str
-    """As the user knows it."""
+    """The column's name."""
     sql: str
-    """How SQL names it."""
+    """SQL of the column."""
     type: str
-    """DuckDB's."""
+    """The column's type in DuckDB."""
     dtype: str
-    """The feature's."""
+    """The feature's type in numpy."""
 
     @property
     def is_list(self) -> bool:
@@ -90,11 +90,11 @@ class Part:
 
     @property
     def fixed(self) -> int | None:
-        """The numbers in a row, where the type says it."""
+        """The count of numbers in a row, when the type determines it."""
         if not self.is_list:
             return 1
-        found = re.search(r"\[(\d+)\]$", self.type)
-        return int(found[1]) if found else None
+        length = re.search(r"\[(\d+)\]$", self.type)
+        return int(length[1]) if length else None
 
     @property
     def plain(self) -> str:
@@ -104,24 +104,24 @@ class Part:
     @property
     def read(self) -> str:
         """The type in which SQL reads the numbers."""
-        # What float32 holds exactly takes half the way.
+        # float32 holds these exactly, at half the bytes.
         small = self.base in ("FLOAT", "BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT", "USMALLINT")
         return "FLOAT" if self.dtype == "float16" and small else DTYPES[self.dtype]
 
     @property
     def missing(self) -> str:
-        """SQL: whether a row has NULL or NaN there."""
+        """SQL: whether a row has NULL or NaN."""
         return self._any(f"v IS NULL OR {_nan(self.base, 'v')}", f"{self.sql} IS NULL OR ")
 
     @property
     def misfit(self) -> str | None:
-        """SQL: whether a row has a number that the feature's type cannot hold; None when that cannot be."""
+        """SQL: whether a row has a number that the feature's type cannot hold; None when it holds all."""
         condition = _misfit(self.base, self.dtype)
         return None if condition is None else self._any(condition, "")
 
     @property
     def value(self) -> str:
-        """SQL: the column in the type `read`, where NaN that has no such form is NULL."""
+        """SQL: the column in the type `read`; NULL for NaN in a type without NaN."""
         holey = self.base in _FLOATS and np.dtype(self.dtype).kind != "f"
         known = "CASE WHEN isnan(v) THEN NULL ELSE v END" if holey else "v"
         cast = f"CAST({known} AS DOUBLE) <> 0" if self.dtype == "bool" else f"CAST({known} AS {self.read})"
@@ -139,12 +139,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Where the rows of ids go in the arrays that are written."""
+    """The rows of ids in the arrays that are written."""
 
     count: int
-    """Rows of the arrays."""
+    """The number of rows of the arrays."""
     ids: Int64s | None = None
-    """Sorted: row i is that of ids[i]. None: row i is that of id i."""
+    """Sorted: row i belongs to ids[i]. None: row i belongs to id i."""
 
     def at(self, ids: Int64s) -> Int64s:
         """The rows of some ids."""
@@ -162,14 +162,14 @@ def is_feature_type(type_: str) -> bool:
 
 
 def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[Part, ...]:
-    """A feature's columns in order; for sparse rows without values, ones.
+    """A feature's columns in order; the values of sparse rows without a value column are ones.
 
     >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
     >>> parts_of(source, FeatureSpec("x", ("ix",), sparse=True))[1].sql
     'list_transform("ix", lambda v: true)'
     """
-    found = [next(c for c in source.columns if c.name.lower() == name.lower()) for name in spec.columns]
-    parts = tuple(Part(c.name, quote(c.name), c.type, spec.dtype) for c in found)
+    columns = [next(c for c in source.columns if c.name.lower() == name.lower()) for name in spec.columns]
+    parts = tuple(Part(c.name, quote(c.name), c.type, spec.dtype) for c in columns)
     if not spec.sparse or len(parts) > 1:
         return parts
     ones = f"list_transform({parts[0].sql}, lambda v: true)"
@@ -177,7 +177,7 @@ def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[Part, ...]:
 
 
 def fill_value(dtype: str, default: float | None) -> Any:
-    """What stands for no value, as numpy's scalar of the type: the DEFAULT, or zero.
+    """The value of a missing row, as numpy's scalar of the type: the DEFAULT, or zero.
 
     >>> fill_value("int8", 3.0), fill_value("bool", None)
     (np.int8(3), np.False_)
@@ -186,9 +186,9 @@ def fill_value(dtype: str, default: float | None) -> Any:
 
 
 def numbers_of(values: pa.Array, part: Part, default: float | None) -> npt.NDArray[Any]:
-    """The numbers of an Arrow array of `Part.value`, one after another, in the part's type; DEFAULT for NULL and NaN.
+    """The flat numbers of an Arrow array of `Part.value`, in the part's type; DEFAULT for NULL and NaN.
 
-    Rows that are NULL as a whole list are left out.
+    Rows whose whole list is NULL are left out.
     """
     flat = values.flatten() if part.is_list else values
     fill = fill_value(part.dtype, default)
@@ -201,7 +201,7 @@ def numbers_of(values: pa.Array, part: Part, default: float | None) -> npt.NDArr
 
 
 def _over(expression: str, column: str) -> str:
-    """An expression of v, said of a column."""
+    """An expression of v, for a column."""
     return re.sub(r"\bv\b", lambda _: column, expression)
 
 
@@ -210,14 +210,14 @@ def _nan(base: str, value: str) -> str:
 
 
 def _misfit(base: str, dtype: str) -> str | None:
-    """SQL about v, of type `base`: it has no form in `dtype`."""
+    """SQL: whether v, of type `base`, has no form in `dtype`."""
     rule = _overflow(base, dtype)
     there = "v IS NOT NULL" + (" AND NOT isnan(v)" if base in _FLOATS else "")
     return None if rule is None else f"{there} AND ({rule})"
 
 
 def _overflow(base: str, dtype: str) -> str | None:
-    """The same about a v that is a number."""
+    """SQL: whether v, a number of type `base`, has no form in `dtype`."""
     read = DTYPES[dtype]
     if dtype == "float16":
         small = base in ("BOOLEAN", "TINYINT", "UTINYINT", "SMALLINT")
@@ -233,25 +233,25 @@ def _overflow(base: str, dtype: str) -> str | None:
     return f"TRY_CAST(v AS {read}) IS NULL" + ("" if whole else " OR v <> trunc(v)")
 
 
-# What must hold of rows before features are made of them: each rule a condition that no row may meet
+# Checks before features are built: each rule is a condition that no row may meet
 
 
 class Rule(NamedTuple):
-    """One thing that must not be."""
+    """A condition that no row may meet."""
 
     broken: str
     """SQL condition on a row."""
     found: str
-    """What those rows have, for the message."""
+    """What such rows have, for the message."""
     advice: str
 
 
 def check_features(session: Session, source: FeatureSource, specs: Sequence[FeatureSpec]) -> None:
-    """Nothing when every feature can be built.
+    """Check that every feature can be built.
 
     Raises:
         DataError: NULL or NaN without a DEFAULT, a value that the type cannot hold, lists of different lengths, or
-            sparse rows that are none; it counts them and shows three ids.
+            invalid sparse rows; the message has their count and three ids.
     """
     own = [spec for spec in specs if spec.history is None]
     rules = [rule for spec in own for rule in (_sparse_rules if spec.sparse else _dense_rules)(source, spec)]
@@ -263,10 +263,10 @@ def check_features(session: Session, source: FeatureSource, specs: Sequence[Feat
 
 
 def check_rules(session: Session, source: FeatureSource, rules: Sequence[Rule]) -> None:
-    """Nothing when no row breaks a rule, which one pass over the rows tells.
+    """Check, in one pass over the rows, that none breaks a rule.
 
     Raises:
-        DataError: it counts the rows that break the first such rule and shows three ids.
+        DataError: rows break a rule; the message has the count and three ids of the first such rule.
     """
     if not rules:
         return
@@ -280,7 +280,7 @@ def check_rules(session: Session, source: FeatureSource, rules: Sequence[Rule]) 
 
 
 def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
-    """The rules for columns that are laid side by side."""
+    """The rules for the columns of a dense feature."""
     for part in parts_of(source, spec):
         if spec.default is None:
             advice = f"fix them, or say FEATURES ({part.name} DEFAULT 0)"
@@ -290,7 +290,7 @@ def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
 
 
 def _sparse_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
-    """The rules for a list of indices and a list of values, which are implied ones where there is no such column."""
+    """The rules for a list of indices and a list of values, which are ones without such a column."""
     index, value = parts_of(source, spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
@@ -318,12 +318,12 @@ def _fits(part: Part, misfit: str) -> Rule:
 
 
 def _check_even(session: Session, source: FeatureSource, part: Part) -> None:
-    found = f"SELECT len({part.sql}), count(*) FROM ({source.rows}) WHERE {part.sql} IS NOT NULL"
-    lengths = session.rows(f"{found} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4")
+    query = f"SELECT len({part.sql}), count(*) FROM ({source.rows}) WHERE {part.sql} IS NOT NULL"
+    lengths = session.rows(f"{query} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4")
     if len(lengths) > 1:
-        found = ", ".join(f"{length} in {count} rows" for length, count in lengths[:3])
+        counts = ", ".join(f"{length} in {count} rows" for length, count in lengths[:3])
         raise DataError(
-            f'feature column "{part.name}" of {source.element} is ragged: lengths {found}; '
+            f'feature column "{part.name}" of {source.element} is ragged: lengths {counts}; '
             f"a feature has one length: pad the lists, or say SPARSE",
             code="ragged-feature",
         )

@@ -1,6 +1,6 @@
-"""Patches: the rows of a root that changed, as what each keeps of its root row and what follows instead.
+"""Patches: the changed rows of a root, as a prefix of the root's row that is kept and the edges that follow it.
 
-A patch stands on one root, never on another patch: what came and went since the root is one new patch.
+A patch has a root, never another patch, as its base: all changes since the root are one patch.
 """
 
 from __future__ import annotations
@@ -35,23 +35,24 @@ from snapdb.storage.arrays.topology import (
 from snapdb.storage.manifests import PublishedDir, map_array
 
 _BLOCK = 1 << 22
-"""Edges merged at a time."""
+"""Edges that are merged at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """The logical row of a touched node is the first `kept` edges of its root row, then its row here."""
+    """The changed rows of a root: each is the first `kept` edges of the root's row, then the row here."""
 
     nodes: Int64s
-    """The touched nodes, ascending. Those the root has no row for keep nothing."""
+    """[changed] the changed nodes, ascending; those without a row in the root keep 0 edges."""
     kept: Int64s
+    """[changed] the number of edges of the root's row that stay."""
     rows: Rows
-    """One row for each touched node."""
+    """[changed] one row per changed node."""
 
 
 @dataclass(frozen=True, slots=True)
 class LazyPatch:
-    """A patch of which a column that is missing or damaged is an error only for those that read it."""
+    """A patch whose missing or damaged columns raise an error only when they are read."""
 
     nodes: Int64s
     kept: Int64s
@@ -68,18 +69,18 @@ def build_patch(
     *,
     last_time: int | None = None,
 ) -> Patch:
-    """The patch of `root` after those changes, at a cost that follows from the rows they touch.
+    """The patch of `root` after more changes, at a cost proportional to the changed rows.
 
     Args:
-        before: The patch that the changes come on top of; None: they come on top of the root itself.
-        removed: Found by destination, time and edge id; their other arrays are not looked at.
-        added: Edges that are not there.
-        nodes: How many nodes there are now, at least as many as the root's.
-        far_nodes: How many the neighbours' type has now.
-        last_time: No edge of the root has a later time; saves a look at the rows that later edges come to.
+        before: The patch before these changes; None: there is none.
+        removed: The removed edges, identified by destination, time and edge id; their other arrays are not read.
+        added: The added edges, none of which exists yet.
+        nodes: The number of nodes now, at least that of the root.
+        far_nodes: The number of nodes of the neighbours' type now.
+        last_time: The last time of the root's edges; later edges are then appended without a search in the root's row.
 
     Raises:
-        CorruptError: an edge to remove is not there, or an id or a row is out of its range.
+        CorruptError: a removed edge does not exist, or an id or a row is out of range.
     """
     base = before or _nothing(root)
     if base.nodes.size and not 0 <= int(base.nodes[-1]) < nodes:
@@ -97,7 +98,7 @@ def build_patch(
 
 
 def write_patch(patch: Patch, directory: Path) -> dict[str, Any]:
-    """Write the arrays as .npy files, and return their facts for a manifest: edges and nodes are the patch's own."""
+    """Write the arrays as .npy files, and return their metadata: edges and nodes are those of the patch."""
     np.save(directory / "nodes.npy", patch.nodes)
     np.save(directory / "kept.npy", patch.kept)
     return write_rows(patch.rows, directory)
@@ -107,7 +108,7 @@ def read_patch(directory: Path, root: Rows) -> Patch:
     """The patch that `write_patch` wrote, memory-mapped.
 
     Raises:
-        CorruptError: an array is missing or damaged, or it is not a patch of `root`. Only edges are not looked at.
+        CorruptError: an array is missing or damaged, or it is not a patch of `root`. Edges are not read.
     """
     rows = read_rows(directory)
     nodes, kept = (map_array(directory / f"{name}.npy") for name in ("nodes", "kept"))
@@ -119,7 +120,7 @@ def open_patch(directory: PublishedDir, root: LazyRows) -> LazyPatch:
     """The patch that `write_patch` wrote, memory-mapped; a column may be missing until it is read.
 
     Raises:
-        CorruptError: an array is missing or damaged, or it is not a patch of `root`. Only edges are not looked at.
+        CorruptError: an array is missing or damaged, or it is not a patch of `root`. Edges are not read.
     """
     rows = open_rows(directory)
     nodes, kept = (directory.array(f"{name}.npy") for name in ("nodes", "kept"))
@@ -130,7 +131,7 @@ def open_patch(directory: PublishedDir, root: LazyRows) -> LazyPatch:
 def _check_patch(
     directory: Path, root: Rows | LazyRows, nodes: npt.NDArray[Any], kept: npt.NDArray[Any], rows: Rows | LazyRows
 ) -> None:
-    """Raises CorruptError when those are not rows of nodes of `root`."""
+    """Raise CorruptError when these are no changed rows of `root`."""
     sizes = [array.size for array in (nodes, kept) if array.ndim == 1 and array.dtype == np.int64]
     sound = sizes == [rows.indptr.size - 1] * 2
     sound = sound and list(rows.columns) == list(root.columns) and rows.indices.dtype == root.indices.dtype
@@ -142,7 +143,7 @@ def _check_patch(
 
 
 def merged(root: Rows, patch: Patch, nodes: int) -> Rows:
-    """Rows of all `nodes` without a patch, in memory: what building them from their edges gives."""
+    """The rows of all `nodes` with the patch applied, in memory: as if built from their edges."""
     indptr = _merged_indptr(root, patch, nodes)
     columns: dict[str, npt.NDArray[Any]] = {}
     for name in root.columns:
@@ -151,7 +152,7 @@ def merged(root: Rows, patch: Patch, nodes: int) -> Rows:
 
 
 def write_merged(root: Rows, patch: Patch, nodes: int, directory: Path, *, block: int = _BLOCK) -> dict[str, Any]:
-    """Write the rows of all `nodes` without a patch as a new root, about `block` edges at a time; its facts."""
+    """Write the rows of all `nodes` as a new root, about `block` edges at a time, and return their metadata."""
     indptr, span = _merged_indptr(root, patch, nodes), TimeSpan()
     np.save(directory / "indptr.npy", indptr)
     edges = int(indptr[-1])
@@ -168,7 +169,7 @@ def write_merged(root: Rows, patch: Patch, nodes: int, directory: Path, *, block
 
 
 def _nothing(root: Rows) -> Patch:
-    """A patch that changes nothing."""
+    """An empty patch."""
     nothing = np.empty(0, np.int64)
     return Patch(nothing, nothing, root.take(np.zeros(1, np.int64), nothing))
 
@@ -180,13 +181,13 @@ def _beyond(node: int, nodes: int) -> CorruptError:
 
 
 def _stands_on(root: Rows | LazyRows, nodes: Int64s, kept: Int64s, rows: Rows | LazyRows) -> bool:
-    """Whether those are rows of ascending nodes, which keep what the root has."""
+    """Whether the nodes ascend, and keep edges that the root has."""
     starts, touched, keeps, indptr = (plain_array(v, np.int64) for v in (root.indptr, nodes, kept, rows.indptr))
     return bool(are_patch(starts, root.indices.size, touched, keeps, indptr, rows.indices.size))
 
 
 def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Rows]:
-    """The nodes that edges lead to, ascending, and their rows."""
+    """The destinations of edges, ascending, and their rows."""
     try:
         heads, places = distinct(edges.destination, nodes)
     except IndexError as error:
@@ -205,7 +206,7 @@ def _lists(nodes: Int64s, rows: Rows) -> Lists:
 
 
 def _outline(root: Root, old: Lists, held: Int64s, gone: Lists, new: Lists) -> tuple[Outline, Int64s]:
-    """What a patch is to hold, and where in the logical rows each edge is that goes."""
+    """The outline of a new patch, and the position of each removed edge in the logical rows."""
     most = old.nodes.size + gone.nodes.size + new.nodes.size
     outline = Outline(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64))
     positions = np.empty(gone.keys.edge_id.size, np.int64)
@@ -226,7 +227,7 @@ def _outline(root: Root, old: Lists, held: Int64s, gone: Lists, new: Lists) -> t
 
 
 def _picked(indptr: Int64s, origin: Int64s, parts: tuple[Rows, Rows, Rows]) -> Rows:
-    """Rows whose edges come from positions counted through all the parts; types are those of the first."""
+    """Rows of the edges at positions in the concatenated parts, with the types of the first part."""
     columns = {}
     for name, values in parts[0].columns.items():
         others = [part.columns[name] for part in parts[1:]]
@@ -238,19 +239,19 @@ def _picked(indptr: Int64s, origin: Int64s, parts: tuple[Rows, Rows, Rows]) -> R
 
 
 def _as_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The same bits as whole numbers, for which alone a kernel is compiled that only copies."""
+    """The same bits as integers, so that kernels that only copy are compiled for integers only."""
     return plain_array(values, values.dtype).view(f"i{values.itemsize}")
 
 
 def _narrowest(wanted: np.dtype[Any], others: list[npt.NDArray[Any]]) -> np.dtype[Any]:
-    """The type wanted, or int64 where the others hold an id too large for it."""
+    """The wanted type, or int64 if the others have a larger id."""
     wide = [values for values in others if values.size and values.dtype != np.int32]
     large = wanted == np.int32 and any(int(values.max()) >= 2**31 for values in wide)
     return np.dtype(np.int64) if large else wanted
 
 
 def _merged_indptr(root: Rows, patch: Patch, nodes: int) -> Int64s:
-    """Where the logical rows start, after a look at whether all that is of the root is within it."""
+    """The starts of the logical rows, after a check of the root's own."""
     if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # they ascend
         raise _beyond(int(patch.nodes[-1]), nodes)
     known = root.indptr.size - 1
@@ -266,7 +267,7 @@ def _merged_indptr(root: Rows, patch: Patch, nodes: int) -> Int64s:
 
 
 def _blocks(indptr: Int64s, block: int) -> Iterator[tuple[int, int]]:
-    """Ranges of nodes with at most `block` edges each; a hub may have more by itself."""
+    """Ranges of nodes with at most `block` edges each, but at least one node."""
     low, nodes = 0, indptr.size - 1
     while low < nodes:
         high = max(int(np.searchsorted(indptr, indptr[low] + block, side="right")) - 1, low + 1)

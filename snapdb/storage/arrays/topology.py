@@ -1,4 +1,8 @@
-"""One edge type's adjacency at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files."""
+"""One edge type's adjacency at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files.
+
+Edges are sorted out of core: a first pass scatters them into buckets of adjacent nodes (radix partitioning), which then
+are sorted one by one in memory.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +33,19 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 _CHUNK = 1 << 20
-"""Edges scattered at a time."""
+"""Edges that are scattered at once."""
 _OPTIONAL = {"time": np.dtype(np.int64), "until": np.dtype(np.int64), "weight": np.dtype(np.float64)}
-"""Columns that edges may have besides `node`, `indices` and `edge_id`."""
+"""Optional columns of edges, besides `node`, `indices` and `edge_id`."""
 
 _BUCKET_NODES = 14
 _BUCKETS = 4096
 _BUCKET_ROWS = 1 << 18
 _THREADS = 2
 _WAITING = 6
-"""Chunks that may wait for a thread, so that whoever reads them is not held up."""
+"""Chunks that may wait for a thread, so that reading continues meanwhile."""
 
 _EdgeIds = npt.NDArray[Any]
-"""int32, or int64 from 2^31 edges on and in databases of old."""
+"""int32; int64 from 2^31 edges on, and in older databases."""
 _ARRAYS = ("indptr", "indices", "edge_id", *_OPTIONAL)
 _KINDS = {
     "indptr": ("int64",),
@@ -54,7 +58,7 @@ _BATCHED = {"node": "destination", "indices": "source", "edge_id": "e_id"}
 
 @dataclass(frozen=True, slots=True)
 class _RowShape:
-    """What rows are made of."""
+    """The sizes of rows, and how they are divided into buckets."""
 
     nodes: int
     """Number of rows."""
@@ -65,16 +69,16 @@ class _RowShape:
     shift: int
     """A bucket holds the rows of 2^shift nodes."""
     columns: Mapping[str, np.dtype[Any]]
-    """By name, as narrow as they can be; `node` is the node's number within its bucket."""
+    """The narrowest type of each column by name; `node` is the node's number within its bucket."""
 
     @property
     def buckets(self) -> int:
-        """How many there are."""
+        """The number of buckets."""
         return -(-self.nodes >> self.shift)
 
 
 def _row_shape(nodes: int, far_nodes: int, last_id: int, rows: int, optional: Iterable[str]) -> _RowShape:
-    """The shape of about so many rows' edges with these optional columns.
+    """The shape of rows with about `rows` edges and these optional columns.
 
     >>> _row_shape(10_000_000, 100, 100, 100_000_000, ["time"]).buckets
     611
@@ -98,27 +102,27 @@ class _BucketRows:
     """The finished rows of one bucket."""
 
     ends: npt.NDArray[np.int64]
-    """[nodes of the bucket] where each row ends, counted from the bucket's first edge."""
+    """[nodes of the bucket] the end of each row, counted from the bucket's first edge."""
     columns: dict[str, Array]
-    """All but `node`."""
+    """All columns but `node`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """One chunk by bucket: in memory, or at a place in the file."""
+    """One chunk, grouped by bucket: in memory, or in the temporary file."""
 
     starts: npt.NDArray[np.int64]
     """[buckets + 1]"""
     columns: dict[str, Array]
     offsets: dict[str, int]
-    """Where each column begins in the file; empty when it is in memory."""
+    """The offset of each column in the file; empty when it is in memory."""
 
 
 class _RowSort:
-    """Takes edges chunk by chunk, then gives the rows bucket by bucket."""
+    """Sorts edges, which come chunk by chunk, into rows, which it returns bucket by bucket."""
 
     def __init__(self, shape: _RowShape, memory: int, folder: Path | None = None) -> None:
-        """Keep chunks in memory up to `memory` bytes and the rest in a nameless file in `folder`."""
+        """Keep chunks in memory up to `memory` bytes, and the rest in an unnamed file in `folder`."""
         self._shape = shape
         self._free = memory
         self._folder = folder
@@ -137,21 +141,21 @@ class _RowSort:
 
     @property
     def edges(self) -> int:
-        """How many have come."""
+        """The number of edges so far."""
         return sum(int(run.starts[-1]) for run in self._runs)
 
     def take(self, chunks: Iterable[Sequence[Mapping[str, Array]]]) -> Iterator[int]:
-        """Take edges: a chunk is pieces of equal columns, where `node` is the node itself. Yields each one's size.
+        """Add edges, and yield the size of each chunk: a list of pieces with equal columns, with global ids as `node`.
 
         Raises:
-            CorruptError: an id is out of its range.
+            CorruptError: an id is out of range.
         """
         for run in _ahead(self._scattered, chunks, _WAITING):
             self._runs.append(self._kept(run))
             yield int(run.starts[-1])
 
     def buckets(self) -> Iterator[_BucketRows]:
-        """The rows of every bucket, in order; two are in work at a time."""
+        """The rows of every bucket, in order; threads work on two at a time."""
         return _ahead(self._bucket, range(self._shape.buckets), _THREADS)
 
     def _scattered(self, pieces: Sequence[Mapping[str, Array]]) -> _Run:
@@ -178,7 +182,7 @@ class _RowSort:
         if self._folder is None or size <= self._free:
             self._free -= size
             return run
-        self._free = 0  # once over, later and smaller chunks go to the file as well
+        self._free = 0  # from the first chunk in the file on, smaller ones are written there too
         if self._file is None:
             file = TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 -- closed with the sort
             self._file = self._open.enter_context(file)
@@ -208,7 +212,7 @@ class _RowSort:
         return out
 
     def _column(self, bucket: int, name: str) -> Array:
-        """One column of a bucket, as its edges came."""
+        """One column of a bucket, in the order of the chunks."""
         spans = [(int(run.starts[bucket]), int(run.starts[bucket + 1])) for run in self._runs]
         values = np.empty(sum(stop - start for start, stop in spans), self._shape.columns[name])
         at = 0
@@ -224,7 +228,7 @@ class _RowSort:
 
 
 def _ahead(function: Callable[[_Item], _Result], items: Iterable[_Item], limit: int) -> Iterator[_Result]:
-    """The function of each item, in order, worked out by threads up to `limit` ahead of the reader."""
+    """The function of each item, in order, computed by threads up to `limit` items ahead of the reader."""
     with ThreadPoolExecutor(_THREADS) as pool:
         waiting: deque[Future[_Result]] = deque()
         for item in items:
@@ -236,7 +240,7 @@ def _ahead(function: Callable[[_Item], _Result], items: Iterable[_Item], limit: 
 
 
 def _frozen(values: Array) -> Array:
-    """A read-only view: what Arrow lends is read-only too, and so kernels are compiled once."""
+    """A read-only view, as Arrow's arrays are too, so that kernels are compiled once."""
     view = values[:]
     view.flags.writeable = False
     return view
@@ -254,14 +258,14 @@ def _check_range(name: str, values: Array, limit: int) -> None:
 
 
 def _write(file: IO[bytes], values: Array) -> None:
-    """Write all of an array: one call may take less than asked."""
+    """Write all of an array: one call may write less."""
     left = memoryview(values.view(np.uint8).data)
     while left:
         left = left[file.write(left) :]
 
 
 def _read(file: IO[bytes], out: Array, offset: int) -> None:
-    """Fill the array from a place in the file, without moving where it is written."""
+    """Fill the array from an offset in the file, without moving the position for writes."""
     left = memoryview(out.view(np.uint8).data)
     while left:
         count = os.preadv(file.fileno(), [left], offset)
@@ -270,12 +274,12 @@ def _read(file: IO[bytes], out: Array, offset: int) -> None:
         left, offset = left[count:], offset + count
 
 
-# One edge type's adjacency at a version: CSC arrays sorted by (destination, event time, edge id), as .npy files
+# Rows of one edge type
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeArrays:
-    """Edges in no particular order; ids are dense."""
+    """Edges in any order, with dense ids."""
 
     source: Int64s
     destination: Int64s
@@ -287,42 +291,42 @@ class EdgeArrays:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Edges as rows of the nodes they are expanded from."""
+    """Edges as one row per node that they are expanded from."""
 
     indptr: Int64s
     """[nodes + 1]"""
     indices: npt.NDArray[Any]
-    """[edges] dense ids of the far ends: int32, or int64 past 2^31 nodes."""
+    """[edges] dense ids of the neighbours: int32, or int64 from 2^31 nodes on."""
     edge_id: _EdgeIds
     time: Int64s | None
     weight: npt.NDArray[np.float64] | None
     until: Int64s | None = None
-    """When an edge ends; 2^63 - 1 where it does not."""
+    """[edges] the end of each edge's validity; 2^63 - 1 when it has none."""
 
     @property
     def columns(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays that there are by position, by name."""
+        """The [edges] arrays that exist, by name."""
         named = {name: getattr(self, name) for name in _ARRAYS[1:]}
         return {name: values for name, values in named.items() if values is not None}
 
     def take(self, indptr: Int64s, positions: Int64s) -> Rows:
-        """Other rows made of these positions."""
+        """Rows with the edges at these positions."""
         return rows_of(indptr, {name: values[positions] for name, values in self.columns.items()})
 
 
 @dataclass(frozen=True, slots=True)
 class LazyRows:
-    """Rows of which a column that is missing or damaged is an error only for those that read it."""
+    """Rows whose missing or damaged columns raise an error only when they are read."""
 
     indptr: Int64s
     """[nodes + 1]"""
     indices: npt.NDArray[Any]
     columns: Mapping[str, npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]]
-    """By name: `edge_id` or another array by position, or what opens it or raises CorruptError; without `indices`."""
+    """The other [edges] columns by name: an array, or a function that opens it or raises CorruptError."""
 
 
 def rows_of(indptr: Int64s, columns: Mapping[str, npt.NDArray[Any]]) -> Rows:
-    """Rows of columns by name, of which the optional ones may be missing."""
+    """Rows from columns by name; optional ones may be missing."""
     return Rows(indptr, **{name: columns.get(name) for name in _ARRAYS[1:]})  # type: ignore[arg-type]
 
 
@@ -339,39 +343,39 @@ def build_rows(
     memory: int = 2 << 30,
     report: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
-    """Write edges, which may come in any order, as rows by (time, edge id), and return the facts for a manifest.
+    """Write edges, in any order, as rows by (time, edge id), and return their metadata for a manifest.
 
     Args:
-        batches: `source`, `destination`, `e_id` and, where there are, `time`, `until`, `weight`; ids are dense.
-        nodes: How many nodes have a row.
-        far_nodes: How many the neighbours' type has; decides the width of `indices`.
-        rows: About how many edges will come.
-        last_id: Edge ids are below it; decides their width.
-        directory: Where the .npy files go; their names begin with `prefix`.
+        batches: `source`, `destination`, `e_id` and optionally `time`, `until`, `weight`; ids are dense.
+        nodes: The number of rows.
+        far_nodes: The number of nodes of the neighbours' type, which decides the width of `indices`.
+        rows: The approximate number of edges.
+        last_id: Edge ids are below it, which decides their width.
+        directory: The directory of the .npy files, whose names begin with `prefix`.
         outgoing: Rows of the sources instead of the destinations.
-        memory: Bytes of edges to hold; more of them wait in a nameless file in `directory`.
-        report: Told the fraction done.
+        memory: Bytes of edges in memory; further ones are written to an unnamed file in `directory`.
+        report: Called with the share that is done.
 
     Raises:
-        CorruptError: an id is out of its range or missing.
+        CorruptError: an id is out of range or missing.
     """
-    coming = iter(batches)
-    first = next(coming, None)
+    rest = iter(batches)
+    first = next(rest, None)
     names = [] if first is None else first.schema.names
     shape = _row_shape(nodes, far_nodes, last_id, rows, names)
-    tell = report or (lambda _: None)
+    progress = report or (lambda _: None)
     with _RowSort(shape, memory, directory) as sort:
         seen = 0
-        for size in sort.take(_chunks(chain([first] if first is not None else [], coming), shape, outgoing)):
+        for size in sort.take(_chunks(chain([first] if first is not None else [], rest), shape, outgoing)):
             seen += size
-            tell(0.6 * min(1.0, seen / max(rows, 1)))
-        return _write_sorted(sort, shape, directory, prefix, tell)
+            progress(0.6 * min(1.0, seen / max(rows, 1)))
+        return _write_sorted(sort, shape, directory, prefix, progress)
 
 
 def _write_sorted(
-    sort: _RowSort, shape: _RowShape, directory: Path, prefix: str, tell: Callable[[float], None]
+    sort: _RowSort, shape: _RowShape, directory: Path, prefix: str, progress: Callable[[float], None]
 ) -> dict[str, Any]:
-    """Append bucket after bucket to the files, and return their facts."""
+    """Append bucket after bucket to the files, and return their metadata."""
     edges, span, position = sort.edges, TimeSpan(), 0
     dtypes = {name: dtype for name, dtype in shape.columns.items() if name != "node"}
     with ExitStack() as stack:
@@ -388,14 +392,14 @@ def _write_sorted(
             position += bucket.columns["edge_id"].size
             if "time" in bucket.columns:
                 span.see(bucket.columns["time"])
-            tell(0.6 + 0.4 * number / shape.buckets)
+            progress(0.6 + 0.4 * number / shape.buckets)
     return {"edges": edges, "nodes": shape.nodes, **span.facts()}
 
 
 def _chunks(
     batches: Iterable[pa.RecordBatch], shape: _RowShape, outgoing: bool
 ) -> Iterator[list[dict[str, npt.NDArray[Any]]]]:
-    """The batches' columns, gathered into chunks of about CHUNK edges."""
+    """The batches' columns, gathered into chunks of about `_CHUNK` edges."""
     sources = {name: _BATCHED.get(name, name) for name in shape.columns}
     if outgoing:
         sources |= {"node": "source", "indices": "destination"}
@@ -414,7 +418,7 @@ def _chunks(
 
 
 def _numpy(batch: pa.RecordBatch, name: str) -> npt.NDArray[Any]:
-    """A column's values; nothing is copied when they have their type already."""
+    """A column's values, copied only if they have another type."""
     column = batch.column(name)
     if column.null_count:
         raise CorruptError(
@@ -428,9 +432,9 @@ def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool 
     """The rows of the destinations (or, `outgoing`, of the sources), each by (time, edge id), in memory.
 
     Args:
-        edges: Edge ids keep their type.
-        nodes: How many nodes have a row.
-        far_nodes: How many the neighbours' type has; decides the width of `indices`.
+        edges: The edges, whose ids keep their type.
+        nodes: The number of rows.
+        far_nodes: The number of nodes of the neighbours' type, which decides the width of `indices`.
     """
     count = edges.edge_id.size
     near, far = (edges.source, edges.destination) if outgoing else (edges.destination, edges.source)
@@ -455,7 +459,7 @@ def sort_edges(edges: EdgeArrays, nodes: int, far_nodes: int, *, outgoing: bool 
 
 
 def write_rows(rows: Rows, directory: Path, prefix: str = "") -> dict[str, Any]:
-    """Write the arrays as .npy files, whose names begin with `prefix`, and return their facts for a manifest."""
+    """Write the arrays as .npy files, whose names begin with `prefix`, and return their metadata for a manifest."""
     for name, array in {"indptr": rows.indptr, **rows.columns}.items():
         np.save(directory / f"{prefix}{name}.npy", array)
     span = TimeSpan()
@@ -468,25 +472,25 @@ def read_rows(directory: Path, prefix: str = "") -> Rows:
     """The arrays that `write_rows` or `build_rows` wrote, memory-mapped.
 
     Raises:
-        CorruptError: one is missing, or of another type or length than the others need. Values are not looked at.
+        CorruptError: one is missing, or its type or length does not fit the others. Values are not read.
     """
-    found = {name: directory / f"{prefix}{name}.npy" for name in _ARRAYS}
-    arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in found.items()}
+    paths = {name: directory / f"{prefix}{name}.npy" for name in _ARRAYS}
+    arrays: dict[str, Any] = {name: map_array(path) if path.exists() else None for name, path in paths.items()}
     edges = 0 if arrays["indices"] is None else arrays["indices"].size
     for name, array in arrays.items():
         if array is not None or name not in _OPTIONAL:
-            _check_array(found[name], name, array, edges)
+            _check_array(paths[name], name, array, edges)
     return Rows(**arrays)
 
 
 def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
     """The arrays that `write_rows` or `build_rows` wrote, memory-mapped; a column may be missing until it is read.
 
-    Columns that are there are mapped at once, so that they outlive the directory. The manifest lists which there are,
-    so that a file that is missing is never taken for a column that the edge type has not.
+    Existing columns are mapped at once, so that they outlive the directory. The manifest lists the columns, so that a
+    missing file is not mistaken for a column that the edge type does not have.
 
     Raises:
-        CorruptError: `indptr` or `indices` is missing, or of another size or type than it must be.
+        CorruptError: `indptr` or `indices` is missing, or has another size or type.
     """
     indices = directory.array(f"{prefix}indices.npy")
     _check_array(directory.path / f"{prefix}indices.npy", "indices", indices, indices.size)
@@ -498,7 +502,7 @@ def open_rows(directory: PublishedDir, prefix: str = "") -> LazyRows:
 def _open_column(
     directory: PublishedDir, prefix: str, name: str, edges: int
 ) -> npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]:
-    """The array of a column; where it cannot be opened, what raises the error at its first use."""
+    """The array of a column, or, if it cannot be opened, a function that raises the error."""
     try:
         return _open_array(directory, prefix, name, edges)
     except DatabaseError:
@@ -513,17 +517,17 @@ def _open_array(directory: PublishedDir, prefix: str, name: str, edges: int) -> 
 
 
 def _check_array(path: Path, name: str, array: npt.NDArray[Any] | None, edges: int) -> None:
-    """Raises CorruptError when an array is missing, or its type or length does not fit the rows' number of edges."""
+    """Raise CorruptError when an array is missing, or its type or length does not fit the number of edges."""
     length = max(array.size, 1) if name == "indptr" and array is not None else edges
     if array is None or array.ndim != 1 or array.dtype.name not in _KINDS[name] or array.size != length:
         raise CorruptError(f"{path} is missing or damaged; restore it from a backup", code="damaged-snapshot")
 
 
 def check_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], far_nodes: int, what: str) -> None:
-    """Nothing when every row and every index is within its bounds, which reads all of them.
+    """Read all rows and check that every row and every index is within its bounds.
 
     Raises:
-        CorruptError: one is not; `what` tells whose rows they are.
+        CorruptError: one is not; `what` names the rows in the message.
     """
     if not are_rows(starts, ends, indices, far_nodes):
         raise CorruptError(

@@ -16,11 +16,11 @@ from snapdb.errors import CorruptError
 VERSION_LOG = "versions.log"
 _LINE = re.compile(rb"^(\d{1,18}) ([0-9a-f]{64})$", re.MULTILINE)
 _TAIL = 512
-"""Bytes at the end of the log that hold its last whole line."""
+"""Bytes at the end of the log that have its last complete line."""
 
 
 def facts_text(facts: dict[str, Any]) -> str:
-    """Facts as the text that is stored and hashed.
+    """A commit record as the text that is stored and hashed.
 
     >>> facts_text({"version": 1, "message": None})
     '{"version":1,"message":null}'
@@ -29,7 +29,7 @@ def facts_text(facts: dict[str, Any]) -> str:
 
 
 def link(parent: str, text: str) -> str:
-    """The hash of a link: of the one before and of its own text.
+    """The hash of a link: of the previous link's hash and the link's own text.
 
     >>> link("", "{}")[:8]
     'a062dd49'
@@ -37,11 +37,11 @@ def link(parent: str, text: str) -> str:
     return hashlib.sha256(f"{parent}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-# `versions.log`: a witness, outside the catalog, of the versions that were published
+# `versions.log`: a record of the published versions outside the catalog
 
 
 def log_text(versions: Iterable[tuple[int, str]]) -> str:
-    """The log of some versions and their hashes, the oldest first.
+    """The lines of the log for versions and their hashes, oldest first.
 
     >>> log_text([(1, "a" * 64)])[:4]
     '1 aa'
@@ -50,7 +50,7 @@ def log_text(versions: Iterable[tuple[int, str]]) -> str:
 
 
 def append_version(directory: Path, version: int, hash_: str) -> None:
-    """Note a version that was just published; where that fails, the log has a gap, which does no harm."""
+    """Append a published version; an error leaves a gap, which does no harm."""
     try:
         descriptor = os.open(directory / VERSION_LOG, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
     except OSError:
@@ -65,10 +65,10 @@ def append_version(directory: Path, version: int, hash_: str) -> None:
 
 
 def check_not_forked(directory: Path, connection: sqlite3.Connection) -> None:
-    """Nothing when the catalog has the newest version that the log names.
+    """Check that the catalog has the newest version of the log.
 
     Raises:
-        CorruptError: it has not: to publish another version would give its number out twice.
+        CorruptError: it does not: another version would get the same number.
     """
     newest = _newest(directory / VERSION_LOG)
     if newest is not None and not _is_published(connection, newest):
@@ -81,7 +81,7 @@ def check_not_forked(directory: Path, connection: sqlite3.Connection) -> None:
 
 
 def logged_versions(directory: Path) -> list[tuple[int, str]]:
-    """The versions that the log names and their hashes, in the order of publication."""
+    """The versions of the log and their hashes, in the order of publication."""
     try:
         return list(_entries((directory / VERSION_LOG).read_bytes()))
     except OSError:
@@ -99,7 +99,7 @@ def _newest(path: Path) -> tuple[int, str] | None:
 
 
 def _entries(text: bytes) -> Iterator[tuple[int, str]]:
-    """The whole lines; a crash may leave half of one, or zeros."""
+    """The complete lines; a crash may leave part of one, or zeros."""
     yield from ((int(version), hash_.decode()) for version, hash_ in _LINE.findall(text))
 
 

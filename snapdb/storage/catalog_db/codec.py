@@ -19,15 +19,14 @@ MISREAD = (ValueError, KeyError, TypeError, AttributeError, IndexError, Assertio
 """What decoding a damaged value raises."""
 
 _LATER = frozenset({"classes"})
-"""Fields that were added after databases and lineages were written without them: stored only where they have a value,
-so that a definition which does not use them keeps its text and the digests of it."""
+"""Later fields, stored only if they have a value, so that older definitions keep their text and digest."""
 _GREATEST = 1 << 57
-"""Microseconds of more than four thousand years."""
+"""The bound of moments: microseconds of more than four thousand years."""
 _PIECE = re.compile(r"""\w+|"(?:[^"]|"")*"|'(?:[^']|'')*'|[(),\[\] ]""")
 
 
 def encode(value: Any, without: Collection[str] = ()) -> str:
-    """A dataclass as JSON, at every depth without some fields.
+    """A dataclass as JSON, without some fields at any depth.
 
     >>> from snapdb.types import Window
     >>> encode(Window(1, None))
@@ -53,7 +52,7 @@ def decode(kind: type[_T], text: str) -> _T:
 
 
 def is_sound(kind: Any, value: Any) -> bool:
-    """Whether a value and all within it are of the kinds that annotations say; numbers are moderate, as moments are.
+    """Whether a value and everything in it has the annotated types; integers must be in the range of moments.
 
     >>> from snapdb.types import Period
     >>> is_sound(Period, Period(0, 1, 0)), is_sound(Period, Period(0, "1", 0))
@@ -80,7 +79,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 @cache
 def _builder(kind: Any) -> Callable[[Any], Any]:
-    """What makes a value of a kind out of what JSON gave: looked up once a kind, for a catalog holds many."""
+    """The function that makes a value of a type from parsed JSON; cached, as a catalog has many values of one type."""
     origin = typing.get_origin(kind)
     if origin is types.UnionType:
         return _builder(next(a for a in typing.get_args(kind) if a is not type(None)))
@@ -98,7 +97,7 @@ def _builder(kind: Any) -> Callable[[Any], Any]:
     return lambda value: value
 
 
-# A table's columns as the catalog keeps them
+# Columns of tables
 
 
 def encode_columns(columns: Sequence[Column]) -> str:
@@ -114,7 +113,7 @@ def decode_columns(text: str) -> tuple[Column, ...]:
     """The columns that `encode_columns` wrote.
 
     Raises:
-        ValueError: it did not, or a type is no type: types become part of SQL.
+        ValueError: it did not, or a type is not valid: types become part of SQL.
     """
     columns = tuple(Column(*entry) for entry in json.loads(text))
     for column in columns:
@@ -125,7 +124,7 @@ def decode_columns(text: str) -> tuple[Column, ...]:
 
 
 def _is_type(text: str) -> bool:
-    """Whether a text can be nothing but a type: words, names and brackets that match.
+    """Whether a text can only be a type: words, names and matching brackets.
 
     >>> _is_type('STRUCT("a b" INTEGER)[3]'), _is_type("INTEGER) FROM x --"), _is_type("INTEGER) + (1")
     (True, False, False)

@@ -1,4 +1,4 @@
-"""The catalog's tables, and the steps that bring the catalog of an older format to this one."""
+"""The catalog's tables, as an ordered tuple of migrations: a catalog of format n has the first n applied."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from snapdb.types import Column
 _PUT = re.compile(r'^(\d+) puts (".*"), whose manifest has sha256 ([0-9a-f]{64})$', re.MULTILINE)
 _REPLACED = "its task was replaced meanwhile"
 
-APPLICATION_ID = 0x534E4150  # "SNAP": says that a SQLite file is ours
+APPLICATION_ID = 0x534E4150  # "SNAP": identifies a SQLite file as a catalog of snapdb
 _FIRST = """
     CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     INSERT INTO facts VALUES ('changes', '0');
@@ -241,9 +241,9 @@ _SEVENTH = """
 
 
 def _read_logs(connection: Connection) -> None:
-    """Record the exports and the replaced tasks that the logs of format 6 mention; the logs stay as they are."""
-    found = connection.execute("SELECT task, run, attempt, log FROM runs WHERE log <> ''").fetchall()
-    for task, run, attempt, log in found:
+    """Record the exports and replaced tasks that the logs of format 6 mention; the logs stay unchanged."""
+    rows = connection.execute("SELECT task, run, attempt, log FROM runs WHERE log <> ''").fetchall()
+    for task, run, attempt, log in rows:
         if _REPLACED in log.splitlines():
             connection.execute(
                 "UPDATE runs SET replaced = 1 WHERE task = ? AND run = ? AND attempt = ?", (task, run, attempt)
@@ -253,18 +253,18 @@ def _read_logs(connection: Connection) -> None:
 
 
 def _path(text: str) -> str:
-    """A path as it was written in a log; unchanged where an error message only looks like such a line."""
+    """A path as it was written in a log; the text itself if an error message only looks like such a line."""
     try:
         return str(json.loads(text))
     except ValueError:
         return text
 
 
-# The step from format 1 to 2: columns get fields, and versions the facts that their hashes are of
+# From format 1 to 2: columns get field numbers, and versions the commit records that they are hashes of
 
 
 def _add_fields(connection: Connection) -> None:
-    """Number the columns of every table in order, and let id maps name their keys by these numbers."""
+    """Number the columns of every table in order, and name the keys of id maps by these numbers."""
     fields: dict[int, dict[str, int]] = {}
     for shape, table, text in connection.execute("SELECT id, table_id, columns FROM shapes").fetchall():
         columns = [Column(name, type_, nullable, i) for i, (name, type_, nullable) in enumerate(json.loads(text), 1)]
@@ -276,12 +276,12 @@ def _add_fields(connection: Connection) -> None:
 
 
 def _rechain(connection: Connection) -> None:
-    """Write down what each version changed, and hash it anew; the old hash stays among the facts."""
+    """Write the commit record of each version, with its old hash, and hash it."""
     parent = ""
     rows = connection.execute("SELECT version, time, message, author, hash FROM versions ORDER BY version").fetchall()
     for version, time, message, author, old in rows:
         changes = _changes(connection, version)
-        if version == rows[-1][0]:  # which version brought which ids was not written down
+        if version == rows[-1][0]:  # the versions of ids were not recorded
             changes += _ids(connection)
         facts = {"version": version, "time": time, "message": message, "author": author, "format 1": old}
         text = facts_text({**facts, "changes": changes})
@@ -293,8 +293,8 @@ def _rechain(connection: Connection) -> None:
 
 
 def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
-    """A version's changes in the form that a commit writes."""
-    found: list[dict[str, Any]] = [
+    """A version's changes, in the form of commit records."""
+    changes: list[dict[str, Any]] = [
         {"change": "drop", "table": table}
         for (table,) in connection.execute("SELECT id FROM tables WHERE dropped = ? ORDER BY id", (version,))
     ]
@@ -303,37 +303,21 @@ def _changes(connection: Connection, version: int) -> list[dict[str, Any]]:
         "WHERE t.created = ? ORDER BY t.id",
         (version,),
     ):
-        found.append({"change": "create", "table": table, "name": name, "columns": json.loads(columns)})
+        changes.append({"change": "create", "table": table, "name": name, "columns": json.loads(columns)})
     for row in connection.execute(
         "SELECT kind, table_id, path, rows, bytes, sha256, first FROM segments WHERE added = ? ORDER BY id", (version,)
     ):
         kind, table, path, rows, size, sha256, first = row
         facts = {"path": path, "rows": rows, "bytes": size, "sha256": sha256, "first": first}
-        found.append({"change": kind, "table": table, **facts})
-    return found
+        changes.append({"change": kind, "table": table, **facts})
+    return changes
 
 
 def _ids(connection: Connection) -> list[dict[str, Any]]:
-    """The files of all id maps, as one commit would have brought them."""
-    found = connection.execute(
-        "SELECT map_id, path, rows, bytes, sha256, first FROM id_segments ORDER BY map_id, first"
-    )
-    return [
-        {
-            "change": "ids",
-            "map": map_id,
-            "path": path,
-            "rows": rows,
-            "bytes": size,
-            "sha256": sha256,
-            "first": first,
-            "merged": [],
-        }
-        for map_id, path, rows, size, sha256, first in found
-    ]
-
-
-# The catalog's tables, as an ordered tuple of migrations: a database of format n has the first n applied
+    """The files of all id maps, as the changes of one commit."""
+    keys = ("map", "path", "rows", "bytes", "sha256", "first")
+    rows = connection.execute("SELECT map_id, path, rows, bytes, sha256, first FROM id_segments ORDER BY map_id, first")
+    return [{"change": "ids", **dict(zip(keys, row, strict=True)), "merged": []} for row in rows]
 
 
 class _Migration(NamedTuple):
@@ -342,7 +326,7 @@ class _Migration(NamedTuple):
     sql: str
     """Statements, each ended by a semicolon and a line end."""
     then: tuple[Callable[[Connection], None], ...] = ()
-    """What SQL alone cannot do, after it."""
+    """The functions that complete the step after the SQL."""
 
 
 MIGRATIONS: tuple[_Migration, ...] = (
@@ -358,18 +342,15 @@ MIGRATIONS: tuple[_Migration, ...] = (
 FORMAT = len(MIGRATIONS)
 
 
-# Bringing a catalog to this format, in one transaction
+def migrate(connection: sqlite3.Connection, disk: Disk) -> None:
+    """Apply the missing migrations in one transaction.
 
-
-def migrate(connection: sqlite3.Connection, disk: Disk) -> int:
-    """Apply the steps that a catalog lacks, all of them or none; the format that was found.
-
-    A process that makes the same database at this moment does it once for both: the first one in.
+    Of two processes that create one database at once, the first applies them.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-        for step in MIGRATIONS[found:]:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        for step in MIGRATIONS[version:]:
             for statement in filter(str.strip, step.sql.split(";\n")):
                 connection.execute(statement)
             for more in step.then:
@@ -381,4 +362,3 @@ def migrate(connection: sqlite3.Connection, disk: Disk) -> int:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-    return int(found)

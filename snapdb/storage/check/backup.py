@@ -1,7 +1,7 @@
-"""A copy of a database that others may be writing to: one moment of the catalog, and every file that it names.
+"""Backups of a database that may be in use: the catalog at one moment, and every file that it names.
 
-SQLite's backup interface copies the catalog. All other files are immutable: on the same file system a hard link is a
-copy of one; elsewhere the bytes are copied.
+SQLite's backup interface copies the catalog. All other files are immutable, so that on the same file system a hard link
+is a copy; elsewhere the bytes are copied.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from snapdb.storage.gc.orphans import referenced_paths
 from snapdb.storage.tables.segments import copy_file
 
 _ATTEMPTS = 5
-"""How often the catalog is copied anew because a snapshot was dropped before its files were held."""
+"""The number of copies of the catalog, as a snapshot may be dropped before its files are leased."""
 _NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES)
 
 _Report = Callable[[str, float | None], None]
@@ -33,29 +33,29 @@ _Report = Callable[[str, float | None], None]
 
 @dataclass(frozen=True, slots=True)
 class BackedUp:
-    """What a backup holds."""
+    """The contents of a backup."""
 
     version: int
-    """The newest version in it."""
+    """The newest version."""
     files: int
     bytes: int
     linked: int
-    """How many of the files are hard links to those of the database."""
+    """The number of files that are hard links to those of the database."""
 
 
 def back_up(home: Home, ledger: Ledger, target: Path, *, link: bool, report: _Report) -> BackedUp:
-    """Copy the database to a directory that does not exist yet, and check every file of the copy.
+    """Copy the database to a directory that does not exist yet, atomically, and check every file of the copy.
 
-    Call it while the tables' lock is held. The copy is at `target` whole, or not at all.
+    Requires that the tables' lock is held.
 
     Args:
-        link: Hard links instead of copies, where the file system allows them.
-        report: Called with what is being done and the share that is done; what it raises ends the backup.
+        link: Make hard links instead of copies, if the file system allows them.
+        report: Called with the current step and the share that is done; an error that it raises ends the backup.
 
     Raises:
-        InputError: something is at `target`, or no directory can be made there.
+        InputError: something is at `target`, or no directory can be created there.
         CorruptError: a file of the database is missing or damaged.
-        DatabaseError: the disk refused.
+        DatabaseError: the disk has an error or is full.
     """
     _check_target(home, target)
     staging = hidden_beside(target)
@@ -90,7 +90,7 @@ def _check_target(home: Home, target: Path) -> None:
 
 
 def _copied_catalog(home: Home, ledger: Ledger, staging: Path, report: _Report) -> tuple[int, Lease]:
-    """The newest version of a copy of the catalog, with locks on the directories that it names."""
+    """Copy the catalog; the newest version in the copy, and a lease on the directories that it names."""
     for attempt in range(_ATTEMPTS):
         report("copying the catalog", None)
         _copy_catalog(ledger, staging)
@@ -114,7 +114,7 @@ def _copy_catalog(ledger: Ledger, staging: Path) -> None:
 
 
 def _files(home: Home, staging: Path) -> Iterator[Path]:
-    """Every file that the copy of the catalog names, or that is in a directory that it names; relative."""
+    """The relative paths of every file that the copied catalog names, and of the files in directories that it names."""
     with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
         copy.row_factory = sqlite3.Row
         named = sorted(referenced_paths(copy))
@@ -124,7 +124,7 @@ def _files(home: Home, staging: Path) -> Iterator[Path]:
 
 
 def _place(home: Home, staging: Path, files: list[Path], link: bool, report: _Report) -> tuple[int, int]:
-    """How many files could be linked, and the bytes of all."""
+    """Link or copy the files; the number of links, and the bytes of all files."""
     linked = size = 0
     for number, name in enumerate(files):
         report("copying files", number / len(files))
@@ -156,7 +156,7 @@ def _is_linked(source: Path, target: Path) -> bool:
 
 
 def _verify(home: Home, staging: Path, report: _Report) -> None:
-    """Compare every file of the copy with what was recorded when it was published."""
+    """Check every file of the copy against its record."""
     own = replace(home, path=staging, read_only=False, immutable=False)
     ledger = Ledger(own)
     try:

@@ -1,4 +1,7 @@
-"""Checks of the catalog's rows against each other and against the hash chain of the versions."""
+"""Checks of the catalog against the hash chains of versions and upkeep.
+
+The chains must be unbroken, and replaying their commit records must give the rows of tables and files.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +43,14 @@ _TABLES = {
     "garbage": "path",
     "loaded": "table_id, path",
 }
-"""Table of the catalog → its order."""
+"""The order of the rows of each table of the catalog."""
 
 
 class Problem(NamedTuple):
-    """One thing that is not as it was published."""
+    """One problem that a check finds."""
 
     kind: _Kind
-    """'orphan' is a note: a file that nothing points at. Everything else is damage."""
+    """'orphan' is a note about an unreferenced file; every other kind is damage."""
     path: str
     """Relative to the database directory."""
     problem: str
@@ -55,35 +58,35 @@ class Problem(NamedTuple):
 
     @property
     def is_damage(self) -> bool:
-        """Whether something that was published is not as it was."""
+        """Whether something that was published was changed or lost."""
         return self.kind != "orphan"
 
 
-# Everything that the catalog says, read at one moment, however damaged it is
+# The catalog's rows
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The rows of every table of the catalog."""
+    """The rows of every table of the catalog, read at one moment, however damaged it is."""
 
     rows: dict[str, list[sqlite3.Row]]
-    """Of a table that cannot be read: none."""
+    """The rows by table; none of a table that cannot be read."""
     whole: bool
-    """Every table could be read."""
+    """Whether every table could be read."""
     problems: list[Problem]
-    """What SQLite itself finds wrong, and which tables it cannot read."""
+    """The problems that SQLite reports, and the tables that it cannot read."""
 
     def __getitem__(self, table: str) -> list[sqlite3.Row]:
         return self.rows[table]
 
 
 def in_catalog(problem: str) -> Problem:
-    """A contradiction among the catalog's rows, or what SQLite says of its file."""
+    """The problem of a contradiction among the catalog's rows, or of a damaged file."""
     return Problem("catalog", CATALOG, problem, BACKUP)
 
 
 def read_contents(ledger: Ledger, *, integrity: bool = False) -> Contents:
-    """All rows. `integrity`: SQLite looks at every page and index of its file first."""
+    """All rows; with `integrity`, SQLite also checks every page and index of its file."""
     rows: dict[str, list[sqlite3.Row]] = {}
     problems: list[Problem] = []
     with ledger.reading() as connection:
@@ -101,20 +104,20 @@ def read_contents(ledger: Ledger, *, integrity: bool = False) -> Contents:
 
 def _integrity(connection: sqlite3.Connection) -> list[Problem]:
     try:
-        found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
-        loose = connection.execute("PRAGMA foreign_key_check").fetchall()
+        texts = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
+        dangling = connection.execute("PRAGMA foreign_key_check").fetchall()
     except sqlite3.DatabaseError as error:
         return [in_catalog(f"SQLite cannot check it: {error}")]
-    said = [in_catalog(f"SQLite says: {' '.join(text.split())}") for text in found if text != "ok"]
-    pairs = sorted({(str(row[0]), str(row[2])) for row in loose})
-    return said + [in_catalog(f"rows of {table} name rows of {named} that are not there") for table, named in pairs]
+    problems = [in_catalog(f"SQLite says: {' '.join(text.split())}") for text in texts if text != "ok"]
+    pairs = sorted({(str(row[0]), str(row[2])) for row in dangling})
+    return problems + [in_catalog(f"rows of {table} name rows of {named} that are not there") for table, named in pairs]
 
 
-# Whether the versions, and what VACUUM did, still are the chain of hashes that was written
+# The hash chains
 
 
 def check_chain(contents: Contents) -> Iterator[Problem]:
-    """The links that do not hold."""
+    """The broken links of the chains of versions and of upkeep."""
     versions, upkeep = contents["versions"], contents["upkeep"]
     yield from map(_broken, _links("version", "version", versions))
     yield from map(_broken, _times(versions))
@@ -122,10 +125,10 @@ def check_chain(contents: Contents) -> Iterator[Problem]:
 
 
 def check_fork(contents: Contents, logged: Iterable[tuple[int, str]]) -> Iterator[Problem]:
-    """The versions that were published and that the catalog lacks.
+    """The published versions that the catalog lacks.
 
     Args:
-        logged: What the log of versions named before the catalog was read.
+        logged: The entries of the version log before the catalog was read.
     """
     published = {(row["version"], row["hash"]) for row in contents["versions"]}
     for version, _ in dict.fromkeys(entry for entry in logged if entry not in published):
@@ -140,20 +143,20 @@ def _broken(problem: str) -> Problem:
 def _links(name: str, number: str, rows: Sequence[sqlite3.Row]) -> Iterator[str]:
     parent, expected = "", 1
     for row in rows:
-        found = row[number]
-        if found != expected:
-            gap = f"{name} {expected}" if found == expected + 1 else f"{name} {expected} to {found - 1}"
+        actual = row[number]
+        if actual != expected:
+            gap = f"{name} {expected}" if actual == expected + 1 else f"{name} {expected} to {actual - 1}"
             yield f"{gap} is not there"
         if row["parent"] != parent:
-            yield f"{name} {found} does not follow the {name} before it"
+            yield f"{name} {actual} does not follow the {name} before it"
         if row["hash"] != link(row["parent"], row["facts"]):
-            yield f"{name} {found} is not what was committed: its hash is of other facts"
+            yield f"{name} {actual} is not what was committed: its hash is of other facts"
         yield from _facts(name, number, row)
-        parent, expected = row["hash"], found + 1
+        parent, expected = row["hash"], actual + 1
 
 
 def _facts(name: str, number: str, row: sqlite3.Row) -> Iterator[str]:
-    """Where the columns of a row differ from its facts."""
+    """The differences between a row's columns and its commit record."""
     try:
         facts = json.loads(row["facts"])
         columns = (number, "time", "message", "author") if name == "version" else (number,)
@@ -173,14 +176,14 @@ def _times(versions: Sequence[sqlite3.Row]) -> Iterator[str]:
         before = row["time"]
 
 
-# The catalog that the chains tell of: what their facts, one after another, would have written
+# Replay: the catalog that the commit records give
 
 
 class _FileRecord(NamedTuple):
-    """A file as the catalog must name it."""
+    """A file's row of the catalog."""
 
     owner: int
-    """Its table, or its id map."""
+    """The id of its table or id map."""
     kind: str
     """'rows', 'deletes' or 'ids'."""
     rows: int
@@ -188,29 +191,30 @@ class _FileRecord(NamedTuple):
     sha256: str
     first: int
     added: int | None
-    """None for ids, which belong to no version."""
+    """The version that added it; None for ids, which belong to no version."""
     shape: int | None
-    """Which of the table's columns it was written with, counted from 0; None for ids."""
+    """The ordinal, from 0, of the table's columns that it was written with; None for ids."""
 
 
 @dataclass(slots=True)
 class _ReplayedCatalog:
-    """Tables, columns and files after every fact so far."""
+    """Tables, columns and files after the commit records so far."""
 
     tables: dict[int, list[Any]] = field(default_factory=dict)
-    """Id → [name, created, dropped]."""
+    """[name, created, dropped] by id."""
     shapes: dict[int, list[tuple[int, Any]]] = field(default_factory=dict)
-    """Table → [(since, columns)], in order."""
+    """The list of (since, columns) by table."""
     files: dict[str, _FileRecord] = field(default_factory=dict)
+    """The files by path."""
     sums: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    """(version, table) → [rows added, rows removed], where one is not 0."""
-    turns: set[tuple[int, int, str]] = field(default_factory=set)
+    """[rows added, rows removed] by (version, table), if one is not 0."""
+    events: set[tuple[int, int, str]] = field(default_factory=set)
     """(version, table, 'create' | 'alter' | 'drop')."""
     loaded: dict[tuple[int, str], tuple[int, int, int]] = field(default_factory=dict)
-    """(table, path of a file that was loaded into it) → (bytes, modified, version)."""
+    """(bytes, modified, version) of loaded files by (table, path)."""
 
     def commit(self, version: int, change: dict[str, Any]) -> None:
-        """Take in one change of a version."""
+        """Apply one change of a version."""
         match change["change"]:
             case "create":
                 self.tables[change["table"]] = [change["name"], version, None]
@@ -219,7 +223,7 @@ class _ReplayedCatalog:
                 self._shape(version, change, "alter")
             case "drop":
                 self.tables[change["table"]][2] = version
-                self.turns.add((version, change["table"], "drop"))
+                self.events.add((version, change["table"], "drop"))
             case "rows" | "deletes" as kind:
                 shape = len(self.shapes[change["table"]]) - 1
                 self._file(change["table"], kind, change, version, shape)
@@ -227,7 +231,7 @@ class _ReplayedCatalog:
                     sums = self.sums.setdefault((version, change["table"]), [0, 0])
                     sums[kind == "deletes"] += change["rows"]
             case "ids":
-                for path in change["merged"]:  # the first file of a map is told by no fact
+                for path in change["merged"]:  # no commit record has the first file of a map
                     self.files.pop(path, None)
                 self._file(change["map"], "ids", change, None, None)
             case "loaded":
@@ -236,11 +240,11 @@ class _ReplayedCatalog:
             case other:
                 raise ValueError(f"a change of a kind that this snapdb does not know: {other!r}")
 
-    def keep_up(self, change: dict[str, Any]) -> None:
-        """Take in that a file was put in the place of others."""
+    def replace(self, change: dict[str, Any]) -> None:
+        """Apply one change of upkeep: a file replaces others."""
         old = [self.files.pop(path, None) for path in change["replaced"]]
         known = [file for file in old if file is not None]
-        # The first file of an id map comes with a graph, not with a version: no fact tells of it.
+        # The first file of an id map comes with a graph, not with a version: no commit record has it.
         if len(known) < len(old) and change["change"] != "ids":
             raise ValueError(f"{change['path']} replaces files that were not there")
         if len(known) == len(old) and sum(file.rows for file in known) != change["rows"]:
@@ -249,9 +253,9 @@ class _ReplayedCatalog:
         added = None if change["change"] == "ids" else max(file.added or 0 for file in known)
         self._file(change["owner"], change["change"], change, added, shape)
 
-    def _shape(self, version: int, change: dict[str, Any], turn: str) -> None:
+    def _shape(self, version: int, change: dict[str, Any], event: str) -> None:
         self.shapes.setdefault(change["table"], []).append((version, change["columns"]))
-        self.turns.add((version, change["table"], turn))
+        self.events.add((version, change["table"], event))
 
     def _file(self, owner: int, kind: str, fact: dict[str, Any], added: int | None, shape: int | None) -> None:
         named = _FileRecord(owner, kind, fact["rows"], fact["bytes"], fact["sha256"], fact["first"], added, shape)
@@ -259,14 +263,14 @@ class _ReplayedCatalog:
 
 
 def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
-    """What the facts of all versions tell, and those of upkeep, each after the version that it followed.
+    """The catalog after the commit records of all versions, and those of upkeep after the version that each followed.
 
     Raises:
-        ValueError, KeyError, TypeError, …: they are no facts.
+        ValueError, KeyError, TypeError, …: they are no valid records.
 
     >>> column = ["a", "INTEGER", True, 1, None]
-    >>> made = {"change": "create", "table": 1, "name": "t", "columns": [column]}
-    >>> _replay([json.dumps({"version": 1, "changes": [made]})], []).tables
+    >>> created = {"change": "create", "table": 1, "name": "t", "columns": [column]}
+    >>> _replay([json.dumps({"version": 1, "changes": [created]})], []).tables
     {1: ['t', 1, None]}
     """
     expected = _ReplayedCatalog()
@@ -276,17 +280,17 @@ def _replay(versions: Iterable[str], upkeep: Iterable[str]) -> _ReplayedCatalog:
             expected.commit(facts["version"], change)
         while done and done[0]["after"] <= facts["version"]:
             for change in done.popleft()["changes"]:
-                expected.keep_up(change)
+                expected.replace(change)
     if done:
         raise ValueError(f"upkeep after version {done[0]['after']}, which is not there")
     return expected
 
 
-# Whether the catalog's rows about tables and files are what the chains tell
+# Rows of tables and files against the replay
 
 
 def check_catalog(contents: Contents) -> Iterator[Problem]:
-    """Where rows contradict the chains; call it when every table could be read."""
+    """The contradictions between rows and chains; requires that every table could be read."""
     try:
         expected = _replay([r["facts"] for r in contents["versions"]], [r["facts"] for r in contents["upkeep"]])
     except MISREAD as error:
@@ -297,15 +301,15 @@ def check_catalog(contents: Contents) -> Iterator[Problem]:
 
 
 def _tables(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    found = {r["id"]: [r["name"], r["created"], r["dropped"]] for r in contents["tables"]}
-    yield from _differences("table", found, expected.tables)
+    actual = {r["id"]: [r["name"], r["created"], r["dropped"]] for r in contents["tables"]}
+    yield from _differences("table", actual, expected.tables)
 
 
 def _shapes(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    found: dict[int, list[tuple[int, Any]]] = {}
+    actual: dict[int, list[tuple[int, Any]]] = {}
     for row in contents["shapes"]:
-        found.setdefault(row["table_id"], []).append((row["since"], _json(row["columns"])))
-    yield from _differences("the columns of table", found, expected.shapes)
+        actual.setdefault(row["table_id"], []).append((row["since"], _json(row["columns"])))
+    yield from _differences("the columns of table", actual, expected.shapes)
 
 
 def _files(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
@@ -324,7 +328,7 @@ def _named(row: sqlite3.Row, place: Mapping[tuple[int, int], int]) -> _FileRecor
 
 
 def _ordinals(contents: Contents) -> dict[tuple[int, int], int]:
-    """(table, shape's id) → which of the table's shapes it is."""
+    """The ordinal of a shape within its table, by (table, shape id)."""
     count: dict[int, int] = defaultdict(int)
     place = {}
     for row in contents["shapes"]:
@@ -335,33 +339,33 @@ def _ordinals(contents: Contents) -> dict[tuple[int, int], int]:
 
 def _sums(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
     sums: dict[tuple[int, int], list[int]] = defaultdict(lambda: [0, 0])
-    turns = set()
+    events = set()
     for row in contents["changes"]:
         key = (row["version"], row["table_id"])
         sums[key][0] += row["rows_added"]
         sums[key][1] += row["rows_removed"]
         if row["kind"] not in ("append", "delete"):
-            turns.add((*key, row["kind"]))
-    found = {key: value for key, value in sums.items() if value != [0, 0]}
-    yield from _differences("what (version, table) changed:", found, expected.sums)
-    for version, table, kind in sorted(turns ^ expected.turns, key=str):
-        state = "is told by the versions only" if (version, table, kind) in expected.turns else "is told by no version"
+            events.add((*key, row["kind"]))
+    actual = {key: value for key, value in sums.items() if value != [0, 0]}
+    yield from _differences("what (version, table) changed:", actual, expected.sums)
+    for version, table, kind in sorted(events ^ expected.events, key=str):
+        state = "is told by the versions only" if (version, table, kind) in expected.events else "is told by no version"
         yield f"{kind} of table {table} in version {version} {state}"
 
 
 def _loaded(contents: Contents, expected: _ReplayedCatalog) -> Iterator[str]:
-    found = {(r["table_id"], r["path"]): (r["bytes"], r["modified"], r["version"]) for r in contents["loaded"]}
-    yield from _differences("what (table, file) was loaded:", found, expected.loaded)
+    actual = {(r["table_id"], r["path"]): (r["bytes"], r["modified"], r["version"]) for r in contents["loaded"]}
+    yield from _differences("what (table, file) was loaded:", actual, expected.loaded)
 
 
-def _differences(what: str, found: Mapping[Any, Any], expected: Mapping[Any, Any]) -> Iterator[str]:
-    for key in sorted({*found, *expected}, key=str):
-        if key not in found:
+def _differences(what: str, actual: Mapping[Any, Any], expected: Mapping[Any, Any]) -> Iterator[str]:
+    for key in sorted({*actual, *expected}, key=str):
+        if key not in actual:
             yield f"{what} {key} is not there, though its versions tell of it"
         elif key not in expected:
             yield f"{what} {key} is there, though no version tells of it"
-        elif found[key] != expected[key]:
-            yield f"{what} {key} is {_plain(found[key])}, the versions tell of {_plain(expected[key])}"
+        elif actual[key] != expected[key]:
+            yield f"{what} {key} is {_plain(actual[key])}, the versions tell of {_plain(expected[key])}"
 
 
 def _plain(value: Any) -> str:

@@ -23,14 +23,11 @@ from snapdb.storage.check.catalog import (
     in_catalog,
     read_contents,
 )
-from snapdb.storage.check.rows import check_rows
+from snapdb.storage.check.rows import check_definitions
 from snapdb.storage.disk import hash_file
 from snapdb.storage.gc.orphans import DEFAULT_GRACE, Entry, find_orphans, referenced_dirs, referenced_paths
 from snapdb.storage.manifests import MANIFEST, parse_manifest
 from snapdb.storage.tables.commit import now
-
-# Whether every published file still has the bytes that were published
-
 
 _SNAPSHOT = "DROP the snapshot and create it again"
 _SHARED = "DROP the snapshots that use it, say VACUUM RETAIN INTERVAL '0 seconds', and create them again"
@@ -43,7 +40,7 @@ _NOTES = "VACUUM removes it once nobody reads or writes"
 
 
 class _PublishedFile(NamedTuple):
-    """A file and what was recorded of it."""
+    """A published file, as it was recorded."""
 
     path: Path
     bytes: int
@@ -52,7 +49,7 @@ class _PublishedFile(NamedTuple):
 
 
 def _published_files(home: Home, contents: Contents) -> Iterator[_PublishedFile | Problem]:
-    """Every file that was published, and what is wrong with the rows and manifests that should name them."""
+    """Every published file, and the problems of the rows and manifests that should name them."""
     for table in ("segments", "id_segments"):
         for row in contents[table]:
             try:
@@ -71,7 +68,7 @@ def _published_files(home: Home, contents: Contents) -> Iterator[_PublishedFile 
 
 
 def _compare_files(home: Home, files: Sequence[_PublishedFile], report: _Report) -> Iterator[Problem]:
-    """The files that are missing or have other bytes; it reads every one."""
+    """Read every file, and yield those that are missing or have other bytes."""
     total, done = sum(file.bytes for file in files) or 1, 0
     for file in files:
         report("reading every file", min(done / total, 1.0))
@@ -97,10 +94,10 @@ def _bad_row(table: str, row: Row) -> Problem:
 def _directory(
     home: Home, directory: Path, expected: set[str] | str, remedy: str
 ) -> Iterator[_PublishedFile | Problem]:
-    """The files that a directory's manifest names, and where it is not the one that is expected.
+    """The files that a directory's manifest names, and the problems of the manifest.
 
     Args:
-        expected: Of a shared directory its digest; of a snapshot's, the shared directories that it may stand on.
+        expected: The digest of an artifact; for a snapshot's directory, the artifacts in the catalog.
     """
     path = str((directory / MANIFEST).relative_to(home.path))
     try:
@@ -116,44 +113,44 @@ def _directory(
     for name, (size, sha256) in listed.files.items():
         yield _PublishedFile(directory / name, size, sha256, remedy)
     for named in listed.directories if isinstance(expected, set) else ():
-        if not _is_there(home, named):
+        if not _exists(home, named):
             yield Problem("missing", path, f"it stands on {named}, which is not there", remedy)
         elif named not in expected:
             yield in_catalog(f"no row of artefacts names {named}, though {path} stands on it")
 
 
-def _is_there(home: Home, named: str) -> bool:
+def _exists(home: Home, named: str) -> bool:
     try:
         return home.inside(named).is_dir()
     except (CorruptError, ValueError):
         return False
 
 
-# CHECK DATABASE: everything that was published is compared with what was recorded of it
+# CHECK DATABASE
 
 
 def check_database(home: Home, ledger: Ledger, report: _Report = lambda what, share: None) -> Iterator[Problem]:
-    """What is wrong, damage before notes; nothing when all is well. Hold the tables' lock meanwhile.
+    """The problems of a database, damage before notes; requires that the tables' lock is held.
 
     Args:
-        report: Called with what is being done and the share of it that is done.
+        report: Called with the current step and the share of it that is done.
 
     Raises:
         LockedError: another process did not let the catalog be read.
     """
     report("reading the catalog", None)
-    # Listed before the catalog is read: what a commit publishes meanwhile is named by then.
+    # Listed before the catalog is read, which then names the files of commits meanwhile.
     old = find_orphans(home, set(), now() - DEFAULT_GRACE)
     logged = logged_versions(home.path)
     contents = read_contents(ledger, integrity=True)
     yield from contents.problems
     yield from _contradictions(home, contents, logged)
     files: list[_PublishedFile] = []
-    for found in _published_files(home, contents):
-        if isinstance(found, _PublishedFile):
-            files.append(found)
-        elif not contents.whole or _is_named(ledger, found.path):
-            yield found
+    for item in _published_files(home, contents):
+        if isinstance(item, _PublishedFile):
+            files.append(item)
+        elif not contents.whole or _is_named(ledger, item.path):
+            yield item
     for problem in _compare_files(home, files, report):
         if not contents.whole or _is_named(ledger, problem.path):
             yield problem
@@ -162,23 +159,23 @@ def check_database(home: Home, ledger: Ledger, report: _Report = lambda what, sh
 
 
 def catalog_damage(home: Home, ledger: Ledger) -> Problem | None:
-    """What is wrong with the catalog itself, files aside; None when nothing is. It reads all of it."""
+    """The first problem of the catalog itself, which is read completely; None when there is none."""
     logged = logged_versions(home.path)
     contents = read_contents(ledger, integrity=True)
     return next(iter([*contents.problems, *_contradictions(home, contents, logged)]), None)
 
 
 def _contradictions(home: Home, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
-    """Where the catalog contradicts its chains, itself, or what was logged before it was read."""
+    """The contradictions of the catalog with its chains, itself, and the earlier entries of the version log."""
     if contents.whole:
-        yield from _surviving(check_chain(contents))
+        yield from _guarded(check_chain(contents))
         yield from check_fork(contents, logged)
-        yield from _surviving(check_catalog(contents))
-        yield from _surviving(check_rows(home, contents))
+        yield from _guarded(check_catalog(contents))
+        yield from _guarded(check_definitions(home, contents))
 
 
-def _surviving(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """The same; rows that cannot even be compared are one more."""
+def _guarded(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """The same problems, and one more if rows are so damaged that the check itself fails."""
     try:
         yield from problems
     except (*MISREAD, ArithmeticError) as error:
@@ -186,7 +183,7 @@ def _surviving(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def _is_named(ledger: Ledger, path: str) -> bool:
-    """Whether the catalog still names a file, or the directory it is in: a snapshot may have been dropped meanwhile."""
+    """Whether the catalog still names a file or a directory above it: a snapshot may have been dropped meanwhile."""
     with ledger.reading() as connection:
         named = referenced_paths(connection)
     own = PurePosixPath(path)
@@ -202,17 +199,14 @@ def _orphans(home: Home, contents: Contents, old: Iterable[Entry]) -> Iterator[P
             yield Problem("orphan", entry.path, f"nothing points at it ({entry.bytes:,} bytes)", _NOTES)
 
 
-# A database that is opened only after everything in it was checked
-
-
 def verify_files(home: Home, ledger: Ledger, report: _Report = lambda what, share: None) -> None:
-    """Nothing when a check finds no damage; files that nothing points at are none.
+    """Check a database; unreferenced files are no damage.
 
     Args:
-        report: Called with what is being done and the share of it that is done.
+        report: Called with the current step and the share of it that is done.
 
     Raises:
-        CorruptError: the first damage, by name.
+        CorruptError: the first damage.
     """
     lock = TablesLock(home)
     try:

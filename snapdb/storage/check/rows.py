@@ -1,4 +1,4 @@
-"""Whether the catalog's rows that no chain tells of make sense, and what they name is there."""
+"""Checks of the catalog's rows that are in no chain: definitions, names, id maps, tasks, runs, garbage."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SHA256 = 64
 """Hexadecimal digits."""
 
 
-def check_rows(home: Home, contents: Contents) -> Iterator[Problem]:
-    """What is wrong with rows that are no table's, version's or file's; call it when every table could be read."""
+def check_definitions(home: Home, contents: Contents) -> Iterator[Problem]:
+    """The problems of rows that are in no chain; requires that every table could be read."""
     for look in (
         _names,
         _tags,
@@ -57,7 +57,7 @@ def _tags(contents: Contents) -> Iterator[str]:
 
 
 def _id_maps(contents: Contents) -> Iterator[str]:
-    """Maps of tables or of columns that never were."""
+    """Id maps of tables or columns that never existed."""
     columns: dict[int, set[tuple[Any, Any]]] = {row["id"]: set() for row in contents["tables"]}
     for row in contents["shapes"]:
         known = columns.setdefault(row["table_id"], set())
@@ -72,7 +72,7 @@ def _id_maps(contents: Contents) -> Iterator[str]:
 
 
 def _ids(contents: Contents) -> Iterator[str]:
-    """Ids that are in no file of their map, or in two."""
+    """Ids in no file of their map, or in two."""
     limits: dict[int, int] = {r["id"]: 0 for r in contents["id_maps"]}
     for row in contents["id_segments"]:
         if row["map_id"] not in limits:
@@ -130,19 +130,19 @@ def _tasks(contents: Contents) -> Iterator[str]:
 
 
 def _runs(contents: Contents) -> Iterator[str]:
-    """Attempts that name versions that never were, or whose state contradicts their times."""
+    """Attempts of versions that never existed, or with a state that contradicts their times."""
     head = max((r["version"] for r in contents["versions"]), default=0)
     for row in contents["runs"]:
-        said = f"attempt {row['attempt']} of run {row['run']} of task {row['name']!r}"
+        attempt = f"attempt {row['attempt']} of run {row['run']} of task {row['name']!r}"
         run = _read(_run, row)
         if run is None or not is_sound(Run, run):
-            yield f"{said} cannot be read"
+            yield f"{attempt} cannot be read"
             continue
         began, over = run.started is not None, run.ended is not None
         if not all(0 <= version <= head for version in (*run.published, run.version)):
-            yield f"{said} names a version that is not there"
+            yield f"{attempt} names a version that is not there"
         elif (began, over) != {"running": (True, False), "missed": (False, False)}.get(run.state, (True, True)):
-            yield f"{said} is {run.state}, and its times say otherwise"
+            yield f"{attempt} is {run.state}, and its times say otherwise"
 
 
 def _run(row: Any) -> Run:
@@ -157,15 +157,15 @@ def _flag(value: Any) -> bool:
 
 
 def _exports(contents: Contents) -> Iterator[str]:
-    """Exports whose rows cannot be read, or of runs that are not on record."""
+    """Exports with unreadable rows, or of runs that are not on record."""
     known = {(r["task"], r["run"]) for r in contents["runs"]}
     for row in contents["exports"]:
         export = RunExport(row["statement"], row["path"], row["sha256"])
-        said = f"an export of run {row['run']} of task {row['task']}"
+        name = f"an export of run {row['run']} of task {row['task']}"
         if not is_sound(RunExport, export) or export.statement < 1 or len(export.sha256) != _SHA256:
-            yield f"{said} cannot be read"
+            yield f"{name} cannot be read"
         elif (row["task"], row["run"]) not in known:
-            yield f"{said} is of a run that is not there"
+            yield f"{name} is of a run that is not there"
 
 
 def _leader(contents: Contents) -> Iterator[str]:
@@ -175,16 +175,16 @@ def _leader(contents: Contents) -> Iterator[str]:
 
 
 def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> Iterator[str]:
-    """What is wrong with a kind of rows that are each of something else, by its name."""
+    """The problems of named rows that belong to an owner."""
     owners = {row["folded"] for row in contents[f"{of}s"]}
     for row in contents[f"{kind}s"]:
-        found = _read(lambda text: decode(type_, text), row["definition"])
-        if found is None:
+        thing = _read(lambda text: decode(type_, text), row["definition"])
+        if thing is None:
             yield f"the definition of {kind} {row['name']!r} cannot be read"
-        elif (found.name, found.id, str(getattr(found, of)).lower()) != (row["name"], row["id"], row[of]):
+        elif (thing.name, thing.id, str(getattr(thing, of)).lower()) != (row["name"], row["id"], row[of]):
             yield f"{kind} {row['name']!r} is defined as another one"
         elif row[of] not in owners:
-            yield f"{kind} {row['name']!r} is of {of} {getattr(found, of)!r}, which is not there"
+            yield f"{kind} {row['name']!r} is of {of} {getattr(thing, of)!r}, which is not there"
 
 
 def _garbage(home: Home, contents: Contents) -> Iterator[str]:
@@ -203,7 +203,7 @@ def _garbage(home: Home, contents: Contents) -> Iterator[str]:
 
 
 def _read(decoded: Callable[[Any], Any], text: Any) -> Any:
-    """What a text says; None when it cannot be read."""
+    """The decoded value; None when it cannot be decoded."""
     try:
         return decoded(text)
     except MISREAD:

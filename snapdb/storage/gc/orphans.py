@@ -20,23 +20,23 @@ from snapdb.storage.catalog_db.pending_deletes import PUBLISHED_FOLDERS, add_pen
 from snapdb.storage.manifests import MANIFEST, parse_manifest
 
 DEFAULT_GRACE = 3_600_000_000
-"""Microseconds: how long a file that nothing points at is left alone, unless something else is said."""
+"""Microseconds for which an unreferenced file is kept by default."""
 
 _DEPTHS = {"tables": None, "ids": None, "topology": 2, "features": 2, "snapshots": 1}
-"""Folder → how deep its directories lie; None: it holds files, however deep."""
+"""The depth of the directories in each folder; None: it holds single files, at any depth."""
 _SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]+")
 
 _SHARED = ("topology/", "features/")
 
 
 class Entry(NamedTuple):
-    """A file, or a directory that is published or removed as one."""
+    """A file, or a directory that is published and removed as one."""
 
     path: str
     """Relative to the database directory."""
     bytes: int
     touched: int
-    """When it or anything in it was last written: microseconds since 1970 UTC."""
+    """The time of the last write to it or anything in it: microseconds since 1970 UTC."""
 
 
 def referenced_paths(connection: sqlite3.Connection) -> set[str]:
@@ -46,23 +46,23 @@ def referenced_paths(connection: sqlite3.Connection) -> set[str]:
 
 
 def find_orphans(home: Home, known: set[str], before: int) -> list[Entry]:
-    """What is in the database directory but not `known`, and was last written before a moment.
+    """The files and directories of the database that are not `known`, and were last written before a moment.
 
     Args:
-        known: Relative paths, the catalog's and those that are garbage.
+        known: Relative paths that the catalog names, also as garbage.
         before: Microseconds since 1970 UTC.
     """
-    found = (_entry(home, path) for path in _paths(home) if str(path.relative_to(home.path)) not in known)
-    return sorted(entry for entry in found if entry is not None and entry.touched <= before)
+    entries = (_entry(home, path) for path in _paths(home) if str(path.relative_to(home.path)) not in known)
+    return sorted(entry for entry in entries if entry is not None and entry.touched <= before)
 
 
 def size_of(path: Path) -> int:
-    """The bytes of a file or of everything in a directory; 0 when it is gone."""
+    """The bytes of a file or of everything in a directory; 0 when it does not exist."""
     return _bytes(_stats(path))
 
 
 def _entry(home: Home, path: Path) -> Entry | None:
-    """A path with its size and age; None when it went away meanwhile."""
+    """A path with its size and age; None when it was removed meanwhile."""
     stats = list(_stats(path))
     if not stats:
         return None
@@ -75,7 +75,7 @@ def _bytes(stats: Iterable[os.stat_result]) -> int:
 
 
 def _stats(path: Path) -> Iterator[os.stat_result]:
-    """Of the files in a directory; of the path itself where it is a file, a link or an empty directory."""
+    """The status of the files in a directory, or of the path itself if it is a file, a link or an empty directory."""
     directory = path.is_dir() and not path.is_symlink()
     for each in (list(_files(path)) if directory else []) or [path]:
         try:
@@ -85,12 +85,12 @@ def _stats(path: Path) -> Iterator[os.stat_result]:
 
 
 def _paths(home: Home) -> Iterator[Path]:
-    """Everything that can be an orphan."""
+    """Every path that can be an orphan."""
     for folder, depth in _DEPTHS.items():
         yield from _files(home.path / folder) if depth is None else _at_depth(home.path / folder, depth)
     for path in _children(home.path):
         spill = _SPILL.fullmatch(path.name)
-        if re.fullmatch(r"\..+\.tmp", path.name) or (spill is not None and not _lives(int(spill[1]))):
+        if re.fullmatch(r"\..+\.tmp", path.name) or (spill is not None and not _is_alive(int(spill[1]))):
             yield path
 
 
@@ -114,7 +114,7 @@ def _children(folder: Path) -> list[Path]:
         return []
 
 
-def _lives(process: int) -> bool:
+def _is_alive(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -124,79 +124,79 @@ def _lives(process: int) -> bool:
     return True
 
 
-# What nothing points at any more, and why each piece goes or stays
+# Unreferenced files
 
 
 class Unreferenced(NamedTuple):
-    """A file or directory that nothing points at."""
+    """A file or directory that the catalog does not use."""
 
     path: str
     """Relative to the database directory."""
     bytes: int
     kind: Literal["garbage", "artefact", "orphan"]
     why: str
-    """Why it is litter."""
+    """The reason for which it is unreferenced."""
     kept: str | None
-    """Why it stays all the same; None: it can go once nobody reads it."""
+    """The reason for which it is kept; None: it can be removed once no process reads it."""
 
 
 def find_unreferenced(
     home: Home, ledger: Ledger, moment: int, grace: int, replaced: Iterable[str] = ()
 ) -> list[Unreferenced]:
-    """Everything that nothing points at.
+    """Every unreferenced file or directory.
 
     Args:
-        moment: Now.
-        grace: Microseconds for which it stays.
-        replaced: Paths to take for garbage since `moment`.
+        moment: The current time.
+        grace: Microseconds for which they are kept.
+        replaced: Paths that become garbage at `moment`.
     """
     present = find_orphans(home, set(), moment - grace)
     with ledger.reading() as connection:
         named = referenced_paths(connection)
         garbage = {row["path"]: row["since"] for row in connection.execute("SELECT path, since FROM garbage")}
-        snapshots, shared = _standing(connection)
+        snapshots, shared = _references(connection)
     used, unread = _used(home, snapshots, shared)
     garbage = {path: since for path, since in garbage.items() if path not in named} | dict.fromkeys(replaced, moment)
     idle = [path for path in sorted(shared.keys() - used) if _is_aged(home, path, moment - grace)]
-    loose = [o for o in present if o.path not in named | used | garbage.keys()]
-    found = [
+    stray = [o for o in present if o.path not in named | used | garbage.keys()]
+    unreferenced = [
         _garbage(home, path, moment - since, grace)
         for path, since in sorted(garbage.items())
         if not path.startswith(PUBLISHED_FOLDERS) or home.inside(path).exists()
     ]
-    found += [
+    unreferenced += [
         Unreferenced(path, size_of(home.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle
     ]
-    found += [
+    unreferenced += [
         Unreferenced(o.path, o.bytes, "orphan", "nothing points at it", unread if o.path.startswith(_SHARED) else None)
-        for o in loose
+        for o in stray
     ]
-    return found
+    return unreferenced
 
 
-def remove_unreferenced(home: Home, ledger: Ledger, litter: Unreferenced) -> bool:
-    """Remove it and what the catalog says of it, while nobody else reads tables; False when a reader holds it."""
-    path = home.inside(litter.path)
-    if litter.kind == "artefact":
-        _drop_rows(ledger, [litter.path])
-    if litter.path.startswith("ids/") and path.is_file():
-        gone = remove_file_unless_held(home, path)
+def remove_unreferenced(home: Home, ledger: Ledger, entry: Unreferenced) -> bool:
+    """Remove a file and its row of garbage, while no other process reads tables; False when a reader holds it."""
+    path = home.inside(entry.path)
+    if entry.kind == "artefact":
+        _drop_rows(ledger, [entry.path])
+    if entry.path.startswith("ids/") and path.is_file():
+        removed = remove_file_unless_held(home, path)
     else:
-        gone = delete_unless_held(home, litter.path)
-    if gone and litter.kind == "garbage":
+        removed = delete_unless_held(home, entry.path)
+    if removed and entry.kind == "garbage":
         with ledger.writing() as connection:
-            connection.execute("DELETE FROM garbage WHERE path = ?", (litter.path,))
-    return gone
+            connection.execute("DELETE FROM garbage WHERE path = ?", (entry.path,))
+    return removed
 
 
 def remove_unused_artifacts(home: Home, ledger: Ledger, before: int) -> list[str]:
-    """Remove shared directories that no snapshot uses, while nobody else reads tables; which of them went.
+    """Remove the artifacts that no snapshot uses, while no other process reads tables; the paths of the removed ones.
 
     Args:
-        before: Those that are younger stay: microseconds since 1970 UTC.
+        before: Younger ones are kept: microseconds since 1970 UTC.
     """
     with ledger.reading() as connection:
-        snapshots, shared = _standing(connection)
+        snapshots, shared = _references(connection)
     used, unread = _used(home, snapshots, shared)
     idle = [path for path in sorted(shared.keys() - used) if _is_aged(home, path, before)]
     if unread is not None or not idle:
@@ -205,28 +205,28 @@ def remove_unused_artifacts(home: Home, ledger: Ledger, before: int) -> list[str
     return [path for path in idle if delete_unless_held(home, path)]
 
 
-def _standing(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
-    """Snapshots with their paths, and shared directories by path, each with its family."""
+def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
+    """The rows of snapshots, and the family of each artifact by path."""
     snapshots = connection.execute("SELECT name, path FROM snapshots ORDER BY id").fetchall()
     shared = {row["path"]: row["family"] for row in connection.execute("SELECT path, family FROM artefacts")}
     return snapshots, shared
 
 
 def _used(home: Home, snapshots: Iterable[Row], shared: Mapping[str, str | None]) -> tuple[set[str], str | None]:
-    """The shared directories that snapshots use, and why there may be more."""
+    """The artifacts that snapshots use, and why there may be more."""
     used, unread = referenced_dirs(home, snapshots)
     return used | {path for path, family in shared.items() if str(family).removeprefix("outgoing:") in used}, unread
 
 
 def _drop_rows(ledger: Ledger, paths: Sequence[str]) -> None:
-    """Take shared directories out of the catalog before they go: a crash leaves no row without its directory."""
+    """Delete the rows of artifacts before their directories: a crash leaves no row without its directory."""
     with ledger.writing() as connection:
         connection.executemany("DELETE FROM artefacts WHERE path = ?", [(path,) for path in paths])
         add_pending_deletes(connection, paths)
 
 
 def _garbage(home: Home, path: str, age: int, grace: int) -> Unreferenced:
-    if path.startswith(PUBLISHED_FOLDERS):  # readers hold them one by one, so that they need not wait
+    if path.startswith(PUBLISHED_FOLDERS):  # readers hold leases on them, so that no grace is needed
         return Unreferenced(path, size_of(home.inside(path)), "garbage", "nothing points at it", None)
     kept = None if age >= grace else f"replaced less than {_spoken(grace)} ago"
     return Unreferenced(path, size_of(home.inside(path)), "garbage", "a merged file is in its place", kept)
@@ -238,7 +238,7 @@ def _is_aged(home: Home, path: str, before: int) -> bool:
 
 
 def _spoken(grace: int) -> str:
-    """A span of time for a person.
+    """A duration as text.
 
     >>> _spoken(3_600_000_000)
     '1:00:00'
@@ -247,7 +247,7 @@ def _spoken(grace: int) -> str:
 
 
 def referenced_dirs(home: Home, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
-    """The shared directories that snapshots, given as rows of the catalog, stand on, and why there may be more."""
+    """The artifacts that snapshots, given as rows of the catalog, use, and why there may be more."""
     used: set[str] = set()
     unread: str | None = None
     for row in snapshots:

@@ -1,4 +1,4 @@
-"""VACUUM: small files are merged, and what nothing points at any more is removed after a while."""
+"""VACUUM: merge small files, and remove files that have been unreferenced for a while."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from snapdb.storage.tables.compaction import Merge, compact, find_merges
 
 
 class VacuumStep(NamedTuple):
-    """What was done, or with DRY RUN would be done, to one place."""
+    """What was done, or with DRY RUN would be done, to one file or folder."""
 
     action: Literal["compact", "remove", "keep"]
     path: str
-    """Relative to the database directory: a folder for 'compact'."""
+    """Relative to the database directory; a folder for 'compact'."""
     bytes: int
     reason: str
 
 
 class Vacuum(NamedTuple):
-    """One VACUUM."""
+    """One run of VACUUM."""
 
     home: Home
     ledger: Ledger
@@ -38,14 +38,14 @@ class Vacuum(NamedTuple):
     lock: TablesLock
     """Held shared."""
     table: int | None
-    """The only table to merge files of; what nothing points at is removed wherever it is."""
+    """The only table to merge files of; None: all. Unreferenced files are removed of all tables."""
     grace: int
-    """Microseconds for which a file stays after the last pointer to it went."""
+    """Microseconds for which an unreferenced file is kept."""
     dry_run: bool
     report: Callable[[str, float | None], None]
 
     def run(self) -> Iterator[VacuumStep]:
-        """Merge, then remove; each step as it is done."""
+        """Merge, then remove, and yield each step after it is done."""
         merged: list[Merge] = []
         with _damaged(self.home), self.ledger.reading() as connection:
             merges = find_merges(connection, self.table)
@@ -66,17 +66,17 @@ class Vacuum(NamedTuple):
             return compact(self.home, self.ledger, session, merge)
 
     def _clean(self, merged: list[Merge]) -> Iterator[VacuumStep]:
-        """Remove what can be removed while nobody else reads or writes tables."""
+        """Remove unreferenced files, while no other process reads or writes tables."""
         alone = self.lock.alone(0.0 if self.dry_run else 2.0)
         try:
-            for litter in self._litter(merged):
-                if litter.kept is not None:
-                    yield VacuumStep("keep", litter.path, litter.bytes, litter.kept)
-                elif not alone or not (self.dry_run or remove_unreferenced(self.home, self.ledger, litter)):
-                    yield VacuumStep("keep", litter.path, litter.bytes, f"{litter.why}, but a reader holds it")
+            for entry in self._unreferenced(merged):
+                if entry.kept is not None:
+                    yield VacuumStep("keep", entry.path, entry.bytes, entry.kept)
+                elif not alone or not (self.dry_run or remove_unreferenced(self.home, self.ledger, entry)):
+                    yield VacuumStep("keep", entry.path, entry.bytes, f"{entry.why}, but a reader holds it")
                 else:
-                    yield VacuumStep("remove", litter.path, litter.bytes, litter.why)
-            if not self.dry_run:  # what streams that are gone told of their caches: small, and in nobody's way
+                    yield VacuumStep("remove", entry.path, entry.bytes, entry.why)
+            if not self.dry_run:  # also the small reports of streams that have ended
                 clear_reports(self.home)
                 with self.ledger.writing(counted=False) as connection:
                     forget_deleted(connection, self.home)
@@ -84,7 +84,7 @@ class Vacuum(NamedTuple):
             if alone:
                 self.lock.share()
 
-    def _litter(self, merged: list[Merge]) -> list[Unreferenced]:
+    def _unreferenced(self, merged: list[Merge]) -> list[Unreferenced]:
         moment = now()
         replaced = [m.path for merge in merged for m in merge.members] if self.dry_run else []
         with _damaged(self.home):
@@ -93,7 +93,7 @@ class Vacuum(NamedTuple):
 
 @contextmanager
 def _damaged(home: Home) -> Iterator[None]:
-    """Rows of the catalog that cannot be what was written become CorruptError: nothing is merged or removed by them."""
+    """Raise CorruptError for damaged rows, by which nothing may be merged or removed."""
     try:
         yield
     except MISREAD as error:
