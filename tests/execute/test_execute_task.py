@@ -99,7 +99,7 @@ def test_a_run_that_a_daemon_is_about_to_begin_is_left_to_it(db: Database) -> No
 
 
 def test_a_daemon_that_is_silent_is_taken_for_dead(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operators, "LAPSE", 0.3)
+    monkeypatch.setattr(operators, "LEASE_TTL", 0.3)
     worker = Worker(db.path)
     worker.claim(worker.task())
     with led(db.path, alive=False):
