@@ -44,7 +44,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> str:
         for step in _STEPS:
             terminal.run(step)
         terminal.send("REFRESH SNAPSHOT early \t")
-        terminal.expect("DRY RUN")
+        terminal.expect(r"DRY RUN\s+FULL\s+\S")  # with the line that stands below the menu
         menu = terminal.transcript
         terminal.send("\x03")
         terminal.line("SELECT count(*) FROM range(10000000) a, range(10000000) b\r  WHERE a.range * b.range = 7;")

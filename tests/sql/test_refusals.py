@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import snapdb
-from tests.support.refusals import refused
+from tests.support.refusals import HELD, TESTS, refused
 
 
 def test_an_error_of_this_code_at_this_place_passes() -> None:
@@ -32,3 +34,13 @@ def test_a_wording_that_is_not_recorded_fails(monkeypatch: pytest.MonkeyPatch) -
 def test_no_error_fails() -> None:
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"), refused("unknown-table"):
         pass
+
+
+def test_the_page_of_wordings_names_tests_that_are_there() -> None:
+    named = {test.partition("[")[0] for test in HELD}
+    there = {
+        f"{path.relative_to(TESTS)}::{name}"
+        for path in TESTS.rglob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert sorted(named - there) == []
