@@ -415,7 +415,7 @@ def test_what_is_damaged_is_named(world: Database) -> None:
         for place, (path, said) in enumerate(
             [(first, "is not what was written"), (second, "bytes"), (third, "missing")]
         ):
-            with refused("damaged-file", str(path), said, recorded=said != "is not what was written"):
+            with refused("damaged-file", str(path), said, "export it again", recorded=said == "missing"):
                 found[place]
 
 
