@@ -11,22 +11,22 @@ from typing import Any
 
 import click
 
-from .command_parts import module, quiet
-from .diagnostics import Diagnostics, ExitCode, worse
-from .given import (
+from .commands.arguments import (
     FORMATS,
+    DatabasePath,
+    Settings,
     check_database,
     check_look,
     check_parameters,
     check_prompt,
     format_of,
+    module,
     parameters,
+    quiet,
     texts_of,
 )
-from .interrupts import Terminated, terminable
-from .places import DatabasePath
-from .settings import Settings
-from .subcommands import COMMANDS
+from .commands.declarations import COMMANDS
+from .diagnostics import Diagnostics, ExitCode, Terminated, terminable, worse
 
 _EXAMPLES = """\b
 Examples:
@@ -194,7 +194,7 @@ def _run(
     settings = Settings(**options, keep_going=on_error == "continue", parameters=values)
     if not texts and not files and sys.stdin.isatty():
         check_prompt(settings.output, settings.header)
-        return ExitCode(module("repl").run(database, diagnostics, settings))
+        return ExitCode(module("opening", "repl").run(database, diagnostics, settings))
     look = settings.format or "table"
     check_look(look, settings.output, settings.null, settings.header, settings.max_rows)
     given_texts = [scripts.Script(*text) for text in texts_of(ctx.meta["order"], texts, files)]

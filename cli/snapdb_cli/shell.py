@@ -16,11 +16,11 @@ from snapdb.interrupts import interruptible
 from snapdb.sql.queries import Value
 from snapdb.sql.syntax import Statement
 
+from .commands.scripts import Script, Step, steps
 from .diagnostics import Diagnostics, ExitCode, worse
-from .output import Output
-from .pager import PagerClosed
-from .progress import Progress
-from .scripts import Script, Step, steps
+from .output.pager import PagerClosed
+from .output.progress import Progress
+from .output.results import Output
 
 
 class Shell:

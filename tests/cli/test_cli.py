@@ -25,7 +25,7 @@ from snapdb.errors import CommitConflict, LockedError
 from snapdb.interrupts import interruptible
 from snapdb.sql import parse
 from snapdb_cli.main import FORMATS, main
-from snapdb_cli.output import FORMATS as OUTPUT_FORMATS
+from snapdb_cli.output.results import FORMATS as OUTPUT_FORMATS
 from tests.support.inside.cli import Diagnostics, ExitCode, Progress, only_reads, worse
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, spawned, until

@@ -18,7 +18,7 @@ import click
 import pytest
 
 import snapdb
-from snapdb_cli import bench
+from snapdb_cli.commands.maintenance import bench
 from snapdb_cli.main import main
 from tests.support.inside.cli import Diagnostics, ExitCode, reference, replacing
 from tests.support.places import ROOT
@@ -117,7 +117,7 @@ def test_a_table_that_is_cut_says_so() -> None:
 
 
 def test_a_script_shows_all_rows_on_a_terminal_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapdb_cli.output.Output.terminal", True)
+    monkeypatch.setattr("snapdb_cli.output.results.Output.terminal", True)
     monkeypatch.setenv("NO_COLOR", "1")
     shown = run("-c", "SELECT i FROM range(500) r(i)").stdout.splitlines()
     assert shown[-1] == "500 rows"
@@ -190,7 +190,7 @@ def test_a_byte_order_mark_is_no_part_of_a_script() -> None:
 
 @pytest.mark.parametrize("mode", ["stop", "continue"])
 def test_a_long_script_is_read_in_one_go(mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("snapdb_cli.batch.run", lambda *_: ExitCode.OK)
+    monkeypatch.setattr("snapdb_cli.commands.batch.run", lambda *_: ExitCode.OK)
     script = tmp_path / "long.sql"
 
     def calls(statements: int) -> int:
@@ -279,7 +279,7 @@ def test_the_reference_in_the_docs_is_that_of_the_program() -> None:
 
 def test_benchmarks_need_the_source_checkout(tmp_path: Path) -> None:
     with refused("benchmark", "make bench"):
-        bench.run("tiny", None, "table", Diagnostics(quiet=True), tmp_path)
+        bench("tiny", None, "table", Diagnostics(quiet=True), tmp_path)
 
 
 def test_the_tiny_graph_is_for_snapdb_alone() -> None:
@@ -294,16 +294,16 @@ print("measuring", file=sys.stderr)
 print(json.dumps([{"system": s, "graph": sys.argv[1], "batches_per_s": 2.5} for s in ["snapdb", *sys.argv[2:]]]))
 """
     (tmp_path / "benchmarks" / "quick.py").write_text(program)
-    assert bench.run("tiny", "pyg", "csv", Diagnostics(quiet=True), tmp_path) is ExitCode.OK
+    assert bench("tiny", "pyg", "csv", Diagnostics(quiet=True), tmp_path) is ExitCode.OK
     assert capsys.readouterr().out == "system,graph,batches_per_s\nsnapdb,tiny,2.5\npyg,tiny,2.5\n"
     (tmp_path / "benchmarks" / "quick.py").write_text('import sys; sys.exit("pyg is not installed")')
     with refused("benchmark", "pyg is not installed"):
-        bench.run("tiny", "pyg", "csv", Diagnostics(quiet=True), tmp_path)
+        bench("tiny", "pyg", "csv", Diagnostics(quiet=True), tmp_path)
 
 
 SWALLOWED = """
 import os, signal, time
-from snapdb_cli.interrupts import terminable
+from snapdb_cli.diagnostics import terminable
 
 class Loud:
     def __del__(self):

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import snapdb
-from snapdb_cli.demo import run
+from snapdb_cli.commands.demo import run
 from tests.support.inside.cli import write_demo_data
 from tests.support.refusals import refused
 

@@ -14,8 +14,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 import snapdb
-from snapdb_cli.commands import COMMANDS
-from snapdb_cli.repl_history import history
+from snapdb_cli.repl.commands import COMMANDS
+from snapdb_cli.repl.prompt import history
 from tests.support.inside.cli import (
     Diagnostics,
     ExitCode,

@@ -13,7 +13,7 @@ from prompt_toolkit.document import Document
 import snapdb
 from snapdb.errors import SnapdbError
 from snapdb.sql import parse
-from snapdb_cli.commands import COMMANDS
+from snapdb_cli.repl.commands import COMMANDS
 from tests.support.inside.cli import Highlighter, Known, NamesCompleter, complete, suggest
 
 SOCIAL = """

@@ -1,0 +1,118 @@
+"""Runs the statements of -c, -f and stdin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from snapdb.database import Database, connect
+from snapdb.errors import InputError, QueryError
+from snapdb.sql.explain import Explain
+from snapdb.sql.exports import CopySampleTo, CopySnapshotTo, CopyTo
+from snapdb.sql.maintenance import BackupDatabase, CheckDatabase
+from snapdb.sql.queries import Query
+from snapdb.sql.samples import Audit, Sample, SampleUsing
+from snapdb.sql.show import Describe, Show, Summarize
+from snapdb.sql.syntax import Statement
+from snapdb.sql.versions import Begin, Commit, DiffGraph, DiffSnapshot, DiffTable, Rollback
+from snapdb.storage.catalog_db.db_dir import CATALOG, open_home
+from snapdb_cli.commands.arguments import Settings
+from snapdb_cli.commands.scripts import Step
+from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
+from snapdb_cli.output.formats import BINARY, Look
+from snapdb_cli.output.results import Output, replacing
+from snapdb_cli.shell import Shell
+
+_READS = (
+    Audit,
+    BackupDatabase,
+    CheckDatabase,
+    CopySampleTo,
+    CopySnapshotTo,
+    CopyTo,
+    Describe,
+    DiffGraph,
+    DiffSnapshot,
+    DiffTable,
+    Query,
+    Sample,
+    SampleUsing,
+    Show,
+    Summarize,
+)
+_BRACKETS = (Begin, Commit, Rollback)
+"""Statements that neither read nor write: the one after them decides."""
+
+
+def open_for(path: Path | None, steps: Iterable[Step], diagnostics: Diagnostics, settings: Settings) -> Database:
+    """The database that statements run in; one that does not exist is created only where the first of them writes.
+
+    Raises:
+        DatabaseError: it does not exist, and the first statement only reads; or it cannot be opened or created.
+    """
+    if path is None or (path / CATALOG).exists():
+        return connect(path, **settings.opening)
+    decisive = (step.statement for step in steps if not isinstance(step.statement, _BRACKETS))
+    first = next(decisive, None)
+    if first is None or only_reads(first):
+        open_home(path, read_only=settings.read_only, make=False)
+    database = connect(path, **settings.opening)
+    diagnostics.announce(f"created the database {path}")
+    return database
+
+
+def only_reads(statement: Statement) -> bool:
+    """Whether a statement leaves every database as it is, by its text alone, before a database is open.
+
+    `Plan.is_read` decides the same by its plan.
+    """
+    match statement:
+        case Explain():
+            return not statement.analyze or only_reads(statement.statement)
+        case _:
+            return isinstance(statement, _READS) or bool(getattr(statement, "dry_run", False))
+
+
+# Statements from the command line, files or stdin, run without a prompt
+
+
+def run(path: Path | None, found: Sequence[Step], diagnostics: Diagnostics, settings: Settings) -> ExitCode:
+    """Open the database, run the statements and close it; the exit code. What is not committed then, never was.
+
+    A file for the output is replaced when all statements ran, or when `keep_going` let the last one be tried.
+    """
+    with ExitStack() as stack:
+        target = None if settings.output is None else stack.enter_context(replacing(settings.output))
+        output = Output(
+            settings.format or "table", look=Look(settings.null, settings.header), max_rows=settings.max_rows
+        )
+        output.screen_rows = None  # a script shows all rows, wherever it is run
+        if target is not None:
+            output.redirect(target.path)
+            stack.callback(output.redirect, None)
+        code = _statements(path, found, diagnostics, settings, output)
+        if target is not None and settings.format in BINARY and not output.written:
+            error = InputError(
+                f"no statement gave rows, so there is no {settings.format} for {settings.output}", code="output-format"
+            )
+            return worse(code, diagnostics.report(error))
+        if target is not None:
+            output.redirect(None)
+            target.kept = code is ExitCode.OK or (settings.keep_going and code is not ExitCode.INTERRUPTED)
+        return code
+
+
+def _statements(
+    path: Path | None, found: Sequence[Step], diagnostics: Diagnostics, settings: Settings, output: Output
+) -> ExitCode:
+    with open_for(path, found, diagnostics, settings) as database:
+        shell = Shell(database, output, diagnostics, keep_going=settings.keep_going)
+        shell.parameters = settings.parameters
+        code = shell.run(found)
+        if database.transaction_state == "idle":
+            return code
+        error = QueryError(
+            "the script ends inside a transaction, which was rolled back; COMMIT ends it", code="open-transaction"
+        )
+        return worse(code, diagnostics.report(error))

@@ -1,0 +1,374 @@
+"""`snapdb demo`: generated payments, from tables to a trained model."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from textwrap import dedent, indent
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import snapdb
+from snapdb.errors import BindError
+from snapdb.loading import Batch
+from snapdb.train import GraphSAGE, Predictions, average_precision, fit, predict, roc_auc, torch_threads
+
+ACCOUNTS = 4_000
+FIRST_DAY = date(2026, 1, 1)
+DAYS = 181  # January to June 2026
+CELLS = (95, 125, 156)  # days on which a cell starts: in April, May and June
+MEMBERS, MULES = 50, 8  # of each cell
+
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class DemoFiles:
+    """Where the Parquet files are."""
+
+    accounts: Path
+    """id (text), opened (date), balance, income, logins, devices (numbers)."""
+    payments: Path
+    """payer, payee (ids of accounts), amount, paid_at (timestamp), in the order they happened."""
+    cases: Path
+    """id, month ('may' | 'june'), ring (0 | 1: known at the end of that month), fold ('train' | 'valid' | 'test')."""
+
+
+def write_demo_data(folder: Path, seed: int = 2026) -> DemoFiles:
+    """Writes the three files into `folder` and says where they are; the same seed writes the same rows."""
+    rng = np.random.default_rng(seed)
+    files = DemoFiles(*(folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")))
+    cell = _cells(rng)
+    burner = (cell < 0) | (rng.random(ACCOUNTS) < 1 / 16)  # young and used from many devices: mules, and honest people
+    opened = _opening_days(rng, cell, burner)
+    pq.write_table(_accounts(rng, cell, opened, burner), files.accounts)
+    pq.write_table(_payments(rng, cell, opened), files.payments)
+    pq.write_table(_cases(rng, cell), files.cases)
+    return files
+
+
+def _cells(rng: np.random.Generator) -> Ints:
+    """[accounts] 0: honest; 1, 2, 3: a member of that cell; -1, -2, -3: a mule of that cell."""
+    cell = np.zeros(ACCOUNTS, dtype=np.int64)
+    picked = rng.choice(ACCOUNTS, size=len(CELLS) * (MEMBERS + MULES), replace=False)
+    for number, ids in enumerate(np.split(picked, len(CELLS)), start=1):
+        cell[ids[:MEMBERS]] = number
+        cell[ids[MEMBERS:]] = -number
+    return cell
+
+
+def _opening_days(rng: np.random.Generator, cell: Ints, burner: Flags) -> Ints:
+    """[accounts] days since FIRST_DAY; mules open in the weeks before their cell starts."""
+    opened = np.where(burner, rng.integers(-90, 150, ACCOUNTS), -rng.integers(90, 2_000, ACCOUNTS))
+    for number, start in enumerate(CELLS, start=1):
+        opened[cell == -number] = start - rng.integers(5, 60, MULES)
+    return opened
+
+
+def _accounts(rng: np.random.Generator, cell: Ints, opened: Ints, burner: Flags) -> pa.Table:
+    """Columns that tell a little of the truth: members log in slightly more and keep slightly less."""
+    ring = (cell != 0).astype(np.float64)
+    return pa.table(
+        {
+            "id": _names(np.arange(ACCOUNTS)),
+            "opened": pa.array([FIRST_DAY + timedelta(days=int(day)) for day in opened]),
+            "balance": np.round(np.exp(rng.normal(7.5 - 0.2 * ring, 1.0)), 2),
+            "income": np.round(np.exp(rng.normal(7.8, 0.5, ACCOUNTS)), 2),
+            "logins": rng.poisson(5 + 0.7 * ring),
+            "devices": 1 + rng.poisson(np.where(burner, 3.5, 0.8)),
+        }
+    )
+
+
+def _payments(rng: np.random.Generator, cell: Ints, opened: Ints) -> pa.Table:
+    """Honest payments of everybody, and the ring's on top; none before both accounts are open."""
+    parts = [_honest(rng), *(_ring(rng, cell, number) for number in range(1, len(CELLS) + 1))]
+    payer, payee = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    second = np.concatenate([part[2] for part in parts])
+    keep = (payer != payee) & (second >= 86_400 * np.maximum(opened[payer], opened[payee]))
+    order = np.flatnonzero(keep)[np.argsort(second[keep], kind="stable")]
+    start = np.datetime64(datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day), "us")
+    return pa.table(
+        {
+            "payer": _names(payer[order]),
+            "payee": _names(payee[order]),
+            "amount": np.round(np.exp(rng.normal(3.6, 0.9, len(order))), 2),
+            "paid_at": start + second[order].astype("timedelta64[s]"),
+        }
+    )
+
+
+def _honest(rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+    """About 18 payments an account: half to a few regular payees, half to popular ones such as shops."""
+    count = 18 * ACCOUNTS
+    popular = rng.permutation(ACCOUNTS)
+    regulars = rng.integers(0, ACCOUNTS, (ACCOUNTS, 4))
+    payer = rng.integers(0, ACCOUNTS, count)
+    shop = popular[(ACCOUNTS * rng.random(count) ** 3).astype(np.int64)]
+    regular = regulars[payer, rng.integers(0, 4, count)]
+    payee = np.where(rng.random(count) < 0.5, shop, regular)
+    return payer, payee, rng.integers(0, 86_400 * DAYS, count)
+
+
+def _ring(rng: np.random.Generator, cell: Ints, number: int) -> tuple[Ints, Ints, Ints]:
+    """A cell from its first day on: members pay mules and each other, mules pay members."""
+    members, mules = np.flatnonzero(cell == number), np.flatnonzero(cell == -number)
+    count = 24 * MEMBERS
+    payer = rng.choice(members, count)
+    payee = np.where(rng.random(count) < 0.6, rng.choice(mules, count), rng.choice(members, count))
+    back = rng.random(count) < 0.15
+    payer, payee = np.where(back, rng.choice(mules, count), payer), np.where(back, rng.choice(members, count), payee)
+    first = CELLS[number - 1]
+    last = min(first + 45, DAYS)
+    return payer, payee, rng.integers(86_400 * first, 86_400 * last, count)
+
+
+def _cases(rng: np.random.Generator, cell: Ints) -> pa.Table:
+    """What was known at the end of May and of June. An account keeps its fold, so none is both learned and tested."""
+    fold = rng.choice(["train", "valid", "test"], size=ACCOUNTS, p=[0.4, 0.1, 0.5])
+    known = {"may": np.isin(np.abs(cell), (1, 2)), "june": cell != 0}
+    tables = [
+        pa.table(
+            {
+                "id": _names(np.arange(ACCOUNTS)),
+                "month": pa.array([month] * ACCOUNTS),
+                "ring": ring.astype(np.int64),
+                "fold": fold,
+            }
+        )
+        for month, ring in known.items()
+    ]
+    return pa.concat_tables(tables)
+
+
+def _names(ids: Ints) -> pa.Array:
+    return pa.array([f"A{i:04d}" for i in ids])
+
+
+# `snapdb demo`: the whole job on made-up payments, every statement shown before it runs
+
+
+MONTHS = {"jan": "02", "feb": "03", "mar": "04", "apr": "05", "may": "06", "jun": "07"}
+"""Snapshot → the month with whose first moment it ends."""
+
+LOAD = """
+CREATE TABLE account AS
+  SELECT id, opened,
+         [(epoch(opened) - avg(epoch(opened)) OVER ()) / stddev(epoch(opened)) OVER (),
+          (ln(balance) - avg(ln(balance)) OVER ()) / stddev(ln(balance)) OVER (),
+          (ln(income) - avg(ln(income)) OVER ()) / stddev(ln(income)) OVER (),
+          (logins - avg(logins) OVER ()) / stddev(logins) OVER (),
+          (devices - avg(devices) OVER ()) / stddev(devices) OVER ()]::FLOAT[5] AS profile
+  FROM '{accounts}';
+CREATE TABLE paid AS SELECT * FROM '{payments}' MESSAGE 'January to June';
+CREATE TABLE cases AS SELECT * FROM '{cases}';
+"""
+
+GRAPH = """
+CREATE PROPERTY GRAPH bank
+  VERTEX TABLES (account KEY (id) FEATURES (profile AS x))
+  EDGE TABLES (paid SOURCE KEY (payer) REFERENCES account (id) DESTINATION KEY (payee) REFERENCES account (id)
+               EVENT TIME (paid_at));
+"""
+
+SNAPSHOT = "CREATE SNAPSHOT {name} OF bank FOR EVENT_TIME AS OF DATE '2026-{month}-01';"
+
+GROWTH = """SELECT '{name}' AS snapshot, count(*) AS payments, count(DISTINCT payer) AS payers FROM {name}.paid"""
+
+SAMPLE = """
+SAMPLE FROM {snapshot}
+  SEEDS (SELECT id, ring AS y FROM cases WHERE month = '{month}' AND fold = '{fold}') AS account
+  FANOUT (paid BOTH => [15, 10]) BATCH 256 REPEATABLE (7);
+"""
+
+SURGE = """
+SELECT payee, opened, before, june, ring FROM (
+    SELECT payee, count(may.paid.e_id) AS before, count(*) - count(may.paid.e_id) AS june
+    FROM jun.paid LEFT JOIN may.paid USING (e_id, payee) GROUP BY payee)
+  JOIN account ON account.id = payee JOIN cases ON cases.id = payee AND month = 'june'
+  ORDER BY june / (before + 5) DESC LIMIT 8;
+"""
+
+
+def run(path: Path | None, echo: Callable[[str], None]) -> None:
+    """Plays the demo in the database at `path`, or in a temporary one; `echo` gets what it says, piece by piece.
+
+    Raises:
+        BindError: there is something at `path` already.
+    """
+    if path is not None and path.exists() and (path.is_file() or any(path.iterdir())):
+        raise BindError(
+            f"there is something at {path} already; the demo makes a new database: choose another path", code="exists"
+        )
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="snapdb-demo-") as folder, snapdb.connect(path) as db:
+        stage = _Stage(db, echo)
+        _load(stage, Path(folder))
+        _snapshots(stage)
+        _diff(stage)
+        _same_batches(stage)
+        scores = _learn(stage)
+        _results(stage, scores)
+        _next(echo, path, time.perf_counter() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """The database and where the demo speaks."""
+
+    db: snapdb.Database
+    echo: Callable[[str], None]
+
+    def title(self, text: str) -> None:
+        self.echo(f"\n== {text}\n")
+
+    def say(self, text: str) -> None:
+        self.echo(dedent(text).strip())
+
+    def sql(self, script: str, *, shown: bool = True) -> snapdb.Result:
+        """Shows and runs each statement of a script; the last result, which is shown when it has rows."""
+        for statement in script.strip().removesuffix(";").split(";\n"):
+            if shown:
+                self.echo(indent(f"{statement.strip()};", "    "))
+            began = time.perf_counter()
+            result = self.db.execute(statement)
+            self.took(began)
+        if result.columns and shown:
+            self.echo(indent(f"{result!r}\n", "    "))
+        return result
+
+    def took(self, began: float) -> None:
+        """Says how long a step took, when that was over a second."""
+        seconds = time.perf_counter() - began
+        if seconds > 1:
+            self.echo(f"    -- {seconds:.1f} s")
+
+
+def _load(stage: _Stage, folder: Path) -> None:
+    stage.title("1. Tables from Parquet")
+    stage.say("""
+        A bank's accounts and their payments from January to June 2026. Somewhere in it is a ring of fraudsters in
+        three cells, which start in April, May and June. Each CREATE TABLE is one commit, a version of the database.
+    """)
+    files = write_demo_data(folder)
+    stage.sql(LOAD.format(accounts=files.accounts, payments=files.payments, cases=files.cases))
+    stage.sql("SHOW TABLES")
+    stage.title("2. The tables as a property graph")
+    stage.say("Accounts are vertices with five numbers each, payments are edges that happen at a time.")
+    stage.sql(GRAPH)
+
+
+def _snapshots(stage: _Stage) -> None:
+    stage.title("3. A snapshot at the end of each month")
+    stage.say("""
+        A snapshot is the graph as it stood, and reads as a schema. All six share one sorted adjacency: a snapshot
+        by time adds one offset an account, not a copy.
+    """)
+    stage.sql("\n".join(SNAPSHOT.format(name=name, month=month) for name, month in MONTHS.items()))
+    stage.sql("\nUNION ALL ".join(GROWTH.format(name=name) for name in MONTHS) + "\nORDER BY payments")
+    stage.sql("SHOW SNAPSHOTS")
+
+
+def _diff(stage: _Stage) -> None:
+    stage.title("4. What June brought, in plain SQL")
+    stage.say("""
+        Every edge has an id that never changes, so two snapshots compare by a join. These accounts' incoming payments
+        grew most in June; `ring` is what investigators found out by its end.
+    """)
+    stage.sql(SURGE)
+
+
+def _same_batches(stage: _Stage) -> None:
+    stage.title("5. Mini-batches, the same every time")
+    stage.say("""
+        SAMPLE takes accounts as seeds, draws up to 15 payments of each, in and out, then up to 10 of each account
+        found. Every draw is a function of the query and its REPEATABLE number: run it again, or on more threads, and
+        every byte is the same.
+    """)
+    query = _sample("may", "may", "train")
+    stage.echo(indent(query.strip(), "    "))
+    stage.say("\nsha256 of all tensors of an epoch:")
+    for label, threads in (("1 thread", 1), ("1 thread, again", 1), ("2 threads", 2)):
+        began = time.perf_counter()
+        stage.echo(f"    {label:<16} {_digest(stage.db.stream(query, threads=threads))}")
+        stage.took(began)
+
+
+def _learn(stage: _Stage) -> dict[str, Predictions]:
+    stage.title("6. Learn from May, test on June")
+    stage.say("""
+        GraphSAGE learns from the May snapshot and what was known of half the accounts then. It is tested on the June
+        snapshot, on the other half; a third of the ring had not begun in May. Its rival is the same network without
+        graph layers: it reads the five numbers of an account and nothing else.
+    """)
+    stage.echo(indent(_sample("jun", "june", "test").strip(), "    "))
+    train, valid = (stage.db.stream(_sample("may", "may", fold)) for fold in ("train", "valid"))
+    test = stage.db.stream(_sample("jun", "june", "test"))
+    predictions = {}
+    for name, layers in (("features only", 0), ("GraphSAGE", 2)):
+        model = GraphSAGE(features=5, classes=2, hidden=32, layers=layers, seed=0)
+        with torch_threads(1):
+            history = fit(model, train, epochs=30, lr=0.005, validate=_scorer(model, valid), patience=10)
+            predictions[name] = predict(model, test)
+        stage.echo(
+            f"    {name:<14} {len(history.losses)} epochs, {history.seconds:.1f} s, "
+            f"loss {history.losses[0]:.3f} to {history.losses[history.best]:.3f}"
+        )
+    return predictions
+
+
+def _results(stage: _Stage, predictions: Mapping[str, Predictions]) -> None:
+    stage.title("7. Result: ring accounts found in June")
+    stage.echo(f"    {'':<14} {'ROC AUC':>8} {'avg. precision':>15} {'ring in top 50':>15}")
+    for name, seen in predictions.items():
+        assert seen.y is not None
+        risk = seen.logits[:, 1] - seen.logits[:, 0]
+        top = int(seen.y[risk.argsort(descending=True)[:50]].sum())
+        auc, precision = roc_auc(seen.y, risk), average_precision(seen.y, risk)
+        stage.echo(f"    {name:<14} {auc:>8.3f} {precision:>15.3f} {top:>15}")
+    some = next(iter(predictions.values()))
+    assert some.y is not None
+    stage.say(f"\n{int(some.y.sum())} of {len(some.y)} tested accounts belong to the ring. Guessing has ROC AUC 0.5.")
+
+
+def _next(echo: Callable[[str], None], path: Path | None, seconds: float) -> None:
+    echo(f"\n== Done in {seconds:.0f} s. What next\n")
+    where = "demo.snapdb" if path is None else str(path)
+    if path is None:
+        echo("    snapdb demo demo.snapdb     the same in a database that stays")
+    echo(f"    snapdb {where:<20} look around in it: SHOW SNAPSHOTS; SELECT * FROM jun.paid LIMIT 5;")
+    echo("    examples/                   training on real data sets")
+
+
+def _sample(snapshot: str, month: str, fold: str) -> str:
+    return SAMPLE.format(snapshot=snapshot, month=month, fold=fold)
+
+
+def _scorer(model: GraphSAGE, valid: Iterable[Batch]) -> Callable[[], float]:
+    def score() -> float:
+        seen = predict(model, valid)
+        return average_precision(seen.y, seen.logits)
+
+    return score
+
+
+def _digest(batches: Iterable[Batch]) -> str:
+    """The first 32 digits of the sha256 over every tensor of every batch."""
+    hashed = hashlib.sha256()
+    for batch in batches:
+        for tensors in (batch.n_id, batch.x, batch.edge_index):
+            for key, tensor in tensors.items():
+                hashed.update(repr(key).encode())
+                hashed.update(tensor.numpy().tobytes())
+        assert batch.y is not None
+        hashed.update(batch.y.numpy().tobytes())
+    return hashed.hexdigest()[:32]

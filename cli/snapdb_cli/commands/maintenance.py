@@ -1,0 +1,170 @@
+"""`snapdb check`, `backup`, `upgrade`, `wait`, `replay` and `bench`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from snapdb.catalog.listing import listing
+from snapdb.database import connect
+from snapdb.errors import InputError
+from snapdb.execute.maintenance import PROBLEMS
+from snapdb.lineage import at_lineage
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import Home, open_home
+from snapdb.storage.catalog_db.locks import TablesLock
+from snapdb.storage.catalog_db.upgrade import upgrade as upgrade_database
+from snapdb.storage.check.catalog import Problem
+from snapdb.storage.check.database import check_database
+from snapdb_cli.diagnostics import Diagnostics, ExitCode
+from snapdb_cli.output.progress import Progress
+from snapdb_cli.output.results import Output
+
+
+def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noqa: A002  # the option's name
+    """Show what is wrong with a database, which is not written to; FAILED when something is damaged."""
+    home = open_home(path, read_only=True)
+    with Progress(diagnostics, f"checking {path}") as progress:
+        problems = _problems(home, progress)
+        batch = listing(PROBLEMS, problems)
+        Output(format).write(batch.schema, [batch], progress.stop)
+    damage = sum(problem.is_damage for problem in problems)
+    notes = len(problems) - damage
+    diagnostics.narrate(
+        f"{path}: {damage} damaged, {notes} files that nothing points at" if problems else f"{path}: ok"
+    )
+    return ExitCode.FAILED if damage else ExitCode.OK
+
+
+def backup(path: Path, target: Path, diagnostics: Diagnostics, *, copies: bool) -> ExitCode:
+    """Copy a database, which is not written to, and say what the copy holds."""
+    with connect(path, read_only=True) as database, Progress(diagnostics, f"copying {path}") as progress:
+        database.progress = progress.update
+        text = "'" + str(target).replace("'", "''") + "'"
+        result = database.execute(f"BACKUP DATABASE TO {text}{' (COPY)' * copies}")
+    diagnostics.say(result.message or "")
+    return ExitCode.OK
+
+
+def upgrade(path: Path, diagnostics: Diagnostics) -> ExitCode:
+    """Bring a database to this snapdb's format and say what was done."""
+    diagnostics.say(upgrade_database(path))
+    return ExitCode.OK
+
+
+def _problems(home: Home, progress: Progress) -> list[Problem]:
+    ledger = Ledger(home)
+    lock = TablesLock(home)
+    try:
+        return list(check_database(home, ledger, progress.update))
+    finally:
+        lock.release()
+        ledger.close()
+
+
+# `snapdb wait`: the next publication of a snapshot, as soon as it is there
+
+
+_COLUMNS = [
+    ("snapshot", pa.string()),
+    ("graph", pa.string()),
+    ("version", pa.int64()),
+    ("published", pa.timestamp("us", tz="UTC")),
+]
+
+
+def wait(
+    path: Path,
+    snapshot: str,
+    newer_than: int | None,
+    timeout: float | None,
+    diagnostics: Diagnostics,
+    format: str,  # noqa: A002  # the option's name
+) -> ExitCode:
+    """Show the publication that was waited for; the database is only read.
+
+    Raises:
+        WaitTimeout: it did not come in time.
+        BindError: the name is that of something else.
+    """
+    with connect(path, read_only=True) as database, Progress(diagnostics, f"waiting for {snapshot}") as progress:
+        found = database.wait_for(snapshot, newer_than, timeout)
+        batch = listing(_COLUMNS, [(found.name, found.graph, found.version, found.time)])
+        Output(format).write(batch.schema, [batch], progress.stop)
+    return ExitCode.OK
+
+
+# `snapdb replay`: the sampled edges of a batch that was made before, from the lineage that was kept of it
+
+
+def replay(
+    path: Path,
+    batch: int,
+    epoch: int | None,
+    database: Path | None,
+    diagnostics: Diagnostics,
+    format: str,  # noqa: A002  # the option's name
+) -> ExitCode:
+    """Show the rows that SAMPLE gives of the batch; `path` is a file of JSON, or - for stdin.
+
+    Raises:
+        SnapdbError: it holds no lineage, or the batch cannot be made again.
+    """
+    lineage = _read(path)
+    with Progress(diagnostics, f"replaying batch {batch}") as progress, at_lineage(lineage, database) as db:
+        db.progress = progress.update
+        rows = db.replay_rows(lineage, batch, epoch=epoch)
+        Output(format).write(rows.schema, rows.to_batches(), progress.stop)
+    return ExitCode.OK
+
+
+def _read(path: Path) -> Any:
+    """What a file of JSON holds."""
+    text = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(
+            f"{path} is no JSON ({error}); keep a lineage with json.dump(batch.lineage, file)", code="lineage"
+        ) from error
+
+
+# `snapdb bench`: the benchmarks of the source checkout, each system's figures as a row of one table
+
+
+_ROOT = Path(__file__).resolve().parents[3]
+"""The source checkout, where that is what runs."""
+
+
+def bench(
+    size: str,
+    against: str | None,
+    format: str,  # noqa: A002  # the option's name
+    diagnostics: Diagnostics,
+    root: Path = _ROOT,
+) -> ExitCode:
+    """Measure and show what was measured.
+
+    Raises:
+        InputError: the benchmarks are not there, or one of them failed.
+    """
+    if not (root / "benchmarks" / "quick.py").is_file():
+        raise InputError(
+            "the benchmarks come with snapdb's source, not with the package; in a checkout of it run make bench, or "
+            "pip install -e . and snapdb bench",
+            code="benchmark",
+        )
+    command = [sys.executable, "-m", "benchmarks.quick", size, *([against] if against else [])]
+    with Progress(diagnostics, f"measuring on the {size} graph") as progress:
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)  # noqa: S603
+        if done.returncode != 0:
+            said = [line for line in done.stderr.splitlines() if line and not line.startswith(" ")]
+            raise InputError(f"the benchmark failed: {said[-1] if said else 'it does not say why'}", code="benchmark")
+        batch = pa.RecordBatch.from_pylist(json.loads(done.stdout))
+        Output(format).write(batch.schema, [batch], progress.stop)
+    return ExitCode.OK

@@ -1,0 +1,105 @@
+"""`snapdb schedule`: lists, runs, suspends and resumes tasks."""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import Literal
+
+from snapdb.database import Database, connect
+from snapdb.execute.tasks.leader import leads
+from snapdb.relational.quote import quote_odd, text_literal
+from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.db_dir import open_home
+from snapdb_cli.diagnostics import Diagnostics, ExitCode
+from snapdb_cli.output.formats import Look
+from snapdb_cli.output.results import Output
+from snapdb_cli.shell import Shell
+
+_TASKS = "name, schedule, state, next_run, last_run, last_state, runs, created"
+_RUNS = "task, run, state, scheduled, started, ended, rows, bytes, error"
+
+
+def tasks(path: Path, format: str, diagnostics: Diagnostics) -> ExitCode:  # noqa: A002  # the option's name
+    """List the tasks of a database, which is only read."""
+    with connect(path, read_only=True) as database:
+        names = database.names()["tasks"]
+        query = f"SELECT {_short(_TASKS, format)} FROM (SELECT * FROM snapdb.tasks)"
+        code = _shell(database, format, diagnostics).execute(query)
+    diagnostics.narrate(f"daemon: {_leads(path)}" if names else _none(path))
+    return code
+
+
+def history(
+    path: Path,
+    name: str | None,
+    diagnostics: Diagnostics,
+    *,
+    last: int,
+    failed: bool,
+    log: bool,
+    format: str,  # noqa: A002  # the option's name
+) -> ExitCode:
+    """List the last runs of a database's tasks, the newest last; `failed` leaves out those that succeeded."""
+    with connect(path, read_only=True) as database:
+        if name is not None:  # says what is wrong with a name
+            database.execute(f"SHOW TASK RUNS OF {quote_odd(name)}").arrow()
+        named = "true" if name is None else f"lower(task) = {text_literal(name.lower())}"
+        ended = "state IN ('failed', 'timeout', 'missed')" if failed else "true"
+        shown = _short(_RUNS, format) + (", log" if log else "")
+        newest = f"SELECT * FROM snapdb.task_runs WHERE {named} AND {ended} ORDER BY {_order('DESC')} LIMIT {last}"
+        query = f"SELECT {shown} FROM ({newest}) ORDER BY {_order('ASC')}"
+        return _shell(database, format, diagnostics).execute(query)
+
+
+def run_now(path: Path, name: str, diagnostics: Diagnostics) -> ExitCode:
+    """Run a task and wait for it; the exit code tells how it ended."""
+    with _opened(path) as database:
+        return _shell(database, "table", diagnostics).execute(f"EXECUTE TASK {quote_odd(name)}")
+
+
+def switch(path: Path, name: str | None, action: Literal["SUSPEND", "RESUME"], diagnostics: Diagnostics) -> ExitCode:
+    """Suspend or resume a task, or all of them."""
+    with _opened(path) as database:
+        names = database.names()["tasks"] if name is None else [name]
+        if not names:
+            diagnostics.say(_none(path))
+        return _shell(database, "table", diagnostics).execute(
+            ";".join(f"ALTER TASK {quote_odd(task)} {action}" for task in names)
+        )
+
+
+def _opened(path: Path) -> Database:
+    """The database, which must be there."""
+    open_home(path, read_only=True)
+    return connect(path)
+
+
+def _none(path: Path) -> str:
+    return f"there is no task in {path}; CREATE TASK makes one"
+
+
+def _leads(path: Path) -> str:
+    """The daemon that leads, or what to do where none does."""
+    home = open_home(path, read_only=True)
+    with closing(Ledger(home)) as ledger:
+        return leads(home, ledger)
+
+
+def _short(columns: str, format: str) -> str:  # noqa: A002
+    """The columns; for eyes with moments to the second, and without what can be spared, so that errors have a place."""
+    if format != "table":
+        return columns
+    spared = columns.replace("runs, created", "runs").replace("ended", "round(seconds, 2) AS seconds")
+    return re.sub(r"\b(next_run|last_run|scheduled|started)\b", r"date_trunc('second', \1) AS \1", spared)
+
+
+def _shell(database: Database, format: str, diagnostics: Diagnostics) -> Shell:  # noqa: A002
+    output = Output(format, look=Look(None, True))
+    output.screen_rows = None
+    return Shell(database, output, diagnostics)
+
+
+def _order(way: Literal["ASC", "DESC"]) -> str:
+    return f"scheduled {way}, task {way}, run {way}, attempt {way}"

@@ -1,0 +1,1 @@
+"""Completion of statements and of the commands of the prompt."""

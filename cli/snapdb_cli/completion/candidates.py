@@ -1,0 +1,413 @@
+"""The candidates at the cursor: what a grammar accepts, and what a query or an expression can name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from snapdb.relational.quote import text_literal
+from snapdb.sql.embedded import READS
+from snapdb.sql.lexer import Token, identifier
+from snapdb_cli.completion.grammar import Slot, Spot, slots
+from snapdb_cli.completion.names import Known
+from snapdb_cli.completion.words import (
+    AFTER_TABLE,
+    AFTER_VALUE,
+    CLAUSES,
+    IN_VALUE,
+    RELATION,
+    SQL_TYPES,
+    SQL_WORDS,
+    Group,
+    functions,
+    names,
+    words,
+)
+
+
+class Scope(NamedTuple):
+    """What a query can see."""
+
+    known: Known
+    snapshot: str = ""
+    """Its elements can be named alone, as in SEEDS."""
+    tables: tuple[str, ...] = ()
+    """Tables that the statement around it works on: their columns can be named."""
+
+
+def sources(tokens: Sequence[Token]) -> dict[str, str]:
+    """The tables that a query reads, as keys of `Known.columns_of`, by the name or alias that its columns go by.
+
+    >>> from snapdb.sql.lexer import scan
+    >>> sources(scan("SELECT * FROM person p, now.Knows JOIN t ON true"))
+    {'p': 'person', 'knows': 'now.knows', 't': 't'}
+    """
+    found: dict[str, str] = {}
+    for index, token in enumerate(tokens):
+        if token.word in {"FROM", "JOIN", "INTO", "UPDATE"}:
+            found.update(_relations(tokens, index + 1))
+    return found
+
+
+def _relations(tokens: Sequence[Token], index: int) -> Iterator[tuple[str, str]]:
+    """Alias and key of each table between commas from a token on."""
+    while index < len(tokens) and _is_name(tokens[index]):
+        path = [identifier(tokens[index]).lower()]
+        while _marks(tokens, index + 1, ".") and index + 2 < len(tokens) and _is_name(tokens[index + 2]):
+            index += 2
+            path.append(identifier(tokens[index]).lower())
+        index += 1
+        if index + 1 < len(tokens) and tokens[index].word == "AT" and _marks(tokens, index + 1, "("):
+            index = _behind(tokens, index + 1)
+        if index < len(tokens) and tokens[index].word == "AS":
+            index += 1
+        alias = path[-1]
+        if index < len(tokens) and _is_name(tokens[index]):
+            alias = identifier(tokens[index]).lower()
+            index += 1
+        yield alias, ".".join(path)
+        if not _marks(tokens, index, ","):
+            return
+        index += 1
+
+
+def _is_name(token: Token) -> bool:
+    return token.kind == "quoted" or (token.kind == "word" and token.word not in SQL_WORDS | {"AS", "AT"})
+
+
+def _marks(tokens: Sequence[Token], index: int, mark: str) -> bool:
+    return index < len(tokens) and tokens[index].text == mark
+
+
+def _behind(tokens: Sequence[Token], opened: int) -> int:
+    """The index behind the bracket that closes the one at `opened`."""
+    depth = 0
+    for index in range(opened, len(tokens)):
+        depth += {"(": 1, ")": -1}.get(tokens[index].text, 0)
+        if depth == 0:
+            return index + 1
+    return len(tokens)
+
+
+def groups(before: Sequence[Token], whole: Sequence[Token], scope: Scope) -> list[Group]:
+    """The candidates behind the tokens `before` of a query or expression, of which `whole` is everything."""
+    if before and before[-1].text == ".":
+        return _qualified(before, whole, scope)
+    if not before and not scope.tables:
+        return [words(("SELECT", *READS[1:]))]
+    if [token.word for token in before[-2:]] == ["TAG", "=>"]:
+        return [tags(scope.known)]
+    clause = _clause(before)
+    last = before[-1] if before else None
+    if clause in RELATION and last is not None and (last.word == clause or last.text in (",", "(")):
+        opens = last.text == "(" and before[-2].word == clause
+        return [words(READS), *_tables(before, scope)] if opens else _tables(before, scope)
+    if last is not None and _ends_value(last):
+        return [words(AFTER_TABLE if clause in RELATION else AFTER_VALUE, eager=clause in RELATION)]
+    if last is not None and last.word in ("AS", "VALUES"):
+        return []
+    return _values(whole, scope)
+
+
+def _ends_value(token: Token) -> bool:
+    """Whether something whole stands before the cursor: an operator or a keyword comes next."""
+    if token.kind in ("quoted", "string", "number", "parameter") or token.text in (")", "]"):
+        return True
+    return token.kind == "word" and (token.word not in SQL_WORDS or token.word in {"NULL", "TRUE", "FALSE", "END"})
+
+
+def _clause(before: Sequence[Token]) -> str:
+    """The clause the cursor stands in: its keyword, looking out of brackets that are open."""
+    depth = 0
+    for index in range(len(before) - 1, -1, -1):
+        token = before[index]
+        depth += {")": 1, "(": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        if depth <= 0 and token.word in CLAUSES and not (index and before[index - 1].word == "DISTINCT"):
+            return token.word
+    return ""
+
+
+def tags(known: Known) -> Group:
+    """The tags as the strings that stand for them."""
+    return Group("tag", [text_literal(tag) for tag in known.tags], "text")
+
+
+def _tables(before: Sequence[Token], scope: Scope) -> list[Group]:
+    known = scope.known
+    ctes = [identifier(token) for token, follows in pairwise(before) if follows.word == "AS" and _is_name(token)]
+    facts = ["snapdb"] if "snapdb" in known.elements_of else []
+    readers = [name for name in known.functions if name.startswith(("read_", "generate_", "range", "unnest", "glob"))]
+    found = [
+        names("query", ctes),
+        names("table", known.tables),
+        names("snapshot", known.snapshots),
+        names("about this", facts),
+        functions(readers),
+    ]
+    if scope.snapshot:
+        elements = known.elements_of.get(scope.snapshot, known.types)
+        return [names("element", elements), *found]
+    return found
+
+
+def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: Scope) -> list[Group]:
+    """What follows a name and a dot."""
+    path: list[str] = []
+    index = len(before) - 1
+    while index > 0 and before[index].text == "." and before[index - 1].kind in ("word", "quoted"):
+        path.insert(0, identifier(before[index - 1]).lower())
+        index -= 2
+    known = scope.known
+    if len(path) > 1:
+        return [names("column", known.columns_of.get(".".join(path[-2:]), ()))]
+    (name,) = path or [""]
+    if name in known.elements_of and (index < 0 or before[index].word in RELATION | {","}):
+        return [names("table" if name == "snapdb" else "element", known.elements_of[name])]
+    key = sources(whole).get(name, name)
+    columns = known.columns_of.get(f"{scope.snapshot}.{key}") or known.columns_of.get(key) or ()
+    return [names("column", columns), names("element", known.elements_of.get(name, ()))]
+
+
+def _values(whole: Sequence[Token], scope: Scope) -> list[Group]:
+    """Columns of the tables that are read, then everything that computes."""
+    known = scope.known
+    read = sources(whole)
+    columns: list[str] = []
+    for key in (*scope.tables, *read.values()):
+        columns += known.columns_of.get(f"{scope.snapshot}.{key}") or known.columns_of.get(key) or ()
+    qualifiers = [alias for alias in read if len(read) > 1 or alias != read[alias]]
+    found = [names("column", columns or known.columns()), names("table", qualifiers)]
+    return [*found, functions(known.functions), words((*IN_VALUE, *SQL_TYPES), eager=False)]
+
+
+# What may stand at the cursor in a statement of our own: the words its grammar takes, and names by their clause
+
+
+class _Place(NamedTuple):
+    """A pattern of terminals before a name, and the names that may follow it."""
+
+    path: re.Pattern[str]
+    names: Callable[[Known, Spot], Sequence[Group]]
+
+
+def _kinds(**labels: str) -> Callable[[Known, Spot], Sequence[Group]]:
+    """The names of some kinds, with what each is called."""
+    return lambda known, spot: [names(label, known.of(kind)) for kind, label in labels.items()]
+
+
+def _nothing(known: Known, spot: Spot) -> Sequence[Group]:
+    return ()
+
+
+def _columns_of_table(known: Known, spot: Spot) -> Sequence[Group]:
+    """The columns of the table that the statement is about: its first name that is one."""
+    return [names("column", known.columns_of.get(_table(known, spot.before), ()))]
+
+
+def _columns_of_element(known: Known, spot: Spot) -> Sequence[Group]:
+    """The columns of the element table whose definition the cursor stands in."""
+    depth, here = 0, ""
+    for index, token in enumerate(spot.before):
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        if depth == 1 and token.text in ("(", ",") and index + 1 < len(spot.before):
+            here = identifier(spot.before[index + 1]).lower()
+    return [names("column", known.columns_of.get(here, known.columns()))]
+
+
+def _columns_of_history(known: Known, spot: Spot) -> Sequence[Group]:
+    """The columns of the last table after FROM: that of a feature's history."""
+    after = [
+        identifier(follows).lower() for token, follows in pairwise(spot.before) if token.word in ("FROM", "REFERENCES")
+    ]
+    return [names("column", known.columns_of.get(after[-1] if after else "", known.columns()))]
+
+
+def _vertices_said(known: Known, spot: Spot) -> Sequence[Group]:
+    """The vertex tables of the graph that is being defined."""
+    return [names("vertex", _items(spot.before, "VERTEX", "NODE")), names("table", known.tables)]
+
+
+def _options(known: Known, spot: Spot) -> Sequence[Group]:
+    said = spot.words[0] if spot.words else ""
+    choices = {
+        "COPY": ("FORMAT", "HEADER", "DELIMITER", "COMPRESSION", "OVERWRITE", "EPOCHS", "SPLIT"),
+        "SAMPLE": ("memory",),
+        "CREATE": (),
+    }
+    return [words(choices.get(said, ()))]
+
+
+_TASK_OPTIONS: dict[str, tuple[str, ...]] = {
+    "timeout": (),
+    "retries": (),
+    "overlap": ("skip", "queue"),
+    "catch_up": ("none", "last", "all"),
+}
+"""Option of a task → the words that it takes."""
+
+
+def _task_options(known: Known, spot: Spot) -> Sequence[Group]:
+    return [Group("option", [f"{option} =" for option in _TASK_OPTIONS], "text")]
+
+
+def _task_values(known: Known, spot: Spot) -> Sequence[Group]:
+    """The words that the option before = takes."""
+    return [Group("", _TASK_OPTIONS.get(identifier(spot.before[-2]).lower(), ()), "text")]
+
+
+_RELATIONS = _kinds(tables="table", snapshots="snapshot")
+_TABLES = _kinds(tables="table")
+_GRAPHS = _kinds(graphs="graph")
+_ANYTHING = _kinds(
+    tables="table", graphs="graph", snapshots="snapshot", samplers="sampler", caches="cache", tasks="task"
+)
+_GUARD = r"( IF EXISTS)?"
+_LISTED = r"( .*COMMA)?$"
+_PLACES = tuple(
+    _Place(re.compile(pattern), found)
+    for pattern, found in (
+        (
+            r"^CREATE( OR REPLACE)?( PROPERTY)? (TABLE|GRAPH|SNAPSHOT|SAMPLER|CACHE|TASK|TAG)( IF NOT EXISTS)?$",
+            _nothing,
+        ),
+        (r"SEEDS \(\) AS$", lambda known, spot: [names("vertex", known.edges_of(_sampled(spot), vertices=True))]),
+        (r"(FANOUT LPAR( .*COMMA)?|SEEDS EDGES)$", lambda known, spot: [names("edge", known.edges_of(_sampled(spot)))]),
+        (r"ELEMENTS LPAR" + _LISTED, _kinds(types="element")),
+        (r"WEIGHT BY( .*COMMA)?$", lambda known, spot: [names("column", known.columns()), names("edge", known.types)]),
+        (r"(SAMPLE USING|(DESCRIBE|DESC|DROP|SHOW|ON) SAMPLER" + _GUARD + ")$", _kinds(samplers="sampler")),
+        (r"(DESCRIBE|DESC|DROP|REFRESH) CACHE" + _GUARD + "$", _kinds(caches="cache")),
+        (r"((DESCRIBE|DESC|DROP|ALTER|EXECUTE) TASK" + _GUARD + "|RUNS OF)$", _kinds(tasks="task")),
+        (r"TASK .*(WITH|SET) LPAR" + _LISTED, _task_options),
+        (r"TASK .*EQUAL$", _task_values),
+        (r"(SAMPLE FROM|SNAPSHOT" + _GUARD + "|DIFF SNAPSHOT NAME WITH)$", _kinds(snapshots="snapshot")),
+        (r"(DROP|DESCRIBE|DESC|ALTER)( PROPERTY)? GRAPH" + _GUARD + "$|DIFF( PROPERTY)? GRAPH$", _GRAPHS),
+        (r"TAG" + _GUARD + "$", _kinds(tags="tag")),
+        (r"VERSIONS OF$", _TABLES),
+        (r"COLUMNS OF$", _RELATIONS),
+        (r"OF$", _GRAPHS),
+        (r"DESCRIBE$|DESC$", _ANYTHING),
+        (r"COPY$", _RELATIONS),
+        (r"(INSERT INTO|COPY) NAME LPAR|SET" + _LISTED, _columns_of_table),
+        (r"(DROP|RENAME)( COLUMN)?" + _GUARD + "$", _columns_of_table),
+        (r"(INTO|UPDATE|DELETE FROM|TABLE" + _GUARD + "|VACUUM)$", _TABLES),
+        (r"(VERTEX|NODE|EDGE|RELATIONSHIP) TABLES LPAR( [^L]*COMMA)?$", _TABLES),
+        (r"(REFERENCES|SOURCE|DESTINATION)$", _vertices_said),
+        (r"FROM NAME (KEY|EVENT TIME|KEY \(\) EVENT TIME) LPAR|REFERENCES NAME LPAR", _columns_of_history),
+        (r"FROM$", _TABLES),
+        (r"TABLES LPAR .*(KEY|TIME|WEIGHT|TARGET|FEATURES|PROPERTIES|EXCEPT) LPAR", _columns_of_element),
+        (r"(WITH|STRING) LPAR" + _LISTED, _options),
+    )
+)
+"""The first that fits counts."""
+
+
+def candidates(spot: Spot, known: Known) -> list[Group]:
+    """What may stand at the cursor, names before words; whatever a query may hold where no grammar of ours reads."""
+    explained = _unexplained(spot)
+    if explained is not None:
+        inner = candidates(explained, known)
+        return inner if explained.before else [words(("ANALYZE", "(FORMAT")), *inner]
+    if not spot.before:
+        return [words(_starts(spot))]
+    found = [group for slot in slots(spot) for group in _in_slot(slot, spot, known)]
+    return _merged(found) if found else groups(spot.before, spot.whole, Scope(known))
+
+
+def _merged(groups: Sequence[Group]) -> list[Group]:
+    """The same with the words of several grammars in one order; OR REPLACE is what one thinks of last."""
+    eager = sorted(
+        {text for group in groups if group.form == "word" and group.eager for text in group.texts},
+        key=lambda text: (text.startswith("OR "), text),
+    )
+    return [*(group for group in groups if group.form != "word" or not group.eager), words(eager)]
+
+
+def _starts(spot: Spot) -> list[str]:
+    """What a statement begins with: DuckDB's words and ours."""
+    ours = (slot for slot in slots(spot))
+    phrases = {words for slot in ours for words in (slot.pairs() if not spot.before else slot.words())}
+    return ["SELECT", *sorted(phrases | set(READS[1:]) | {"EXPLAIN"})]
+
+
+def _unexplained(spot: Spot) -> Spot | None:
+    """The statement behind EXPLAIN and its settings as a place of its own, None when nothing is explained."""
+    if spot.words[:1] != ("EXPLAIN",):
+        return None
+    start = 2 if spot.words[1:2] == ("ANALYZE",) else 1
+    if spot.words[start : start + 1] == ("(",):
+        if ")" not in spot.words[start:]:
+            return None
+        start = spot.words.index(")", start) + 1
+    return Spot(spot.before[start:], spot.typed, spot.quote, spot.after)
+
+
+def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
+    """What one grammar takes: names where it takes a name, its words, or what its island holds."""
+    if slot.island == "STATEMENT":
+        return candidates(Spot(slot.inside, spot.typed, spot.quote, spot.after), known)
+    if slot.island:
+        return _in_island(slot, spot, known)
+    found: list[Group] = []
+    if "NAME" in slot.accepts:
+        fits = next((place for place in _PLACES if place.path.search(slot.path)), None)
+        found += [] if fits is None else fits.names(known, spot)
+    if "QUERY" in slot.accepts or "STATEMENT" in slot.accepts:
+        found.append(words(_starts(Spot((), "", "", ())) if "STATEMENT" in slot.accepts else READS))
+    if "STRING" in slot.accepts and slot.path.endswith(" ON"):
+        found.append(Group("device", ("'cpu'", "'cuda'", "'cuda:0'"), "text"))
+    if {"EXPRESSION", "CONDITION", "SOURCES"} & slot.accepts:
+        found += _in_island(slot, spot, known)
+    return [*found, words(slot.words())]
+
+
+def _in_island(slot: Slot, spot: Spot, known: Known) -> list[Group]:
+    """What a query or expression inside the statement may hold, and the words that may end it."""
+    if slot.island == "COLUMNS":
+        return [words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
+    if slot.path.endswith((" TAG __ANON_0", " TAG")):
+        return [tags(known)]
+    found = groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
+    ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # rows have to follow
+    behind = Slot(slot.family, (*slot.types, slot.island)).words() if ends else []
+    return [words(behind), *found]
+
+
+def _scope(slot: Slot, spot: Spot, known: Known) -> Scope:
+    leading = spot.words[0]
+    if leading in ("SAMPLE", "AUDIT") or "SAMPLER" in spot.words[:4]:
+        return Scope(known, snapshot=_sampled(spot))
+    if slot.island == "CONDITION" and leading == "CREATE":
+        return Scope(known, tables=tuple(name.lower() for name in known.types))
+    if slot.island in ("CONDITION", "EXPRESSION", "SOURCES") and leading in ("UPDATE", "DELETE"):
+        return Scope(known, tables=(_table(known, spot.before),))
+    return Scope(known)
+
+
+def _sampled(spot: Spot) -> str:
+    """The snapshot that a SAMPLE statement reads, in small letters; '' where it uses a sampler."""
+    pairs = pairwise(spot.before)
+    return next((identifier(name).lower() for token, name in pairs if token.word == "FROM"), "")
+
+
+def _table(known: Known, tokens: Sequence[Token]) -> str:
+    """The first name that is a table's, in small letters."""
+    tables = {name.lower() for name in known.tables}
+    said = (identifier(token).lower() for token in tokens if token.kind in ("word", "quoted"))
+    return next((name for name in said if name in tables), "")
+
+
+def _items(tokens: Sequence[Token], *kinds: str) -> list[str]:
+    """The elements that a list such as VERTEX TABLES (…) defines so far: by alias where there is one."""
+    found: list[str] = []
+    depth, inside = 0, False
+    for index, token in enumerate(tokens):
+        depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
+        if token.word == "TABLES":
+            inside = tokens[index - 1].word in kinds
+        starts = depth == 1 and token.text in ("(", ",") and inside and index + 1 < len(tokens)
+        if starts:
+            aliased = len(tokens) > index + 3 and tokens[index + 2].word == "AS"
+            found.append(identifier(tokens[index + 3 if aliased else index + 1]))
+    return found

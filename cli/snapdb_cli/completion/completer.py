@@ -1,0 +1,261 @@
+"""Completion at the cursor: commands, the words of the language, names of the database, files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import NamedTuple
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from snapdb.relational.quote import quote
+from snapdb_cli.completion.candidates import candidates
+from snapdb_cli.completion.grammar import Spot, locate
+from snapdb_cli.completion.names import Known, written
+from snapdb_cli.completion.words import Group
+from snapdb_cli.repl.commands import COMMANDS, takes
+from snapdb_cli.repl.input import is_command, trailing
+from snapdb_cli.repl.preferences import PREFERENCES, queries
+
+_MOST_SLIPS = 5
+_NEAR = 0.75
+"""How alike a misspelt word and what was meant have to be, 1 being the same."""
+
+
+def matching(typed: str, candidates: Sequence[str]) -> list[str]:
+    """The candidates that `typed` may stand for, the likeliest first and otherwise in their order; all for nothing.
+
+    Case never counts. Letters that stand apart in a word are looked for only where nothing holds them together, and a
+    misspelling only where the letters are nowhere.
+
+    >>> matching("per", ["superb", "my_person", "person"])
+    ['person', 'my_person', 'superb']
+    >>> matching("cid", ["customer_identity", "amount"]), matching("perosn", ["amount", "person"])
+    (['customer_identity'], ['person'])
+    """
+    if not typed:
+        return list(dict.fromkeys(candidates))
+    sought = typed.lower()
+    ranked: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for candidate in dict.fromkeys(candidates):
+        folded = candidate.lower()
+        place = folded.find(sought)
+        if place < 0:
+            continue
+        begins_word = place > 0 and not folded[place - 1].isalnum()
+        ranked[0 if place == 0 or (place == 1 and folded[0] == '"') else 1 if begins_word else 2].append(candidate)
+    found = [*ranked[0], *ranked[1], *(ranked[2] if len(sought) > 2 else ())]
+    return found or _spread(sought, candidates) or _slips(sought, candidates)
+
+
+def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
+    """The candidates in which the letters stand in order, the first of them at the beginning of a word."""
+    if len(sought) < 2:
+        return []
+    letters = "[^\n]*?".join(map(re.escape, sought))
+    # All candidates as the lines of one text: one search of ten thousand is faster than ten thousand searches
+    line = re.compile(rf"^(?:[^\n]*?[^a-z0-9\n])??{letters}[^\n]*$", re.MULTILINE)
+    found = set(line.findall("\n".join(candidates).lower()))
+    if not found:
+        return []
+    close = re.compile(rf"(?:^|[\W_]){letters}")
+    near = []
+    for candidate in dict.fromkeys(candidates):
+        if candidate.lower() in found and (match := close.search(candidate.lower())):
+            near.append((match.end() - match.start(), candidate))
+    return [candidate for _, candidate in sorted(near, key=lambda pair: pair[0])]
+
+
+def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
+    """The candidates whose beginning is nearly what was typed."""
+    if len(sought) < 3:
+        return []
+    matcher = SequenceMatcher(b=sought, autojunk=False)
+    near = []
+    length = len(sought)
+    needed = frozenset(sought[:3])
+    for candidate in dict.fromkeys(candidates):
+        folded = candidate.lower()
+        if len(needed.intersection(folded[:4])) < 2:
+            continue  # most of ten thousand names are passed by here
+        # A word may be misspelt as a whole, or as far as it is typed
+        best = 0.0
+        for beginning in {folded[:length], folded[: length + 1]}:
+            matcher.set_seq1(beginning)
+            if matcher.real_quick_ratio() >= _NEAR and matcher.quick_ratio() >= _NEAR:
+                best = max(best, matcher.ratio())
+        if best >= _NEAR:
+            near.append((-best, candidate))
+            if len(near) == _MOST_SLIPS * 20:
+                break
+    return [candidate for _, candidate in sorted(near, key=lambda pair: pair[0])[:_MOST_SLIPS]]
+
+
+# Files and folders that a half-typed path may become
+
+
+_MOST = 200
+
+
+def paths(typed: str) -> tuple[str, list[str]]:
+    """The last part of a path as far as it is typed, and what that part may become; folders end with a slash.
+
+    Hidden files are there once a dot is typed. A folder that cannot be read holds nothing.
+    """
+    folder, slash, part = typed.rpartition("/")
+    try:
+        place = Path(folder + slash or ".").expanduser()
+        entries = sorted(os.scandir(place), key=lambda entry: entry.name)
+    except (OSError, RuntimeError, ValueError):
+        return part, []
+    found = [
+        entry.name + ("/" if _is_folder(entry) else "")
+        for entry in entries
+        if entry.name.startswith(".") == part.startswith(".")
+    ]
+    return part, matching(part, found)[:_MOST]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+# What could stand at the cursor: commands, the words of the language, names of the database, files
+
+
+_COMMAND = re.compile(r"\s*([\\.][\w?!+]*)(\s+)?")
+
+
+def _settings(rest: str) -> list[str]:
+    """The settings, or the values of the one that was named."""
+    name, blank, _ = rest.lstrip().partition(" ")
+    preference = PREFERENCES.get(name)
+    return list(PREFERENCES) if not blank or preference is None else list(preference.values)
+
+
+_SAID: dict[str, Callable[[str], list[str]]] = {
+    "setting": _settings,
+    "format": lambda rest: list(PREFERENCES["format"].values),
+    "query": lambda rest: list(queries()),
+    "switch": lambda rest: ["on", "off", "auto"],
+}
+
+
+class Choice(NamedTuple):
+    """One completion."""
+
+    text: str
+    replaces: int
+    """How many characters before the cursor it takes the place of."""
+    kind: str
+    """What it is, for the eye; '' for a keyword."""
+
+
+def suggest(text: str, known: Known, after: str = "") -> list[str]:
+    """What the last, perhaps empty, word of `text` may become, the likeliest first.
+
+    >>> suggest("SELECT * FROM pay", Known(tables=("payments",)))
+    ['payments']
+    >>> suggest("SAMPLE FROM s METHOD BOT", Known()), suggest("sho", Known())[0]
+    (['BOTTOMK'], 'show caches')
+    """
+    return [choice.text for choice in complete(text, known, after)]
+
+
+def complete(text: str, known: Known, after: str = "") -> list[Choice]:
+    """The completions at a place between two texts, the likeliest first."""
+    command = text if is_command(text) else text[trailing(text) or len(text) :]
+    if found := _COMMAND.match(command):
+        return _in_command(command, known, found)
+    spot = locate(text, after)
+    if spot is None:
+        return []
+    if spot.quote == "'":
+        return _files(spot.typed, "''")
+    return _matched(spot, candidates(spot, known))
+
+
+def _matched(spot: Spot, groups: Sequence[Group]) -> list[Choice]:
+    """The candidates that were meant by what was typed."""
+    lower = spot.typed.islower()
+    by_text: dict[str, Group] = {}
+    for group in groups:
+        if spot.quote == '"' and group.form != "name":
+            continue
+        if not (group.eager or spot.typed):
+            continue
+        for text in group.texts:
+            cased = _cased(text, lower) if group.form == "word" else text
+            by_text.setdefault(cased, group)
+    found = []
+    length = len(spot.typed) + len(spot.quote)
+    for text in matching(spot.typed, list(by_text))[:_MOST]:
+        group = by_text[text]
+        shown = text
+        if group.form == "name":
+            shown = quote(text) if spot.quote else written(text)
+        found.append(Choice(shown, length, group.kind))
+    return found
+
+
+def _cased(text: str, lower: bool) -> str:
+    """A word as it is being typed, in small letters or not; functions are DuckDB's own small letters."""
+    return text.lower() if lower else text
+
+
+def _files(typed: str, apostrophe: str = "'") -> list[Choice]:
+    part, found = paths(typed)
+    return [
+        Choice(name.replace("'", apostrophe), len(part), "folder" if name.endswith("/") else "file") for name in found
+    ]
+
+
+def _in_command(text: str, known: Known, found: re.Match[str]) -> list[Choice]:
+    """A command's name, then what it takes."""
+    name = found[1]
+    if found[2] is None:
+        texts = [other for command in COMMANDS for other in command.names if other[0] == name[0]]
+        beginning = [other for other in texts if other.startswith(name)]
+        return [Choice(other, len(name), "command") for other in beginning or matching(name, texts)]
+    rest = text[found.end() :]
+    taken = takes(name)
+    if taken == "file":
+        return _files(rest.strip("'\""))
+    if taken == "statement":
+        return complete(rest, known)
+    word = re.search(r"\S*$", rest)
+    assert word is not None
+    if isinstance(taken, tuple):
+        choices = [written(name) for name in known.of(*taken)] + _elements(word[0], known, taken)
+    else:
+        choices = _SAID[taken](rest)
+    return [Choice(other, len(word[0]), "") for other in matching(word[0], choices)[:_MOST]]
+
+
+def _elements(word: str, known: Known, taken: Sequence[str]) -> list[str]:
+    """What may follow the snapshot that a word names before its dot, where a snapshot is taken among others."""
+    schema, dot, _ = word.rpartition(".")
+    found = known.elements_of.get(schema.lower(), ()) if dot and len(taken) > 1 else ()
+    return [f"{schema}.{written(element)}" for element in found]
+
+
+class NamesCompleter(Completer):
+    """Completion at the prompt, with whatever names the database has by then."""
+
+    def __init__(self, known: Callable[[], Known]) -> None:
+        self._known = known
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        """The completions at the cursor."""
+        text = document.text_before_cursor
+        if not complete_event.completion_requested and not re.search(r"[\w.\\]$", text):
+            return
+        for choice in complete(text, self._known(), document.text_after_cursor):
+            yield Completion(choice.text, -choice.replaces, display_meta=choice.kind)

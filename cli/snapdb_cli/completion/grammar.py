@@ -1,0 +1,265 @@
+"""What the grammars accept at the cursor. The parsers themselves answer, so completion cannot disagree with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Literal, NamedTuple
+
+import lark
+from lark.exceptions import UnexpectedInput
+
+from snapdb.errors import ParseError
+from snapdb.sql.embedded import Finder, fold
+from snapdb.sql.lexer import OPENERS, Token, parts, scan
+from snapdb.sql.parser import FAMILIES, parser
+
+Quote = Literal["", "'", '"']
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a statement where something could be completed."""
+
+    before: tuple[Token, ...]
+    """The tokens of the statement that stand before the word being typed."""
+    typed: str
+    """The word, perhaps empty; without its opening quote."""
+    quote: Quote
+    """What the word was begun with: a string and a quoted name need not be ended yet."""
+    after: tuple[Token, ...]
+    """The tokens that stand behind the cursor, where they can be read."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The keywords, marks and names before the cursor in capitals, the last of them last."""
+        return tuple(token.text.upper() for token in self.before)
+
+    @property
+    def whole(self) -> tuple[Token, ...]:
+        """The tokens of the statement on both sides of the cursor."""
+        return self.before + self.after
+
+    @property
+    def closers(self) -> str:
+        """The brackets that would close what is open at the cursor."""
+        open_: list[str] = []
+        for token in self.before:
+            if token.kind == "mark" and token.text in OPENERS:
+                open_.append(OPENERS[token.text])
+            elif token.kind == "mark" and open_ and token.text == open_[-1]:
+                open_.pop()
+        return "".join(reversed(open_))
+
+
+def locate(text: str, after: str = "") -> Spot | None:
+    """What stands before and behind the cursor, or None where nothing is to complete: in a comment, in a number.
+
+    >>> spot = locate("SHOW TABLES; SELECT a FROM pe")
+    >>> spot.words, spot.typed
+    (('SELECT', 'A', 'FROM'), 'pe')
+    >>> locate("COPY t FROM 'raw/pa").typed, locate("SELECT 1 -- SEL")
+    ('raw/pa', None)
+    """
+    quote: Quote = ""
+    typed = ""
+    try:
+        tokens = _statement(text)
+    except ParseError as error:
+        start = 0 if error.span is None else error.span.start
+        if text[start : start + 1] not in ("'", '"'):
+            return None  # a comment or a dollar-quoted body
+        quote, typed = ("'" if text[start] == "'" else '"'), text[start + 1 :]
+        tokens = _statement(text[:start])
+    else:
+        if _in_comment(text, tokens):
+            return None
+        if tokens and tokens[-1].span.stop == len(text) and tokens[-1].kind in ("word", "number", "parameter"):
+            if tokens[-1].kind != "word":
+                return None
+            tokens, typed = tokens[:-1], tokens[-1].text
+    return Spot(tokens, typed, quote, _rest(after))
+
+
+def _statement(text: str) -> tuple[Token, ...]:
+    """The tokens of the last statement; none after a semicolon."""
+    found = list(parts(text))
+    return found[-1].tokens if found and not found[-1].ended else ()
+
+
+def _rest(after: str) -> tuple[Token, ...]:
+    """The tokens behind the cursor up to the statement's end, none when they cannot be read."""
+    try:
+        tokens = scan(after)
+    except ParseError:
+        return ()
+    stop = next((i for i, token in enumerate(tokens) if token.text == ";"), len(tokens))
+    return tokens[:stop]
+
+
+def _in_comment(text: str, tokens: tuple[Token, ...]) -> bool:
+    line = text[tokens[-1].span.stop if tokens else 0 :].rpartition("\n")[2]
+    return "--" in line
+
+
+# What our grammars accept at the cursor, asked of the parsers themselves: completion cannot disagree with them
+
+
+_SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
+"""Words at which a statement need not begin: others say the same."""
+_QUOTED_WORD = re.compile(r'"([A-Z_]+)"i')
+_HERE = "snapdb_cursor"
+"""A word that stands for what may come at the cursor."""
+_LONGEST = 4
+"""So many words are offered as one, such as OR REPLACE PROPERTY GRAPH."""
+_CLAUSES = 8
+"""More choices than inside any clause: the cursor stands where the next one begins."""
+_AGAIN = frozenset({"WITH", "EXCLUDE"})
+"""Words that begin several clauses."""
+
+
+class Slot(NamedTuple):
+    """What one grammar takes at the cursor."""
+
+    family: str
+    types: tuple[str, ...]
+    """The terminals before the cursor, or before the island it stands in."""
+    island: str = ""
+    """The kind of the run of tokens that the cursor stands in and that the grammar does not look into, if any."""
+    inside: tuple[Token, ...] = ()
+    """The tokens of the island before the cursor."""
+
+    @property
+    def accepts(self) -> frozenset[str]:
+        """The terminals that may follow."""
+        return _accepted(self.family, self.types)
+
+    @property
+    def path(self) -> str:
+        """The terminals before the cursor as a line of words, what stands in closed brackets left out.
+
+        >>> Slot("graphs", ("KEY", "LPAR", "NAME", "RPAR", "FEATURES", "LPAR")).path
+        'KEY () FEATURES LPAR'
+        """
+        kept: list[str] = []
+        for terminal in self.types:
+            if terminal in ("RPAR", "RSQB"):
+                opened = max(i for i, t in enumerate(kept) if t in ("LPAR", "LSQB"))
+                kept[opened:] = ["()"]
+            else:
+                kept.append(terminal)
+        return " ".join(kept)
+
+    def words(self) -> list[str]:
+        """The keywords that may follow, each with those that have to come after it: EXPIRE gives EXPIRE SNAPSHOTS."""
+        open_ = self.accepts - ({"SNAPSHOT"} if self.types == ("COPY",) else set())
+        if len(open_) > _CLAUSES:
+            open_ -= set(self.path.split()) - _AGAIN  # each clause is said once
+        return sorted(filter(None, map(self._chained, open_)))
+
+    def pairs(self) -> list[str]:
+        """Each keyword that may follow, together with each that has to follow it: SHOW TABLES, SHOW GRAPHS, …."""
+        found = []
+        for terminal in sorted(self.accepts - _SECOND_NAMES):
+            first, then = _spelled(self.family, terminal), Slot(self.family, (*self.types, terminal))
+            if first[:1].isalpha():
+                alone = "$END" in then.accepts
+                followers = [] if alone else [words for words in then.words() if words.split()[0] not in _SECOND_NAMES]
+                found += [f"{first} {words}" for words in followers] or [first]
+        return found
+
+    def _chained(self, terminal: str) -> str:
+        text = _spelled(self.family, terminal)
+        if not text[:1].isalpha():
+            return ""
+        words, types = [text], (*self.types, terminal)
+        while len(words) < _LONGEST and len(follows := _accepted(self.family, types)) == 1:
+            (only,) = follows
+            if not _spelled(self.family, only)[:1].isalpha():
+                break
+            words.append(_spelled(self.family, only))
+            types = (*types, only)
+        return " ".join(words)
+
+
+@cache
+def _fragments() -> dict[str, Finder]:
+    """What finds islands, by the name of the grammar."""
+    return {family.grammar: family.fragments for family in sorted(FAMILIES, key=lambda family: family.grammar)}
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """Every word that some grammar of ours knows, in capitals; from their text, for no parser is built for colours."""
+    texts = (
+        entry.read_text(encoding="utf-8") for entry in files("snapdb_grammar").iterdir() if entry.name.endswith(".lark")
+    )
+    return frozenset(word for text in texts for word in _QUOTED_WORD.findall(text))
+
+
+def slots(spot: Spot) -> list[Slot]:
+    """What each grammar that can read the statement so far takes at the cursor; none where no grammar can."""
+    tail = f" {_HERE}{spot.closers}"
+    start = spot.before[-1].span.stop if spot.before else 0
+    shift = spot.before[0].span.start if spot.before else 0
+    source = _written(spot.before, start - shift) + tail
+    found = (_slot(family, source, start - shift + 1) for family in _fragments())
+    return [slot for slot in found if slot is not None]
+
+
+def _written(tokens: Sequence[Token], length: int) -> str:
+    """The tokens at their places, with blanks between them."""
+    text = [" "] * length
+    for token in tokens:
+        start = token.span.start - tokens[0].span.start
+        text[start : start + len(token.text)] = token.text
+    return "".join(text)
+
+
+def _slot(family: str, source: str, cursor: int) -> Slot | None:
+    try:
+        folded = fold(scan(source), _fragments()[family], source)
+    except ParseError:
+        return None
+    here = next((token for token in folded if token.span.start <= cursor < token.span.stop), None)
+    if here is None:
+        return None
+    before = tuple(token for token in folded if token.span.stop <= here.span.start)
+    types = _types(family, before)
+    if types is None:
+        return None
+    if not here.kind.isupper():
+        return Slot(family, types)
+    if here.kind not in _accepted(family, types):
+        return None
+    return Slot(family, types, here.kind, scan(source[here.span.start : cursor]))
+
+
+def _types(family: str, tokens: Sequence[Token]) -> tuple[str, ...] | None:
+    """The terminals of some tokens, None where the grammar does not take them."""
+    interactive = parser(family).parse_interactive(tuple(tokens))
+    try:
+        return tuple(token.type for token in interactive.exhaust_lexer())
+    except UnexpectedInput:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _accepted(family: str, types: tuple[str, ...]) -> frozenset[str]:
+    """The terminals that may follow others."""
+    interactive = parser(family).parse_interactive(())
+    for terminal in types:
+        interactive.feed_token(lark.Token(terminal, ""))
+    return frozenset(interactive.accepts())  # type: ignore[no-untyped-call]
+
+
+@lru_cache(maxsize=4096)
+def _spelled(family: str, terminal: str) -> str:
+    """A terminal as it is written, in capitals; nothing for what is no word or mark of its own."""
+    try:
+        return str(parser(family).get_terminal(terminal).pattern.value).upper()
+    except KeyError:  # declared in the grammar, recognised by us: a name, an island, the end
+        return ""

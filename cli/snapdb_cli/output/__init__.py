@@ -1,0 +1,1 @@
+"""Results and progress: formats, the table, the pager."""

@@ -1,0 +1,152 @@
+"""The terminal as a stream: long results go through a pager, or everything to another program."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import TextIO
+
+_LESS = "SRXF"
+"""Long lines are cut and scrolled sideways, colours shown, the screen kept, nothing shown where it all fits."""
+
+
+class PagerClosed(Exception):  # noqa: N818  # a wish, not an error
+    """The reader of a result went away before its end."""
+
+
+def pager_command(wish: str) -> str | None:
+    """The command of a pager for `\\pager`'s word, None where nothing is to be paged.
+
+    `auto` takes $PAGER, else less where there is one; and none in a dumb terminal.
+    """
+    if wish == "off" or (wish == "auto" and os.environ.get("TERM", "dumb") == "dumb"):
+        return None
+    if wish not in ("on", "auto"):
+        return wish
+    chosen = os.environ.get("PAGER", "").strip()
+    return chosen or ("less" if shutil.which("less") else "more" if wish == "on" and shutil.which("more") else None)
+
+
+class Screen(io.TextIOBase):
+    """stdout, with a pager in between once a result is longer than the terminal is high.
+
+    A result ends with `flush`; the pager is waited for then.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, pager: str = "auto") -> None:
+        self._stream = sys.stdout if stream is None else stream
+        self.pager = pager
+        """`auto`, `on`, `off` or a command."""
+        self._held: list[str] = []
+        self._lines = 0
+        self._program: subprocess.Popen[str] | None = None
+        self._piped = False
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """That of the terminal."""
+        return "utf-8" if self._piped else self._stream.encoding or "ascii"
+
+    def isatty(self) -> bool:
+        """Whether a person reads this."""
+        return not self._piped and self._stream.isatty()
+
+    def pipe(self, command: str | None) -> None:
+        """Send everything to a program from now on; None: back to the screen, when that program is done."""
+        self._end()
+        self._piped = command is not None
+        if command is not None:
+            self._start(command)
+
+    def write(self, text: str) -> int:
+        """Hold the text back while it may fit, else pass it on.
+
+        Raises:
+            PagerClosed: nobody reads any more.
+        """
+        if self._program is None and (command := self._pages()) is not None:
+            self._held.append(text)
+            self._lines += text.count("\n")
+            if self._lines < shutil.get_terminal_size().lines:
+                return len(text)
+            text = "".join(self._held)
+            self._held = []
+            self._start(command)
+        self._pass(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """End a result: show what was held back, or wait until the pager is closed."""
+        if self._piped:
+            self._pass("")
+            return
+        held, self._held, self._lines = "".join(self._held), [], 0
+        self._end()
+        self._stream.write(held)
+        self._stream.flush()
+
+    def drop(self) -> None:
+        """Forget what was held back of a result that came to no end."""
+        self._held, self._lines = [], 0
+        if not self._piped:
+            self._end()
+
+    def _pages(self) -> str | None:
+        return pager_command(self.pager) if self.isatty() and sys.stdin.isatty() else None
+
+    def _start(self, command: str) -> None:
+        environment = {"LESS": _LESS, "LV": "-c", **os.environ}
+        self._program = subprocess.Popen(  # noqa: S602  # a shell command, as $PAGER and | are
+            command,
+            shell=True,
+            stdin=subprocess.PIPE,
+            text=True,
+            encoding=self.encoding,
+            errors="replace",
+            env=environment,
+        )
+
+    def _pass(self, text: str) -> None:
+        if self._program is None:
+            self._stream.write(text)
+            return
+        assert self._program.stdin is not None
+        try:
+            self._program.stdin.write(text)
+            if self._piped:
+                self._program.stdin.flush()
+        except BrokenPipeError:
+            self._end()
+            raise PagerClosed from None
+
+    def _end(self) -> None:
+        """Close the program's input and wait for it; Ctrl-C is the program's meanwhile."""
+        program, self._program, self._piped = self._program, None, False
+        if program is None:
+            return
+        assert program.stdin is not None
+        with _deaf(), contextlib.suppress(BrokenPipeError):
+            try:
+                program.stdin.close()
+            finally:
+                program.wait()
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Let Ctrl-C stop nothing of ours inside the block."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,1 @@
+"""The prompt: reading lines, running them, and what a person configures."""

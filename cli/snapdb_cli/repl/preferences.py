@@ -1,0 +1,273 @@
+"""What a person configures: a TOML file of preferences, and named queries beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from snapdb.sql.lexer import scan
+from snapdb.types import did_you_mean
+from snapdb_cli.commands.arguments import FORMATS
+
+
+class Preference(NamedTuple):
+    """One of the preferences."""
+
+    help: str
+    values: tuple[str, ...]
+    """What may be said, as completion offers it."""
+    read: Callable[[Any], Any]
+    """The value from a TOML value or from text; ValueError when it is none."""
+
+
+_SWITCH = ("on", "off")
+_STYLES = ("default", "dark", "light", "none")
+_KEYS = ("emacs", "vi")
+_COMPLETION = ("tab", "typing")
+_FORMATS = FORMATS[:-2]
+
+
+def _switch(given: Any) -> bool:
+    if isinstance(given, bool):
+        return given
+    return {"on": True, "true": True, "1": True, "yes": True, "off": False, "false": False, "0": False, "no": False}[
+        str(given).lower()
+    ]
+
+
+def _switch_or_auto(given: Any) -> bool | None:
+    return None if str(given).lower() == "auto" else _switch(given)
+
+
+def _rows(given: Any) -> int | None:
+    if str(given).lower() in ("all", "0", "-1"):
+        return None
+    rows = int(given)
+    if isinstance(given, bool) or rows < 0:
+        raise ValueError
+    return rows
+
+
+def _text(given: Any) -> str:
+    if not isinstance(given, str):
+        raise ValueError  # every reader says so in one way
+    return given
+
+
+def _pager(given: Any) -> str:
+    if isinstance(given, bool):
+        return "on" if given else "off"
+    text = _text(given).strip()
+    return text.lower() if text.lower() in ("on", "off", "auto") else text or "auto"
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def read(given: Any) -> str:
+        found = str(given).lower()
+        if found not in words:
+            raise ValueError
+        return found
+
+    return read
+
+
+def _preference(default: Any, read: Callable[[Any], Any], values: tuple[str, ...], meaning: str) -> Any:
+    return field(default=default, metadata={"preference": Preference(meaning, values, read)})
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """How the prompt behaves and how results look."""
+
+    format: str = _preference("table", _one_of(*_FORMATS), _FORMATS, "how results are shown")
+    null: str = _preference("NULL", _text, (), "what stands for NULL")
+    header: bool = _preference(True, _switch, _SWITCH, "whether csv and tsv name their columns")
+    max_rows: int | None = _preference(40, _rows, ("40", "all"), "rows of a table that are shown, or all")
+    expanded: bool | None = _preference(
+        False, _switch_or_auto, (*_SWITCH, "auto"), "each row as lines of name and value; auto: where it is too wide"
+    )
+    timing: bool = _preference(False, _switch, _SWITCH, "tell how long each statement took")
+    pager: str = _preference(
+        "auto", _pager, (*_SWITCH, "auto", "less -SR"), "show long results in a pager: auto, on, off or a command"
+    )
+    confirm: bool = _preference(True, _switch, _SWITCH, "ask before DROP, EXPIRE and VACUUM")
+    prompt: str = _preference(
+        "snapdb", _text, ("snapdb",), "what stands before the mark of the prompt; {database} is its name"
+    )
+    keys: str = _preference("emacs", _one_of(*_KEYS), _KEYS, "keys of emacs or vi")
+    multiline: bool = _preference(True, _switch, _SWITCH, "a statement goes on until ;, off: Enter runs the line")
+    completion: str = _preference("tab", _one_of(*_COMPLETION), _COMPLETION, "offered at Tab, or while typing")
+    suggestions: bool = _preference(True, _switch, _SWITCH, "show the rest of what was typed before in grey")
+    toolbar: bool = _preference(True, _switch, _SWITCH, "a line at the bottom with the database and the transaction")
+    style: str = _preference("default", _one_of(*_STYLES), _STYLES, "colours of what is typed")
+
+
+PREFERENCES: Mapping[str, Preference] = MappingProxyType(
+    {f.name: f.metadata["preference"] for f in fields(Preferences)}
+)
+"""By name, in the order that `\\set` lists them."""
+
+
+def changed(preferences: Preferences, name: str, given: Any) -> Preferences:
+    """The preferences with one of them changed.
+
+    Raises:
+        ValueError: there is no such preference, or the value is none of its.
+
+    >>> changed(Preferences(), "max_rows", "all").max_rows, changed(Preferences(), "timing", "on").timing
+    (None, True)
+    """
+    preference = PREFERENCES.get(name)
+    if preference is None:
+        raise ValueError(f"there is no setting {name}{did_you_mean(name, PREFERENCES) or _known()}")
+    try:
+        value = preference.read(given)
+    except (ValueError, KeyError, TypeError):
+        takes = ", ".join(preference.values) or "text in quotes"
+        raise ValueError(f"{name} cannot be {given!r}; it takes {takes}") from None
+    return replace(preferences, **{name: value})
+
+
+def _known() -> str:
+    return f"; there are {', '.join(PREFERENCES)}"
+
+
+def spelled(value: Any) -> str:
+    """A preference's value as `\\set` takes it.
+
+    >>> spelled(None), spelled(True), spelled(40)
+    ('auto', 'on', '40')
+    """
+    return {None: "auto", True: "on", False: "off"}[value] if value is None or isinstance(value, bool) else str(value)
+
+
+def config_folder() -> Path:
+    """Where the configuration and the named queries are kept."""
+    return config_file().parent
+
+
+def config_file() -> Path:
+    """The file that is read, there or not."""
+    if said := os.environ.get("SNAPDB_CONFIG"):
+        return Path(said).expanduser()
+    home = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / "snapdb" / "config.toml"
+
+
+def start_file() -> Path:
+    """Statements and commands to run when a prompt begins, there or not."""
+    return config_folder() / "rc.sql"
+
+
+def load(path: Path) -> tuple[Preferences, list[str]]:
+    """The preferences of a file, and what is wrong with it; what can be read counts all the same."""
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return Preferences(), []
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return Preferences(), [f"{path} cannot be read, so the defaults count: {error}"]
+    preferences, wrong = Preferences(), []
+    for name, value in given.items():
+        try:
+            preferences = changed(preferences, name, value)
+        except ValueError as error:
+            wrong.append(f"{path}: {error}")
+    return preferences, wrong
+
+
+# Queries that a person keeps by name: a file each, in a folder beside the configuration
+
+
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+
+
+def _folder() -> Path:
+    return config_folder() / "queries"
+
+
+def queries() -> dict[str, str]:
+    """The texts of all named queries."""
+    try:
+        files = [path for path in sorted(_folder().glob("*.sql")) if path.is_file()]
+        return {path.stem: path.read_text(encoding="utf-8-sig", errors="replace").strip() for path in files}
+    except OSError:
+        return {}
+
+
+def load_query(name: str) -> str:
+    """The text of a named query.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    known = queries()
+    if name not in known:
+        hint = did_you_mean(name, known) or ("; \\n lists them" if known else "; \\ns NAME QUERY keeps one")
+        raise ValueError(f'no query is named "{name}"{hint}')
+    return known[name]
+
+
+def save_query(name: str, text: str) -> Path:
+    """Keep a query; where it is kept now.
+
+    Raises:
+        ValueError: the name does not do for a file.
+    """
+    path = _path(name)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.write_text(text.strip() + "\n", encoding="utf-8")
+    return path
+
+
+def drop_query(name: str) -> None:
+    """Forget a query. Raises ValueError when there is none of that name."""
+    load_query(name)
+    _path(name).unlink()
+
+
+def _path(name: str) -> Path:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f'"{name}" does not do as the name of a query; take letters, digits, _ and -')
+    return _folder() / f"{name}.sql"
+
+
+def filled(text: str, arguments: Sequence[str]) -> str:
+    """The query with `$1`, `$2`, … replaced by what was given.
+
+    What is given stands there as it is: quoted where it is a string. A `$1` inside a string stays.
+
+    Raises:
+        ValueError: an argument is missing, or too many were given.
+
+    >>> filled("SELECT '$1', a FROM $1 WHERE b = $2", ["t", "'x y'"])
+    "SELECT '$1', a FROM t WHERE b = 'x y'"
+    """
+    wanted = [token for token in scan(text) if re.fullmatch(r"\$\d+", token.text)]
+    count = max((int(token.text[1:]) for token in wanted), default=0)
+    if len(arguments) != count:
+        raise ValueError(f"the query takes {count} arguments, found {len(arguments)}: {text}")
+    for token in reversed(wanted):
+        text = text[: token.span.start] + arguments[int(token.text[1:]) - 1] + text[token.span.stop :]
+    return text
+
+
+def split_arguments(text: str) -> list[str]:
+    """Words between blanks, where quotes hold several together and stay.
+
+    >>> split_arguments("a 'b c' 3")
+    ['a', "'b c'", '3']
+    """
+    lexer = shlex.shlex(text, posix=False)
+    lexer.whitespace_split, lexer.commenters = True, ""
+    try:
+        return list(lexer)
+    except ValueError as error:
+        raise ValueError(f"{text}: {str(error).lower()}; close the quotes") from None
