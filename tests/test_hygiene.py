@@ -35,7 +35,6 @@ IMPORTERS = {
     "snapdb/loading/pyg_data.py",
     "snapdb/sampling/backends.py",
     "cli/snapdb_cli/commands/arguments.py",
-    "cli/snapdb_cli/repl/opening.py",
     "cli/snapdb_cli/commands/declarations.py",
 }
 """The only modules that import by name: for names of a package, operators, optional libraries, subcommands."""

@@ -16,9 +16,9 @@ from .commands.arguments import (
     DatabasePath,
     Settings,
     check_database,
-    check_look,
     check_parameters,
     check_prompt,
+    check_style,
     format_of,
     module,
     parameters,
@@ -195,8 +195,7 @@ def _run(
     if not texts and not files and sys.stdin.isatty():
         check_prompt(settings.output, settings.header)
         return ExitCode(module("opening", "repl").run(database, diagnostics, settings))
-    look = settings.format or "table"
-    check_look(look, settings.output, settings.null, settings.header, settings.max_rows)
+    check_style(settings.format or "table", settings.output, settings.null, settings.header, settings.max_rows)
     given_texts = [scripts.Script(*text) for text in texts_of(ctx.meta["order"], texts, files)]
     code: ExitCode
     found, code = scripts.steps(given_texts, diagnostics, keep_going=settings.keep_going)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -23,25 +23,39 @@ from .output.progress import Progress
 from .output.results import Output
 
 
+class Front(Protocol):
+    """The person at the prompt, whom a shell asks before it runs what was typed."""
+
+    def confirm(self, statement: Statement) -> bool:
+        """Whether a statement that was typed shall run; statements of files are not asked about."""
+
+    def abandon(self) -> None:
+        """Drop what was written of a result that ended before its last row."""
+
+
 class Shell:
-    """An open database, where its results go and what is said about them."""
+    """An open database, the output of its results, and the diagnostics about them."""
 
     def __init__(
-        self, database: Database, output: Output, diagnostics: Diagnostics, *, keep_going: bool = False
+        self,
+        database: Database,
+        output: Output,
+        diagnostics: Diagnostics,
+        *,
+        keep_going: bool = False,
+        parameters: Mapping[str, Value] | None = None,
+        front: Front | None = None,
     ) -> None:
         self.database = database
         self.output = output
         self.diagnostics = diagnostics
         self.keep_going = keep_going
         """Whether a failed statement lets the following ones run."""
-        self.parameters: Mapping[str, Value] | None = None
+        self.parameters = parameters
         """Values of the statements' `$name`s."""
         self.timing = False
-        """Whether to tell how long each statement took."""
-        self.confirm: Callable[[Statement], bool] = lambda statement: True
-        """Whether a statement shall run that somebody typed; those of files are not asked about."""
-        self.abandon: Callable[[], None] = lambda: None
-        """Called when a result comes to no end."""
+        """Whether to report how long each statement took."""
+        self._front = front
 
     def execute(self, text: str, origin: str | None = None) -> ExitCode:
         """Run the statements of a text; none of them when one cannot be read, unless `keep_going`."""
@@ -66,7 +80,7 @@ class Shell:
             return {}
 
     def _run_one(self, step: Step) -> ExitCode:
-        if step.origin is None and not self.confirm(step.statement):
+        if self._front is not None and step.origin is None and not self._front.confirm(step.statement):
             self.diagnostics.say("nothing was done")
             return ExitCode.FAILED
         started = time.perf_counter()
@@ -76,16 +90,20 @@ class Shell:
             if pressed.is_set():  # too late to stop this one; the next must not start
                 raise KeyboardInterrupt
         except PagerClosed:
-            self.abandon()
-            return ExitCode.OK  # who read has seen enough
+            self._abandon()
+            return ExitCode.OK  # the reader closed the pager
         except BrokenPipeError:
             raise
         except (Exception, KeyboardInterrupt) as error:  # reported, whatever it is
-            self.abandon()
+            self._abandon()
             return self.diagnostics.report(error, step.origin)
         if self.timing:
             self.diagnostics.say(f"Time: {time.perf_counter() - started:.3f} s")
         return ExitCode.OK
+
+    def _abandon(self) -> None:
+        if self._front is not None:
+            self._front.abandon()
 
     def _show(self, step: Step, pressed: threading.Event) -> None:
         with Progress(self.diagnostics, _headline(step.statement.text)) as progress:

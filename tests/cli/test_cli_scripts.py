@@ -20,7 +20,7 @@ import pytest
 import snapdb
 from snapdb_cli.commands.maintenance import bench
 from snapdb_cli.main import main
-from tests.support.inside.cli import Diagnostics, ExitCode, reference, replacing
+from tests.support.inside.cli import Diagnostics, ExitCode, atomic_file, reference
 from tests.support.places import ROOT
 from tests.support.processes import FreshProcess
 from tests.support.program import run
@@ -171,7 +171,7 @@ def test_a_link_is_followed_and_a_pipe_is_written_itself(tmp_path: Path) -> None
     assert run("-c", "SELECT 1 AS n", "-o", tmp_path / "link.csv").exit_code == 0
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "n\n1\n"
-    with replacing(Path(os.devnull)) as target:
+    with atomic_file(Path(os.devnull)) as target:
         assert target.path == Path(os.devnull)
 
 

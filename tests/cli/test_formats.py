@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import snapdb
 from snapdb_cli.main import main
 from snapdb_cli.output.results import FORMATS
-from tests.support.inside.cli import BINARY, TEXTUAL, Look, Output
+from tests.support.inside.cli import BINARY, TEXTUAL, Output, OutputStyle
 from tests.support.refusals import refused
 
 TYPES = """SELECT 170141183460469231731687303715884105727::HUGEINT % 10**30 AS huge, 1.50::DECIMAL(9, 2) AS price,
@@ -78,7 +78,7 @@ def test_a_large_result_goes_out_while_it_is_made(kind: str) -> None:
             yield pa.record_batch({"i": range(i * 100_000, (i + 1) * 100_000)}, schema=schema)
 
     source = batches()
-    pieces = iter(BINARY[kind](schema, source) if kind in BINARY else TEXTUAL[kind](schema, source, Look()))
+    pieces = iter(BINARY[kind](schema, source) if kind in BINARY else TEXTUAL[kind](schema, source, OutputStyle()))
     size = 0
     while size < 10_000:
         size += len(next(pieces))

@@ -24,6 +24,7 @@ from tests.support.inside.cli import (
     Preferences,
     Session,
     Shell,
+    ask,
     find,
     history_file,
     is_command,
@@ -71,10 +72,8 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Room]:
     monkeypatch.setenv("SNAPDB_CONFIG", str(tmp_path / "config" / "config.toml"))
     out, err = io.StringIO(), io.StringIO()
     with snapdb.connect() as database:
-        shell = Shell(database, Output(stream=out), Diagnostics(stream=err))
-        session = Session(shell, Preferences(format="csv"))
-        session.run_command = run_command
-        yield Room(session, shell, out, err)
+        session = Session(database, Output(stream=out), Diagnostics(stream=err), Preferences(format="csv"), ask=ask)
+        yield Room(session, session.shell, out, err)
 
 
 @pytest.fixture

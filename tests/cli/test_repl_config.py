@@ -12,11 +12,10 @@ import snapdb
 from tests.support.inside.cli import (
     Diagnostics,
     Output,
+    Pager,
     PagerClosed,
     Preferences,
-    Screen,
     Session,
-    Shell,
     changed,
     config_file,
     filled,
@@ -25,7 +24,6 @@ from tests.support.inside.cli import (
     pager_command,
     queries,
     question,
-    run_command,
     run_typed,
     save_query,
 )
@@ -36,9 +34,14 @@ class Desk:
 
     def __init__(self) -> None:
         self.out, self.err = io.StringIO(), io.StringIO()
-        shell = Shell(snapdb.connect(), Output(stream=self.out), Diagnostics(stream=self.err))
-        self.session = Session(shell, Preferences(format="csv"))
-        self.session.run_command = run_command
+        self.asked: list[str] = []
+        self.answer = True
+        output, diagnostics = Output(stream=self.out), Diagnostics(stream=self.err)
+        self.session = Session(snapdb.connect(), output, diagnostics, Preferences(format="csv"), ask=self._ask)
+
+    def _ask(self, question: str) -> bool:
+        self.asked.append(question)
+        return self.answer
 
     def type(self, text: str) -> str:
         """What is shown and said when a line is typed."""
@@ -115,7 +118,7 @@ def test_the_file_is_looked_for_where_the_variables_say(monkeypatch: pytest.Monk
 def test_settings_are_listed_changed_and_set_back(desk: Desk) -> None:
     assert "max_rows = 40" in desk.type("\\set")
     assert desk.type("\\set max_rows all") == "max_rows is all\n"
-    assert desk.session.shell.output.screen_rows is None
+    assert desk.session.shell.output.style.screen_rows is None
     assert desk.type("\\unset max_rows") == "max_rows is 40\n"
     assert desk.type("\\pset null (none)") == "null is (none)\n"
     assert desk.type("SELECT NULL AS a;") == "a\n(none)\n"
@@ -229,8 +232,9 @@ def test_a_drop_tells_what_goes_with_it(desk: Desk) -> None:
 
 def test_what_is_typed_runs_only_when_it_is_agreed_to_and_files_are_not_asked_about(desk: Desk, tmp_path: Path) -> None:
     desk.type("CREATE TABLE a AS SELECT 1 AS x; CREATE TABLE b AS SELECT 1 AS x;")
-    desk.session.shell.confirm = lambda statement: False
+    desk.answer = False
     assert "nothing was done" in desk.type("DROP TABLE a;")
+    assert desk.asked == ["drop table a?"]
     (tmp_path / "drop.sql").write_text("DROP TABLE b")
     desk.type("\\i drop.sql")
     assert desk.session.known().tables == ("a",)
@@ -239,7 +243,7 @@ def test_what_is_typed_runs_only_when_it_is_agreed_to_and_files_are_not_asked_ab
 def test_results_go_to_a_program_until_they_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     out = io.StringIO()
-    screen = Screen(out)
+    screen = Pager(out)
     screen.pipe("sort -r > sorted")
     screen.write("a\nb\n")
     screen.flush()

@@ -129,7 +129,13 @@ def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A
     )
 
 
-def check_look(format: str, output: Path | None, null: str | None, header: bool, max_rows: int | None) -> None:  # noqa: A002
+def check_style(
+    format: str,  # noqa: A002  # the option's name
+    output: Path | None = None,
+    null: str | None = None,
+    header: bool = True,
+    max_rows: int | None = None,
+) -> None:
     """Refuse options that the format has no use for, before anything runs."""
     if null is not None and format not in _WITH_NULL:
         raise click.UsageError(f"--null is for {', '.join(_WITH_NULL)}; {format} has a NULL of its own")

@@ -20,8 +20,8 @@ from snapdb.storage.catalog_db.db_dir import CATALOG, open_home
 from snapdb_cli.commands.arguments import Settings
 from snapdb_cli.commands.scripts import Step
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
-from snapdb_cli.output.formats import BINARY, Look
-from snapdb_cli.output.results import Output, replacing
+from snapdb_cli.output.formats import BINARY, OutputStyle
+from snapdb_cli.output.results import Output, atomic_file
 from snapdb_cli.shell import Shell
 
 _READS = (
@@ -77,21 +77,20 @@ def only_reads(statement: Statement) -> bool:
 # Statements from the command line, files or stdin, run without a prompt
 
 
-def run(path: Path | None, found: Sequence[Step], diagnostics: Diagnostics, settings: Settings) -> ExitCode:
-    """Open the database, run the statements and close it; the exit code. What is not committed then, never was.
+def run(path: Path | None, steps: Sequence[Step], diagnostics: Diagnostics, settings: Settings) -> ExitCode:
+    """Run the statements in the database, and roll back what they leave uncommitted. Returns the exit code.
 
     A file for the output is replaced when all statements ran, or when `keep_going` let the last one be tried.
     """
     with ExitStack() as stack:
-        target = None if settings.output is None else stack.enter_context(replacing(settings.output))
-        output = Output(
-            settings.format or "table", look=Look(settings.null, settings.header), max_rows=settings.max_rows
-        )
-        output.screen_rows = None  # a script shows all rows, wherever it is run
+        target = None if settings.output is None else stack.enter_context(atomic_file(settings.output))
+        # A script shows all rows, on a terminal too
+        style = OutputStyle(settings.null, settings.header, settings.max_rows, screen_rows=None)
+        output = Output(settings.format or "table", style=style)
         if target is not None:
             output.redirect(target.path)
             stack.callback(output.redirect, None)
-        code = _statements(path, found, diagnostics, settings, output)
+        code = _statements(path, steps, diagnostics, settings, output)
         if target is not None and settings.format in BINARY and not output.written:
             error = InputError(
                 f"no statement gave rows, so there is no {settings.format} for {settings.output}", code="output-format"
@@ -104,12 +103,11 @@ def run(path: Path | None, found: Sequence[Step], diagnostics: Diagnostics, sett
 
 
 def _statements(
-    path: Path | None, found: Sequence[Step], diagnostics: Diagnostics, settings: Settings, output: Output
+    path: Path | None, steps: Sequence[Step], diagnostics: Diagnostics, settings: Settings, output: Output
 ) -> ExitCode:
-    with open_for(path, found, diagnostics, settings) as database:
-        shell = Shell(database, output, diagnostics, keep_going=settings.keep_going)
-        shell.parameters = settings.parameters
-        code = shell.run(found)
+    with open_for(path, steps, diagnostics, settings) as database:
+        shell = Shell(database, output, diagnostics, keep_going=settings.keep_going, parameters=settings.parameters)
+        code = shell.run(steps)
         if database.transaction_state == "idle":
             return code
         error = QueryError(

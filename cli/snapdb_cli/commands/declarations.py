@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
-from snapdb_cli.commands.arguments import EXPORTS, FORMATS, DatabasePath, check_look, database, examples, module, quiet
+from snapdb_cli.commands.arguments import EXPORTS, FORMATS, DatabasePath, check_style, database, examples, module, quiet
 from snapdb_cli.diagnostics import Diagnostics
 
 
@@ -95,7 +95,7 @@ def _run(ctx: click.Context, database: Path, jobs: int, grace: float, log_format
 @click.pass_context
 def _list(ctx: click.Context, database: Path, format: str) -> None:  # noqa: A002  # the option's name
     """List the tasks of DB: when each runs next, and how its last run ended."""
-    check_look(format, None, None, True, None)
+    check_style(format)
     ctx.exit(module("schedule").tasks(database, format, Diagnostics()))
 
 
@@ -123,7 +123,7 @@ def _history(
     format: str,  # noqa: A002
 ) -> None:
     """List the last runs of DB's tasks, or of one, the newest last."""
-    check_look(format, None, None, True, None)
+    check_style(format)
     schedule = module("schedule")
     ctx.exit(schedule.history(database, name, Diagnostics(), last=last, failed=failed, log=log, format=format))
 
@@ -192,7 +192,7 @@ def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None
     Lists what is wrong; exit code 1 when something is damaged. Files that nothing points at are listed too, but are
     no damage: VACUUM removes them.
     """
-    check_look(format, None, None, True, None)
+    check_style(format)
     ctx.exit(module("maintenance").check(database, Diagnostics(quiet=quiet), format))
 
 
@@ -303,7 +303,7 @@ def _replay(
     LINEAGE.json holds a batch's lineage, or is the manifest of an export; - reads stdin. What is shown are the rows
     that SAMPLE gives of the batch, whatever was done to the database since.
     """
-    check_look(format, None, None, True, None)
+    check_style(format)
     ctx.exit(module("maintenance").replay(lineage, batch, epoch, database, Diagnostics(quiet=quiet), format))
 
 
@@ -339,7 +339,7 @@ def _wait(
 
     It may not be there yet. When the time is over the exit code is 3. DB is only read.
     """
-    check_look(format, None, None, True, None)
+    check_style(format)
     if timeout != timeout:  # noqa: PLR0124  # click takes NaN for a number
         raise click.UsageError("--timeout takes seconds, found nan")
     ctx.exit(module("maintenance").wait(database, snapshot, newer_than, timeout, Diagnostics(quiet=quiet), format))
@@ -367,7 +367,7 @@ def _bench(ctx: click.Context, against: str | None, size: str, format: str, quie
 
     Needs snapdb's source checkout, which has the benchmarks; `make bench-peers` there installs the other libraries.
     """
-    check_look(format, None, None, True, None)
+    check_style(format)
     if against and size == "tiny":
         raise click.UsageError("the tiny graph has less than a batch of seeds, which others need; take --size arxiv")
     ctx.exit(module("maintenance").bench(size, against, format, Diagnostics(quiet=quiet)))

@@ -13,7 +13,7 @@ from snapdb.relational.quote import quote_odd, text_literal
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.db_dir import open_home
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
-from snapdb_cli.output.formats import Look
+from snapdb_cli.output.formats import OutputStyle
 from snapdb_cli.output.results import Output
 from snapdb_cli.shell import Shell
 
@@ -96,9 +96,7 @@ def _short(columns: str, format: str) -> str:  # noqa: A002
 
 
 def _shell(database: Database, format: str, diagnostics: Diagnostics) -> Shell:  # noqa: A002
-    output = Output(format, look=Look(None, True))
-    output.screen_rows = None
-    return Shell(database, output, diagnostics)
+    return Shell(database, Output(format, style=OutputStyle(screen_rows=None)), diagnostics)
 
 
 def _order(way: Literal["ASC", "DESC"]) -> str:

@@ -17,16 +17,24 @@ from snapdb.execute.rendering import JSON, PLAIN, Spelling, spell, type_name
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What may be chosen about the formats that have a choice."""
+class OutputStyle:
+    """How results are shown, for the formats that have a choice."""
 
     null: str | None = None
     """What stands for NULL; None: the format's own way."""
     header: bool = True
     """Whether csv and tsv begin with the names of the columns."""
+    max_rows: int | None = None
+    """The most rows of a table; the rest is counted. None: all."""
+    screen_rows: int | None = 40
+    """The same limit for a table on a terminal."""
+    expanded: bool | None = False
+    """Whether a row is shown as lines of name and value; None: on a terminal where the table is too wide."""
+    hint: str = ""
+    """How to see what a table on a terminal leaves out."""
 
 
-Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch], Look], Iterator[str]]
+Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch], OutputStyle], Iterator[str]]
 """Pieces of text for a schema and its batches; the first comes without waiting for a batch."""
 
 _FLAT = Spelling(str, "", " ", PLAIN.not_finite, nested=JSON)
@@ -38,12 +46,14 @@ def _rows(batch: pa.RecordBatch, spelling: Spelling) -> Iterator[tuple[str | Non
     return zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
 
 
-def _delimited(schema: pa.Schema, batches: Iterable[pa.RecordBatch], look: Look, *, delimiter: str) -> Iterator[str]:
+def _delimited(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle, *, delimiter: str
+) -> Iterator[str]:
     """RFC 4180 with a header and plain line feeds: NULL is an empty field, or the text asked for; a text that is the
     same stands in quotes.
     """
-    null = look.null or ""
-    if look.header:
+    null = style.null or ""
+    if style.header:
         yield delimiter.join(_field(name, delimiter, null) for name in schema.names) + "\n"
     for batch in batches:
         lines = (delimiter.join(_field(text, delimiter, null) for text in row) for row in _rows(batch, _FLAT))
@@ -77,7 +87,7 @@ def _distinct(names: Iterable[str]) -> list[str]:
     return found
 
 
-def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], look: Look) -> Iterator[str]:
+def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle) -> Iterator[str]:
     """One array of objects: NaN and infinities are null, decimals numbers, blobs hexadecimal, times ISO 8601."""
     yield "["
     separator = "\n  "
@@ -88,15 +98,15 @@ def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], look: Look) -> I
     yield "]\n" if separator == "\n  " else "\n]\n"
 
 
-def _jsonl(schema: pa.Schema, batches: Iterable[pa.RecordBatch], look: Look) -> Iterator[str]:
+def _jsonl(schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle) -> Iterator[str]:
     """One object a line."""
     for batch in batches:
         yield "".join(f"{item}\n" for item in _objects(schema, batch))
 
 
-def _markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch], look: Look) -> Iterator[str]:
+def _markdown(schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle) -> Iterator[str]:
     """A table of GitHub's Markdown, numbers to the right."""
-    null = "NULL" if look.null is None else look.null
+    null = "NULL" if style.null is None else style.null
     yield _bars(schema.names) + "\n"
     yield "|" + "|".join("---:" if _is_number(kind) else "---" for kind in schema.types) + "|\n"
     for batch in batches:

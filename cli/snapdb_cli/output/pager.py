@@ -21,28 +21,28 @@ class PagerClosed(Exception):  # noqa: N818  # a wish, not an error
     """The reader of a result went away before its end."""
 
 
-def pager_command(wish: str) -> str | None:
-    """The command of a pager for `\\pager`'s word, None where nothing is to be paged.
+def pager_command(setting: str) -> str | None:
+    """The command of the pager for a value of `\\pager`; None where nothing is paged.
 
     `auto` takes $PAGER, else less where there is one; and none in a dumb terminal.
     """
-    if wish == "off" or (wish == "auto" and os.environ.get("TERM", "dumb") == "dumb"):
+    if setting == "off" or (setting == "auto" and os.environ.get("TERM", "dumb") == "dumb"):
         return None
-    if wish not in ("on", "auto"):
-        return wish
+    if setting not in ("on", "auto"):
+        return setting
     chosen = os.environ.get("PAGER", "").strip()
-    return chosen or ("less" if shutil.which("less") else "more" if wish == "on" and shutil.which("more") else None)
+    return chosen or ("less" if shutil.which("less") else "more" if setting == "on" and shutil.which("more") else None)
 
 
-class Screen(io.TextIOBase):
+class Pager(io.TextIOBase):
     """stdout, with a pager in between once a result is longer than the terminal is high.
 
     A result ends with `flush`; the pager is waited for then.
     """
 
-    def __init__(self, stream: TextIO | None = None, *, pager: str = "auto") -> None:
+    def __init__(self, stream: TextIO | None = None, *, setting: str = "auto") -> None:
         self._stream = sys.stdout if stream is None else stream
-        self.pager = pager
+        self.setting = setting
         """`auto`, `on`, `off` or a command."""
         self._held: list[str] = []
         self._lines = 0
@@ -99,7 +99,7 @@ class Screen(io.TextIOBase):
             self._end()
 
     def _pages(self) -> str | None:
-        return pager_command(self.pager) if self.isatty() and sys.stdin.isatty() else None
+        return pager_command(self.setting) if self.isatty() and sys.stdin.isatty() else None
 
     def _start(self, command: str) -> None:
         environment = {"LESS": _LESS, "LV": "-c", **os.environ}

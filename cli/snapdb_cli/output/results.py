@@ -20,19 +20,20 @@ from snapdb.errors import InputError
 from snapdb.execute.rendering import printable, render, spell
 from snapdb.storage.disk import hidden_beside
 from snapdb.types.text import counted
-from snapdb_cli.output.formats import BINARY, TEXTUAL, Look
+from snapdb_cli.output.formats import BINARY, TEXTUAL, OutputStyle
 
 
-class Target:
-    """Where to write, and whether what was written shall stay."""
+class AtomicFile:
+    """A new file, and whether it replaces the old one."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.kept = False
+        """Set where the new file shall replace the old one at the end of the block."""
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Target]:
+def atomic_file(path: Path) -> Iterator[AtomicFile]:
     """A new file beside `path`, which takes its name and its rights when the block ends and `kept` is set.
 
     What is no plain file, such as a pipe, is written itself. Raises OSError where the file cannot be made.
@@ -40,9 +41,9 @@ def replacing(path: Path) -> Iterator[Target]:
     real = path.resolve()
     known = real.stat().st_mode if real.exists() else None
     if known is not None and not stat.S_ISREG(known):
-        yield Target(real)
+        yield AtomicFile(real)
         return
-    target = Target(hidden_beside(real))
+    target = AtomicFile(hidden_beside(real))
     try:
         target.path.touch(exist_ok=False)
         yield target
@@ -70,19 +71,10 @@ class Output:
         format: str = "table",  # noqa: A002  # the option's name
         stream: TextIO | None = None,
         *,
-        look: Look | None = None,
-        max_rows: int | None = None,
+        style: OutputStyle | None = None,
     ) -> None:
         self.format = format
-        self.look = look or Look()
-        self.max_rows = max_rows
-        """A table shows so many rows, and says so; None: all."""
-        self.screen_rows: int | None = 40
-        """The same where a person reads."""
-        self.expanded: bool | None = False
-        """Whether a row is shown as lines of name and value; None: where a person reads and the table is too wide."""
-        self.hint = ""
-        """How to see what a table leaves out where a person reads."""
+        self.style = style or OutputStyle()
         self._stdout = sys.stdout if stream is None else stream
         self._file: TextIO | None = None
         self._written = 0
@@ -137,18 +129,18 @@ class Output:
 
     def _pieces(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
         if self.format in TEXTUAL:
-            yield from TEXTUAL[self.format](schema, _begun(batches), self.look)
-        elif self.expanded:
+            yield from TEXTUAL[self.format](schema, _begun(batches), self.style)
+        elif self.style.expanded:
             yield from _records(schema, batches, self._null)
         else:
             yield from self._table(schema, batches)
 
     @property
     def _null(self) -> str:
-        return "NULL" if self.look.null is None else self.look.null
+        return "NULL" if self.style.null is None else self.style.null
 
     def _table(self, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
-        limits = (self.max_rows, self.screen_rows if self.terminal else None)
+        limits = (self.style.max_rows, self.style.screen_rows if self.terminal else None)
         limit = min((rows for rows in limits if rows is not None), default=None)
         kept: list[pa.RecordBatch] = []
         total = 0
@@ -165,10 +157,10 @@ class Output:
             color=self.terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb",
             unicode=self._file is not None or _draws_boxes(self._stdout),
             null=self._null,
-            hint=self.hint if self.terminal else "",
+            hint=self.style.hint if self.terminal else "",
         )
         width = shutil.get_terminal_size().columns if self.terminal else None
-        if width is not None and self.expanded is None and cell_len(shown(width=None).partition("\n")[0]) > width:
+        if width is not None and self.style.expanded is None and cell_len(shown(width=None).partition("\n")[0]) > width:
             yield from _records(schema, table.slice(0, limit).to_batches(), self._null, total)
         else:
             yield shown(width=width) + "\n"

@@ -13,7 +13,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from pathlib import Path
@@ -315,11 +315,12 @@ def _again(session: Session, argument: str) -> None:
 
 
 def _again_expanded(session: Session, argument: str) -> None:
-    before, session.shell.output.expanded = session.shell.output.expanded, True
+    output = session.shell.output
+    style, output.style = output.style, replace(output.style, expanded=True)
     try:
         _again(session, argument)
     finally:
-        session.shell.output.expanded = before
+        output.style = style
 
 
 def _last(session: Session) -> str:
@@ -390,7 +391,7 @@ def _once(session: Session, argument: str) -> None:
 def _input(session: Session, argument: str) -> None:
     if not argument:
         raise ValueError("which file? \\i FILE runs its statements")
-    session.run_file(unquoted(argument))
+    session.run_file(unquoted(argument), run_command)
 
 
 def _edit(session: Session, argument: str) -> None:

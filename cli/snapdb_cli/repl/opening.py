@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import get_app
-from prompt_toolkit.completion import CompleteEvent, Completion
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import History
 
 from snapdb.errors import SnapdbError
 from snapdb.release import __version__
-from snapdb_cli.commands.arguments import Settings
+from snapdb_cli.commands.arguments import Settings, module
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.repl.preferences import Preferences, config_file, load, start_file
 from snapdb_cli.repl.prompt import history, line, make_prompt
 
+if TYPE_CHECKING:
+    from snapdb_cli.repl.session import Session
+
 
 def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> ExitCode:
-    """Open the database and serve a person at a terminal."""
+    """Open the database and run the prompt until the user leaves."""
     preferences, wrong = load(config_file()) if settings.config else (Preferences(), [])
     for complaint in wrong:
         diagnostics.say(complaint)
@@ -33,10 +35,10 @@ def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> Exit
     if path is not None and not settings.read_only and not path.exists() and path.absolute().parent.is_dir():
         diagnostics.announce(f"{path} does not exist and is created")
     diagnostics.narrate("Statements end with ; and \\? shows help, \\q leaves.")
-    kept = history()
-    opening = _Opening(path, diagnostics, settings, preferences, kept)
+    entries = history()
+    opening = _Opening(path, diagnostics, settings, preferences, entries)
     try:
-        _serve(opening, settings, kept)
+        _serve(opening, settings, entries)
     except SnapdbError as error:
         return diagnostics.report(error)
     finally:
@@ -45,21 +47,26 @@ def run(path: Path | None, diagnostics: Diagnostics, settings: Settings) -> Exit
 
 
 class _Opening:
-    """Whom the prompt belongs to until, and after, there is a session."""
+    """The host of the prompt while the session is being opened in the background."""
 
     def __init__(
-        self, path: Path | None, diagnostics: Diagnostics, settings: Settings, preferences: Preferences, kept: History
+        self,
+        path: Path | None,
+        diagnostics: Diagnostics,
+        settings: Settings,
+        preferences: Preferences,
+        history: History,
     ) -> None:
         self.preferences = preferences
         self.draft = ""
-        self.session: Any = None
+        self.session: Session | None = None
         self._path = path
-        self._given = (path, diagnostics, settings, preferences, kept)
+        self._arguments = (path, diagnostics, settings, preferences, history)
         self._loading: threading.Thread | None = None
         self._loaded = threading.Event()
 
     def begin(self, *_: object) -> None:
-        """Load what the session needs, then open it; called once the prompt is drawn."""
+        """Start to import what the session needs, then open it. Called once the prompt is drawn."""
         if self._loading is None:
             loop = get_app().loop
             self._loading = threading.Thread(target=self._load, args=(loop,), name="snapdb-loading", daemon=True)
@@ -67,67 +74,76 @@ class _Opening:
 
     def _load(self, loop: asyncio.AbstractEventLoop | None) -> None:
         try:
-            work = _load()
+            loaded = _load()
         finally:
             self._loaded.set()
         if loop is not None:
-            with contextlib.suppress(RuntimeError):  # the first line is there already
+            with contextlib.suppress(RuntimeError):  # the first line was entered already
                 loop.call_soon_threadsafe(self._open)
-        work.warm()
+        loaded.warm()
 
     def _open(self) -> None:
-        """Open the session while the person types, and end the prompt where that cannot be."""
+        """Open the session while the person types, and end the prompt where that fails."""
         try:
             self.wait()
         except SnapdbError as error:
             if get_app().is_running:
                 get_app().exit(exception=error)
 
-    def wait(self) -> Any:
-        """The session, opened now when it was not. Raises KeyboardInterrupt when Ctrl-C is pressed meanwhile."""
+    def wait(self) -> Session:
+        """The session, which is opened now if it was not. Raises KeyboardInterrupt at Ctrl-C."""
         if self.session is None:
             if self._loading is not None:
-                self._loaded.wait()  # for Ctrl-C in an import that another thread is at may block both for good
-            self.session = _load().open_session(*self._given)
+                self._loaded.wait()  # Ctrl-C in an import that another thread runs too may block both for good
+            self.session = _load().open_session(*self._arguments)
             self.preferences = self.session.preferences
         return self.session
 
     def title(self) -> str:
-        """What the database is called."""
+        """The name of the database."""
         if self.session is not None:
-            return str(self.session.title())
+            return self.session.title()
         return "temporary" if self._path is None else self._path.resolve().name
 
     def state(self) -> str:
         """The state of the transaction."""
-        return "idle" if self.session is None else str(self.session.state())
-
-    def complete(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        """The completions at a place; waits for the database."""
-        try:
-            found: Iterable[Completion] = self.wait().complete(document, event)
-        except SnapdbError as error:
-            get_app().exit(exception=error)
-            return ()
-        return found
+        return "idle" if self.session is None else self.session.state()
 
     def close(self) -> None:
-        """Leave the database, and roll back what is open; what is half loaded must not meet the end of Python."""
+        """Close the database, which rolls back an open transaction, once the imports are over: Python must not end
+        during one.
+        """
         if self._loading is not None:
             self._loading.join()
         if self.session is not None:
             self.session.close()
 
 
+class _Completions(Completer):
+    """The completions of the session, which may have to be opened first."""
+
+    def __init__(self, opening: _Opening) -> None:
+        self._opening = opening
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        """The completions at the cursor."""
+        try:
+            session = self._opening.wait()
+        except SnapdbError as error:
+            get_app().exit(exception=error)
+            return
+        yield from _load().completer(session).get_completions(document, complete_event)
+
+
 def _load() -> Any:
-    return importlib.import_module("snapdb_cli.repl.loop")
+    return module("loop", "repl")
 
 
-def _serve(opening: _Opening, settings: Settings, kept: History) -> None:
-    """Read the first line while everything is loaded, then go on."""
+def _serve(opening: _Opening, settings: Settings, history: History) -> None:
+    """Read the first line while everything is imported, then go on."""
     if settings.config and start_file().is_file():
-        opening.wait()  # what it says stands before the prompt
-    prompt = make_prompt(opening, kept)
+        opening.wait()  # what the file prints precedes the prompt
+    prompt = make_prompt(opening, history, _Completions(opening))
     prompt.app.after_render += opening.begin
     session = None
     while session is None:
@@ -135,7 +151,7 @@ def _serve(opening: _Opening, settings: Settings, kept: History) -> None:
             text = line(prompt, opening)
             session = opening.wait()
         except KeyboardInterrupt:
-            continue  # the line is cleared, or what it says is not run after all
+            continue  # the line is cleared, or does not run after all
         except EOFError:
             return
     if _load().run_line(session, text):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
-from prompt_toolkit.document import Document
+from prompt_toolkit.completion import Completer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import completion_is_selected, has_focus
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -88,11 +87,8 @@ class Host(Protocol):
     def state(self) -> str:
         """The state of the transaction."""
 
-    def complete(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        """The completions at a place."""
 
-
-def make_prompt(host: Host, history: History) -> PromptSession[str]:
+def make_prompt(host: Host, history: History, completer: Completer) -> PromptSession[str]:
     """A prompt as the host's preferences want it."""
     wanted = host.preferences
     return PromptSession(
@@ -102,7 +98,7 @@ def make_prompt(host: Host, history: History) -> PromptSession[str]:
         key_bindings=_keys(host),
         lexer=Highlighter(),
         style=styles(wanted.style),
-        completer=_Completions(host),
+        completer=completer,
         complete_while_typing=wanted.completion == "typing",
         auto_suggest=AutoSuggestFromHistory() if wanted.suggestions else None,
         history=history,
@@ -120,17 +116,6 @@ def line(prompt: PromptSession[str], host: Host) -> str:
     """What the person typed. Raises KeyboardInterrupt and EOFError for Ctrl-C and Ctrl-D."""
     draft, host.draft = host.draft, ""
     return prompt.prompt(default=draft)
-
-
-class _Completions(Completer):
-    """Those of the host, which may have to wait for its database."""
-
-    def __init__(self, host: Host) -> None:
-        self._host = host
-
-    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        """The completions at the cursor."""
-        yield from self._host.complete(document, complete_event)
 
 
 def _before(host: Host) -> StyleAndTextTuples:

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
-from prompt_toolkit.completion import CompleteEvent, Completion
-from prompt_toolkit.document import Document
 from prompt_toolkit.history import History, InMemoryHistory
 
 from snapdb.database import Database, connect
-from snapdb.errors import ParseError
+from snapdb.errors import ParseError, SnapdbError
+from snapdb.plan.show import DropPlan
 from snapdb.sql.lexer import parts
-from snapdb_cli.commands.arguments import format_of
+from snapdb.sql.maintenance import ExpireSnapshots, Vacuum
+from snapdb.sql.show import Drop
+from snapdb.sql.syntax import Statement
+from snapdb.types.text import counted
+from snapdb_cli.commands.arguments import Settings, format_of
 from snapdb_cli.completion.names import Known
-from snapdb_cli.diagnostics import ExitCode
-from snapdb_cli.output.pager import Screen
+from snapdb_cli.diagnostics import Diagnostics, ExitCode
+from snapdb_cli.output.pager import Pager
+from snapdb_cli.output.results import Output
 from snapdb_cli.repl.preferences import Preferences, changed
 from snapdb_cli.shell import Shell
 
 _COMMAND_LINE = re.compile(r"\s*[\\.][A-Za-z?!]")
+
+_NAMED = 8
+"""So many things are named, the rest counted."""
 
 
 class Session:
@@ -33,34 +40,41 @@ class Session:
 
     def __init__(
         self,
-        shell: Shell,
+        database: Database,
+        output: Output,
+        diagnostics: Diagnostics,
         preferences: Preferences | None = None,
         *,
-        screen: Screen | None = None,
+        pager: Pager | None = None,
         history: History | None = None,
-        opening: dict[str, Any] | None = None,
+        settings: Settings | None = None,
+        ask: Callable[[str], bool] | None = None,
     ) -> None:
-        self.shell = shell
-        self.screen = screen
-        """Where results go when it is not a stream of somebody else's."""
+        settings = settings or Settings()
+        self.shell = Shell(
+            database,
+            output,
+            diagnostics,
+            keep_going=settings.keep_going,
+            parameters=settings.parameters or None,
+            front=self,
+        )
         self.history = InMemoryHistory() if history is None else history
-        self.opening = opening or {}
-        """How another database is opened."""
+        self.opening = settings.opening
+        """How another database is opened: arguments of `connect`."""
+        self._pager = pager
+        self._ask = ask
         self.last = ""
-        """The statements that were run last."""
+        """The statements that ran last."""
         self.next_target = ""
-        """Where the results of the next statements go, once."""
+        """The file or program that the results of the next statements go to, once."""
         self.draft = ""
-        """What the next prompt begins with."""
-        self.run_command: Callable[[Session, str], None] = lambda session, text: None
-        """Runs a command line in a file."""
-        self.completer: Callable[[Document, CompleteEvent], Iterable[Completion]] = lambda document, event: ()
+        """The text that the next prompt begins with."""
         self._files: list[Path] = []
         self._of_file: str | None = None
-        """What the suffix of the file says where results go, if any."""
-        self._named: tuple[Any, Known] = (None, Known())
-        if screen is not None:
-            shell.abandon = screen.drop
+        """The format by the suffix of the file that results go to, if any."""
+        self._known: tuple[Any, Known] = (None, Known())
+        """The names that the database last reported, and the same for completion."""
         self.preferences = preferences or Preferences()
         self.apply()
 
@@ -69,8 +83,26 @@ class Session:
         """The database that is open."""
         return self.shell.database
 
+    def confirm(self, statement: Statement) -> bool:
+        """Whether a statement that was typed shall run: asks before one that removes something."""
+        if self._ask is None or not self.preferences.confirm:
+            return True
+        text = question(self.database, statement)
+        return text is None or self._ask(text)
+
+    def abandon(self) -> None:
+        """Drop what the pager holds of a result that ended before its last row."""
+        if self._pager is not None:
+            self._pager.drop()
+
+    def may_leave(self) -> bool:
+        """Whether the prompt may end: asks while a transaction is open."""
+        if self._ask is None or self.state() != "open" or not self.preferences.confirm:
+            return True
+        return self._ask("a transaction is open; leave, and roll it back?")
+
     def say(self, text: str) -> None:
-        """Tell the person something that is no result."""
+        """Write a message to stderr."""
         self.shell.diagnostics.say(text)
 
     def set(self, name: str, given: Any) -> None:
@@ -79,32 +111,35 @@ class Session:
         self.apply()
 
     def apply(self) -> None:
-        """Let the preferences count."""
+        """Apply the preferences to the output, the shell and the pager."""
         wanted, output = self.preferences, self.shell.output
-        self._format()
-        null = None if wanted.null == Preferences().null else wanted.null  # each format has its own way
-        output.look = replace(output.look, null=null, header=wanted.header)
-        output.screen_rows = wanted.max_rows
-        output.expanded = wanted.expanded
-        output.hint = "\\maxrows all and \\x show everything"
+        self._set_format()
+        output.style = replace(
+            output.style,
+            null=None if wanted.null == Preferences().null else wanted.null,  # the default: each format's own
+            header=wanted.header,
+            screen_rows=wanted.max_rows,
+            expanded=wanted.expanded,
+            hint="\\maxrows all and \\x show everything",
+        )
         self.shell.timing = wanted.timing
-        if self.screen is not None:
-            self.screen.pager = wanted.pager
+        if self._pager is not None:
+            self._pager.setting = wanted.pager
 
     def known(self) -> Known:
         """The names that completion offers."""
         names = self.shell.names()
-        if names is not self._named[0]:
-            self._named = names, Known.found(names)
-        return self._named[1]
+        if names is not self._known[0]:
+            self._known = names, Known.found(names)
+        return self._known[1]
 
     def execute(self, text: str) -> ExitCode:
         """Run what a person typed, and remember it."""
         self.last = text.strip()
         return self.shell.execute(text)
 
-    def run_file(self, given: str) -> ExitCode:
-        """Run the statements and commands of a file; a relative path is looked for beside the file that names it."""
+    def run_file(self, given: str, run_command: Callable[[Session, str], None]) -> ExitCode:
+        """Run the statements and commands of a file. A relative path in a file is relative to that file's folder."""
         path = Path(given).expanduser()
         if self._files and not path.is_absolute():
             path = self._files[-1].parent / path
@@ -113,15 +148,15 @@ class Session:
         text = path.read_text(encoding="utf-8-sig")
         self._files.append(path)
         try:
-            return self._run_pieces(text, given)
+            return self._run_pieces(text, given, run_command)
         finally:
             self._files.pop()
 
-    def _run_pieces(self, text: str, origin: str) -> ExitCode:
+    def _run_pieces(self, text: str, origin: str, run_command: Callable[[Session, str], None]) -> ExitCode:
         code = ExitCode.OK
         for piece, is_command in _pieces(text):
             if is_command:
-                self.run_command(self, piece)
+                run_command(self, piece)
             elif piece.strip():
                 code = self.shell.execute(piece, origin)
             if code is not ExitCode.OK and not self.shell.keep_going:
@@ -150,7 +185,7 @@ class Session:
         A table becomes what the file's suffix says.
         """
         program = target.startswith("|")
-        if program and self.screen is None:
+        if program and self._pager is None:
             raise ValueError("results go to a program only from a prompt")
         file = Path(target).expanduser() if target and not program else None
         try:
@@ -161,11 +196,11 @@ class Session:
             of_file = None
         self.shell.output.redirect(file)
         self._of_file = of_file
-        self._format()
-        if self.screen is not None:
-            self.screen.pipe(target[1:].strip() if program else None)
+        self._set_format()
+        if self._pager is not None:
+            self._pager.pipe(target[1:].strip() if program else None)
 
-    def _format(self) -> None:
+    def _set_format(self) -> None:
         said = self.preferences.format
         self.shell.output.format = (said == "table" and self._of_file) or said
 
@@ -173,19 +208,15 @@ class Session:
         """The state of the transaction: idle, open or failed."""
         return self.database.transaction_state
 
-    def complete(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
-        """The completions at a place."""
-        return self.completer(document, event)
-
     def close(self) -> None:
-        """Let go of everything; an open transaction is rolled back."""
+        """Close the database, which rolls back an open transaction, and the file or program of results."""
         if self.state() != "idle":
             self.say("the open transaction was rolled back")
         self.send("")
         self.database.close()
 
     def title(self) -> str:
-        """What the database is called: its folder's name."""
+        """The name of the database: that of its folder."""
         return "temporary" if self.database.temporary else os.path.basename(os.path.abspath(self.database.path))
 
 
@@ -209,3 +240,51 @@ def _open(text: str) -> bool:
     except ParseError:
         return True
     return bool(found) and not found[-1].ended
+
+
+def question(database: Database, statement: Statement) -> str | None:
+    """What to ask before a statement runs; None when it takes nothing away, or will say itself what is wrong."""
+    idle = database.transaction_state == "idle"  # where the others are refused anyway
+    try:
+        match statement:
+            case Drop():
+                return _drop(database, statement)
+            case ExpireSnapshots(dry_run=False) if idle:
+                return _expire(database, statement)
+            case Vacuum(dry_run=False) if idle:
+                return _vacuum(database, statement)
+    except SnapdbError:
+        pass
+    return None
+
+
+def _drop(database: Database, statement: Drop) -> str | None:
+    plan = database.plan(statement)
+    if not isinstance(plan, DropPlan):
+        return None  # there is nothing of that name
+    kind = statement.kind.lower()
+    names = sorted(f"{type(d).__name__.removeprefix('Property').lower()} {d.name}" for d in plan.dependants)
+    also = f", and with it {_listed(names)}" if names else ""
+    return f"drop {kind} {plan.target.name}{also}?"
+
+
+def _expire(database: Database, statement: ExpireSnapshots) -> str | None:
+    rows = _rows(database, replace(statement, dry_run=True))
+    names = [str(row["snapshot"]) for row in rows if row["action"] == "expire"]
+    return f"expire {counted(len(names), 'snapshot')}: {_listed(names)}?" if names else None
+
+
+def _vacuum(database: Database, statement: Vacuum) -> str | None:
+    rows = [row for row in _rows(database, replace(statement, dry_run=True)) if row["action"] != "keep"]
+    size = sum(row["bytes"] or 0 for row in rows)
+    return f"merge or remove {counted(len(rows), 'thing')}, {size:,} bytes?" if rows else None
+
+
+def _rows(database: Database, statement: Statement) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = database.run(statement).arrow().to_pylist()
+    return rows
+
+
+def _listed(names: list[str]) -> str:
+    more = [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+    return ", ".join([*names[:_NAMED], *more])
