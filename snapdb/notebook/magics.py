@@ -22,15 +22,15 @@ from snapdb.sql.queries import marks_of, value_of
 from snapdb.sql.syntax import Statement
 from snapdb.types.text import did_you_mean
 
-FORMATS = ("result", "df", "arrow", "polars")
+_FORMATS = ("result", "df", "arrow", "polars")
 
-USAGE = f"""\
+_USAGE = f"""\
 %load_ext snapdb
 %snap shop.snapdb                    open a database (--read-only: never write to it), or use the one of a variable
 %snap SELECT …                       run a statement; rows = %snap SELECT … keeps its result
 %%snap [OPTIONS]                     run the statements of the cell
   -o, --out NAME                     keep the last result in the variable NAME instead of showing it
-  -f, --format {"|".join(FORMATS)}   what a result is
+  -f, --format {"|".join(_FORMATS)}   what a result is
   -p, --param NAME[=VALUE]           the value of $NAME; without VALUE that of the variable NAME, and of no other
 %snap --close                        close the database"""
 
@@ -39,11 +39,11 @@ _NAME = re.compile(r"(?!\d)\w+")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """A magic's line, read."""
+class _Options:
+    """The options of a magic's line, and the text after them."""
 
     rest: str = ""
-    """What follows the options: a database, statements, or nothing."""
+    """The text after the options: a database, statements, or nothing."""
     out: str | None = None
     format: str = "result"
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -52,16 +52,16 @@ class Wish:
     help: bool = False
 
 
-def read(line: str, variables: Mapping[str, Any]) -> Wish:
-    """The wish of a line; only variables that `--param` names are looked at.
+def _read(line: str, variables: Mapping[str, Any]) -> _Options:
+    """The options of a line. Reads only the variables that `--param` names.
 
-    >>> read("--out rows -f df --param n SELECT $n", {"n": 7})
-    Wish(rest='SELECT $n', out='rows', format='df', parameters={'n': 7}, read_only=False, close=False, help=False)
+    >>> _read("--out rows -f df --param n SELECT $n", {"n": 7})
+    _Options(rest='SELECT $n', out='rows', format='df', parameters={'n': 7}, read_only=False, close=False, help=False)
 
     Raises:
         InputError: an option is not known, or has no value, or a variable is not there.
     """
-    wish, rest = Wish(), line.strip()
+    options, rest = _Options(), line.strip()
     while rest.startswith("-") and not rest.startswith("--  ") and not re.match(r"--\s", rest):
         word, rest = _word(rest)
         name, equals, value = word.partition("=")
@@ -75,32 +75,32 @@ def read(line: str, variables: Mapping[str, Any]) -> Wish:
             value, rest = _word(rest)
             if not value:
                 raise InputError(f"{name} needs {takes}; %snap --help tells how", code="notebook-line")
-        wish = change(wish, value, variables)
-    return replace(wish, rest=rest)
+        options = change(options, value, variables)
+    return replace(options, rest=rest)
 
 
 def _word(text: str) -> tuple[str, str]:
     """The first word of a text, without its quotes, and the rest."""
-    found = _WORD.match(text)
-    if found is None:
+    match = _WORD.match(text)
+    if match is None:
         return "", ""
-    word, rest = found[1], text[found.end() :].strip()
+    word, rest = match[1], text[match.end() :].strip()
     return (word[1:-1] if len(word) > 1 and word[0] == word[-1] == '"' else word), rest
 
 
-def _out(wish: Wish, value: str, variables: Mapping[str, Any]) -> Wish:
+def _out(options: _Options, value: str, variables: Mapping[str, Any]) -> _Options:
     if not value.isidentifier() or iskeyword(value):
         raise InputError(f"--out takes the name of a variable, found {value!r}", code="notebook-line")
-    return replace(wish, out=value)
+    return replace(options, out=value)
 
 
-def _format(wish: Wish, value: str, variables: Mapping[str, Any]) -> Wish:
-    if value not in FORMATS:
-        raise InputError(f"--format takes {', '.join(FORMATS)}, found {value!r}", code="notebook-line")
-    return replace(wish, format=value)
+def _format(options: _Options, value: str, variables: Mapping[str, Any]) -> _Options:
+    if value not in _FORMATS:
+        raise InputError(f"--format takes {', '.join(_FORMATS)}, found {value!r}", code="notebook-line")
+    return replace(options, format=value)
 
 
-def _param(wish: Wish, value: str, variables: Mapping[str, Any]) -> Wish:
+def _param(options: _Options, value: str, variables: Mapping[str, Any]) -> _Options:
     name, equals, text = value.partition("=")
     name = name.removeprefix("$")
     if not _NAME.fullmatch(name):
@@ -108,27 +108,27 @@ def _param(wish: Wish, value: str, variables: Mapping[str, Any]) -> Wish:
     if not equals and name not in variables:
         known = [known for known in variables if not known.startswith("_")]
         raise InputError(f"there is no variable {name} for $" + name + did_you_mean(name, known), code="notebook-line")
-    return replace(wish, parameters={**wish.parameters, name: value_of(text) if equals else variables[name]})
+    return replace(options, parameters={**options.parameters, name: value_of(text) if equals else variables[name]})
 
 
-Change = Callable[[Wish, str, Mapping[str, Any]], Wish]
+_Change = Callable[[_Options, str, Mapping[str, Any]], _Options]
 
-_OPTIONS: dict[str, tuple[str, Change]] = {
+_OPTIONS: dict[str, tuple[str, _Change]] = {
     "-o": ("the name of a variable", _out),
     "--out": ("the name of a variable", _out),
-    "-f": (f"one of {', '.join(FORMATS)}", _format),
-    "--format": (f"one of {', '.join(FORMATS)}", _format),
+    "-f": (f"one of {', '.join(_FORMATS)}", _format),
+    "--format": (f"one of {', '.join(_FORMATS)}", _format),
     "-p": ("NAME or NAME=VALUE", _param),
     "--param": ("NAME or NAME=VALUE", _param),
-    "--read-only": ("", lambda wish, value, variables: replace(wish, read_only=True)),
-    "--close": ("", lambda wish, value, variables: replace(wish, close=True)),
-    "-h": ("", lambda wish, value, variables: replace(wish, help=True)),
-    "--help": ("", lambda wish, value, variables: replace(wish, help=True)),
+    "--read-only": ("", lambda options, value, variables: replace(options, read_only=True)),
+    "--close": ("", lambda options, value, variables: replace(options, close=True)),
+    "-h": ("", lambda options, value, variables: replace(options, help=True)),
+    "--help": ("", lambda options, value, variables: replace(options, help=True)),
 }
-"""Option → what its value is, nothing for a switch, and what it changes."""
+"""Option → what its value is (empty for a switch), and the change that it makes to the options."""
 
 
-_SHAPES: Mapping[str, Callable[[Result], Any]] = {
+_CONVERSIONS: Mapping[str, Callable[[Result], Any]] = {
     "result": lambda result: result,
     "df": Result.df,
     "arrow": Result.arrow,
@@ -155,26 +155,26 @@ class SnapMagics:
             raise error.with_traceback(None) from None
 
     def close(self) -> None:
-        """Let go of the database; one that the magic opened is closed."""
+        """Forget the database, and close it if the magic opened it."""
         if self.database is not None and self._own:
             self.database.close()
         self.database, self._own = None, False
 
     def _snap(self, line: str, cell: str | None) -> Any:
-        wish = read(line, self.shell.user_ns)
-        if wish.help:
-            print(USAGE)
+        options = _read(line, self.shell.user_ns)
+        if options.help:
+            print(_USAGE)
             return None
-        if wish.close:
+        if options.close:
             return self.close()
         if cell is not None:
-            if wish.rest:
-                self._connect(wish)
-            return self._run(cell, wish)
-        if wish.rest and not self._is_place(wish.rest):
-            return self._run(wish.rest, wish)
-        if wish.rest:
-            self._connect(wish)
+            if options.rest:
+                self._connect(options)
+            return self._run(cell, options)
+        if options.rest and not self._is_place(options.rest):
+            return self._run(options.rest, options)
+        if options.rest:
+            self._connect(options)
         return self._connected()
 
     def _is_place(self, text: str) -> bool:
@@ -188,10 +188,10 @@ class SnapMagics:
             return False
         return is_folder or "/" in text or "." in text
 
-    def _connect(self, wish: Wish) -> None:
+    def _connect(self, options: _Options) -> None:
         """Use another database from now on."""
-        given = self.shell.user_ns.get(wish.rest)
-        opened = given if isinstance(given, Database) else connect(_path(wish.rest), read_only=wish.read_only)
+        given = self.shell.user_ns.get(options.rest)
+        opened = given if isinstance(given, Database) else connect(_path(options.rest), read_only=options.read_only)
         self.close()
         self.database, self._own = opened, opened is not given
 
@@ -201,21 +201,21 @@ class SnapMagics:
             print("snapdb: a temporary database, gone when the kernel ends; %snap PATH opens another", file=sys.stderr)
         return self.database
 
-    def _run(self, text: str, wish: Wish) -> Any:
-        """The last result of the statements, which are all read before the first runs; those before it are shown."""
+    def _run(self, text: str, options: _Options) -> Any:
+        """The last result of the statements, which are all parsed before the first runs; those before it are shown."""
         statements = self._parsed(text)
-        _check_parameters(statements, wish.parameters)
+        _check_parameters(statements, options.parameters)
         database = self._connected()
         last = None
         for number, statement in enumerate(statements, 1):
-            result = self._result(database, statement, wish.parameters)
-            shaped = _SHAPES[wish.format](result) if result.is_query else result
+            result = self._result(database, statement, options.parameters)
+            shaped = _CONVERSIONS[options.format](result) if result.is_query else result
             if number < len(statements) and result.is_query:
                 display(shaped)
             last = shaped
-        if wish.out is None:
+        if options.out is None:
             return last
-        self.shell.user_ns[wish.out] = last
+        self.shell.user_ns[options.out] = last
         return None
 
     def _parsed(self, text: str) -> tuple[Statement, ...]:
@@ -238,7 +238,7 @@ class SnapMagics:
 
 
 def _check_parameters(statements: Sequence[Statement], given: Mapping[str, Any]) -> None:
-    """Raise for a parameter that has no value, and for a value that no statement asks for."""
+    """Raise InputError for a parameter without a value, and for a value that no statement names."""
     named = {mark.removeprefix("$"): mark for statement in statements for mark in marks_of(statement)}
     for name, mark in named.items():
         if name.startswith("?"):
