@@ -23,7 +23,7 @@ from .output.progress import Progress
 from .output.results import Output
 
 
-class Front(Protocol):
+class _Front(Protocol):
     """The person at the prompt, whom a shell asks before it runs what was typed."""
 
     def confirm(self, statement: Statement) -> bool:
@@ -44,7 +44,7 @@ class Shell:
         *,
         keep_going: bool = False,
         parameters: Mapping[str, Value] | None = None,
-        front: Front | None = None,
+        front: _Front | None = None,
     ) -> None:
         self.database = database
         self.output = output

@@ -45,7 +45,7 @@ _BRACKETS = (Begin, Commit, Rollback)
 """Statements that neither read nor write: the one after them decides."""
 
 
-def open_for(path: Path | None, steps: Iterable[Step], diagnostics: Diagnostics, settings: Settings) -> Database:
+def _open_for(path: Path | None, steps: Iterable[Step], diagnostics: Diagnostics, settings: Settings) -> Database:
     """The database that statements run in; one that does not exist is created only where the first of them writes.
 
     Raises:
@@ -105,7 +105,7 @@ def run(path: Path | None, steps: Sequence[Step], diagnostics: Diagnostics, sett
 def _statements(
     path: Path | None, steps: Sequence[Step], diagnostics: Diagnostics, settings: Settings, output: Output
 ) -> ExitCode:
-    with open_for(path, steps, diagnostics, settings) as database:
+    with _open_for(path, steps, diagnostics, settings) as database:
         shell = Shell(database, output, diagnostics, keep_going=settings.keep_going, parameters=settings.parameters)
         code = shell.run(steps)
         if database.transaction_state == "idle":

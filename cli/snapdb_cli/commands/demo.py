@@ -21,18 +21,18 @@ from snapdb.errors import BindError
 from snapdb.loading import Batch
 from snapdb.train import GraphSAGE, Predictions, average_precision, fit, predict, roc_auc, torch_threads
 
-ACCOUNTS = 4_000
-FIRST_DAY = date(2026, 1, 1)
-DAYS = 181  # January to June 2026
-CELLS = (95, 125, 156)  # days on which a cell starts: in April, May and June
-MEMBERS, MULES = 50, 8  # of each cell
+_ACCOUNTS = 4_000
+_FIRST_DAY = date(2026, 1, 1)
+_DAYS = 181  # January to June 2026
+_CELLS = (95, 125, 156)  # days on which a cell starts: in April, May and June
+_MEMBERS, _MULES = 50, 8  # of each cell
 
-Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+_Ints = npt.NDArray[np.int64]
+_Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class DemoFiles:
+class _DemoFiles:
     """Where the Parquet files are."""
 
     accounts: Path
@@ -43,12 +43,12 @@ class DemoFiles:
     """id, month ('may' | 'june'), ring (0 | 1: known at the end of that month), fold ('train' | 'valid' | 'test')."""
 
 
-def write_demo_data(folder: Path, seed: int = 2026) -> DemoFiles:
+def write_demo_data(folder: Path, seed: int = 2026) -> _DemoFiles:
     """Writes the three files into `folder` and says where they are; the same seed writes the same rows."""
     rng = np.random.default_rng(seed)
-    files = DemoFiles(*(folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")))
+    files = _DemoFiles(*(folder / f"{name}.parquet" for name in ("accounts", "payments", "cases")))
     cell = _cells(rng)
-    burner = (cell < 0) | (rng.random(ACCOUNTS) < 1 / 16)  # young and used from many devices: mules, and honest people
+    burner = (cell < 0) | (rng.random(_ACCOUNTS) < 1 / 16)  # young and used from many devices: mules, and honest people
     opened = _opening_days(rng, cell, burner)
     pq.write_table(_accounts(rng, cell, opened, burner), files.accounts)
     pq.write_table(_payments(rng, cell, opened), files.payments)
@@ -56,47 +56,47 @@ def write_demo_data(folder: Path, seed: int = 2026) -> DemoFiles:
     return files
 
 
-def _cells(rng: np.random.Generator) -> Ints:
+def _cells(rng: np.random.Generator) -> _Ints:
     """[accounts] 0: honest; 1, 2, 3: a member of that cell; -1, -2, -3: a mule of that cell."""
-    cell = np.zeros(ACCOUNTS, dtype=np.int64)
-    picked = rng.choice(ACCOUNTS, size=len(CELLS) * (MEMBERS + MULES), replace=False)
-    for number, ids in enumerate(np.split(picked, len(CELLS)), start=1):
-        cell[ids[:MEMBERS]] = number
-        cell[ids[MEMBERS:]] = -number
+    cell = np.zeros(_ACCOUNTS, dtype=np.int64)
+    picked = rng.choice(_ACCOUNTS, size=len(_CELLS) * (_MEMBERS + _MULES), replace=False)
+    for number, ids in enumerate(np.split(picked, len(_CELLS)), start=1):
+        cell[ids[:_MEMBERS]] = number
+        cell[ids[_MEMBERS:]] = -number
     return cell
 
 
-def _opening_days(rng: np.random.Generator, cell: Ints, burner: Flags) -> Ints:
-    """[accounts] days since FIRST_DAY; mules open in the weeks before their cell starts."""
-    opened = np.where(burner, rng.integers(-90, 150, ACCOUNTS), -rng.integers(90, 2_000, ACCOUNTS))
-    for number, start in enumerate(CELLS, start=1):
-        opened[cell == -number] = start - rng.integers(5, 60, MULES)
+def _opening_days(rng: np.random.Generator, cell: _Ints, burner: _Flags) -> _Ints:
+    """[accounts] days since the first day; mules open in the weeks before their cell starts."""
+    opened = np.where(burner, rng.integers(-90, 150, _ACCOUNTS), -rng.integers(90, 2_000, _ACCOUNTS))
+    for number, start in enumerate(_CELLS, start=1):
+        opened[cell == -number] = start - rng.integers(5, 60, _MULES)
     return opened
 
 
-def _accounts(rng: np.random.Generator, cell: Ints, opened: Ints, burner: Flags) -> pa.Table:
+def _accounts(rng: np.random.Generator, cell: _Ints, opened: _Ints, burner: _Flags) -> pa.Table:
     """Columns that tell a little of the truth: members log in slightly more and keep slightly less."""
     ring = (cell != 0).astype(np.float64)
     return pa.table(
         {
-            "id": _names(np.arange(ACCOUNTS)),
-            "opened": pa.array([FIRST_DAY + timedelta(days=int(day)) for day in opened]),
+            "id": _names(np.arange(_ACCOUNTS)),
+            "opened": pa.array([_FIRST_DAY + timedelta(days=int(day)) for day in opened]),
             "balance": np.round(np.exp(rng.normal(7.5 - 0.2 * ring, 1.0)), 2),
-            "income": np.round(np.exp(rng.normal(7.8, 0.5, ACCOUNTS)), 2),
+            "income": np.round(np.exp(rng.normal(7.8, 0.5, _ACCOUNTS)), 2),
             "logins": rng.poisson(5 + 0.7 * ring),
             "devices": 1 + rng.poisson(np.where(burner, 3.5, 0.8)),
         }
     )
 
 
-def _payments(rng: np.random.Generator, cell: Ints, opened: Ints) -> pa.Table:
+def _payments(rng: np.random.Generator, cell: _Ints, opened: _Ints) -> pa.Table:
     """Honest payments of everybody, and the ring's on top; none before both accounts are open."""
-    parts = [_honest(rng), *(_ring(rng, cell, number) for number in range(1, len(CELLS) + 1))]
+    parts = [_honest(rng), *(_ring(rng, cell, number) for number in range(1, len(_CELLS) + 1))]
     payer, payee = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     second = np.concatenate([part[2] for part in parts])
     keep = (payer != payee) & (second >= 86_400 * np.maximum(opened[payer], opened[payee]))
     order = np.flatnonzero(keep)[np.argsort(second[keep], kind="stable")]
-    start = np.datetime64(datetime(FIRST_DAY.year, FIRST_DAY.month, FIRST_DAY.day), "us")
+    start = np.datetime64(datetime(_FIRST_DAY.year, _FIRST_DAY.month, _FIRST_DAY.day), "us")
     return pa.table(
         {
             "payer": _names(payer[order]),
@@ -107,40 +107,40 @@ def _payments(rng: np.random.Generator, cell: Ints, opened: Ints) -> pa.Table:
     )
 
 
-def _honest(rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
+def _honest(rng: np.random.Generator) -> tuple[_Ints, _Ints, _Ints]:
     """About 18 payments an account: half to a few regular payees, half to popular ones such as shops."""
-    count = 18 * ACCOUNTS
-    popular = rng.permutation(ACCOUNTS)
-    regulars = rng.integers(0, ACCOUNTS, (ACCOUNTS, 4))
-    payer = rng.integers(0, ACCOUNTS, count)
-    shop = popular[(ACCOUNTS * rng.random(count) ** 3).astype(np.int64)]
+    count = 18 * _ACCOUNTS
+    popular = rng.permutation(_ACCOUNTS)
+    regulars = rng.integers(0, _ACCOUNTS, (_ACCOUNTS, 4))
+    payer = rng.integers(0, _ACCOUNTS, count)
+    shop = popular[(_ACCOUNTS * rng.random(count) ** 3).astype(np.int64)]
     regular = regulars[payer, rng.integers(0, 4, count)]
     payee = np.where(rng.random(count) < 0.5, shop, regular)
-    return payer, payee, rng.integers(0, 86_400 * DAYS, count)
+    return payer, payee, rng.integers(0, 86_400 * _DAYS, count)
 
 
-def _ring(rng: np.random.Generator, cell: Ints, number: int) -> tuple[Ints, Ints, Ints]:
+def _ring(rng: np.random.Generator, cell: _Ints, number: int) -> tuple[_Ints, _Ints, _Ints]:
     """A cell from its first day on: members pay mules and each other, mules pay members."""
     members, mules = np.flatnonzero(cell == number), np.flatnonzero(cell == -number)
-    count = 24 * MEMBERS
+    count = 24 * _MEMBERS
     payer = rng.choice(members, count)
     payee = np.where(rng.random(count) < 0.6, rng.choice(mules, count), rng.choice(members, count))
     back = rng.random(count) < 0.15
     payer, payee = np.where(back, rng.choice(mules, count), payer), np.where(back, rng.choice(members, count), payee)
-    first = CELLS[number - 1]
-    last = min(first + 45, DAYS)
+    first = _CELLS[number - 1]
+    last = min(first + 45, _DAYS)
     return payer, payee, rng.integers(86_400 * first, 86_400 * last, count)
 
 
-def _cases(rng: np.random.Generator, cell: Ints) -> pa.Table:
+def _cases(rng: np.random.Generator, cell: _Ints) -> pa.Table:
     """What was known at the end of May and of June. An account keeps its fold, so none is both learned and tested."""
-    fold = rng.choice(["train", "valid", "test"], size=ACCOUNTS, p=[0.4, 0.1, 0.5])
+    fold = rng.choice(["train", "valid", "test"], size=_ACCOUNTS, p=[0.4, 0.1, 0.5])
     known = {"may": np.isin(np.abs(cell), (1, 2)), "june": cell != 0}
     tables = [
         pa.table(
             {
-                "id": _names(np.arange(ACCOUNTS)),
-                "month": pa.array([month] * ACCOUNTS),
+                "id": _names(np.arange(_ACCOUNTS)),
+                "month": pa.array([month] * _ACCOUNTS),
                 "ring": ring.astype(np.int64),
                 "fold": fold,
             }
@@ -150,17 +150,17 @@ def _cases(rng: np.random.Generator, cell: Ints) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _names(ids: Ints) -> pa.Array:
+def _names(ids: _Ints) -> pa.Array:
     return pa.array([f"A{i:04d}" for i in ids])
 
 
 # `snapdb demo`: the whole job on made-up payments, every statement shown before it runs
 
 
-MONTHS = {"jan": "02", "feb": "03", "mar": "04", "apr": "05", "may": "06", "jun": "07"}
+_MONTHS = {"jan": "02", "feb": "03", "mar": "04", "apr": "05", "may": "06", "jun": "07"}
 """Snapshot → the month with whose first moment it ends."""
 
-LOAD = """
+_LOAD = """
 CREATE TABLE account AS
   SELECT id, opened,
          [(epoch(opened) - avg(epoch(opened)) OVER ()) / stddev(epoch(opened)) OVER (),
@@ -173,24 +173,24 @@ CREATE TABLE paid AS SELECT * FROM '{payments}' MESSAGE 'January to June';
 CREATE TABLE cases AS SELECT * FROM '{cases}';
 """
 
-GRAPH = """
+_GRAPH = """
 CREATE PROPERTY GRAPH bank
   VERTEX TABLES (account KEY (id) FEATURES (profile AS x))
   EDGE TABLES (paid SOURCE KEY (payer) REFERENCES account (id) DESTINATION KEY (payee) REFERENCES account (id)
                EVENT TIME (paid_at));
 """
 
-SNAPSHOT = "CREATE SNAPSHOT {name} OF bank FOR EVENT_TIME AS OF DATE '2026-{month}-01';"
+_SNAPSHOT = "CREATE SNAPSHOT {name} OF bank FOR EVENT_TIME AS OF DATE '2026-{month}-01';"
 
-GROWTH = """SELECT '{name}' AS snapshot, count(*) AS payments, count(DISTINCT payer) AS payers FROM {name}.paid"""
+_GROWTH = """SELECT '{name}' AS snapshot, count(*) AS payments, count(DISTINCT payer) AS payers FROM {name}.paid"""
 
-SAMPLE = """
+_SAMPLE = """
 SAMPLE FROM {snapshot}
   SEEDS (SELECT id, ring AS y FROM cases WHERE month = '{month}' AND fold = '{fold}') AS account
   FANOUT (paid BOTH => [15, 10]) BATCH 256 REPEATABLE (7);
 """
 
-SURGE = """
+_SURGE = """
 SELECT payee, opened, before, june, ring FROM (
     SELECT payee, count(may.paid.e_id) AS before, count(*) - count(may.paid.e_id) AS june
     FROM jun.paid LEFT JOIN may.paid USING (e_id, payee) GROUP BY payee)
@@ -260,11 +260,11 @@ def _load(stage: _Stage, folder: Path) -> None:
         three cells, which start in April, May and June. Each CREATE TABLE is one commit, a version of the database.
     """)
     files = write_demo_data(folder)
-    stage.sql(LOAD.format(accounts=files.accounts, payments=files.payments, cases=files.cases))
+    stage.sql(_LOAD.format(accounts=files.accounts, payments=files.payments, cases=files.cases))
     stage.sql("SHOW TABLES")
     stage.title("2. The tables as a property graph")
     stage.say("Accounts are vertices with five numbers each, payments are edges that happen at a time.")
-    stage.sql(GRAPH)
+    stage.sql(_GRAPH)
 
 
 def _snapshots(stage: _Stage) -> None:
@@ -273,8 +273,8 @@ def _snapshots(stage: _Stage) -> None:
         A snapshot is the graph as it stood, and reads as a schema. All six share one sorted adjacency: a snapshot
         by time adds one offset an account, not a copy.
     """)
-    stage.sql("\n".join(SNAPSHOT.format(name=name, month=month) for name, month in MONTHS.items()))
-    stage.sql("\nUNION ALL ".join(GROWTH.format(name=name) for name in MONTHS) + "\nORDER BY payments")
+    stage.sql("\n".join(_SNAPSHOT.format(name=name, month=month) for name, month in _MONTHS.items()))
+    stage.sql("\nUNION ALL ".join(_GROWTH.format(name=name) for name in _MONTHS) + "\nORDER BY payments")
     stage.sql("SHOW SNAPSHOTS")
 
 
@@ -284,7 +284,7 @@ def _diff(stage: _Stage) -> None:
         Every edge has an id that never changes, so two snapshots compare by a join. These accounts' incoming payments
         grew most in June; `ring` is what investigators found out by its end.
     """)
-    stage.sql(SURGE)
+    stage.sql(_SURGE)
 
 
 def _same_batches(stage: _Stage) -> None:
@@ -350,7 +350,7 @@ def _next(echo: Callable[[str], None], path: Path | None, seconds: float) -> Non
 
 
 def _sample(snapshot: str, month: str, fold: str) -> str:
-    return SAMPLE.format(snapshot=snapshot, month=month, fold=fold)
+    return _SAMPLE.format(snapshot=snapshot, month=month, fold=fold)
 
 
 def _scorer(model: GraphSAGE, valid: Iterable[Batch]) -> Callable[[], float]:

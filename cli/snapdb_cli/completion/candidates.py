@@ -27,7 +27,7 @@ from snapdb_cli.completion.words import (
 )
 
 
-class Scope(NamedTuple):
+class _Scope(NamedTuple):
     """What a query can see."""
 
     known: Known
@@ -37,11 +37,11 @@ class Scope(NamedTuple):
     """Tables that the statement around it works on: their columns can be named."""
 
 
-def sources(tokens: Sequence[Token]) -> dict[str, str]:
+def _sources(tokens: Sequence[Token]) -> dict[str, str]:
     """The tables that a query reads, as keys of `Known.columns_of`, by the name or alias that its columns go by.
 
     >>> from snapdb.sql.lexer import scan
-    >>> sources(scan("SELECT * FROM person p, now.Knows JOIN t ON true"))
+    >>> _sources(scan("SELECT * FROM person p, now.Knows JOIN t ON true"))
     {'p': 'person', 'knows': 'now.knows', 't': 't'}
     """
     found: dict[str, str] = {}
@@ -91,7 +91,7 @@ def _behind(tokens: Sequence[Token], opened: int) -> int:
     return len(tokens)
 
 
-def groups(before: Sequence[Token], whole: Sequence[Token], scope: Scope) -> list[Group]:
+def groups(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[Group]:
     """The candidates behind the tokens `before` of a query or expression, of which `whole` is everything."""
     if before and before[-1].text == ".":
         return _qualified(before, whole, scope)
@@ -134,7 +134,7 @@ def tags(known: Known) -> Group:
     return Group("tag", [text_literal(tag) for tag in known.tags], "text")
 
 
-def _tables(before: Sequence[Token], scope: Scope) -> list[Group]:
+def _tables(before: Sequence[Token], scope: _Scope) -> list[Group]:
     known = scope.known
     ctes = [identifier(token) for token, follows in pairwise(before) if follows.word == "AS" and _is_name(token)]
     facts = ["snapdb"] if "snapdb" in known.elements_of else []
@@ -152,7 +152,7 @@ def _tables(before: Sequence[Token], scope: Scope) -> list[Group]:
     return found
 
 
-def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: Scope) -> list[Group]:
+def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[Group]:
     """What follows a name and a dot."""
     path: list[str] = []
     index = len(before) - 1
@@ -165,15 +165,15 @@ def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: Scope) ->
     (name,) = path or [""]
     if name in known.elements_of and (index < 0 or before[index].word in RELATION | {","}):
         return [names("table" if name == "snapdb" else "element", known.elements_of[name])]
-    key = sources(whole).get(name, name)
+    key = _sources(whole).get(name, name)
     columns = known.columns_of.get(f"{scope.snapshot}.{key}") or known.columns_of.get(key) or ()
     return [names("column", columns), names("element", known.elements_of.get(name, ()))]
 
 
-def _values(whole: Sequence[Token], scope: Scope) -> list[Group]:
+def _values(whole: Sequence[Token], scope: _Scope) -> list[Group]:
     """Columns of the tables that are read, then everything that computes."""
     known = scope.known
-    read = sources(whole)
+    read = _sources(whole)
     columns: list[str] = []
     for key in (*scope.tables, *read.values()):
         columns += known.columns_of.get(f"{scope.snapshot}.{key}") or known.columns_of.get(key) or ()
@@ -312,7 +312,7 @@ def candidates(spot: Spot, known: Known) -> list[Group]:
     if not spot.before:
         return [words(_starts(spot))]
     found = [group for slot in slots(spot) for group in _in_slot(slot, spot, known)]
-    return _merged(found) if found else groups(spot.before, spot.whole, Scope(known))
+    return _merged(found) if found else groups(spot.before, spot.whole, _Scope(known))
 
 
 def _merged(groups: Sequence[Group]) -> list[Group]:
@@ -374,15 +374,15 @@ def _in_island(slot: Slot, spot: Spot, known: Known) -> list[Group]:
     return [words(behind), *found]
 
 
-def _scope(slot: Slot, spot: Spot, known: Known) -> Scope:
+def _scope(slot: Slot, spot: Spot, known: Known) -> _Scope:
     leading = spot.words[0]
     if leading in ("SAMPLE", "AUDIT") or "SAMPLER" in spot.words[:4]:
-        return Scope(known, snapshot=_sampled(spot))
+        return _Scope(known, snapshot=_sampled(spot))
     if slot.island == "CONDITION" and leading == "CREATE":
-        return Scope(known, tables=tuple(name.lower() for name in known.types))
+        return _Scope(known, tables=tuple(name.lower() for name in known.types))
     if slot.island in ("CONDITION", "EXPRESSION", "SOURCES") and leading in ("UPDATE", "DELETE"):
-        return Scope(known, tables=(_table(known, spot.before),))
-    return Scope(known)
+        return _Scope(known, tables=(_table(known, spot.before),))
+    return _Scope(known)
 
 
 def _sampled(spot: Spot) -> str:

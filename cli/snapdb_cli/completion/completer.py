@@ -26,15 +26,15 @@ _NEAR = 0.75
 """How alike a misspelt word and what was meant have to be, 1 being the same."""
 
 
-def matching(typed: str, candidates: Sequence[str]) -> list[str]:
+def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
     """The candidates that `typed` may stand for, the likeliest first and otherwise in their order; all for nothing.
 
     Case never counts. Letters that stand apart in a word are looked for only where nothing holds them together, and a
     misspelling only where the letters are nowhere.
 
-    >>> matching("per", ["superb", "my_person", "person"])
+    >>> _matching("per", ["superb", "my_person", "person"])
     ['person', 'my_person', 'superb']
-    >>> matching("cid", ["customer_identity", "amount"]), matching("perosn", ["amount", "person"])
+    >>> _matching("cid", ["customer_identity", "amount"]), _matching("perosn", ["amount", "person"])
     (['customer_identity'], ['person'])
     """
     if not typed:
@@ -101,7 +101,7 @@ def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
 _MOST = 200
 
 
-def paths(typed: str) -> tuple[str, list[str]]:
+def _paths(typed: str) -> tuple[str, list[str]]:
     """The last part of a path as far as it is typed, and what that part may become; folders end with a slash.
 
     Hidden files are there once a dot is typed. A folder that cannot be read holds nothing.
@@ -117,7 +117,7 @@ def paths(typed: str) -> tuple[str, list[str]]:
         for entry in entries
         if entry.name.startswith(".") == part.startswith(".")
     ]
-    return part, matching(part, found)[:_MOST]
+    return part, _matching(part, found)[:_MOST]
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -196,7 +196,7 @@ def _matched(spot: Spot, groups: Sequence[Group]) -> list[Choice]:
             by_text.setdefault(cased, group)
     found = []
     length = len(spot.typed) + len(spot.quote)
-    for text in matching(spot.typed, list(by_text))[:_MOST]:
+    for text in _matching(spot.typed, list(by_text))[:_MOST]:
         group = by_text[text]
         shown = text
         if group.form == "name":
@@ -211,7 +211,7 @@ def _cased(text: str, lower: bool) -> str:
 
 
 def _files(typed: str, apostrophe: str = "'") -> list[Choice]:
-    part, found = paths(typed)
+    part, found = _paths(typed)
     return [
         Choice(name.replace("'", apostrophe), len(part), "folder" if name.endswith("/") else "file") for name in found
     ]
@@ -223,7 +223,7 @@ def _in_command(text: str, known: Known, found: re.Match[str]) -> list[Choice]:
     if found[2] is None:
         texts = [other for command in COMMANDS for other in command.names if other[0] == name[0]]
         beginning = [other for other in texts if other.startswith(name)]
-        return [Choice(other, len(name), "command") for other in beginning or matching(name, texts)]
+        return [Choice(other, len(name), "command") for other in beginning or _matching(name, texts)]
     rest = text[found.end() :]
     taken = takes(name)
     if taken == "file":
@@ -236,7 +236,7 @@ def _in_command(text: str, known: Known, found: re.Match[str]) -> list[Choice]:
         choices = [written(name) for name in known.of(*taken)] + _elements(word[0], known, taken)
     else:
         choices = _SAID[taken](rest)
-    return [Choice(other, len(word[0]), "") for other in matching(word[0], choices)[:_MOST]]
+    return [Choice(other, len(word[0]), "") for other in _matching(word[0], choices)[:_MOST]]
 
 
 def _elements(word: str, known: Known, taken: Sequence[str]) -> list[str]:

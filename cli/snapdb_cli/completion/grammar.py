@@ -17,7 +17,7 @@ from snapdb.sql.embedded import Finder, fold
 from snapdb.sql.lexer import OPENERS, Token, parts, scan
 from snapdb.sql.parser import FAMILIES, parser
 
-Quote = Literal["", "'", '"']
+_Quote = Literal["", "'", '"']
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Spot:
     """The tokens of the statement that stand before the word being typed."""
     typed: str
     """The word, perhaps empty; without its opening quote."""
-    quote: Quote
+    quote: _Quote
     """What the word was begun with: a string and a quoted name need not be ended yet."""
     after: tuple[Token, ...]
     """The tokens that stand behind the cursor, where they can be read."""
@@ -64,7 +64,7 @@ def locate(text: str, after: str = "") -> Spot | None:
     >>> locate("COPY t FROM 'raw/pa").typed, locate("SELECT 1 -- SEL")
     ('raw/pa', None)
     """
-    quote: Quote = ""
+    quote: _Quote = ""
     typed = ""
     try:
         tokens = _statement(text)

@@ -34,7 +34,7 @@ class OutputStyle:
     """How to see what a table on a terminal leaves out."""
 
 
-Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch], OutputStyle], Iterator[str]]
+_Writer = Callable[[pa.Schema, Iterable[pa.RecordBatch], OutputStyle], Iterator[str]]
 """Pieces of text for a schema and its batches; the first comes without waiting for a batch."""
 
 _FLAT = Spelling(str, "", " ", PLAIN.not_finite, nested=JSON)
@@ -122,7 +122,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-TEXTUAL: Mapping[str, Writer] = MappingProxyType(
+TEXTUAL: Mapping[str, _Writer] = MappingProxyType(
     {
         "csv": partial(_delimited, delimiter=","),
         "tsv": partial(_delimited, delimiter="\t"),
@@ -136,7 +136,7 @@ TEXTUAL: Mapping[str, Writer] = MappingProxyType(
 # The formats that keep types: each a function from record batches to pieces of bytes, streamed
 
 
-Packer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[bytes]]
+_Packer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[bytes]]
 """Pieces of a file for a schema and its batches; a file that was not finished cannot be read."""
 
 _GROUP_ROWS = 122_880
@@ -228,4 +228,4 @@ def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]
         yield group
 
 
-BINARY: Mapping[str, Packer] = MappingProxyType({"parquet": _parquet, "arrow": _arrow})
+BINARY: Mapping[str, _Packer] = MappingProxyType({"parquet": _parquet, "arrow": _arrow})

@@ -23,7 +23,7 @@ from snapdb.types.text import counted
 from snapdb_cli.output.formats import BINARY, TEXTUAL, OutputStyle
 
 
-class AtomicFile:
+class _AtomicFile:
     """A new file, and whether it replaces the old one."""
 
     def __init__(self, path: Path) -> None:
@@ -33,7 +33,7 @@ class AtomicFile:
 
 
 @contextlib.contextmanager
-def atomic_file(path: Path) -> Iterator[AtomicFile]:
+def atomic_file(path: Path) -> Iterator[_AtomicFile]:
     """A new file beside `path`, which takes its name and its rights when the block ends and `kept` is set.
 
     What is no plain file, such as a pipe, is written itself. Raises OSError where the file cannot be made.
@@ -41,9 +41,9 @@ def atomic_file(path: Path) -> Iterator[AtomicFile]:
     real = path.resolve()
     known = real.stat().st_mode if real.exists() else None
     if known is not None and not stat.S_ISREG(known):
-        yield AtomicFile(real)
+        yield _AtomicFile(real)
         return
-    target = AtomicFile(hidden_beside(real))
+    target = _AtomicFile(hidden_beside(real))
     try:
         target.path.touch(exist_ok=False)
         yield target
@@ -58,7 +58,7 @@ def atomic_file(path: Path) -> Iterator[AtomicFile]:
 # Results as bytes: the only writer of stdout
 
 
-Piece = TypeVar("Piece", str, bytes)
+_Piece = TypeVar("_Piece", str, bytes)
 
 FORMATS = ("table", *TEXTUAL, *BINARY)
 
@@ -173,7 +173,7 @@ def _begun(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
     return rest if first is None else chain([first], rest)
 
 
-def _send(pieces: Iterator[Piece], put: Callable[[Piece], object], before: Callable[[], None]) -> None:
+def _send(pieces: Iterator[_Piece], put: Callable[[_Piece], object], before: Callable[[], None]) -> None:
     first = next(pieces, None)
     before()
     if first is not None:

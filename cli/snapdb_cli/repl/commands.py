@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shlex
@@ -37,7 +36,7 @@ from snapdb_cli.repl.preferences import (
 )
 from snapdb_cli.repl.session import Session
 
-Takes = tuple[str, ...] | Literal["file", "statement", "setting", "format", "query", "switch"]
+_ArgumentKind = tuple[str, ...] | Literal["file", "statement", "setting", "format", "query", "switch"]
 """What the argument is, for completion: kinds of names, or something else."""
 
 
@@ -56,23 +55,111 @@ class Command:
     help: str
     run: Callable[[Session, str], None]
     """Called with what followed the name, stripped."""
-    takes: Takes = ()
+    takes: _ArgumentKind = ()
 
 
-def unquoted(argument: str) -> str:
+def run_typed(session: Session, text: str) -> None:
+    """Run what a person typed: a command, or statements and perhaps a command behind them, as in `SELECT 1 \\gx`.
+
+    Raises:
+        Leave: the command was to leave.
+    """
+    if is_command(text):
+        run_command(session, text)
+        return
+    if is_empty(text):
+        return
+    place = trailing(text)
+    if place is None:
+        target, session.next_target = session.next_target, ""
+        if target:
+            with session.once(target):
+                session.execute(text)
+        else:
+            session.execute(text)
+        return
+    statement, command = text[:place].rstrip(), text[place:]
+    if command.split()[0] in ("\\g", "\\gx", "\\watch", "\\p", "\\e", "\\edit", "\\ns"):
+        session.last = statement  # the command runs it, or takes it elsewhere
+    else:
+        session.execute(statement)
+    run_command(session, command)
+
+
+def find(name: str) -> Command | None:
+    """The command of that name."""
+    return next((c for c in COMMANDS if name in c.names), None)
+
+
+def takes(name: str) -> _ArgumentKind:
+    """What the command of that name takes, for completion."""
+    command = find(name.lower())
+    return () if command is None else command.takes
+
+
+def run_command(session: Session, text: str) -> None:
+    """Do what a command line asks; what cannot be done is said.
+
+    Raises:
+        Leave: the command was to leave.
+    """
+    line = text.strip()
+    name, _, argument = line.partition(" ")
+    if name.startswith("\\!") and len(name) > 2:  # psql takes \!ls
+        name, argument = "\\!", f"{name[2:]} {argument}"
+    command = find(name.lower().rstrip(";"))
+    if command is None:
+        session.say(f"no command {name}; {_hint(name.lower())}")
+        return
+    try:
+        command.run(session, _argument(command, argument))
+    except OSError as error:
+        where = "" if error.filename is None else f": {error.filename}"
+        session.say(f"{name}: {error.strerror or error}{where}")
+    except ValueError as error:
+        session.say(f"{name}: {error}")
+    except SnapdbError as error:
+        session.shell.diagnostics.report(error)
+
+
+_STATEMENTS = {
+    "\\copy": "COPY t TO 'file' or COPY t FROM 'file'",
+    ".import": "COPY t FROM 'file', or CREATE TABLE t AS SELECT * FROM 'file',",
+    ".export": "COPY t TO 'file'",
+    "\\explain": "EXPLAIN",
+}
+"""What other shells have commands for."""
+
+
+def _hint(name: str) -> str:
+    """What to type in place of a command that there is not."""
+    if name in _STATEMENTS:
+        return f"{_STATEMENTS[name]} is a statement here"
+    known = [n for c in COMMANDS for n in c.names]
+    close = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else "\\? lists the commands"
+
+
+def _argument(command: Command, text: str) -> str:
+    """What follows the name; a semicolon out of habit is no part of it, unless statements are taken."""
+    text = text.strip()
+    return text if command.takes in ("statement", "query") else text.rstrip(";").rstrip()
+
+
+def _unquoted(argument: str) -> str:
     """An argument without the quotes around it.
 
-    >>> unquoted("'my file.sql'"), unquoted("a b")
+    >>> _unquoted("'my file.sql'"), _unquoted("a b")
     ('my file.sql', 'a b')
     """
     same = len(argument) > 1 and argument[0] == argument[-1] and argument[0] in "'\""
     return argument[1:-1] if same else argument
 
 
-def two_columns(rows: Iterable[tuple[str, str]]) -> str:
+def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
     """Names and what is told of each beside them, in lines that fit the terminal.
 
-    >>> print(two_columns([("a", "first"), ("long", "second")]))
+    >>> print(_two_columns([("a", "first"), ("long", "second")]))
       a     first
       long  second
     """
@@ -86,123 +173,13 @@ def two_columns(rows: Iterable[tuple[str, str]]) -> str:
     return "\n".join(lines)
 
 
-# Commands that change how results look and how the prompt behaves: each sets a preference for the session
-
-
-_PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expanded", "format": "format"}
-"""What psql's \\pset calls some of them."""
-
-
-def _switch(name: str, title: str) -> Callable[[Session, str], None]:
-    """A command that turns a preference on and off, or over where nothing is said."""
-
-    def run(session: Session, argument: str) -> None:
-        now = getattr(session.preferences, name)
-        session.set(name, argument or not now)
-        session.say(f"{title} is {spelled(getattr(session.preferences, name))}")
-
-    return run
-
-
-def _value(name: str, title: str) -> Callable[[Session, str], None]:
-    """A command that sets a preference, or tells it where nothing is said."""
-
-    def run(session: Session, argument: str) -> None:
-        if argument:
-            session.set(name, unquoted(argument))
-        choices = PREFERENCES[name].values
-        others = f"; it may be {', '.join(choices)}" if choices and not argument else ""
-        session.say(f"{title} is {_shown(name, session.preferences)}{others}")
-
-    return run
-
-
-def _shown(name: str, preferences: Preferences) -> str:
-    value = getattr(preferences, name)
-    return "all" if name == "max_rows" and value is None else spelled(value) if value != "" else "''"
-
-
-def _set(session: Session, argument: str) -> None:
-    name, _, value = argument.partition(" ")
-    name, equals, rest = name.partition("=")
-    value = rest if equals else value
-    name = _PSQL.get(name.lower(), name.lower())
-    if name and (value.strip() or equals):
-        session.set(name, unquoted(value.strip()))
-        session.say(f"{name} is {_shown(name, session.preferences)}")
-        return
-    if name and name not in PREFERENCES:
-        session.set(name, "")  # refused, with what there is
-    _list_settings(session, [name] if name else list(PREFERENCES))
-
-
-def _list_settings(session: Session, names: Sequence[str]) -> None:
-    session.say(
-        two_columns((f"{name} = {_shown(name, session.preferences)}", PREFERENCES[name].help) for name in names)
-    )
-
-
-def _unset(session: Session, argument: str) -> None:
-    name = argument.strip().lower()
-    if not name:
-        raise ValueError("which setting? \\set lists them")
-    default = getattr(Preferences(), name, "")
-    session.set(name, "all" if name == "max_rows" and default is None else spelled(default))
-    session.say(f"{name} is {_shown(name, session.preferences)}")
-
-
-LOOKING = (
-    Command(
-        ("\\x",),
-        "[on|off|auto]",
-        "show each row as lines of name and value; auto: where it is too wide",
-        _switch("expanded", "expanded display"),
-        "switch",
-    ),
-    Command(
-        ("\\timing", ".timer"), "[on|off]", "tell how long each statement took", _switch("timing", "timing"), "switch"
-    ),
-    Command(
-        (".mode", "\\f"),
-        "[FORMAT]",
-        "how results are shown: table, csv, tsv, json, jsonl, markdown",
-        _value("format", "the format"),
-        "format",
-    ),
-    Command(
-        (".headers", ".header"),
-        "[on|off]",
-        "whether csv and tsv name their columns",
-        _switch("header", "the header"),
-        "switch",
-    ),
-    Command(
-        (".maxrows", "\\maxrows"),
-        "[N|all]",
-        "how many rows of a table are shown",
-        _value("max_rows", "the number of rows shown"),
-    ),
-    Command((".nullvalue", "\\null"), "[TEXT]", "what stands for NULL", _value("null", "the text for NULL")),
-    Command(
-        ("\\pager", ".pager"),
-        "[on|off|auto|COMMAND]",
-        "show long results in a pager",
-        _value("pager", "the pager"),
-        "switch",
-    ),
-    Command(("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list them", _set, "setting"),
-    Command(("\\unset",), "NAME", "set a setting back", _unset, "setting"),
-)
-
-
-# Commands that tell what there is
-
+# What is in the database
 
 _KINDS = ("tables", "graphs", "snapshots", "samplers", "caches", "tasks")
 
 
 def _describe(session: Session, argument: str) -> None:
-    name = unquoted(argument)
+    name = _unquoted(argument)
     if not name:
         _list(session)
     elif "." in name:
@@ -216,7 +193,7 @@ def _describe(session: Session, argument: str) -> None:
 def _more(session: Session, argument: str) -> None:
     """What `\\d` tells, then what changed a table, what is in a snapshot or how the runs of a task ended."""
     _describe(session, argument)
-    name = unquoted(argument)
+    name = _unquoted(argument)
     if not name or "." in name or (found := _find(session, name, quiet=True)) is None:
         return
     kind, given = found
@@ -253,7 +230,7 @@ def _find(session: Session, name: str, *, quiet: bool = False) -> tuple[str, str
 
 def _show(kind: str) -> Callable[[Session, str], None]:
     def run(session: Session, argument: str) -> None:
-        pattern = unquoted(argument)
+        pattern = _unquoted(argument)
         like = f" LIKE {text_literal(pattern.replace('*', '%'))}" if pattern else ""
         session.shell.execute(f"SHOW {kind}{like}")
 
@@ -261,12 +238,12 @@ def _show(kind: str) -> Callable[[Session, str], None]:
 
 
 def _versions(session: Session, argument: str) -> None:
-    table = unquoted(argument)
+    table = _unquoted(argument)
     session.shell.execute(f"SHOW VERSIONS OF {quote(table)}" if table else "SHOW VERSIONS")
 
 
 def _functions(session: Session, argument: str) -> None:
-    pattern = text_literal((unquoted(argument) or "*").replace("*", "%"))
+    pattern = text_literal((_unquoted(argument) or "*").replace("*", "%"))
     session.shell.execute(
         "SELECT function_name AS function, parameters, return_type AS returns, any_value(description) AS description "
         f"FROM duckdb_functions() WHERE function_name LIKE {pattern} GROUP BY ALL ORDER BY ALL"
@@ -283,26 +260,7 @@ def _connection(session: Session, argument: str) -> None:
     session.say(f"{what}{only}: {counts}; {state[database.transaction_state]}")
 
 
-SHOWING = (
-    Command(("\\d", ".schema"), "[NAME]", "list what there is, or describe one thing", _describe, _KINDS),
-    Command(
-        ("\\d+",), "NAME", "the same, with a table's versions, what is in a snapshot or a task's runs", _more, _KINDS
-    ),
-    Command(("\\dt", ".tables"), "[PATTERN]", "list tables; * stands for anything", _show("TABLES"), ("tables",)),
-    Command(("\\dg", ".graphs"), "[PATTERN]", "list property graphs", _show("GRAPHS"), ("graphs",)),
-    Command(("\\ds", "\\dn", ".snapshots"), "[PATTERN]", "list snapshots", _show("SNAPSHOTS"), ("snapshots",)),
-    Command(("\\dp", ".samplers"), "[PATTERN]", "list samplers", _show("SAMPLERS"), ("samplers",)),
-    Command(("\\dc", ".caches"), "[PATTERN]", "list caches", _show("CACHES"), ("caches",)),
-    Command(("\\dk", ".tasks"), "[PATTERN]", "list tasks", _show("TASKS"), ("tasks",)),
-    Command(("\\dv", ".versions"), "[TABLE]", "list versions, of everything or of a table", _versions, ("tables",)),
-    Command((".tags",), "[PATTERN]", "list tags", _show("TAGS"), ("tags",)),
-    Command(("\\df", ".functions"), "[PATTERN]", "list functions of queries", _functions, ("functions",)),
-    Command(("\\conninfo", "\\l", ".databases"), "", "tell which database this is", _connection),
-)
-
-
-# Commands that run, repeat and keep statements, and that send results elsewhere
-
+# Running, repeating and keeping statements, and where results go
 
 _SHOWN_HISTORY = 50
 
@@ -310,7 +268,7 @@ _SHOWN_HISTORY = 50
 def _again(session: Session, argument: str) -> None:
     """Run the last statements again, with their results once to a file or program."""
     if text := _last(session):
-        with session.once(unquoted(argument)) if argument else nullcontext():
+        with session.once(_unquoted(argument)) if argument else nullcontext():
             session.shell.execute(text)
 
 
@@ -377,7 +335,7 @@ def _pace(argument: str) -> tuple[float, int | None]:
 
 
 def _send(session: Session, argument: str) -> None:
-    target = unquoted(argument)
+    target = _unquoted(argument)
     session.send(target)
     session.say(f"results go to {target or 'the screen'}")
 
@@ -385,13 +343,13 @@ def _send(session: Session, argument: str) -> None:
 def _once(session: Session, argument: str) -> None:
     if not argument:
         raise ValueError("where to? .once FILE or .once | COMMAND")
-    session.next_target = unquoted(argument)
+    session.next_target = _unquoted(argument)
 
 
 def _input(session: Session, argument: str) -> None:
     if not argument:
         raise ValueError("which file? \\i FILE runs its statements")
-    session.run_file(unquoted(argument), run_command)
+    session.run_file(_unquoted(argument), run_command)
 
 
 def _edit(session: Session, argument: str) -> None:
@@ -427,7 +385,7 @@ def _query(session: Session, argument: str) -> None:
     name, _, rest = argument.partition(" ")
     if not name:
         known = queries()
-        listed = two_columns((key, " ".join(text.split())) for key, text in known.items())
+        listed = _two_columns((key, " ".join(text.split())) for key, text in known.items())
         session.say(listed or "no query has a name yet; \\ns NAME QUERY keeps one")
         return
     text = filled(load_query(name), split_arguments(rest))
@@ -459,18 +417,18 @@ def _shell(session: Session, argument: str) -> None:
 
 
 def _folder(session: Session, argument: str) -> None:
-    os.chdir(Path(unquoted(argument) or "~").expanduser())
+    os.chdir(Path(_unquoted(argument) or "~").expanduser())
     session.say(f"relative paths begin at {Path.cwd()}")
 
 
 def _echo(session: Session, argument: str) -> None:
-    session.say(unquoted(argument))
+    session.say(_unquoted(argument))
 
 
 def _open(session: Session, argument: str) -> None:
     if session.database.transaction_state != "idle":
         raise ValueError("a transaction is open; COMMIT or ROLLBACK it first")
-    place = unquoted(argument)
+    place = _unquoted(argument)
     if re.match(r"-{1,2}\w", place):
         raise ValueError(f"\\open takes the path of a database, found {place}")
     new = bool(place) and not Path(place).expanduser().exists()
@@ -478,7 +436,110 @@ def _open(session: Session, argument: str) -> None:
     session.say(f"on {session.title() if place else 'a temporary database'}{', which is new' if new else ''}")
 
 
-RUNNING = (
+# Preferences of the session
+
+_PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expanded", "format": "format"}
+"""What psql's \\pset calls some of them."""
+
+
+def _switch(name: str, title: str) -> Callable[[Session, str], None]:
+    """A command that turns a preference on and off, or over where nothing is said."""
+
+    def run(session: Session, argument: str) -> None:
+        now = getattr(session.preferences, name)
+        session.set(name, argument or not now)
+        session.say(f"{title} is {spelled(getattr(session.preferences, name))}")
+
+    return run
+
+
+def _value(name: str, title: str) -> Callable[[Session, str], None]:
+    """A command that sets a preference, or tells it where nothing is said."""
+
+    def run(session: Session, argument: str) -> None:
+        if argument:
+            session.set(name, _unquoted(argument))
+        choices = PREFERENCES[name].values
+        others = f"; it may be {', '.join(choices)}" if choices and not argument else ""
+        session.say(f"{title} is {_shown(name, session.preferences)}{others}")
+
+    return run
+
+
+def _shown(name: str, preferences: Preferences) -> str:
+    value = getattr(preferences, name)
+    return "all" if name == "max_rows" and value is None else spelled(value) if value != "" else "''"
+
+
+def _set(session: Session, argument: str) -> None:
+    name, _, value = argument.partition(" ")
+    name, equals, rest = name.partition("=")
+    value = rest if equals else value
+    name = _PSQL.get(name.lower(), name.lower())
+    if name and (value.strip() or equals):
+        session.set(name, _unquoted(value.strip()))
+        session.say(f"{name} is {_shown(name, session.preferences)}")
+        return
+    if name and name not in PREFERENCES:
+        session.set(name, "")  # refused, with what there is
+    _list_settings(session, [name] if name else list(PREFERENCES))
+
+
+def _list_settings(session: Session, names: Sequence[str]) -> None:
+    session.say(
+        _two_columns((f"{name} = {_shown(name, session.preferences)}", PREFERENCES[name].help) for name in names)
+    )
+
+
+def _unset(session: Session, argument: str) -> None:
+    name = argument.strip().lower()
+    if not name:
+        raise ValueError("which setting? \\set lists them")
+    default = getattr(Preferences(), name, "")
+    session.set(name, "all" if name == "max_rows" and default is None else spelled(default))
+    session.say(f"{name} is {_shown(name, session.preferences)}")
+
+
+# Help and the end
+
+
+def _help(session: Session, argument: str) -> None:
+    wanted = argument.lower().lstrip("\\.")
+    chosen = [c for c in COMMANDS if not wanted or any(wanted in name for name in c.names) or wanted in c.help]
+    rows = [(", ".join(c.names) + (f" {c.argument}" if c.argument else ""), c.help) for c in chosen]
+    if rows:
+        session.say(_two_columns(rows))
+    else:
+        session.say(f"no command has to do with {argument}; \\? lists them all")
+    if not wanted:
+        session.say(_KEYS)
+
+
+def _leave(session: Session, argument: str) -> None:
+    raise Leave
+
+
+_KEYS = """Statements end with ; and may take several lines. Esc Enter runs what stands
+there as it is. Ctrl-C clears the line or stops the statement, Ctrl-D leaves,
+Ctrl-Z suspends, Tab completes, Ctrl-R searches what was typed, Ctrl-X Ctrl-E
+edits it in $EDITOR. A command may stand behind a statement: SELECT 1 \\gx."""
+
+
+COMMANDS = (
+    Command(("\\d", ".schema"), "[NAME]", "list what there is, or describe one thing", _describe, _KINDS),
+    Command(
+        ("\\d+",), "NAME", "the same, with a table's versions, what is in a snapshot or a task's runs", _more, _KINDS
+    ),
+    Command(("\\dt", ".tables"), "[PATTERN]", "list tables; * stands for anything", _show("TABLES"), ("tables",)),
+    Command(("\\dg", ".graphs"), "[PATTERN]", "list property graphs", _show("GRAPHS"), ("graphs",)),
+    Command(("\\ds", "\\dn", ".snapshots"), "[PATTERN]", "list snapshots", _show("SNAPSHOTS"), ("snapshots",)),
+    Command(("\\dp", ".samplers"), "[PATTERN]", "list samplers", _show("SAMPLERS"), ("samplers",)),
+    Command(("\\dc", ".caches"), "[PATTERN]", "list caches", _show("CACHES"), ("caches",)),
+    Command(("\\dk", ".tasks"), "[PATTERN]", "list tasks", _show("TASKS"), ("tasks",)),
+    Command(("\\dv", ".versions"), "[TABLE]", "list versions, of everything or of a table", _versions, ("tables",)),
+    Command((".tags",), "[PATTERN]", "list tags", _show("TAGS"), ("tags",)),
+    Command(("\\df", ".functions"), "[PATTERN]", "list functions of queries", _functions, ("functions",)),
+    Command(("\\conninfo", "\\l", ".databases"), "", "tell which database this is", _connection),
     Command(("\\g",), "[FILE | |COMMAND]", "run the last statement again, or to a file or program", _again, "file"),
     Command(("\\gx",), "", "the same, each row as lines of name and value", _again_expanded),
     Command(("\\p",), "", "show the last statement", _print),
@@ -503,122 +564,46 @@ RUNNING = (
     Command(("\\cd", ".cd"), "[FOLDER]", "change the folder at which paths begin", _folder, "file"),
     Command(("\\echo", "\\qecho", ".print"), "[TEXT]", "say a text, in files that are run", _echo),
     Command(("\\open", "\\c", "\\connect", ".open"), "[PATH]", "work with another database", _open, "file"),
-)
-
-
-# The commands of the prompt that are no statements, as values: `COMMANDS` is all there are
-
-
-def run_typed(session: Session, text: str) -> None:
-    """Run what a person typed: a command, or statements and perhaps a command behind them, as in `SELECT 1 \\gx`.
-
-    Raises:
-        Leave: the command was to leave.
-    """
-    if is_command(text):
-        run_command(session, text)
-        return
-    if is_empty(text):
-        return
-    place = trailing(text)
-    if place is None:
-        target, session.next_target = session.next_target, ""
-        if target:
-            with session.once(target):
-                session.execute(text)
-        else:
-            session.execute(text)
-        return
-    statement, command = text[:place].rstrip(), text[place:]
-    if command.split()[0] in ("\\g", "\\gx", "\\watch", "\\p", "\\e", "\\edit", "\\ns"):
-        session.last = statement  # the command runs it, or takes it elsewhere
-    else:
-        session.execute(statement)
-    run_command(session, command)
-
-
-def find(name: str) -> Command | None:
-    """The command of that name."""
-    return next((c for c in COMMANDS if name in c.names), None)
-
-
-def takes(name: str) -> Takes:
-    """What the command of that name takes, for completion."""
-    command = find(name.lower())
-    return () if command is None else command.takes
-
-
-def run_command(session: Session, text: str) -> None:
-    """Do what a command line asks; what cannot be done is said.
-
-    Raises:
-        Leave: the command was to leave.
-    """
-    line = text.strip()
-    name, _, argument = line.partition(" ")
-    if name.startswith("\\!") and len(name) > 2:  # psql takes \!ls
-        name, argument = "\\!", f"{name[2:]} {argument}"
-    command = find(name.lower().rstrip(";"))
-    if command is None:
-        session.say(f"no command {name}; {_hint(name.lower())}")
-        return
-    try:
-        command.run(session, _argument(command, argument))
-    except OSError as error:
-        where = "" if error.filename is None else f": {error.filename}"
-        session.say(f"{name}: {error.strerror or error}{where}")
-    except ValueError as error:
-        session.say(f"{name}: {error}")
-    except SnapdbError as error:
-        session.shell.diagnostics.report(error)
-
-
-def _hint(name: str) -> str:
-    """What to type in place of a command that there is not."""
-    if name in _STATEMENTS:
-        return f"{_STATEMENTS[name]} is a statement here"
-    known = [n for c in COMMANDS for n in c.names]
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else "\\? lists the commands"
-
-
-def _argument(command: Command, text: str) -> str:
-    """What follows the name; a semicolon out of habit is no part of it, unless statements are taken."""
-    text = text.strip()
-    return text if command.takes in ("statement", "query") else text.rstrip(";").rstrip()
-
-
-def _help(session: Session, argument: str) -> None:
-    wanted = argument.lower().lstrip("\\.")
-    chosen = [c for c in COMMANDS if not wanted or any(wanted in name for name in c.names) or wanted in c.help]
-    rows = [(", ".join(c.names) + (f" {c.argument}" if c.argument else ""), c.help) for c in chosen]
-    if rows:
-        session.say(two_columns(rows))
-    else:
-        session.say(f"no command has to do with {argument}; \\? lists them all")
-    if not wanted:
-        session.say(_KEYS)
-
-
-def _leave(session: Session, argument: str) -> None:
-    raise Leave
-
-
-_KEYS = """Statements end with ; and may take several lines. Esc Enter runs what stands
-there as it is. Ctrl-C clears the line or stops the statement, Ctrl-D leaves,
-Ctrl-Z suspends, Tab completes, Ctrl-R searches what was typed, Ctrl-X Ctrl-E
-edits it in $EDITOR. A command may stand behind a statement: SELECT 1 \\gx."""
-_STATEMENTS = {
-    "\\copy": "COPY t TO 'file' or COPY t FROM 'file'",
-    ".import": "COPY t FROM 'file', or CREATE TABLE t AS SELECT * FROM 'file',",
-    ".export": "COPY t TO 'file'",
-    "\\explain": "EXPLAIN",
-}
-"""What other shells have commands for."""
-COMMANDS = (
-    *SHOWING,
-    *RUNNING,
-    *LOOKING,
+    Command(
+        ("\\x",),
+        "[on|off|auto]",
+        "show each row as lines of name and value; auto: where it is too wide",
+        _switch("expanded", "expanded display"),
+        "switch",
+    ),
+    Command(
+        ("\\timing", ".timer"), "[on|off]", "tell how long each statement took", _switch("timing", "timing"), "switch"
+    ),
+    Command(
+        (".mode", "\\f"),
+        "[FORMAT]",
+        "how results are shown: table, csv, tsv, json, jsonl, markdown",
+        _value("format", "the format"),
+        "format",
+    ),
+    Command(
+        (".headers", ".header"),
+        "[on|off]",
+        "whether csv and tsv name their columns",
+        _switch("header", "the header"),
+        "switch",
+    ),
+    Command(
+        (".maxrows", "\\maxrows"),
+        "[N|all]",
+        "how many rows of a table are shown",
+        _value("max_rows", "the number of rows shown"),
+    ),
+    Command((".nullvalue", "\\null"), "[TEXT]", "what stands for NULL", _value("null", "the text for NULL")),
+    Command(
+        ("\\pager", ".pager"),
+        "[on|off|auto|COMMAND]",
+        "show long results in a pager",
+        _value("pager", "the pager"),
+        "switch",
+    ),
+    Command(("\\set", "\\pset", ".show"), "[NAME [VALUE]]", "change a setting, or list them", _set, "setting"),
+    Command(("\\unset",), "NAME", "set a setting back", _unset, "setting"),
     Command(("\\?", "\\h", "\\help", ".help", "help", "?"), "[WORD]", "this help, or the part with a word", _help),
     Command(("\\q", ".quit", ".exit", "quit", "exit"), "", "leave", _leave),
 )

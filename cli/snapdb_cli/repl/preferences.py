@@ -17,7 +17,7 @@ from snapdb.types import did_you_mean
 from snapdb_cli.commands.arguments import FORMATS
 
 
-class Preference(NamedTuple):
+class _Preference(NamedTuple):
     """One of the preferences."""
 
     help: str
@@ -79,7 +79,7 @@ def _one_of(*words: str) -> Callable[[Any], str]:
 
 
 def _preference(default: Any, read: Callable[[Any], Any], values: tuple[str, ...], meaning: str) -> Any:
-    return field(default=default, metadata={"preference": Preference(meaning, values, read)})
+    return field(default=default, metadata={"preference": _Preference(meaning, values, read)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Preferences:
     style: str = _preference("default", _one_of(*_STYLES), _STYLES, "colours of what is typed")
 
 
-PREFERENCES: Mapping[str, Preference] = MappingProxyType(
+PREFERENCES: Mapping[str, _Preference] = MappingProxyType(
     {f.name: f.metadata["preference"] for f in fields(Preferences)}
 )
 """By name, in the order that `\\set` lists them."""
@@ -148,7 +148,7 @@ def spelled(value: Any) -> str:
     return {None: "auto", True: "on", False: "off"}[value] if value is None or isinstance(value, bool) else str(value)
 
 
-def config_folder() -> Path:
+def _config_folder() -> Path:
     """Where the configuration and the named queries are kept."""
     return config_file().parent
 
@@ -163,7 +163,7 @@ def config_file() -> Path:
 
 def start_file() -> Path:
     """Statements and commands to run when a prompt begins, there or not."""
-    return config_folder() / "rc.sql"
+    return _config_folder() / "rc.sql"
 
 
 def load(path: Path) -> tuple[Preferences, list[str]]:
@@ -190,7 +190,7 @@ _NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
 def _folder() -> Path:
-    return config_folder() / "queries"
+    return _config_folder() / "queries"
 
 
 def queries() -> dict[str, str]:

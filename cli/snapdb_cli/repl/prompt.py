@@ -75,7 +75,7 @@ _STATES = {"idle": "", "open": "*", "failed": "!"}
 _TOLD = {"idle": "", "open": " · transaction open", "failed": " · transaction failed, ROLLBACK ends it"}
 
 
-class Host(Protocol):
+class _Host(Protocol):
     """What the prompt asks whom it belongs to."""
 
     draft: str
@@ -88,7 +88,7 @@ class Host(Protocol):
         """The state of the transaction."""
 
 
-def make_prompt(host: Host, history: History, completer: Completer) -> PromptSession[str]:
+def make_prompt(host: _Host, history: History, completer: Completer) -> PromptSession[str]:
     """A prompt as the host's preferences want it."""
     wanted = host.preferences
     return PromptSession(
@@ -112,19 +112,19 @@ def make_prompt(host: Host, history: History, completer: Completer) -> PromptSes
     )
 
 
-def line(prompt: PromptSession[str], host: Host) -> str:
+def line(prompt: PromptSession[str], host: _Host) -> str:
     """What the person typed. Raises KeyboardInterrupt and EOFError for Ctrl-C and Ctrl-D."""
     draft, host.draft = host.draft, ""
     return prompt.prompt(default=draft)
 
 
-def _before(host: Host) -> StyleAndTextTuples:
+def _before(host: _Host) -> StyleAndTextTuples:
     """What stands before the line: the name, and a mark where a transaction is open."""
     name = host.preferences.prompt.replace("{database}", host.title())
     return [("", name), ("class:prompt.state", _STATES[host.state()]), ("", "> ")]
 
 
-def _toolbar(host: Host) -> str:
+def _toolbar(host: _Host) -> str:
     wanted = host.preferences
     said = [
         " · each row as lines" if wanted.expanded else "",
@@ -134,7 +134,7 @@ def _toolbar(host: Host) -> str:
     return f" {host.title()}{_TOLD[host.state()]}{''.join(said)}"
 
 
-def _keys(host: Host) -> KeyBindings:
+def _keys(host: _Host) -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter", filter=has_focus("DEFAULT_BUFFER") & ~completion_is_selected)
