@@ -23,7 +23,7 @@ _AGAIN = 0.05
 
 
 class Terminated(SystemExit):
-    """The process was asked to end; the code is that of a shell, 128 and the signal's number."""
+    """A signal ended the process; the exit code is 128 plus the signal's number, as in a shell."""
 
 
 @contextlib.contextmanager
@@ -65,11 +65,11 @@ def terminable() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-# Everything that is said beside the data: the only writer of stderr, and the owner of exit codes
+# Messages and exit codes
 
 
 class ExitCode(IntEnum):
-    """What the process tells its caller."""
+    """The exit codes of the process."""
 
     OK = 0
     FAILED = 1
@@ -105,21 +105,21 @@ class Diagnostics:
 
     @property
     def narrates(self) -> bool:
-        """Whether somebody is there to follow what happens."""
+        """Whether stderr is a terminal and narration is wanted."""
         return self.terminal and not self.quiet
 
     def narrate(self, text: str) -> None:
-        """Say what happened, to a person at a terminal only."""
+        """Write a line on a terminal only."""
         if self.narrates:
             self.say(text)
 
     def announce(self, text: str) -> None:
-        """Say what a script's log shall hold as well, unless it is to be quiet."""
+        """Write a line in logs of scripts too, unless quiet."""
         if not self.quiet:
             self.say(text)
 
     def say(self, text: str) -> None:
-        """Say what somebody asked for, or has to know."""
+        """Write a line to stderr, with escapes where its encoding lacks a character."""
         try:
             print(text, file=self.stream, flush=True)
         except UnicodeEncodeError:

@@ -58,7 +58,7 @@ class _Cli(click.Group):
         return [p for p in params if p.name == "help"] if ctx.meta.get("command") else params
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Split the words; `ctx.meta["order"]` tells how -c and -f alternate, which click forgets."""
+        """Parse the words; `ctx.meta["order"]` keeps the order of -c and -f, which click does not."""
         if args and args[0] in self.commands:
             ctx.meta["command"] = True
         else:
@@ -198,11 +198,11 @@ def _run(
     check_style(settings.format or "table", settings.output, settings.null, settings.header, settings.max_rows)
     given_texts = [scripts.Script(*text) for text in texts_of(ctx.meta["order"], texts, files)]
     code: ExitCode
-    found, code = scripts.steps(given_texts, diagnostics, keep_going=settings.keep_going)
+    steps, code = scripts.steps(given_texts, diagnostics, keep_going=settings.keep_going)
     if code is not ExitCode.OK and not settings.keep_going:
         return code
-    check_parameters(values, scripts.marks(found))
-    return worse(code, module("batch").run(database, found, diagnostics, settings))
+    check_parameters(values, scripts.marks(steps))
+    return worse(code, module("batch").run(database, steps, diagnostics, settings))
 
 
 def _open_what_is_closed() -> None:

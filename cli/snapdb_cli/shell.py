@@ -24,10 +24,10 @@ from .output.results import Output
 
 
 class _Front(Protocol):
-    """The person at the prompt, whom a shell asks before it runs what was typed."""
+    """The person at the prompt, who confirms statements that were typed."""
 
     def confirm(self, statement: Statement) -> bool:
-        """Whether a statement that was typed shall run; statements of files are not asked about."""
+        """Whether a statement that was typed shall run. The shell does not ask about statements of files."""
 
     def abandon(self) -> None:
         """Drop what was written of a result that ended before its last row."""
@@ -59,13 +59,13 @@ class Shell:
 
     def execute(self, text: str, origin: str | None = None) -> ExitCode:
         """Run the statements of a text; none of them when one cannot be read, unless `keep_going`."""
-        found, code = steps([Script(text, origin)], self.diagnostics, keep_going=self.keep_going)
-        return worse(code, self.run(found))
+        parsed, code = steps([Script(text, origin)], self.diagnostics, keep_going=self.keep_going)
+        return worse(code, self.run(parsed))
 
-    def run(self, found: Sequence[Step]) -> ExitCode:
+    def run(self, parsed: Sequence[Step]) -> ExitCode:
         """Run statements in order, up to the first that fails unless `keep_going`; the worst that happened."""
         worst = ExitCode.OK
-        for step in found:
+        for step in parsed:
             code = self._run_one(step)
             worst = worse(worst, code)
             if code is ExitCode.INTERRUPTED or (code is not ExitCode.OK and not self.keep_going):
@@ -73,7 +73,7 @@ class Shell:
         return worst
 
     def names(self) -> Any:
-        """What the database holds by name, by whomever it was made; empty when it cannot tell."""
+        """The names in the database by kind; empty when they cannot be read."""
         try:
             return self.database.names()
         except SnapdbError:

@@ -41,13 +41,13 @@ def _databases(incomplete: str) -> list[str]:
     head, slash, start = incomplete.rpartition("/")
     folder = Path(f"{head}{slash}" or ".").expanduser()
     try:
-        found = sorted(p.parent.name for p in folder.glob(f"*/{_CATALOG}"))
+        names = sorted(p.parent.name for p in folder.glob(f"*/{_CATALOG}"))
     except OSError:
         return []
-    return [f"{head}{slash}{name}" for name in found if name.startswith(start)]
+    return [f"{head}{slash}{name}" for name in names if name.startswith(start)]
 
 
-# What the options of the command line say, for whoever runs statements
+# The options of running statements
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Settings:
     """The options that were given; None where the program, or the configuration of the prompt, decides."""
 
     format: str | None = None
-    """The format of results; of the output's suffix where it was not said."""
+    """The format of results; None: by the suffix of the output."""
     output: Path | None = None
     """Where results go; None: stdout."""
     null: str | None = None
@@ -63,7 +63,7 @@ class Settings:
     header: bool = True
     """Whether csv and tsv name their columns."""
     max_rows: int | None = None
-    """So many rows of a table are shown."""
+    """The most rows of a table that are shown."""
     keep_going: bool = False
     """Whether statements run after one that failed."""
     read_only: bool = False
@@ -82,11 +82,11 @@ class Settings:
         return {"read_only": self.read_only, "threads": self.threads, "folders": self.folders or None}
 
 
-# What stands on the command line, as values; what makes no sense is refused before anything runs
+# Values and their checks, before anything runs
 
 
 FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown", "parquet", "arrow")
-"""Those of output.py, which must not be imported to print the help."""
+"""Those of output.results, which is not imported to print the help."""
 
 EXPORTS = ("arrow", "parquet", "npz", "safetensors", "pt", "pyg")
 """Those of COPY (SAMPLE …) TO and COPY SNAPSHOT … TO."""
@@ -109,7 +109,7 @@ _PARAMETER = re.compile(r"(?!\d)\w+")
 
 
 def format_of(format: str | None, output: Path | None) -> str | None:  # noqa: A002  # the option's name
-    """The format that was said, or that of the output's suffix; None where neither says one: then it is a table.
+    """The given format, or that of the output's suffix; None for a table where there is neither.
 
     Raises:
         UsageError: nothing writes files of this suffix. Without a suffix, and as .txt or .log, tables are text.
@@ -161,16 +161,16 @@ def check_prompt(output: Path | None, header: bool) -> None:
 
 def parameters(given: Iterable[str]) -> dict[str, str]:
     """The `name=value`s by name, as they were written."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
         name = name.removeprefix("$")
         if not equals or not _PARAMETER.fullmatch(name):
             raise click.UsageError(f"--param takes name=value, found {text!r}")
-        if name in found:
+        if name in values:
             raise click.UsageError(f"--param {name} was given twice")
-        found[name] = _unescaped(value)
-    return found
+        values[name] = _unescaped(value)
+    return values
 
 
 def check_parameters(given: Mapping[str, object], marks: Iterable[str]) -> None:
@@ -239,7 +239,7 @@ def _decoded(data: bytes, name: str) -> str:
         raise click.UsageError(f"{name} is not UTF-8 text: {error.reason} at byte {error.start}") from None
 
 
-# What the declarations of commands share: arguments, options, the end of a help text, modules that load when used
+# What the declarations of commands share
 
 
 database = click.argument("database", metavar="DB", type=DatabasePath())

@@ -74,7 +74,7 @@ def only_reads(statement: Statement) -> bool:
             return isinstance(statement, _READS) or bool(getattr(statement, "dry_run", False))
 
 
-# Statements from the command line, files or stdin, run without a prompt
+# Running
 
 
 def run(path: Path | None, steps: Sequence[Step], diagnostics: Diagnostics, settings: Settings) -> ExitCode:

@@ -22,7 +22,7 @@ def script(shell: str, command: click.Command) -> str:
     return ShellComplete.source(kind(command, {}, "snapdb", "_SNAPDB_COMPLETE")).lstrip()
 
 
-# `snapdb schedule`: what its commands take and say of themselves; what they do is in `schedule`
+# snapdb schedule …
 
 
 _name = click.argument("name", metavar="NAME")
@@ -163,7 +163,7 @@ def _resume(ctx: click.Context, database: Path, name: str | None, quiet: bool) -
     ctx.exit(module("schedule").switch(database, name, "RESUME", Diagnostics(quiet=quiet)))
 
 
-# The commands beside running statements: what each takes and says of itself; what it does is a module of its own
+# The other subcommands
 
 
 @click.command(

@@ -154,7 +154,7 @@ def _names(ids: _Ints) -> pa.Array:
     return pa.array([f"A{i:04d}" for i in ids])
 
 
-# `snapdb demo`: the whole job on made-up payments, every statement shown before it runs
+# The demo: each statement is shown before it runs
 
 
 _MONTHS = {"jan": "02", "feb": "03", "mar": "04", "apr": "05", "may": "06", "jun": "07"}

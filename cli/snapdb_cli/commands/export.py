@@ -38,18 +38,18 @@ class ExportRequest:
 
 
 def run(path: Path, names: Sequence[str], request: ExportRequest, diagnostics: Diagnostics) -> ExitCode:
-    """Export each name, after all of them were found and all of their folders are free; the exit code.
+    """Export each name, once all of them exist and all of their folders are free. Returns the exit code.
 
     Raises:
         SnapdbError: a name leads nowhere, an option does not fit what it is the name of, or a folder is taken.
         UsageError: an option is for nothing that is named.
     """
     with connect(path, read_only=True) as database:
-        found = {name.lower(): _found(database.names(), name) for name in names}
-        _check_used(request, {kind for kind, _ in found.values()})
-        several = len(found) > 1
-        folders = [request.folder / file_name(name) if several else request.folder for _, name in found.values()]
-        texts = [_statement(*each, folder, request) for each, folder in zip(found.values(), folders, strict=True)]
+        exports = {name.lower(): _found(database.names(), name) for name in names}
+        _check_used(request, {kind for kind, _ in exports.values()})
+        several = len(exports) > 1
+        folders = [request.folder / file_name(name) if several else request.folder for _, name in exports.values()]
+        texts = [_statement(*each, folder, request) for each, folder in zip(exports.values(), folders, strict=True)]
         steps = [Step(statement, None) for text in texts for statement in parse(text)]
         for step in steps:
             database.plan(step.statement)
@@ -60,7 +60,7 @@ def run(path: Path, names: Sequence[str], request: ExportRequest, diagnostics: D
 
 
 def _found(known: Vocabulary, name: str) -> tuple[str, str]:
-    """'sampler' or 'snapshot', and the name as it was written when it was made."""
+    """'sampler' or 'snapshot', and the name in its original case."""
     samplers, snapshots = known["samplers"], known["snapshots"]
     kinds = [("sampler", n) for n in samplers] + [("snapshot", n) for n in snapshots]
     match [(kind, n) for kind, n in kinds if n.lower() == name.lower()]:

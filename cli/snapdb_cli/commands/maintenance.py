@@ -27,7 +27,7 @@ from snapdb_cli.output.results import Output
 
 
 def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noqa: A002  # the option's name
-    """Show what is wrong with a database, which is not written to; FAILED when something is damaged."""
+    """List the problems of a database without writing to it; FAILED when something is damaged."""
     home = open_home(path, read_only=True)
     with Progress(diagnostics, f"checking {path}") as progress:
         problems = _problems(home, progress)
@@ -42,7 +42,7 @@ def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noq
 
 
 def backup(path: Path, target: Path, diagnostics: Diagnostics, *, copies: bool) -> ExitCode:
-    """Copy a database, which is not written to, and say what the copy holds."""
+    """Copy a database without writing to it, and report the contents of the copy."""
     with connect(path, read_only=True) as database, Progress(diagnostics, f"copying {path}") as progress:
         database.progress = progress.update
         text = "'" + str(target).replace("'", "''") + "'"
@@ -52,7 +52,7 @@ def backup(path: Path, target: Path, diagnostics: Diagnostics, *, copies: bool) 
 
 
 def upgrade(path: Path, diagnostics: Diagnostics) -> ExitCode:
-    """Bring a database to this snapdb's format and say what was done."""
+    """Upgrade a database to this version's format and report the change."""
     diagnostics.say(upgrade_database(path))
     return ExitCode.OK
 
@@ -67,7 +67,7 @@ def _problems(home: Home, progress: Progress) -> list[Problem]:
         ledger.close()
 
 
-# `snapdb wait`: the next publication of a snapshot, as soon as it is there
+# `snapdb wait`
 
 
 _COLUMNS = [
@@ -86,20 +86,20 @@ def wait(
     diagnostics: Diagnostics,
     format: str,  # noqa: A002  # the option's name
 ) -> ExitCode:
-    """Show the publication that was waited for; the database is only read.
+    """Wait for a publication and show it; the database is opened read-only.
 
     Raises:
-        WaitTimeout: it did not come in time.
-        BindError: the name is that of something else.
+        WaitTimeout: the timeout passed.
+        BindError: the name is not a snapshot's.
     """
     with connect(path, read_only=True) as database, Progress(diagnostics, f"waiting for {snapshot}") as progress:
-        found = database.wait_for(snapshot, newer_than, timeout)
-        batch = listing(_COLUMNS, [(found.name, found.graph, found.version, found.time)])
+        publication = database.wait_for(snapshot, newer_than, timeout)
+        batch = listing(_COLUMNS, [(publication.name, publication.graph, publication.version, publication.time)])
         Output(format).write(batch.schema, [batch], progress.stop)
     return ExitCode.OK
 
 
-# `snapdb replay`: the sampled edges of a batch that was made before, from the lineage that was kept of it
+# `snapdb replay`
 
 
 def replay(
@@ -113,7 +113,7 @@ def replay(
     """Show the rows that SAMPLE gives of the batch; `path` is a file of JSON, or - for stdin.
 
     Raises:
-        SnapdbError: it holds no lineage, or the batch cannot be made again.
+        SnapdbError: the file has no lineage, or the batch cannot be replayed.
     """
     lineage = _read(path)
     with Progress(diagnostics, f"replaying batch {batch}") as progress, at_lineage(lineage, database) as db:
@@ -124,7 +124,7 @@ def replay(
 
 
 def _read(path: Path) -> Any:
-    """What a file of JSON holds."""
+    """The value in a file of JSON."""
     text = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     try:
         return json.loads(text)
@@ -134,7 +134,7 @@ def _read(path: Path) -> Any:
         ) from error
 
 
-# `snapdb bench`: the benchmarks of the source checkout, each system's figures as a row of one table
+# `snapdb bench`
 
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -163,8 +163,8 @@ def bench(
     with Progress(diagnostics, f"measuring on the {size} graph") as progress:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode != 0:
-            said = [line for line in done.stderr.splitlines() if line and not line.startswith(" ")]
-            raise InputError(f"the benchmark failed: {said[-1] if said else 'it does not say why'}", code="benchmark")
+            lines = [line for line in done.stderr.splitlines() if line and not line.startswith(" ")]
+            raise InputError(f"the benchmark failed: {lines[-1] if lines else 'it does not say why'}", code="benchmark")
         batch = pa.RecordBatch.from_pylist(json.loads(done.stdout))
         Output(format).write(batch.schema, [batch], progress.stop)
     return ExitCode.OK

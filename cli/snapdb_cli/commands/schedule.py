@@ -54,7 +54,7 @@ def history(
 
 
 def run_now(path: Path, name: str, diagnostics: Diagnostics) -> ExitCode:
-    """Run a task and wait for it; the exit code tells how it ended."""
+    """Run a task and wait for it; the exit code is that of its end."""
     with _opened(path) as database:
         return _shell(database, "table", diagnostics).execute(f"EXECUTE TASK {quote_odd(name)}")
 

@@ -18,12 +18,12 @@ class Script:
 
     text: str
     origin: str | None = None
-    """The file they stand in; None for the command line, stdin and the prompt."""
+    """The file of the text; None for the command line, stdin and the prompt."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A statement to run, and where it came from."""
+    """A statement to run, and the file that it comes from."""
 
     statement: Statement
     origin: str | None
@@ -36,34 +36,34 @@ def steps(
 
     What cannot be read is reported. Then nothing should run, unless `keep_going`: the other statements still count.
     """
-    found: list[Step] = []
+    parsed: list[Step] = []
     code = ExitCode.OK
     for script in scripts:
         try:
-            found += [Step(statement, script.origin) for statement in parse(script.text)]
+            parsed += [Step(statement, script.origin) for statement in parse(script.text)]
         except SnapdbError as error:
             if not keep_going:
                 return [], diagnostics.report(error, script.origin)
-            code = worse(code, _readable(script, found, diagnostics))
-    return found, code
+            code = worse(code, _readable(script, parsed, diagnostics))
+    return parsed, code
 
 
 def values(given: Mapping[str, str]) -> dict[str, Value]:
-    """What the texts of parameters mean."""
+    """The values of parameters that were given as text."""
     return {name: value_of(text) for name, text in given.items()}
 
 
-def marks(found: Iterable[Step]) -> list[str]:
+def marks(parsed: Iterable[Step]) -> list[str]:
     """The parameters that statements name."""
-    return [mark for step in found for mark in marks_of(step.statement)]
+    return [mark for step in parsed for mark in marks_of(step.statement)]
 
 
-def _readable(script: Script, found: list[Step], diagnostics: Diagnostics) -> ExitCode:
+def _readable(script: Script, parsed: list[Step], diagnostics: Diagnostics) -> ExitCode:
     """Add the statements of a script that can be read, and report each of the others."""
     code = ExitCode.OK
     for item in parse_each(script.text):
         if isinstance(item, SnapdbError):
             code = worse(code, diagnostics.report(item, script.origin))
         else:
-            found.append(Step(item, script.origin))
+            parsed.append(Step(item, script.origin))
     return code

@@ -44,11 +44,11 @@ def _sources(tokens: Sequence[Token]) -> dict[str, str]:
     >>> _sources(scan("SELECT * FROM person p, now.Knows JOIN t ON true"))
     {'p': 'person', 'knows': 'now.knows', 't': 't'}
     """
-    found: dict[str, str] = {}
+    tables: dict[str, str] = {}
     for index, token in enumerate(tokens):
         if token.word in {"FROM", "JOIN", "INTO", "UPDATE"}:
-            found.update(_relations(tokens, index + 1))
-    return found
+            tables.update(_relations(tokens, index + 1))
+    return tables
 
 
 def _relations(tokens: Sequence[Token], index: int) -> Iterator[tuple[str, str]]:
@@ -139,7 +139,7 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[Group]:
     ctes = [identifier(token) for token, follows in pairwise(before) if follows.word == "AS" and _is_name(token)]
     facts = ["snapdb"] if "snapdb" in known.elements_of else []
     readers = [name for name in known.functions if name.startswith(("read_", "generate_", "range", "unnest", "glob"))]
-    found = [
+    offered = [
         names("query", ctes),
         names("table", known.tables),
         names("snapshot", known.snapshots),
@@ -148,8 +148,8 @@ def _tables(before: Sequence[Token], scope: _Scope) -> list[Group]:
     ]
     if scope.snapshot:
         elements = known.elements_of.get(scope.snapshot, known.types)
-        return [names("element", elements), *found]
-    return found
+        return [names("element", elements), *offered]
+    return offered
 
 
 def _qualified(before: Sequence[Token], whole: Sequence[Token], scope: _Scope) -> list[Group]:
@@ -178,11 +178,11 @@ def _values(whole: Sequence[Token], scope: _Scope) -> list[Group]:
     for key in (*scope.tables, *read.values()):
         columns += known.columns_of.get(f"{scope.snapshot}.{key}") or known.columns_of.get(key) or ()
     qualifiers = [alias for alias in read if len(read) > 1 or alias != read[alias]]
-    found = [names("column", columns or known.columns()), names("table", qualifiers)]
-    return [*found, functions(known.functions), words((*IN_VALUE, *SQL_TYPES), eager=False)]
+    offered = [names("column", columns or known.columns()), names("table", qualifiers)]
+    return [*offered, functions(known.functions), words((*IN_VALUE, *SQL_TYPES), eager=False)]
 
 
-# What may stand at the cursor in a statement of our own: the words its grammar takes, and names by their clause
+# snapdb's statements: the words that the grammar accepts, and names by their clause
 
 
 class _Place(NamedTuple):
@@ -230,13 +230,13 @@ def _vertices_said(known: Known, spot: Spot) -> Sequence[Group]:
 
 
 def _options(known: Known, spot: Spot) -> Sequence[Group]:
-    said = spot.words[0] if spot.words else ""
+    leading = spot.words[0] if spot.words else ""
     choices = {
         "COPY": ("FORMAT", "HEADER", "DELIMITER", "COMPRESSION", "OVERWRITE", "EPOCHS", "SPLIT"),
         "SAMPLE": ("memory",),
         "CREATE": (),
     }
-    return [words(choices.get(said, ()))]
+    return [words(choices.get(leading, ()))]
 
 
 _TASK_OPTIONS: dict[str, tuple[str, ...]] = {
@@ -311,8 +311,8 @@ def candidates(spot: Spot, known: Known) -> list[Group]:
         return inner if explained.before else [words(("ANALYZE", "(FORMAT")), *inner]
     if not spot.before:
         return [words(_starts(spot))]
-    found = [group for slot in slots(spot) for group in _in_slot(slot, spot, known)]
-    return _merged(found) if found else groups(spot.before, spot.whole, _Scope(known))
+    offered = [group for slot in slots(spot) for group in _in_slot(slot, spot, known)]
+    return _merged(offered) if offered else groups(spot.before, spot.whole, _Scope(known))
 
 
 def _merged(groups: Sequence[Group]) -> list[Group]:
@@ -349,17 +349,17 @@ def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
         return candidates(Spot(slot.inside, spot.typed, spot.quote, spot.after), known)
     if slot.island:
         return _in_island(slot, spot, known)
-    found: list[Group] = []
+    offered: list[Group] = []
     if "NAME" in slot.accepts:
         fits = next((place for place in _PLACES if place.path.search(slot.path)), None)
-        found += [] if fits is None else fits.names(known, spot)
+        offered += [] if fits is None else fits.names(known, spot)
     if "QUERY" in slot.accepts or "STATEMENT" in slot.accepts:
-        found.append(words(_starts(Spot((), "", "", ())) if "STATEMENT" in slot.accepts else READS))
+        offered.append(words(_starts(Spot((), "", "", ())) if "STATEMENT" in slot.accepts else READS))
     if "STRING" in slot.accepts and slot.path.endswith(" ON"):
-        found.append(Group("device", ("'cpu'", "'cuda'", "'cuda:0'"), "text"))
+        offered.append(Group("device", ("'cpu'", "'cuda'", "'cuda:0'"), "text"))
     if {"EXPRESSION", "CONDITION", "SOURCES"} & slot.accepts:
-        found += _in_island(slot, spot, known)
-    return [*found, words(slot.words())]
+        offered += _in_island(slot, spot, known)
+    return [*offered, words(slot.words())]
 
 
 def _in_island(slot: Slot, spot: Spot, known: Known) -> list[Group]:
@@ -368,10 +368,10 @@ def _in_island(slot: Slot, spot: Spot, known: Known) -> list[Group]:
         return [words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
     if slot.path.endswith((" TAG __ANON_0", " TAG")):
         return [tags(known)]
-    found = groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
+    offered = groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
     ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # rows have to follow
     behind = Slot(slot.family, (*slot.types, slot.island)).words() if ends else []
-    return [words(behind), *found]
+    return [words(behind), *offered]
 
 
 def _scope(slot: Slot, spot: Spot, known: Known) -> _Scope:
@@ -394,13 +394,13 @@ def _sampled(spot: Spot) -> str:
 def _table(known: Known, tokens: Sequence[Token]) -> str:
     """The first name that is a table's, in small letters."""
     tables = {name.lower() for name in known.tables}
-    said = (identifier(token).lower() for token in tokens if token.kind in ("word", "quoted"))
-    return next((name for name in said if name in tables), "")
+    identifiers = (identifier(token).lower() for token in tokens if token.kind in ("word", "quoted"))
+    return next((name for name in identifiers if name in tables), "")
 
 
 def _items(tokens: Sequence[Token], *kinds: str) -> list[str]:
     """The elements that a list such as VERTEX TABLES (…) defines so far: by alias where there is one."""
-    found: list[str] = []
+    elements: list[str] = []
     depth, inside = 0, False
     for index, token in enumerate(tokens):
         depth += {"(": 1, ")": -1}.get(token.text, 0) if token.kind == "mark" else 0
@@ -409,5 +409,5 @@ def _items(tokens: Sequence[Token], *kinds: str) -> list[str]:
         starts = depth == 1 and token.text in ("(", ",") and inside and index + 1 < len(tokens)
         if starts:
             aliased = len(tokens) > index + 3 and tokens[index + 2].word == "AS"
-            found.append(identifier(tokens[index + 3 if aliased else index + 1]))
-    return found
+            elements.append(identifier(tokens[index + 3 if aliased else index + 1]))
+    return elements

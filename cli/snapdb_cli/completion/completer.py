@@ -48,8 +48,8 @@ def _matching(typed: str, candidates: Sequence[str]) -> list[str]:
             continue
         begins_word = place > 0 and not folded[place - 1].isalnum()
         ranked[0 if place == 0 or (place == 1 and folded[0] == '"') else 1 if begins_word else 2].append(candidate)
-    found = [*ranked[0], *ranked[1], *(ranked[2] if len(sought) > 2 else ())]
-    return found or _spread(sought, candidates) or _slips(sought, candidates)
+    ordered = [*ranked[0], *ranked[1], *(ranked[2] if len(sought) > 2 else ())]
+    return ordered or _spread(sought, candidates) or _slips(sought, candidates)
 
 
 def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
@@ -59,13 +59,13 @@ def _spread(sought: str, candidates: Sequence[str]) -> list[str]:
     letters = "[^\n]*?".join(map(re.escape, sought))
     # All candidates as the lines of one text: one search of ten thousand is faster than ten thousand searches
     line = re.compile(rf"^(?:[^\n]*?[^a-z0-9\n])??{letters}[^\n]*$", re.MULTILINE)
-    found = set(line.findall("\n".join(candidates).lower()))
-    if not found:
+    lines = set(line.findall("\n".join(candidates).lower()))
+    if not lines:
         return []
     close = re.compile(rf"(?:^|[\W_]){letters}")
     near = []
     for candidate in dict.fromkeys(candidates):
-        if candidate.lower() in found and (match := close.search(candidate.lower())):
+        if candidate.lower() in lines and (match := close.search(candidate.lower())):
             near.append((match.end() - match.start(), candidate))
     return [candidate for _, candidate in sorted(near, key=lambda pair: pair[0])]
 
@@ -95,7 +95,7 @@ def _slips(sought: str, candidates: Iterable[str]) -> list[str]:
     return [candidate for _, candidate in sorted(near, key=lambda pair: pair[0])[:_MOST_SLIPS]]
 
 
-# Files and folders that a half-typed path may become
+# Paths
 
 
 _MOST = 200
@@ -112,12 +112,12 @@ def _paths(typed: str) -> tuple[str, list[str]]:
         entries = sorted(os.scandir(place), key=lambda entry: entry.name)
     except (OSError, RuntimeError, ValueError):
         return part, []
-    found = [
+    offered = [
         entry.name + ("/" if _is_folder(entry) else "")
         for entry in entries
         if entry.name.startswith(".") == part.startswith(".")
     ]
-    return part, _matching(part, found)[:_MOST]
+    return part, _matching(part, offered)[:_MOST]
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -127,7 +127,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-# What could stand at the cursor: commands, the words of the language, names of the database, files
+# Completion at the cursor
 
 
 _COMMAND = re.compile(r"\s*([\\.][\w?!+]*)(\s+)?")
@@ -172,8 +172,8 @@ def suggest(text: str, known: Known, after: str = "") -> list[str]:
 def complete(text: str, known: Known, after: str = "") -> list[Choice]:
     """The completions at a place between two texts, the likeliest first."""
     command = text if is_command(text) else text[trailing(text) or len(text) :]
-    if found := _COMMAND.match(command):
-        return _in_command(command, known, found)
+    if match := _COMMAND.match(command):
+        return _in_command(command, known, match)
     spot = locate(text, after)
     if spot is None:
         return []
@@ -194,15 +194,15 @@ def _matched(spot: Spot, groups: Sequence[Group]) -> list[Choice]:
         for text in group.texts:
             cased = _cased(text, lower) if group.form == "word" else text
             by_text.setdefault(cased, group)
-    found = []
+    choices = []
     length = len(spot.typed) + len(spot.quote)
     for text in _matching(spot.typed, list(by_text))[:_MOST]:
         group = by_text[text]
         shown = text
         if group.form == "name":
             shown = quote(text) if spot.quote else written(text)
-        found.append(Choice(shown, length, group.kind))
-    return found
+        choices.append(Choice(shown, length, group.kind))
+    return choices
 
 
 def _cased(text: str, lower: bool) -> str:
@@ -211,20 +211,20 @@ def _cased(text: str, lower: bool) -> str:
 
 
 def _files(typed: str, apostrophe: str = "'") -> list[Choice]:
-    part, found = _paths(typed)
+    part, offered = _paths(typed)
     return [
-        Choice(name.replace("'", apostrophe), len(part), "folder" if name.endswith("/") else "file") for name in found
+        Choice(name.replace("'", apostrophe), len(part), "folder" if name.endswith("/") else "file") for name in offered
     ]
 
 
-def _in_command(text: str, known: Known, found: re.Match[str]) -> list[Choice]:
+def _in_command(text: str, known: Known, match: re.Match[str]) -> list[Choice]:
     """A command's name, then what it takes."""
-    name = found[1]
-    if found[2] is None:
+    name = match[1]
+    if match[2] is None:
         texts = [other for command in COMMANDS for other in command.names if other[0] == name[0]]
         beginning = [other for other in texts if other.startswith(name)]
         return [Choice(other, len(name), "command") for other in beginning or _matching(name, texts)]
-    rest = text[found.end() :]
+    rest = text[match.end() :]
     taken = takes(name)
     if taken == "file":
         return _files(rest.strip("'\""))
@@ -242,8 +242,8 @@ def _in_command(text: str, known: Known, found: re.Match[str]) -> list[Choice]:
 def _elements(word: str, known: Known, taken: Sequence[str]) -> list[str]:
     """What may follow the snapshot that a word names before its dot, where a snapshot is taken among others."""
     schema, dot, _ = word.rpartition(".")
-    found = known.elements_of.get(schema.lower(), ()) if dot and len(taken) > 1 else ()
-    return [f"{schema}.{written(element)}" for element in found]
+    elements = known.elements_of.get(schema.lower(), ()) if dot and len(taken) > 1 else ()
+    return [f"{schema}.{written(element)}" for element in elements]
 
 
 class NamesCompleter(Completer):

@@ -105,7 +105,7 @@ def _in_comment(text: str, tokens: tuple[Token, ...]) -> bool:
     return "--" in line
 
 
-# What our grammars accept at the cursor, asked of the parsers themselves: completion cannot disagree with them
+# Slots: what each grammar accepts at the cursor
 
 
 _SECOND_NAMES = frozenset({"ABORT", "DESC", "END", "OR", "START"})
@@ -114,7 +114,7 @@ _QUOTED_WORD = re.compile(r'"([A-Z_]+)"i')
 _HERE = "snapdb_cursor"
 """A word that stands for what may come at the cursor."""
 _LONGEST = 4
-"""So many words are offered as one, such as OR REPLACE PROPERTY GRAPH."""
+"""The most words that are offered as one, such as OR REPLACE PROPERTY GRAPH."""
 _CLAUSES = 8
 """More choices than inside any clause: the cursor stands where the next one begins."""
 _AGAIN = frozenset({"WITH", "EXCLUDE"})
@@ -157,19 +157,19 @@ class Slot(NamedTuple):
         """The keywords that may follow, each with those that have to come after it: EXPIRE gives EXPIRE SNAPSHOTS."""
         open_ = self.accepts - ({"SNAPSHOT"} if self.types == ("COPY",) else set())
         if len(open_) > _CLAUSES:
-            open_ -= set(self.path.split()) - _AGAIN  # each clause is said once
+            open_ -= set(self.path.split()) - _AGAIN  # a clause is written once
         return sorted(filter(None, map(self._chained, open_)))
 
     def pairs(self) -> list[str]:
         """Each keyword that may follow, together with each that has to follow it: SHOW TABLES, SHOW GRAPHS, …."""
-        found = []
+        phrases = []
         for terminal in sorted(self.accepts - _SECOND_NAMES):
             first, then = _spelled(self.family, terminal), Slot(self.family, (*self.types, terminal))
             if first[:1].isalpha():
                 alone = "$END" in then.accepts
                 followers = [] if alone else [words for words in then.words() if words.split()[0] not in _SECOND_NAMES]
-                found += [f"{first} {words}" for words in followers] or [first]
-        return found
+                phrases += [f"{first} {words}" for words in followers] or [first]
+        return phrases
 
     def _chained(self, terminal: str) -> str:
         text = _spelled(self.family, terminal)
@@ -206,8 +206,8 @@ def slots(spot: Spot) -> list[Slot]:
     start = spot.before[-1].span.stop if spot.before else 0
     shift = spot.before[0].span.start if spot.before else 0
     source = _written(spot.before, start - shift) + tail
-    found = (_slot(family, source, start - shift + 1) for family in _fragments())
-    return [slot for slot in found if slot is not None]
+    candidates = (_slot(family, source, start - shift + 1) for family in _fragments())
+    return [slot for slot in candidates if slot is not None]
 
 
 def _written(tokens: Sequence[Token], length: int) -> str:

@@ -117,7 +117,7 @@ class Known:
 
     @classmethod
     def found(cls, names: Mapping[str, Any]) -> Known:
-        """What `Database.names` told.
+        """The names that `Database.names` returned.
 
         >>> Known.found({"tables": ["t"], "columns_of": {"t": ["a"], "Now.Person": ["e_id"]}}).elements_of["now"]
         ('Person',)
@@ -141,7 +141,7 @@ class Known:
     def edges_of(self, snapshot: str, *, vertices: bool = False) -> list[str]:
         """The edge types of a snapshot, or its vertex types; all types where there is no such snapshot.
 
-        Edges are told by the column that only they have.
+        Only edges have a column e_id.
         """
         elements = self.elements_of.get(snapshot.lower())
         if elements is None:
@@ -150,7 +150,7 @@ class Known:
         return [e for e, names in zip(elements, columns, strict=True) if ("e_id" in names) is not vertices]
 
     def columns(self) -> list[str]:
-        """Each column's name once, those of what tells about the database left out."""
+        """Each column's name once, without those of the system tables."""
         own = (columns for of, columns in self.columns_of.items() if not of.startswith("snapdb."))
         return list(dict.fromkeys(name for columns in own for name in columns))
 

@@ -142,7 +142,7 @@ SQL_WORDS = frozenset(
 """The words of DuckDB's SQL that are offered."""
 
 
-# What may stand at the cursor, before what was typed chooses among it
+# Groups of candidates, before the typed letters select among them
 
 
 class Group(NamedTuple):

@@ -80,11 +80,11 @@ def _distinct(names: Iterable[str]) -> list[str]:
     >>> _distinct(["a", "b", "a", "a_1"])
     ['a', 'b', 'a_1', 'a_1_1']
     """
-    found: list[str] = []
+    distinct: list[str] = []
     for name in names:
         numbered = chain([name], (f"{name}_{i}" for i in count(1)))
-        found.append(next(n for n in numbered if n not in found))
-    return found
+        distinct.append(next(n for n in numbered if n not in distinct))
+    return distinct
 
 
 def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], style: OutputStyle) -> Iterator[str]:
@@ -133,7 +133,7 @@ TEXTUAL: Mapping[str, _Writer] = MappingProxyType(
 )
 
 
-# The formats that keep types: each a function from record batches to pieces of bytes, streamed
+# Formats that keep types: functions from record batches to bytes
 
 
 _Packer = Callable[[pa.Schema, Iterable[pa.RecordBatch]], Iterator[bytes]]
@@ -162,10 +162,10 @@ class _Drain:
         return self._length
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Does nothing: nothing is buffered."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing: the pieces are in memory."""
 
     def taken(self) -> bytes:
         """What was written since the last time."""

@@ -69,7 +69,7 @@ class Pager(io.TextIOBase):
         """Hold the text back while it may fit, else pass it on.
 
         Raises:
-            PagerClosed: nobody reads any more.
+            PagerClosed: the reader went away.
         """
         if self._program is None and (command := self._pages()) is not None:
             self._held.append(text)

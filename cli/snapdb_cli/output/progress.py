@@ -34,7 +34,7 @@ class Progress:
         self.stop()
 
     def update(self, what: str, fraction: float | None) -> None:
-        """Tell what is being done and how much of it is (0 to 1, None: nobody knows); for `Database.progress`."""
+        """Show what is being done and its fraction (0 to 1, None: unknown); for `Database.progress`."""
         with self._lock:
             self._state = (what, fraction)
             self._draw()

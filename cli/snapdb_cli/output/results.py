@@ -36,7 +36,7 @@ class _AtomicFile:
 def atomic_file(path: Path) -> Iterator[_AtomicFile]:
     """A new file beside `path`, which takes its name and its rights when the block ends and `kept` is set.
 
-    What is no plain file, such as a pipe, is written itself. Raises OSError where the file cannot be made.
+    A pipe or device is written in place. Raises OSError when the file cannot be created.
     """
     real = path.resolve()
     known = real.stat().st_mode if real.exists() else None
@@ -55,7 +55,7 @@ def atomic_file(path: Path) -> Iterator[_AtomicFile]:
         target.path.unlink(missing_ok=True)
 
 
-# Results as bytes: the only writer of stdout
+# Results
 
 
 _Piece = TypeVar("_Piece", str, bytes)
@@ -167,7 +167,7 @@ class Output:
 
 
 def _begun(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """The same batches, the first made already: a statement that fails at once then writes nothing."""
+    """The same batches, with the first computed: a statement that fails at once writes nothing."""
     rest = iter(batches)
     first = next(rest, None)
     return rest if first is None else chain([first], rest)

@@ -37,7 +37,7 @@ from snapdb_cli.repl.preferences import (
 from snapdb_cli.repl.session import Session
 
 _ArgumentKind = tuple[str, ...] | Literal["file", "statement", "setting", "format", "query", "switch"]
-"""What the argument is, for completion: kinds of names, or something else."""
+"""What completion offers for the argument: names of these kinds, or something else."""
 
 
 class Leave(Exception):  # noqa: N818  # a wish, not an error
@@ -62,7 +62,7 @@ def run_typed(session: Session, text: str) -> None:
     """Run what a person typed: a command, or statements and perhaps a command behind them, as in `SELECT 1 \\gx`.
 
     Raises:
-        Leave: the command was to leave.
+        Leave: the command ends the prompt.
     """
     if is_command(text):
         run_command(session, text)
@@ -98,10 +98,10 @@ def takes(name: str) -> _ArgumentKind:
 
 
 def run_command(session: Session, text: str) -> None:
-    """Do what a command line asks; what cannot be done is said.
+    """Run a command line; an error becomes a message.
 
     Raises:
-        Leave: the command was to leave.
+        Leave: the command ends the prompt.
     """
     line = text.strip()
     name, _, argument = line.partition(" ")
@@ -132,7 +132,7 @@ _STATEMENTS = {
 
 
 def _hint(name: str) -> str:
-    """What to type in place of a command that there is not."""
+    """What to type in place of an unknown command."""
     if name in _STATEMENTS:
         return f"{_STATEMENTS[name]} is a statement here"
     known = [n for c in COMMANDS for n in c.names]
@@ -141,7 +141,7 @@ def _hint(name: str) -> str:
 
 
 def _argument(command: Command, text: str) -> str:
-    """What follows the name; a semicolon out of habit is no part of it, unless statements are taken."""
+    """The argument after the name, without a semicolon at its end unless it is a statement."""
     text = text.strip()
     return text if command.takes in ("statement", "query") else text.rstrip(";").rstrip()
 
@@ -157,7 +157,7 @@ def _unquoted(argument: str) -> str:
 
 
 def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and what is told of each beside them, in lines that fit the terminal.
+    """Names with a text beside each, in lines that fit the terminal.
 
     >>> print(_two_columns([("a", "first"), ("long", "second")]))
       a     first
@@ -167,8 +167,8 @@ def _two_columns(rows: Iterable[tuple[str, str]]) -> str:
     margin = max((len(name) for name, _ in rows), default=0) + 4
     room = max(shutil.get_terminal_size().columns - margin, 20)
     lines = []
-    for name, told in rows:
-        first, *more = textwrap.wrap(told, room, break_long_words=False) or [""]
+    for name, text in rows:
+        first, *more = textwrap.wrap(text, room, break_long_words=False) or [""]
         lines += [f"  {name}".ljust(margin) + first, *(" " * margin + line for line in more)]
     return "\n".join(lines)
 
@@ -185,18 +185,18 @@ def _describe(session: Session, argument: str) -> None:
     elif "." in name:
         path = ".".join(quote(part) for part in name.split("."))
         session.shell.execute(f"DESCRIBE SELECT * FROM {path}")
-    elif found := _find(session, name):
-        kind, given = found
+    elif match := _find(session, name):
+        kind, given = match
         session.shell.execute(f"DESCRIBE {kind} {quote(given)}")
 
 
 def _more(session: Session, argument: str) -> None:
-    """What `\\d` tells, then what changed a table, what is in a snapshot or how the runs of a task ended."""
+    """The output of `\\d`, then the versions of a table, the summary of a snapshot or the runs of a task."""
     _describe(session, argument)
     name = _unquoted(argument)
-    if not name or "." in name or (found := _find(session, name, quiet=True)) is None:
+    if not name or "." in name or (match := _find(session, name, quiet=True)) is None:
         return
-    kind, given = found
+    kind, given = match
     if kind == "TABLE":
         session.shell.execute(f"SHOW VERSIONS OF {quote(given)}")
     elif kind == "SNAPSHOT":
@@ -215,7 +215,7 @@ def _list(session: Session) -> None:
 
 
 def _find(session: Session, name: str, *, quiet: bool = False) -> tuple[str, str] | None:
-    """The kind and the spelling of what has that name; what is near is said where nothing has it."""
+    """The kind and the exact name of the object with that name; a message with the nearest name where there is none."""
     known = session.known()
     for kind in _KINDS:
         for given in known.of(kind):
@@ -293,7 +293,7 @@ def _print(session: Session, argument: str) -> None:
 
 
 def _watch(session: Session, argument: str) -> None:
-    """Run the last statements over and over, until Ctrl-C, an error or as often as was said."""
+    """Run the last statements over and over, until Ctrl-C, an error or the given number of runs."""
     seconds, count = _pace(argument)
     text = _last(session)
     runs = 0
@@ -369,7 +369,7 @@ def _edit(session: Session, argument: str) -> None:
 
 
 def _history(session: Session, argument: str) -> None:
-    """What was typed, the newest last: all that holds a text, or the last so many."""
+    """Entries of the history, the newest last: those that contain a text, or the last N."""
     entries = list(session.history.get_strings())
     if argument.isdigit():
         entries = entries[-int(argument) :]
@@ -443,7 +443,7 @@ _PSQL = {"pager": "pager", "null": "null", "expanded": "expanded", "x": "expande
 
 
 def _switch(name: str, title: str) -> Callable[[Session, str], None]:
-    """A command that turns a preference on and off, or over where nothing is said."""
+    """A command that turns a preference on and off, or toggles it without an argument."""
 
     def run(session: Session, argument: str) -> None:
         now = getattr(session.preferences, name)
@@ -454,7 +454,7 @@ def _switch(name: str, title: str) -> Callable[[Session, str], None]:
 
 
 def _value(name: str, title: str) -> Callable[[Session, str], None]:
-    """A command that sets a preference, or tells it where nothing is said."""
+    """A command that sets a preference, or shows it without an argument."""
 
     def run(session: Session, argument: str) -> None:
         if argument:

@@ -65,7 +65,7 @@ def trailing(text: str) -> int | None:
     return next((t.span.start for t in tokens if t.text == "\\" and t.span.start > tokens[0].span.start), None)
 
 
-# Colours for what is being typed: our words and DuckDB's as keywords, strings that are not ended, commands
+# Colours: keywords of snapdb and DuckDB, unterminated strings, commands
 
 
 _PYGMENTS = {"default": "default", "dark": "monokai", "light": "friendly"}
@@ -115,13 +115,13 @@ def _pieces(text: str) -> StyleAndTextTuples:
 
 
 def _styled(text: str, tokens: tuple[Token, ...]) -> StyleAndTextTuples:
-    found: StyleAndTextTuples = []
+    pieces: StyleAndTextTuples = []
     position = 0
     for token in tokens:
-        found += _gap(text[position : token.span.start])
-        found.append((_style(token), token.text))
+        pieces += _gap(text[position : token.span.start])
+        pieces.append((_style(token), token.text))
         position = token.span.stop
-    return [*found, *_gap(text[position:])]
+    return [*pieces, *_gap(text[position:])]
 
 
 def _style(token: Token) -> str:

@@ -22,7 +22,7 @@ class _Preference(NamedTuple):
 
     help: str
     values: tuple[str, ...]
-    """What may be said, as completion offers it."""
+    """The values that completion offers."""
     read: Callable[[Any], Any]
     """The value from a TOML value or from text; ValueError when it is none."""
 
@@ -155,8 +155,8 @@ def _config_folder() -> Path:
 
 def config_file() -> Path:
     """The file that is read, there or not."""
-    if said := os.environ.get("SNAPDB_CONFIG"):
-        return Path(said).expanduser()
+    if path := os.environ.get("SNAPDB_CONFIG"):
+        return Path(path).expanduser()
     home = os.environ.get("XDG_CONFIG_HOME")
     return (Path(home) if home else Path.home() / ".config") / "snapdb" / "config.toml"
 
@@ -183,7 +183,7 @@ def load(path: Path) -> tuple[Preferences, list[str]]:
     return preferences, wrong
 
 
-# Queries that a person keeps by name: a file each, in a folder beside the configuration
+# Named queries: a file each, in a folder beside the configuration
 
 
 _NAME = re.compile(r"[A-Za-z_][\w-]*")

@@ -67,7 +67,7 @@ class _Shared(FileHistory):
         return []
 
 
-# The line a person types into: keys, colours, completion, the toolbar. It needs no database to be there yet
+# The input line
 
 
 _STATES = {"idle": "", "open": "*", "failed": "!"}
@@ -76,20 +76,20 @@ _TOLD = {"idle": "", "open": " · transaction open", "failed": " · transaction 
 
 
 class _Host(Protocol):
-    """What the prompt asks whom it belongs to."""
+    """The owner of the prompt: a session, or what opens one."""
 
     draft: str
     preferences: Preferences
 
     def title(self) -> str:
-        """What the database is called."""
+        """The name of the database."""
 
     def state(self) -> str:
         """The state of the transaction."""
 
 
 def make_prompt(host: _Host, history: History, completer: Completer) -> PromptSession[str]:
-    """A prompt as the host's preferences want it."""
+    """A prompt with the preferences of its host."""
     wanted = host.preferences
     return PromptSession(
         lambda: _before(host),
@@ -113,7 +113,7 @@ def make_prompt(host: _Host, history: History, completer: Completer) -> PromptSe
 
 
 def line(prompt: PromptSession[str], host: _Host) -> str:
-    """What the person typed. Raises KeyboardInterrupt and EOFError for Ctrl-C and Ctrl-D."""
+    """The line that the person typed. Raises KeyboardInterrupt and EOFError for Ctrl-C and Ctrl-D."""
     draft, host.draft = host.draft, ""
     return prompt.prompt(default=draft)
 
@@ -126,12 +126,12 @@ def _before(host: _Host) -> StyleAndTextTuples:
 
 def _toolbar(host: _Host) -> str:
     wanted = host.preferences
-    said = [
+    shown = [
         " · each row as lines" if wanted.expanded else "",
         " · timing" if wanted.timing else "",
         f" · {wanted.format}" if wanted.format != "table" else "",
     ]
-    return f" {host.title()}{_TOLD[host.state()]}{''.join(said)}"
+    return f" {host.title()}{_TOLD[host.state()]}{''.join(shown)}"
 
 
 def _keys(host: _Host) -> KeyBindings:

@@ -32,11 +32,11 @@ from snapdb_cli.shell import Shell
 _COMMAND_LINE = re.compile(r"\s*[\\.][A-Za-z?!]")
 
 _NAMED = 8
-"""So many things are named, the rest counted."""
+"""The most names that a question lists; the rest is counted."""
 
 
 class Session:
-    """The state of one prompt; commands change it."""
+    """The state of one prompt, which commands change. It is the front of its shell."""
 
     def __init__(
         self,
@@ -201,8 +201,8 @@ class Session:
             self._pager.pipe(target[1:].strip() if program else None)
 
     def _set_format(self) -> None:
-        said = self.preferences.format
-        self.shell.output.format = (said == "table" and self._of_file) or said
+        wanted = self.preferences.format
+        self.shell.output.format = (wanted == "table" and self._of_file) or wanted
 
     def state(self) -> str:
         """The state of the transaction: idle, open or failed."""
@@ -236,14 +236,14 @@ def _pieces(text: str) -> Iterator[tuple[str, bool]]:
 def _open(text: str) -> bool:
     """Whether the last statement of a text goes on."""
     try:
-        found = list(parts(text))
+        statements = list(parts(text))
     except ParseError:
         return True
-    return bool(found) and not found[-1].ended
+    return bool(statements) and not statements[-1].ended
 
 
 def question(database: Database, statement: Statement) -> str | None:
-    """What to ask before a statement runs; None when it takes nothing away, or will say itself what is wrong."""
+    """The question before a statement runs; None when it removes nothing, or fails anyway."""
     idle = database.transaction_state == "idle"  # where the others are refused anyway
     try:
         match statement:
