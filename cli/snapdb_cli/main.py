@@ -194,7 +194,7 @@ def _run(
     settings = Settings(**options, keep_going=on_error == "continue", parameters=values)
     if not texts and not files and sys.stdin.isatty():
         check_prompt(settings.output, settings.header)
-        return ExitCode(module("opening", "repl").run(database, diagnostics, settings))
+        return ExitCode(module("repl.opening").run(database, diagnostics, settings))
     check_style(settings.format or "table", settings.output, settings.null, settings.header, settings.max_rows)
     given_texts = [scripts.Script(*text) for text in texts_of(ctx.meta["order"], texts, files)]
     code: ExitCode
@@ -202,7 +202,7 @@ def _run(
     if code is not ExitCode.OK and not settings.keep_going:
         return code
     check_parameters(values, scripts.marks(steps))
-    return worse(code, module("batch").run(database, steps, diagnostics, settings))
+    return worse(code, module("commands.batch").run(database, steps, diagnostics, settings))
 
 
 def _open_what_is_closed() -> None:

@@ -16,11 +16,11 @@ from snapdb.interrupts import interruptible
 from snapdb.sql.queries import Value
 from snapdb.sql.syntax import Statement
 
-from .commands.scripts import Script, Step, steps
 from .diagnostics import Diagnostics, ExitCode, worse
 from .output.pager import PagerClosed
 from .output.progress import Progress
 from .output.results import Output
+from .scripts import Script, Step, steps
 
 
 class _Front(Protocol):

@@ -33,7 +33,7 @@ SAMPLED = "SAMPLE FROM early SEEDS (SELECT pid FROM person) AS person "
 def known() -> Iterator[Known]:
     with snapdb.connect() as database:
         database.script(SOCIAL)
-        yield Known.found(database.names())
+        yield Known.from_names(database.names())
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_the_case_of_words_follows_what_is_typed() -> None:
 
 
 def test_names_that_need_quotes_get_them() -> None:
-    odd = Known.found({"tables": ["my table", "order", "plain"], "columns_of": {"my table": ['a"b']}})
+    odd = Known.from_names({"tables": ["my table", "order", "plain"], "columns_of": {"my table": ['a"b']}})
     assert suggest("SELECT * FROM ", odd) == ['"my table"', '"order"', "plain"]
     assert suggest('SELECT * FROM "my', odd) == ['"my table"']
     assert suggest('SELECT * FROM "my table" WHERE ', odd) == ['"a""b"']
@@ -188,7 +188,9 @@ def test_every_command_is_offered_by_its_name() -> None:
 
 def test_ten_thousand_columns_take_less_than_fifty_milliseconds() -> None:
     columns = {f"t{i}": [f"column_{i}_{j}" for j in range(100)] for i in range(100)}
-    many = Known.found({"tables": list(columns), "columns_of": columns, "functions": [f"f{i}" for i in range(700)]})
+    many = Known.from_names(
+        {"tables": list(columns), "columns_of": columns, "functions": [f"f{i}" for i in range(700)]}
+    )
     complete("", many)  # builds the grammars
     taken = []
     for text in ("SELECT c", "SELECT colmn_7", "SELECT x9_99", "SELECT nothing_of_it", "SELECT * FROM t5 WHERE "):

@@ -246,9 +246,9 @@ database = click.argument("database", metavar="DB", type=DatabasePath())
 quiet = click.option("-q", "--quiet", is_flag=True, help="Errors only on stderr.")
 
 
-def module(name: str, package: str = "commands") -> Any:
-    """The named module of a sub-package. Commands import theirs only when they run, so that help stays fast."""
-    return importlib.import_module(f"snapdb_cli.{package}.{name}")
+def module(name: str) -> Any:
+    """A module of this package. Commands import theirs only when they run, so that help stays fast."""
+    return importlib.import_module(f"snapdb_cli.{name}")
 
 
 def examples(*lines: str) -> str:

@@ -18,10 +18,10 @@ from snapdb.sql.syntax import Statement
 from snapdb.sql.versions import Begin, Commit, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.storage.catalog_db.db_dir import CATALOG, open_home
 from snapdb_cli.commands.arguments import Settings
-from snapdb_cli.commands.scripts import Step
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 from snapdb_cli.output.formats import BINARY, OutputStyle
 from snapdb_cli.output.results import Output, atomic_file
+from snapdb_cli.scripts import Step
 from snapdb_cli.shell import Shell
 
 _READS = (

@@ -96,7 +96,7 @@ def _run(ctx: click.Context, database: Path, jobs: int, grace: float, log_format
 def _list(ctx: click.Context, database: Path, format: str) -> None:  # noqa: A002  # the option's name
     """List the tasks of DB: when each runs next, and how its last run ended."""
     check_style(format)
-    ctx.exit(module("schedule").tasks(database, format, Diagnostics()))
+    ctx.exit(module("commands.schedule").tasks(database, format, Diagnostics()))
 
 
 @schedule.command(
@@ -124,7 +124,7 @@ def _history(
 ) -> None:
     """List the last runs of DB's tasks, or of one, the newest last."""
     check_style(format)
-    schedule = module("schedule")
+    schedule = module("commands.schedule")
     ctx.exit(schedule.history(database, name, Diagnostics(), last=last, failed=failed, log=log, format=format))
 
 
@@ -138,7 +138,7 @@ def _run_now(ctx: click.Context, database: Path, name: str, quiet: bool) -> None
 
     Exit code 1 when the run failed, 3 when one goes on already.
     """
-    ctx.exit(module("schedule").run_now(database, name, Diagnostics(quiet=quiet)))
+    ctx.exit(module("commands.schedule").run_now(database, name, Diagnostics(quiet=quiet)))
 
 
 @schedule.command(
@@ -150,7 +150,7 @@ def _run_now(ctx: click.Context, database: Path, name: str, quiet: bool) -> None
 @click.pass_context
 def _pause(ctx: click.Context, database: Path, name: str | None, quiet: bool) -> None:
     """Suspend a task, or all of DB; a run that goes on is left to finish."""
-    ctx.exit(module("schedule").switch(database, name, "SUSPEND", Diagnostics(quiet=quiet)))
+    ctx.exit(module("commands.schedule").switch(database, name, "SUSPEND", Diagnostics(quiet=quiet)))
 
 
 @schedule.command("resume", epilog=examples("snapdb schedule resume shop.snapdb nightly"))
@@ -160,10 +160,14 @@ def _pause(ctx: click.Context, database: Path, name: str | None, quiet: bool) ->
 @click.pass_context
 def _resume(ctx: click.Context, database: Path, name: str | None, quiet: bool) -> None:
     """Let a task, or all of DB, run by its schedule again; what came due meanwhile is not made up for."""
-    ctx.exit(module("schedule").switch(database, name, "RESUME", Diagnostics(quiet=quiet)))
+    ctx.exit(module("commands.schedule").switch(database, name, "RESUME", Diagnostics(quiet=quiet)))
 
 
 # The other subcommands
+
+
+def _maintenance() -> Any:
+    return module("commands.maintenance")
 
 
 @click.command(
@@ -175,7 +179,7 @@ def _demo(database: Path | None) -> None:
 
     Works in the new database DB, or in a temporary one.
     """
-    module("demo").run(database, click.echo)
+    module("commands.demo").run(database, click.echo)
 
 
 @click.command(
@@ -193,7 +197,7 @@ def _check(ctx: click.Context, database: Path, format: str, quiet: bool) -> None
     no damage: VACUUM removes them.
     """
     check_style(format)
-    ctx.exit(module("maintenance").check(database, Diagnostics(quiet=quiet), format))
+    ctx.exit(_maintenance().check(database, Diagnostics(quiet=quiet), format))
 
 
 @click.command(
@@ -213,7 +217,7 @@ def _backup(ctx: click.Context, database: Path, target: Path, *, copies: bool, q
 
     DIR does not exist yet, and is there whole or not at all.
     """
-    ctx.exit(module("maintenance").backup(database, target, Diagnostics(quiet=quiet), copies=copies))
+    ctx.exit(_maintenance().backup(database, target, Diagnostics(quiet=quiet), copies=copies))
 
 
 @click.command(
@@ -256,7 +260,7 @@ def _export(ctx: click.Context, /, database: Path, names: Sequence[str], quiet: 
     NAME is a sampler or a snapshot of DB, which is only read. Each folder has a manifest.json that lists its files,
     and is there whole or not at all.
     """
-    export = module("export")
+    export = module("commands.export")
     ctx.exit(export.run(database, names, export.ExportRequest(**request), Diagnostics(quiet=quiet)))
 
 
@@ -268,7 +272,7 @@ def _upgrade(ctx: click.Context, database: Path) -> None:
 
     The old catalog is kept beside the new one.
     """
-    ctx.exit(module("maintenance").upgrade(database, Diagnostics()))
+    ctx.exit(_maintenance().upgrade(database, Diagnostics()))
 
 
 @click.command(
@@ -304,7 +308,7 @@ def _replay(
     that SAMPLE gives of the batch, whatever was done to the database since.
     """
     check_style(format)
-    ctx.exit(module("maintenance").replay(lineage, batch, epoch, database, Diagnostics(quiet=quiet), format))
+    ctx.exit(_maintenance().replay(lineage, batch, epoch, database, Diagnostics(quiet=quiet), format))
 
 
 @click.command(
@@ -342,7 +346,7 @@ def _wait(
     check_style(format)
     if timeout != timeout:  # noqa: PLR0124  # click takes NaN for a number
         raise click.UsageError("--timeout takes seconds, found nan")
-    ctx.exit(module("maintenance").wait(database, snapshot, newer_than, timeout, Diagnostics(quiet=quiet), format))
+    ctx.exit(_maintenance().wait(database, snapshot, newer_than, timeout, Diagnostics(quiet=quiet), format))
 
 
 @click.command(
@@ -370,7 +374,7 @@ def _bench(ctx: click.Context, against: str | None, size: str, format: str, quie
     check_style(format)
     if against and size == "tiny":
         raise click.UsageError("the tiny graph has less than a batch of seeds, which others need; take --size arxiv")
-    ctx.exit(module("maintenance").bench(size, against, format, Diagnostics(quiet=quiet)))
+    ctx.exit(_maintenance().bench(size, against, format, Diagnostics(quiet=quiet)))
 
 
 @click.command(

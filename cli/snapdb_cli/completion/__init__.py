@@ -1,1 +1,1 @@
-"""Completion of statements and of the commands of the prompt."""
+"""The candidates of completion in a statement, by grammar and by clause."""

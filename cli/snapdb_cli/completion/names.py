@@ -116,10 +116,10 @@ class Known:
     """By snapshot, or `snapdb`, in small letters: what may follow it and a dot."""
 
     @classmethod
-    def found(cls, names: Mapping[str, Any]) -> Known:
+    def from_names(cls, names: Mapping[str, Any]) -> Known:
         """The names that `Database.names` returned.
 
-        >>> Known.found({"tables": ["t"], "columns_of": {"t": ["a"], "Now.Person": ["e_id"]}}).elements_of["now"]
+        >>> Known.from_names({"tables": ["t"], "columns_of": {"t": ["a"], "Now.Person": ["e_id"]}}).elements_of["now"]
         ('Person',)
         """
         columns_of: Mapping[str, Iterable[str]] = names.get("columns_of", {})

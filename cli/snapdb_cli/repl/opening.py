@@ -136,7 +136,7 @@ class _Completions(Completer):
 
 
 def _load() -> Any:
-    return module("loop", "repl")
+    return module("repl.loop")
 
 
 def _serve(opening: _Opening, settings: Settings, history: History) -> None:

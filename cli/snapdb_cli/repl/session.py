@@ -130,7 +130,7 @@ class Session:
         """The names that completion offers."""
         names = self.shell.names()
         if names is not self._known[0]:
-            self._known = names, Known.found(names)
+            self._known = names, Known.from_names(names)
         return self._known[1]
 
     def execute(self, text: str) -> ExitCode:
