@@ -1,16 +1,22 @@
-"""A graph under the names that PyG gives its parts, whether it is a snapshot or lies in PyG's own Data."""
+"""A graph under the names that PyG gives its parts: a snapshot's, or that of a Data or HeteroData in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 import torch
 from torch import Tensor
+from torch_geometric.data import Data, HeteroData
 
-from snapdb.errors import InputError
+from snapdb.errors import DataError, InputError
+from snapdb.graph.adjacency import rows_adjacency
 from snapdb.graph.view import Adjacency, EdgeReader, GraphView
+from snapdb.storage.arrays.topology import EdgeArrays, sort_edges
 from snapdb.types import EdgeType, Relation
 
 TIME, WEIGHT = "edge_time", "edge_weight"
@@ -89,3 +95,157 @@ class _Timeless:
 
     def __call__(self, relation: Relation) -> Adjacency:
         return replace(self.reader(relation), time=None, until=None)
+
+
+# PyG's Data or HeteroData as a graph that snapdb samples: its edges sorted once by (destination, time, position)
+
+
+Int64s = npt.NDArray[np.int64]
+
+NODE = "node"
+EDGE = EdgeType(NODE, "to", NODE)
+"""What the types of a Data are called, which has none."""
+
+
+def in_memory(data: Data | HeteroData, time_attr: str | None, weight_attr: str | None) -> PygGraph:
+    """The graph of `data`; an edge's id is its position in `edge_index`, as in PyG's e_id.
+
+    A time of nodes is that of the edges that go out from them, which is how PyG's samplers read it.
+
+    Raises:
+        DataError: an edge leads out of the nodes.
+        InputError: `data` is neither, or its edges, times or weights are in a form that cannot be sampled.
+    """
+    if not isinstance(data, Data | HeteroData):
+        raise InputError(
+            f"a graph in memory is torch_geometric's Data or HeteroData, found {type(data).__name__}; open a snapshot "
+            "with snapdb.pyg.open(db, name)",
+            code="pyg-data",
+        )
+    single = isinstance(data, Data)
+    nodes = {NODE: data} if single else {name: data[name] for name in data.node_types}
+    edges = {EDGE: data} if single else {EdgeType(*key): data[key] for key in data.edge_types}
+    counts = {name: _count(name, store) for name, store in nodes.items()}
+    node_time, edge_time = _times(data, nodes, edges, time_attr)
+    weights = _weights(edges, weight_attr)
+    rows: dict[Relation, Adjacency] = {}
+    for edge, store in edges.items():
+        ends = _ends(edge, store, counts)
+        time = edge_time.get(edge)
+        if edge.source in node_time:
+            time = node_time[edge.source].numpy()[ends[0]]
+        rows[Relation(edge, "IN")] = _sorted(edge, ends, time, weights.get(edge), counts)
+    view = GraphView(
+        node_counts=counts,
+        alive=dict.fromkeys(counts),
+        edge_types=tuple(edges),
+        adjacency=_Sorted(rows),
+        node_features={},
+        edge_features={},
+        targets={},
+        keys=dict.fromkeys(counts, _Numbers()),
+    )
+    return PygGraph(view, {relation.edge: relation for relation in rows}, single, node_time)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """Gives the rows that were sorted."""
+
+    rows: Mapping[Relation, Adjacency]
+
+    def __call__(self, relation: Relation) -> Adjacency:
+        return self.rows[relation]
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """Nodes have no other names than their numbers."""
+
+    def read(self, ids: Int64s) -> pa.Array:
+        return pa.array(ids)
+
+
+def _count(name: str, store: Any) -> int:
+    count = store.num_nodes
+    if count is None:
+        raise InputError(
+            f"how many nodes of type {name!r} there are is not known; set num_nodes, or a feature x", code="pyg-data"
+        )
+    return int(count)
+
+
+def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
+    """[2, edges] sources and destinations."""
+    index = store.get("edge_index")
+    if index is None and any(name in store for name in ("adj", "adj_t")):
+        raise InputError(
+            f"the edges of {tuple(edge)} are a sparse matrix; snapdb.pyg samples edge_index: leave ToSparseTensor out",
+            code="pyg-data",
+        )
+    if index is None:
+        return np.empty((2, 0), np.int64)
+    ends = np.ascontiguousarray(torch.Tensor.numpy(index.detach().cpu().as_subclass(Tensor).to(torch.int64)))
+    for row, side in zip(ends, ("source", "destination"), strict=True):
+        count = counts[getattr(edge, side)]
+        if row.size and not 0 <= int(row.min()) <= int(row.max()) < count:
+            raise DataError(
+                f"edges of {tuple(edge)} have {side}s from {int(row.min())} to {int(row.max())}, but there are {count} "
+                f"nodes of type {getattr(edge, side)!r}, numbered from 0; correct edge_index or num_nodes",
+                code="dangling-edges",
+            )
+    return ends
+
+
+def _times(
+    data: Any, nodes: Mapping[str, Any], edges: Mapping[EdgeType, Any], name: str | None
+) -> tuple[dict[str, Tensor], dict[EdgeType, Int64s]]:
+    """The times of nodes or those of edges, by type."""
+    if name is None:
+        return {}, {}
+    of_nodes = {kind: store for kind, store in nodes.items() if name in store}
+    of_edges = {edge: store for edge, store in edges.items() if name in store}
+    if isinstance(data, Data):  # both are the same store; PyG tells by the length
+        of_nodes = of_nodes if of_nodes and data.is_node_attr(name) else {}
+        of_edges = of_edges if of_edges and not of_nodes and data.is_edge_attr(name) else {}
+    if bool(of_nodes) == bool(of_edges):
+        found = "both nodes and edges have it" if of_nodes else "neither nodes nor edges have it"
+        raise InputError(
+            f"time_attr={name!r} names the times of nodes or those of edges, and {found}; name one column",
+            code="pyg-data",
+        )
+    times = {edge: whole_times(name, store[name]).numpy() for edge, store in of_edges.items()}
+    return {kind: whole_times(name, store[name]) for kind, store in of_nodes.items()}, times
+
+
+def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, npt.NDArray[np.float64]]:
+    """What weighs each type's edges; those of types without weights are all alike."""
+    if name is None:
+        return {}
+    if not any(name in store for store in edges.values()):
+        raise InputError(f"weight_attr={name!r} names a column of edges, and no edge type has it", code="pyg-data")
+    found = {}
+    for edge, store in edges.items():
+        given = store[name] if name in store else torch.ones(store.num_edges)
+        found[edge] = torch.as_tensor(given).detach().cpu().to(torch.float64).contiguous().numpy()
+    return found
+
+
+def _sorted(
+    edge: EdgeType,
+    ends: Int64s,
+    time: Int64s | None,
+    weight: npt.NDArray[np.float64] | None,
+    counts: Mapping[str, int],
+) -> Adjacency:
+    """The rows of the destinations."""
+    count = ends.shape[1]
+    for what, values in (("times", time), ("weights", weight)):
+        if values is not None and values.shape != (count,):
+            raise InputError(
+                f"{tuple(edge)} has {count} edges, but {what} of shape {list(values.shape)}; give one each",
+                code="pyg-data",
+            )
+    ids = np.arange(count, dtype=np.int32 if count < 2**31 else np.int64)
+    arrays = EdgeArrays(ends[0], ends[1], ids, time, weight)
+    return rows_adjacency(sort_edges(arrays, counts[edge.destination], counts[edge.source]))

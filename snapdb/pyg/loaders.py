@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, Unpack
 
@@ -15,15 +15,80 @@ from torch_geometric.loader import LinkNeighborLoader, NeighborLoader
 from torch_geometric.sampler import HeteroSamplerOutput, NegativeSampling, SamplerOutput
 
 from snapdb.errors import InputError
+from snapdb.kernels.gather import gather
 from snapdb.kernels.order import shuffle
 from snapdb.loading.ordered import Ordered
-from snapdb.pyg.gathered import gathering
-from snapdb.pyg.graph import PygGraph
-from snapdb.pyg.memory import in_memory
+from snapdb.loading.rows import tensor_of
+from snapdb.pyg.graph import PygGraph, in_memory
 from snapdb.pyg.options import Given, LoaderOptions, read_options
 from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
 from snapdb.pyg.snapshot import SnapshotGraph
 from snapdb.sampling.keys import seed_order_key
+
+KNOWN = frozenset(
+    {
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.float32,
+        torch.float64,
+    }
+)
+"""Types that numpy has too."""
+
+
+class Gathered(Tensor):
+    """A view of a tensor that takes rows as batches of a stream do: on one thread, into memory that goes round.
+
+    >>> rows = torch.tensor([[1.0], [2.0], [3.0]]).as_subclass(Gathered)
+    >>> torch.index_select(rows, 0, torch.tensor([2, 0]))
+    tensor([[3.],
+            [1.]])
+    """
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        # By name, because PyG puts a function of its own in the place of torch.index_select.
+        if func.__name__ == "index_select" and len(args) == 3:
+            return _taken(*args)
+        return super().__torch_function__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
+
+
+def gathering(data: Data | HeteroData) -> Data | HeteroData:
+    """The same data, whose columns of nodes and of edges are gathered from, where their rows lie one after another."""
+    view = copy.copy(data)
+    for stores, told in ((view.node_stores, "is_node_attr"), (view.edge_stores, "is_edge_attr")):
+        for store in stores:
+            for name, value in list(store.items()):
+                # Of edge_index PyG takes no rows.
+                if name != "edge_index" and _lies_in_rows(value) and getattr(store, told)(name):
+                    store[name] = value.as_subclass(Gathered)
+    return view
+
+
+def _lies_in_rows(value: Any) -> bool:
+    """Whether numpy can read its rows."""
+    if not isinstance(value, Tensor) or value.layout != torch.strided or value.device.type != "cpu":
+        return False
+    return value.is_contiguous() and not value.requires_grad and value.dtype in KNOWN
+
+
+def _taken(values: Tensor, dim: int, index: Tensor) -> Tensor:
+    plain = values.as_subclass(Tensor)
+    return tensor_of(gather(plain.numpy(), index.numpy())) if dim == 0 else torch.index_select(plain, dim, index)
+
+
+# PyG's NeighborLoader and LinkNeighborLoader over snapdb: threads work ahead, and batches are fixed by a seed
 
 
 def loader(

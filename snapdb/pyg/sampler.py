@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,50 @@ from snapdb.errors import BindError, DataError, InputError
 from snapdb.kernels.rng import fold_parts
 from snapdb.loading.rows import tensor_of
 from snapdb.pyg.graph import PygGraph, whole_times
-from snapdb.pyg.negatives import Negatives
-from snapdb.pyg.words import Words
+from snapdb.pyg.options import Words
 from snapdb.sampling import Entry, Group, Sampler, Subgraph
 from snapdb.sampling.keys import Domain
 from snapdb.types import Relation
+
+
+class Negatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are not typed
+    """What was asked for, with draws that threads do not share.
+
+    >>> asked = NegativeSampling("triplet", amount=2)
+    >>> draws = Negatives(asked, torch.Generator().manual_seed(1), {"dst": torch.tensor([7])})
+    >>> draws.sample(3, "dst", num_nodes=9)
+    tensor([7, 7, 7])
+    """
+
+    def __init__(
+        self, asked: NegativeSampling, generator: torch.Generator | None, there: Mapping[str, Tensor | None]
+    ) -> None:
+        """Takes over what was asked for.
+
+        Args:
+            generator: Of the draws; None: torch's own.
+            there: 'src' and 'dst' → the nodes that may be drawn at that end; None: all.
+        """
+        super().__init__(asked.mode, asked.amount, asked.src_weight, asked.dst_weight)
+        self._generator, self._there = generator, there
+
+    def sample(self, num_samples: int, endpoint: Literal["src", "dst"], num_nodes: int | None = None) -> Tensor:
+        """[num_samples] nodes of one end, by their weights where there are any."""
+        weight = self.src_weight if endpoint == "src" else self.dst_weight
+        there = self._there[endpoint]
+        if weight is None:
+            count = (num_nodes or 0) if there is None else len(there)
+            drawn = torch.randint(count, (num_samples,), generator=self._generator)
+        elif weight.numel() == num_nodes:
+            chances = weight if there is None else weight[there]
+            drawn = torch.multinomial(chances, num_samples, replacement=True, generator=self._generator)
+        else:
+            raise ValueError(f"{endpoint}_weight has one number for each of {num_nodes} nodes, found {weight.numel()}")
+        return drawn if there is None else there[drawn]
+
+
+# A sampler for PyG's loaders that draws as snapdb does: keyed by a number, which is torch's or the caller's
+
 
 Int64s = npt.NDArray[np.int64]
 

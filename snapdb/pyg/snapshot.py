@@ -19,9 +19,9 @@ from snapdb.database import Database
 from snapdb.errors import BindError, DataError, InputError
 from snapdb.graph.features import HistoryFeature
 from snapdb.pyg.graph import TIME, WEIGHT, PygGraph
+from snapdb.pyg.options import Words
 from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
 from snapdb.pyg.stores import SnapshotEdges, SnapshotFeatures
-from snapdb.pyg.words import Words
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.types import Relation
 
