@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 from snapdb.on_first_use import on_first_use
 
 if TYPE_CHECKING:
-    from snapdb.train.inferred import Inferred
-    from snapdb.train.layers import Layers
-    from snapdb.train.layerwise import Passes
+    from snapdb.train.layerwise import Inferred, Passes
     from snapdb.train.loop import History, Predictions, evaluate, fit, predict
     from snapdb.train.metrics import accuracy, average_precision, hits_at, mean_reciprocal_rank, ranks, roc_auc
-    from snapdb.train.models import GCN, GraphSAGE
-    from snapdb.train.randomness import seeded
-    from snapdb.train.threads import torch_threads
+    from snapdb.train.models import GCN, GraphSAGE, Layers
+    from snapdb.train.torch_state import seeded, torch_threads
 
 __all__ = [
     "GCN",
@@ -44,8 +41,8 @@ _HOMES = {
     "GCN": ".models",
     "GraphSAGE": ".models",
     "History": ".loop",
-    "Inferred": ".inferred",
-    "Layers": ".layers",
+    "Inferred": ".layerwise",
+    "Layers": ".models",
     "Passes": ".layerwise",
     "Predictions": ".loop",
     "accuracy": ".metrics",
@@ -57,8 +54,8 @@ _HOMES = {
     "predict": ".loop",
     "ranks": ".metrics",
     "roc_auc": ".metrics",
-    "seeded": ".randomness",
-    "torch_threads": ".threads",
+    "seeded": ".torch_state",
+    "torch_threads": ".torch_state",
 }
 
 __getattr__ = on_first_use(__name__, _HOMES)

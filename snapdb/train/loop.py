@@ -14,7 +14,7 @@ from torch.utils.data import Dataset
 
 from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
-from snapdb.train.randomness import seeded
+from snapdb.train.torch_state import seeded
 
 NO_TARGETS = "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
 

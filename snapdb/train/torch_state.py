@@ -1,4 +1,4 @@
-"""How many threads torch computes with, for a block of code."""
+"""Torch's random numbers and its number of threads, set for a block of code and restored after it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """A block in which torch's CPU generator starts from `seed`; the caller's random numbers go on undisturbed.
+
+    >>> with seeded(3):
+    ...     first = torch.rand(2)
+    >>> with seeded(3):
+    ...     again = torch.rand(2)
+    >>> bool((first == again).all())
+    True
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield
+
+
+# How many threads torch computes with, for a block of code
 
 
 @contextmanager
