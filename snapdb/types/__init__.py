@@ -12,12 +12,13 @@ from snapdb.types.graph import (
     VertexElement,
     type_hash,
 )
-from snapdb.types.sampler import Cache, CacheStats, Sampler
 from snapdb.types.sampling import (
     FULL,
     PLAIN,
     RNG_SCHEME,
     Backend,
+    Cache,
+    CacheStats,
     Drawing,
     Fanout,
     Link,
@@ -25,6 +26,7 @@ from snapdb.types.sampling import (
     Negatives,
     Refresh,
     Relation,
+    Sampler,
     SampleSpec,
     SeedOrder,
     Temporal,
