@@ -19,7 +19,7 @@ from snapdb.errors import CommitConflict, InputError, LockedError
 from snapdb.execute.operator import Engine, Outcome, Rows
 from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPlan, SetRetentionPlan, VacuumPlan
 from snapdb.relational import quote_odd
-from snapdb.schedule.retention import kept
+from snapdb.schedule import kept
 from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.connection import Ledger
 from snapdb.storage.catalog_db.pending_deletes import (

@@ -3,8 +3,20 @@
 Moments are microseconds since 1970 UTC, as integers.
 """
 
-from snapdb.schedule.catch_up import Decision, Missed, Older, decide
-from snapdb.schedule.firings import Resumed, add, after_a_jump, count, firings, newest, next_firing, stamp
+from snapdb.schedule.fire_times import (
+    Decision,
+    Missed,
+    Older,
+    Resumed,
+    add,
+    after_a_jump,
+    count,
+    decide,
+    firings,
+    newest,
+    next_firing,
+    stamp,
+)
 from snapdb.schedule.retention import kept
 
 __all__ = [

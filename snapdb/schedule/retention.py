@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from snapdb.schedule.firings import DAY, add, civil
+from snapdb.schedule.fire_times import DAY, add, civil
 from snapdb.types import Retention, Rule
 
 _NAMES = {"daily": "day", "weekly": "week", "monthly": "month", "yearly": "year"}
