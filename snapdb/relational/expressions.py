@@ -13,7 +13,7 @@ from snapdb.errors import BindError, ParseError
 from snapdb.relational.quote import text_literal
 
 if TYPE_CHECKING:
-    from snapdb.relational.seat import Session
+    from snapdb.relational.engine import Session
 
 
 class OrderKey(NamedTuple):

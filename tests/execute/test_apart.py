@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import snapdb
-from snapdb.relational import Relational, apart, seat
+from snapdb.relational import Relational, engine
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, interrupting
 
@@ -35,10 +35,10 @@ class Deaf:
 
 def test_what_does_not_end_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     cursor, stopped, left = Deaf(), threading.Event(), list[Deaf]()
-    monkeypatch.setattr(apart, "time", SimpleNamespace(monotonic=lambda: 60.0 if cursor.told > 1 else 0.0))
+    monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=lambda: 60.0 if cursor.told > 1 else 0.0))
     stopped.set()
     with pytest.raises(duckdb.InterruptException):
-        apart.run_apart(cursor, "COPY", None, stopped, lambda: left.append(cursor))
+        engine.run_apart(cursor, "COPY", None, stopped, lambda: left.append(cursor))
     assert left == [cursor]
     assert cursor.told > 1
     cursor.over.set()
@@ -46,16 +46,16 @@ def test_what_does_not_end_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_an_error_and_rows_come_back_as_from_the_cursor_itself() -> None:
     with duckdb.connect() as cursor:
-        assert apart.run_apart(cursor, "SELECT ?", [7], threading.Event(), pytest.fail) == [(7,)]
+        assert engine.run_apart(cursor, "SELECT ?", [7], threading.Event(), pytest.fail) == [(7,)]
         with pytest.raises(duckdb.BinderException):
-            apart.run_apart(cursor, "SELECT nothing", None, threading.Event(), pytest.fail)
+            engine.run_apart(cursor, "SELECT nothing", None, threading.Event(), pytest.fail)
 
 
 def test_sessions_after_an_abandoned_one_have_another_engine(tmp_path: Path) -> None:
     relational = Relational(tmp_path)
     with relational.session() as session:
         session.abandon()
-    assert seat._ABANDONED
+    assert engine._ABANDONED
     with relational.session() as session:
         assert session.rows("SELECT 42") == [(42,)]
     relational.close()

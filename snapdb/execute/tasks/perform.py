@@ -22,7 +22,7 @@ from snapdb.execute.maintenance import apply_retentions
 from snapdb.execute.operator import Opener, OwnDatabase
 from snapdb.execute.tasks.progress import Progress, Stop, Watch
 from snapdb.execute.tasks.run_ends import Ended, EndState, record
-from snapdb.relational.folders import resolved
+from snapdb.relational.files import resolved
 from snapdb.schedule import stamp
 from snapdb.sql import parse
 from snapdb.sql.syntax import Statement

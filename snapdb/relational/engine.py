@@ -6,6 +6,7 @@ import itertools
 import os
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,13 +20,70 @@ import duckdb
 import pyarrow as pa
 
 from snapdb.errors import QueryError
-from snapdb.relational.apart import run_apart
 from snapdb.relational.duckdb_errors import Place, translated
-from snapdb.relational.folders import Folders
+from snapdb.relational.files import Folders
 from snapdb.relational.live_rows import create_bitmap_function
-from snapdb.relational.names import Names
+from snapdb.relational.sources import Names
 from snapdb.relational.values import EXACT, empty, marked
 from snapdb.types import Column
+
+_PATIENCE = 3.0
+"""Seconds after an interrupt in which a statement that is well has ended."""
+_WRITER_POLL = 0.05
+"""Seconds between two looks whether somebody interrupts; the end of the statement wakes at once."""
+
+
+def run_apart(
+    cursor: Any, sql: str, parameters: Any, stopped: threading.Event, abandon: Callable[[], None]
+) -> list[Any]:
+    """The rows that a statement gives.
+
+    Args:
+        stopped: Set when somebody wants it to end.
+        abandon: Called when the statement does not end: neither it nor the cursor may be touched again.
+
+    Raises:
+        InterruptException: of DuckDB's; also what the statement raises.
+    """
+    done = threading.Event()
+    found: list[Any] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            cursor.execute(sql, parameters)
+            found.extend(cursor.fetchall())
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="snapdb-writer", daemon=True).start()
+    try:
+        while not done.wait(_WRITER_POLL) and not stopped.is_set():
+            pass
+    except BaseException:  # Ctrl-C, where nobody turns it into an interrupt
+        _end(cursor, done, abandon)
+        raise
+    if not done.is_set() and not _end(cursor, done, abandon):
+        raise duckdb.InterruptException("INTERRUPT")
+    if failed:
+        raise failed[0]
+    return found
+
+
+def _end(cursor: Any, done: threading.Event, abandon: Callable[[], None]) -> bool:
+    """Whether the statement ends; it is told more than once, because one that has not begun yet does not listen."""
+    last = time.monotonic() + _PATIENCE
+    while not done.is_set() and time.monotonic() < last:
+        cursor.interrupt()
+        done.wait(_WRITER_POLL)
+    if not done.is_set():
+        abandon()
+    return done.is_set()
+
+
+# An in-memory DuckDB, and sessions in it: each a cursor that sees only the names it was given
 
 
 def clock_macros(moment: datetime) -> tuple[str, ...]:
