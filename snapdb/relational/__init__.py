@@ -1,8 +1,8 @@
 """DuckDB's seat, and the only room that imports it: queries over Parquet segments, types, errors with their place."""
 
 from snapdb.relational.engine import Relational, Session
-from snapdb.relational.expressions import Conjunct, OrderKey, conjuncts, order_keys
-from snapdb.relational.files import absolute_paths, file_literal, files_behind, files_literal, is_hidden
+from snapdb.relational.files import absolute_paths, file_literal, files_literal, is_hidden
+from snapdb.relational.inspection import Conjunct, OrderKey, conjuncts, files_behind, order_keys
 from snapdb.relational.quote import quote, quote_all, quote_odd, text_literal
 from snapdb.relational.sources import Names, no_rows, together
 from snapdb.relational.tables import (

@@ -22,68 +22,10 @@ import pyarrow as pa
 from snapdb.errors import QueryError
 from snapdb.relational.duckdb_errors import Place, translated
 from snapdb.relational.files import Folders
-from snapdb.relational.live_rows import create_bitmap_function
 from snapdb.relational.sources import Names
+from snapdb.relational.tables import create_bitmap_function
 from snapdb.relational.values import EXACT, empty, marked
 from snapdb.types import Column
-
-_PATIENCE = 3.0
-"""Seconds after an interrupt in which a statement that is well has ended."""
-_WRITER_POLL = 0.05
-"""Seconds between two looks whether somebody interrupts; the end of the statement wakes at once."""
-
-
-def run_apart(
-    cursor: Any, sql: str, parameters: Any, stopped: threading.Event, abandon: Callable[[], None]
-) -> list[Any]:
-    """The rows that a statement gives.
-
-    Args:
-        stopped: Set when somebody wants it to end.
-        abandon: Called when the statement does not end: neither it nor the cursor may be touched again.
-
-    Raises:
-        InterruptException: of DuckDB's; also what the statement raises.
-    """
-    done = threading.Event()
-    found: list[Any] = []
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            cursor.execute(sql, parameters)
-            found.extend(cursor.fetchall())
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            done.set()
-
-    threading.Thread(target=run, name="snapdb-writer", daemon=True).start()
-    try:
-        while not done.wait(_WRITER_POLL) and not stopped.is_set():
-            pass
-    except BaseException:  # Ctrl-C, where nobody turns it into an interrupt
-        _end(cursor, done, abandon)
-        raise
-    if not done.is_set() and not _end(cursor, done, abandon):
-        raise duckdb.InterruptException("INTERRUPT")
-    if failed:
-        raise failed[0]
-    return found
-
-
-def _end(cursor: Any, done: threading.Event, abandon: Callable[[], None]) -> bool:
-    """Whether the statement ends; it is told more than once, because one that has not begun yet does not listen."""
-    last = time.monotonic() + _PATIENCE
-    while not done.is_set() and time.monotonic() < last:
-        cursor.interrupt()
-        done.wait(_WRITER_POLL)
-    if not done.is_set():
-        abandon()
-    return done.is_set()
-
-
-# An in-memory DuckDB, and sessions in it: each a cursor that sees only the names it was given
 
 
 def clock_macros(moment: datetime) -> tuple[str, ...]:
@@ -408,7 +350,7 @@ class Session:
     def write(self, before: str, query: str, after: str, parameters: Parameters = None) -> int:
         """How many rows `before + query + after`, a COPY … TO, wrote; an error's place counts within `query`."""
         with self._reading(before, query):
-            rows = run_apart(self.cursor, before + query + after, parameters, self.stopped, self.abandon)
+            rows = _run_apart(self.cursor, before + query + after, parameters, self.stopped, self.abandon)
             return int(rows[0][0])
 
     @contextmanager
@@ -470,3 +412,63 @@ def _dismiss(seat: _Space) -> None:
         # A result that was left half-read holds the name space; closing the cursor lets go of both.
         seat.cursor.interrupt()
     seat.cursor.close()
+
+
+# DuckDB writes a file's row groups in tasks. An interrupt may lose one of them, and then DuckDB waits for it for ever;
+# an error in the query does not. The session must be usable again all the same, so a COPY … TO runs in a thread of its
+# own, which is abandoned when an interrupt does not end it.
+
+_PATIENCE = 3.0
+"""Seconds after an interrupt in which a statement that is well has ended."""
+_WRITER_POLL = 0.05
+"""Seconds between two looks whether somebody interrupts; the end of the statement wakes at once."""
+
+
+def _run_apart(
+    cursor: Any, sql: str, parameters: Any, stopped: threading.Event, abandon: Callable[[], None]
+) -> list[Any]:
+    """The rows that a statement gives.
+
+    Args:
+        stopped: Set when somebody wants it to end.
+        abandon: Called when the statement does not end: neither it nor the cursor may be touched again.
+
+    Raises:
+        InterruptException: of DuckDB's; also what the statement raises.
+    """
+    done = threading.Event()
+    found: list[Any] = []
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            cursor.execute(sql, parameters)
+            found.extend(cursor.fetchall())
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, name="snapdb-writer", daemon=True).start()
+    try:
+        while not done.wait(_WRITER_POLL) and not stopped.is_set():
+            pass
+    except BaseException:  # Ctrl-C, where nobody turns it into an interrupt
+        _end(cursor, done, abandon)
+        raise
+    if not done.is_set() and not _end(cursor, done, abandon):
+        raise duckdb.InterruptException("INTERRUPT")
+    if failed:
+        raise failed[0]
+    return found
+
+
+def _end(cursor: Any, done: threading.Event, abandon: Callable[[], None]) -> bool:
+    """Whether the statement ends; it is told more than once, because one that has not begun yet does not listen."""
+    last = time.monotonic() + _PATIENCE
+    while not done.is_set() and time.monotonic() < last:
+        cursor.interrupt()
+        done.wait(_WRITER_POLL)
+    if not done.is_set():
+        abandon()
+    return done.is_set()

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from snapdb.errors import InputError, QueryError
-from snapdb.relational.engine import Session
+from snapdb.errors import InputError
 from snapdb.relational.quote import text_literal
 
 _LINKS = 40
@@ -129,24 +128,7 @@ def outside(path: str) -> str:
     )
 
 
-# Files of the user's by path or glob, and by their own names, in which nothing is a glob
-
-
-def files_behind(session: Session, path: str) -> tuple[str, ...]:
-    """The names of the files behind a path or glob, in order; none where nothing is there.
-
-    Raises:
-        InputError: a name cannot be said in SQL.
-    """
-    try:
-        rows = session.rows(f"SELECT file FROM glob({text_literal(path)}) ORDER BY file")
-    except QueryError as error:
-        if "Invalid unicode" not in error.message:
-            raise
-        raise InputError(
-            f"the name of a file behind {text_literal(path)} is no UTF-8; rename it", code="unreadable-file"
-        ) from error
-    return tuple(str(name) for (name,) in rows)
+# The names of files in SQL, in which nothing is a glob.
 
 
 def is_hidden(name: str, path: str) -> bool:

@@ -38,7 +38,7 @@ def test_what_does_not_end_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=lambda: 60.0 if cursor.told > 1 else 0.0))
     stopped.set()
     with pytest.raises(duckdb.InterruptException):
-        engine.run_apart(cursor, "COPY", None, stopped, lambda: left.append(cursor))
+        engine._run_apart(cursor, "COPY", None, stopped, lambda: left.append(cursor))
     assert left == [cursor]
     assert cursor.told > 1
     cursor.over.set()
@@ -46,9 +46,9 @@ def test_what_does_not_end_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_an_error_and_rows_come_back_as_from_the_cursor_itself() -> None:
     with duckdb.connect() as cursor:
-        assert engine.run_apart(cursor, "SELECT ?", [7], threading.Event(), pytest.fail) == [(7,)]
+        assert engine._run_apart(cursor, "SELECT ?", [7], threading.Event(), pytest.fail) == [(7,)]
         with pytest.raises(duckdb.BinderException):
-            engine.run_apart(cursor, "SELECT nothing", None, threading.Event(), pytest.fail)
+            engine._run_apart(cursor, "SELECT nothing", None, threading.Event(), pytest.fail)
 
 
 def test_sessions_after_an_abandoned_one_have_another_engine(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.relational import live_rows
+from snapdb.relational import tables
 from snapdb.types import Segment
 from tests.support.inside.kernels import find_ids
 from tests.support.inside.relational import live_condition
@@ -24,10 +24,10 @@ _LEAF = 1 << 15
 @pytest.fixture
 def small_bitmaps(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A bitmap for few rows, so that files of a test have several."""
-    monkeypatch.setattr(live_rows, "_LEAF", _LEAF)
-    live_rows._condition.cache_clear()
+    monkeypatch.setattr(tables, "_LEAF", _LEAF)
+    tables._condition.cache_clear()
     yield
-    live_rows._condition.cache_clear()
+    tables._condition.cache_clear()
 
 
 def test_a_scan_after_a_delete_neither_sorts_nor_joins(db: Database) -> None:
@@ -51,8 +51,8 @@ def test_bitmaps_that_nobody_holds_any_more_are_made_again(db: Database) -> None
     db.script("CREATE TABLE t AS SELECT range AS i FROM range(1000); DELETE FROM t WHERE i % 100 = 7")
     for _ in range(2):
         assert db.execute("SELECT count(i) FROM t").fetchall() == [(990,)]
-        live_rows._bitmap.cache_clear()
-        live_rows._deleted_ids.cache_clear()
+        tables._bitmap.cache_clear()
+        tables._deleted_ids.cache_clear()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])

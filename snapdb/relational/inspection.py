@@ -1,4 +1,4 @@
-"""Looking into a DuckDB expression: its AND-parts, the columns it names, a query's ORDER BY.
+"""What DuckDB tells of SQL and of paths: the AND-parts of a condition, a query's ORDER BY, the files behind a glob.
 
 DuckDB's own parser does the reading (`json_serialize_sql`); nothing here guesses at SQL.
 """
@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from snapdb.errors import BindError, ParseError
+from snapdb.errors import BindError, InputError, ParseError, QueryError
 from snapdb.relational.quote import text_literal
 
 if TYPE_CHECKING:
@@ -70,6 +70,23 @@ def order_keys(session: Session, query: str) -> list[OrderKey] | None:
     if not orders:
         return None
     return [_order_key(order["expression"]) for order in orders]
+
+
+def files_behind(session: Session, path: str) -> tuple[str, ...]:
+    """The names of the files behind a path or glob, in order; none where nothing is there.
+
+    Raises:
+        InputError: a name cannot be said in SQL.
+    """
+    try:
+        rows = session.rows(f"SELECT file FROM glob({text_literal(path)}) ORDER BY file")
+    except QueryError as error:
+        if "Invalid unicode" not in error.message:
+            raise
+        raise InputError(
+            f"the name of a file behind {text_literal(path)} is no UTF-8; rename it", code="unreadable-file"
+        ) from error
+    return tuple(str(name) for (name,) in rows)
 
 
 def _order_key(expression: dict[str, Any]) -> OrderKey:
