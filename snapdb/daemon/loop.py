@@ -104,7 +104,7 @@ def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> N
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class _Board:
     """Tasks, and what of them is under way."""
 
     changes: int
@@ -117,7 +117,7 @@ class Board:
     """Attempts that failed and are to be made again, those that are due first in front."""
 
 
-def look(ledger: Ledger, known: Board | None) -> Board:
+def _look(ledger: Ledger, known: _Board | None) -> _Board:
     """The board now; `known` is one that was seen before.
 
     Raises:
@@ -125,7 +125,7 @@ def look(ledger: Ledger, known: Board | None) -> Board:
     """
     with ledger.reading() as connection, raise_if_misread(ledger.home):
         changes = int(connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()["value"])
-        return Board(
+        return _Board(
             changes=changes,
             tasks=_tasks(connection) if known is None or known.changes != changes else known.tasks,
             considered=considered(connection),
@@ -188,7 +188,7 @@ _MOST = 30.0
 _GOES_ON, _WAITS = "still went", "waits to be tried again"
 """What keeps a task busy, as is said of firings that are missed for it."""
 
-Key = tuple[int, int, int]
+_Key = tuple[int, int, int]
 
 
 class Lanes(Protocol):
@@ -215,8 +215,8 @@ class Loop:
         self._awake_since = clock.now()
         self._last = (clock.now(), clock.monotonic())
         self._expected = clock.monotonic()
-        self._board: Board | None = None
-        self._going: dict[Key, tuple[Task, Run]] = {}
+        self._board: _Board | None = None
+        self._going: dict[_Key, tuple[Task, Run]] = {}
         self._ends: list[Finished | Died] = []
         self._looked: float | None = None
         self._next: dict[int, tuple[Task, int, int | None]] = {}
@@ -289,11 +289,11 @@ class Loop:
 
     def _fire(self, now: int, monotonic: float) -> float:
         """Begin what is due; the seconds until more is."""
-        board = self._board = look(self._ledger, self._board)
+        board = self._board = _look(self._ledger, self._board)
         if self._looked is None or monotonic - self._looked >= self._pace.look:
             self._looked = monotonic
             if self._settle(board, now):
-                board = self._board = look(self._ledger, board)
+                board = self._board = _look(self._ledger, board)
         busy = {run.task: _WAITS for run in board.waiting}
         busy |= {run.task: _GOES_ON for run in (*board.running, *(run for _, run in self._going.values()))}
         soonest = self._retry(board, busy, now)
@@ -332,7 +332,7 @@ class Loop:
         self._tell_missed(task, wish.missed)
         return next_firing(task.schedule, wish.considered)
 
-    def _retry(self, board: Board, busy: dict[int, str], now: int) -> float:
+    def _retry(self, board: _Board, busy: dict[int, str], now: int) -> float:
         """Make the attempts that are due; when the next one is."""
         soonest = float("inf")
         for failed in board.waiting:
@@ -356,7 +356,7 @@ class Loop:
         tell("run.start", task=task.name, run=run.run, attempt=run.attempt, scheduled=at, late=late)
         self._lanes.start(task, run)
 
-    def _settle(self, board: Board, now: int) -> bool:
+    def _settle(self, board: _Board, now: int) -> bool:
         """Record the ends of runs whose processes are gone: another daemon's, and those by hand; whether any was."""
         settled = False
         for run in board.running:
@@ -367,7 +367,7 @@ class Loop:
                     settled = True
         return settled
 
-    def _next_of(self, board: Board, task: Task) -> tuple[Task, int, int | None]:
+    def _next_of(self, board: _Board, task: Task) -> tuple[Task, int, int | None]:
         """The task's first firing that is not settled, which is worked out again only where it may be another."""
         cursor, known = board.considered[task.id], self._next.get(task.id)
         if known is not None and known[:2] == (task, cursor):
@@ -383,7 +383,7 @@ class Loop:
         resume(self._ledger, self._holder, task, resumed.anchor, resumed.considered)
         return True
 
-    def _tell_tasks(self, board: Board, now: int) -> None:
+    def _tell_tasks(self, board: _Board, now: int) -> None:
         """Tell what there is to fire, at first and when it is not what it was."""
         if self._told != board.tasks:
             self._told = board.tasks
@@ -437,5 +437,5 @@ class Loop:
             self._log.info("error.over", seconds=monotonic - self._troubled)
 
 
-def _key(run: Run) -> Key:
+def _key(run: Run) -> _Key:
     return run.task, run.run, run.attempt

@@ -34,7 +34,7 @@ from snapdb.types import Run, Task
 _ORPHANED = 70
 _PR_SET_PDEATHSIG = 1
 
-Jobs = queue.SimpleQueue[tuple[Task, Run, Stop] | None]
+_Jobs = queue.SimpleQueue[tuple[Task, Run, Stop] | None]
 
 
 def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
@@ -49,7 +49,7 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
         signal.signal(ignored, signal.SIG_IGN)
     _die_with(parent)
     heard, told = _pipes()
-    jobs: Jobs = queue.SimpleQueue()
+    jobs: _Jobs = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(heard, jobs), name="snapdb-ear", daemon=True).start()
     home = open_home(path, read_only=False, make=False)  # never a new one where it was moved away
     ledger = Ledger(home)
@@ -87,7 +87,7 @@ def _pipes() -> tuple[BinaryIO, BinaryIO]:
     return heard, told
 
 
-def _listen(heard: BinaryIO, jobs: Jobs) -> None:
+def _listen(heard: BinaryIO, jobs: _Jobs) -> None:
     current = Stop()
     try:
         for line in heard:

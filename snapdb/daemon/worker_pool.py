@@ -30,7 +30,7 @@ _KNOWN: dict[int, str] = {
 
 
 @dataclass(slots=True)
-class Job:
+class _Job:
     """What a worker is doing."""
 
     task: Task
@@ -50,20 +50,20 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class _Said:
     """What was heard of a worker: a line on its stderr, how a run ended, or neither: it says nothing any more."""
 
-    worker: WorkerProcess
+    worker: _WorkerProcess
     ended: Ended | None = None
     complaint: str | None = None
 
 
-class WorkerProcess:
+class _WorkerProcess:
     """A process that performs runs, one at a time. What it says comes into a queue, and wakes the clock."""
 
-    def __init__(self, number: int, command: Sequence[str], said: SimpleQueue[Said], clock: Clock) -> None:
+    def __init__(self, number: int, command: Sequence[str], said: SimpleQueue[_Said], clock: Clock) -> None:
         self.number = number
-        self.job: Job | None = None
+        self.job: _Job | None = None
         self.runs = 0
         self.since = clock.monotonic()
         """Since when it has nothing to do, if so."""
@@ -80,7 +80,7 @@ class WorkerProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def perform(self, job: Job) -> None:
+    def perform(self, job: _Job) -> None:
         """Do this next."""
         self.job = job
         self._say(encode_run(job.task, job.run))
@@ -148,23 +148,23 @@ class WorkerProcess:
                 except Exception:  # half a line, of one that was killed; or there is no memory to read it
                     self.kill()
                     return
-                self._tell(Said(self, ended=ended))
+                self._tell(_Said(self, ended=ended))
 
     def _overhear(self) -> None:
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             for line in stderr:
                 if text := line.decode(errors="replace").rstrip():
-                    self._tell(Said(self, complaint=text[:_LINE]))
+                    self._tell(_Said(self, complaint=text[:_LINE]))
 
     def _watch(self) -> None:
         """Tell of its end when all that it said was heard; a process that it left behind may hold its pipes."""
         self._process.wait()
         for ear in self._ears:
             ear.join(_DYING)
-        self._tell(Said(self))
+        self._tell(_Said(self))
 
-    def _tell(self, said: Said) -> None:
+    def _tell(self, said: _Said) -> None:
         self._said.put(said)
         self._clock.wake()
 
@@ -181,8 +181,8 @@ class Crew:
     def __init__(self, command: Sequence[str], jobs: int, clock: Clock, pace: Pace, log: Log) -> None:
         """`command` starts a worker; it reads `messages` from its stdin, and writes ends to its stdout."""
         self._command, self._jobs, self._clock, self._pace, self._log = command, jobs, clock, pace, log
-        self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
-        self._workers: list[WorkerProcess] = []
+        self._said: queue.SimpleQueue[_Said] = queue.SimpleQueue()
+        self._workers: list[_WorkerProcess] = []
         self._over: list[Finished | Died] = []
         self._numbers = 0
         self._again: float | None = None
@@ -212,7 +212,7 @@ class Crew:
         deadline = None if limit is None else self._clock.monotonic() + limit
         try:
             worker = next((worker for worker in self._workers if worker.job is None and not worker.leaves), None)
-            (worker or self._hire()).perform(Job(task, run, deadline))
+            (worker or self._hire()).perform(_Job(task, run, deadline))
         except OSError as error:  # no more processes, or no more memory
             self._over.append(Died(run, f"no worker could be started ({error.strerror})"))
 
@@ -270,14 +270,14 @@ class Crew:
         self._workers = [worker for worker in self._workers if worker.runs_still()]
         self.kill()
 
-    def _hire(self) -> WorkerProcess:
+    def _hire(self) -> _WorkerProcess:
         self._numbers += 1
-        worker = WorkerProcess(self._numbers, self._command, self._said, self._clock)
+        worker = _WorkerProcess(self._numbers, self._command, self._said, self._clock)
         self._workers.append(worker)
         self._log.info("worker.start", worker=worker.number, pid=worker.pid)
         return worker
 
-    def _hear(self, said: Said) -> None:
+    def _hear(self, said: _Said) -> None:
         worker = said.worker
         if worker not in self._workers:
             return  # it was killed, and its run with it

@@ -100,10 +100,10 @@ class _Timeless:
 # PyG's Data or HeteroData as a graph that snapdb samples: its edges sorted once by (destination, time, position)
 
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
-NODE = "node"
-EDGE = EdgeType(NODE, "to", NODE)
+_NODE = "node"
+_EDGE = EdgeType(_NODE, "to", _NODE)
 """What the types of a Data are called, which has none."""
 
 
@@ -123,8 +123,8 @@ def in_memory(data: Data | HeteroData, time_attr: str | None, weight_attr: str |
             code="pyg-data",
         )
     single = isinstance(data, Data)
-    nodes = {NODE: data} if single else {name: data[name] for name in data.node_types}
-    edges = {EDGE: data} if single else {EdgeType(*key): data[key] for key in data.edge_types}
+    nodes = {_NODE: data} if single else {name: data[name] for name in data.node_types}
+    edges = {_EDGE: data} if single else {EdgeType(*key): data[key] for key in data.edge_types}
     counts = {name: _count(name, store) for name, store in nodes.items()}
     node_time, edge_time = _times(data, nodes, edges, time_attr)
     weights = _weights(edges, weight_attr)
@@ -162,7 +162,7 @@ class _Sorted:
 class _Numbers:
     """Nodes have no other names than their numbers."""
 
-    def read(self, ids: Int64s) -> pa.Array:
+    def read(self, ids: _Int64s) -> pa.Array:
         return pa.array(ids)
 
 
@@ -175,7 +175,7 @@ def _count(name: str, store: Any) -> int:
     return int(count)
 
 
-def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
+def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> _Int64s:
     """[2, edges] sources and destinations."""
     index = store.get("edge_index")
     if index is None and any(name in store for name in ("adj", "adj_t")):
@@ -199,7 +199,7 @@ def _ends(edge: EdgeType, store: Any, counts: Mapping[str, int]) -> Int64s:
 
 def _times(
     data: Any, nodes: Mapping[str, Any], edges: Mapping[EdgeType, Any], name: str | None
-) -> tuple[dict[str, Tensor], dict[EdgeType, Int64s]]:
+) -> tuple[dict[str, Tensor], dict[EdgeType, _Int64s]]:
     """The times of nodes or those of edges, by type."""
     if name is None:
         return {}, {}
@@ -233,8 +233,8 @@ def _weights(edges: Mapping[EdgeType, Any], name: str | None) -> dict[EdgeType, 
 
 def _sorted(
     edge: EdgeType,
-    ends: Int64s,
-    time: Int64s | None,
+    ends: _Int64s,
+    time: _Int64s | None,
     weight: npt.NDArray[np.float64] | None,
     counts: Mapping[str, int],
 ) -> Adjacency:

@@ -25,7 +25,7 @@ from snapdb.pyg.sampler import Neighbourhoods, SnapSampler
 from snapdb.pyg.snapshot import SnapshotGraph
 from snapdb.sampling.keys import seed_order_key
 
-KNOWN = frozenset(
+_KNOWN = frozenset(
     {
         torch.bool,
         torch.uint8,
@@ -41,10 +41,10 @@ KNOWN = frozenset(
 """Types that numpy has too."""
 
 
-class Gathered(Tensor):
+class _Gathered(Tensor):
     """A view of a tensor that takes rows as batches of a stream do: on one thread, into memory that goes round.
 
-    >>> rows = torch.tensor([[1.0], [2.0], [3.0]]).as_subclass(Gathered)
+    >>> rows = torch.tensor([[1.0], [2.0], [3.0]]).as_subclass(_Gathered)
     >>> torch.index_select(rows, 0, torch.tensor([2, 0]))
     tensor([[3.],
             [1.]])
@@ -64,7 +64,7 @@ class Gathered(Tensor):
         return super().__torch_function__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
 
 
-def gathering(data: Data | HeteroData) -> Data | HeteroData:
+def _gathered_from(data: Data | HeteroData) -> Data | HeteroData:
     """The same data, whose columns of nodes and of edges are gathered from, where their rows lie one after another."""
     view = copy.copy(data)
     for stores, told in ((view.node_stores, "is_node_attr"), (view.edge_stores, "is_edge_attr")):
@@ -72,7 +72,7 @@ def gathering(data: Data | HeteroData) -> Data | HeteroData:
             for name, value in list(store.items()):
                 # Of edge_index PyG takes no rows.
                 if name != "edge_index" and _lies_in_rows(value) and getattr(store, told)(name):
-                    store[name] = value.as_subclass(Gathered)
+                    store[name] = value.as_subclass(_Gathered)
     return view
 
 
@@ -80,7 +80,7 @@ def _lies_in_rows(value: Any) -> bool:
     """Whether numpy can read its rows."""
     if not isinstance(value, Tensor) or value.layout != torch.strided or value.device.type != "cpu":
         return False
-    return value.is_contiguous() and not value.requires_grad and value.dtype in KNOWN
+    return value.is_contiguous() and not value.requires_grad and value.dtype in _KNOWN
 
 
 def _taken(values: Tensor, dim: int, index: Tensor) -> Tensor:
@@ -214,7 +214,7 @@ class _Threaded:
         if not isinstance(self.data, Data | HeteroData):
             return self
         view = copy.copy(self)
-        view.data = gathering(self.data)
+        view.data = _gathered_from(self.data)
         return view
 
     @abstractmethod

@@ -17,7 +17,7 @@ from snapdb.pyg.graph import PygGraph
 from snapdb.types import Drawing, Fanout, Method, SampleSpec, Temporal
 from snapdb.types.text import did_you_mean
 
-STRATEGIES: dict[str, Method] = {"uniform": "UNIFORM", "last": "LATEST"}
+_STRATEGIES: dict[str, Method] = {"uniform": "UNIFORM", "last": "LATEST"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,9 @@ class Words:
                 "and adds no others; leave it out, or take PyG's own NeighborLoader",
                 code="pyg-argument",
             )
-        if self.temporal_strategy not in STRATEGIES:
+        if self.temporal_strategy not in _STRATEGIES:
             raise InputError(
-                f"temporal_strategy is {' or '.join(map(repr, STRATEGIES))}, found {self.temporal_strategy!r}",
+                f"temporal_strategy is {' or '.join(map(repr, _STRATEGIES))}, found {self.temporal_strategy!r}",
                 code="pyg-argument",
             )
         latest = self.time_attr is not None and self.temporal_strategy == "last"
@@ -118,9 +118,9 @@ class Words:
 # What PyG's loaders are given by name: what is drawn, how it is run, and what is PyG's own to do
 
 
-DRAWING = frozenset(field.name for field in fields(Words))
-RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})
-PASSED = frozenset(
+_DRAWING = frozenset(field.name for field in fields(Words))
+_RUNNING = frozenset({"seed", "shuffle", "num_workers", "prefetch_factor"})
+_PASSED = frozenset(
     {
         "batch_size",
         "drop_last",
@@ -135,11 +135,11 @@ PASSED = frozenset(
     }
 )
 """What PyG and torch do with it, they do here."""
-IDLE = frozenset(
+_IDLE = frozenset(
     {"persistent_workers", "filter_per_worker", "timeout", "in_order", "pin_memory_device", "dataset", "collate_fn"}
 )
 """What has no meaning where threads stand in for worker processes: it is left aside."""
-REFUSED = {
+_REFUSED = {
     "neighbor_sampler": "snapdb draws the neighbours; give a sampler of your own to PyG's NodeLoader or LinkLoader",
     "generator": "order and draws are fixed by seed=…; give that",
     "worker_init_fn": "threads of this process make the batches; leave it out",
@@ -214,20 +214,20 @@ def read_options(num_neighbors: Any, options: LoaderOptions) -> Given:
     _check(given)
     threads = given.get("num_workers", 0) or cores()
     return Given(
-        Words(num_neighbors, **{name: value for name, value in given.items() if name in DRAWING}),
+        Words(num_neighbors, **{name: value for name, value in given.items() if name in _DRAWING}),
         given.get("seed", 0),
         given.get("shuffle", False),
         threads,
         threads * (given.get("prefetch_factor") or 2),
-        {name: value for name, value in given.items() if name in PASSED},
+        {name: value for name, value in given.items() if name in _PASSED},
     )
 
 
 def _check(given: Mapping[str, Any]) -> None:
-    for name, why in REFUSED.items():
+    for name, why in _REFUSED.items():
         if given.get(name) is not None:
             raise InputError(f"{name} was given to a loader of snapdb.pyg, but {why}", code="pyg-argument")
-    known = DRAWING | RUNNING | PASSED | IDLE | REFUSED.keys()
+    known = _DRAWING | _RUNNING | _PASSED | _IDLE | _REFUSED.keys()
     if unknown := given.keys() - known:
         hint = (
             did_you_mean(min(unknown), known)

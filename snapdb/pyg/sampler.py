@@ -33,11 +33,11 @@ from snapdb.sampling.keys import Domain
 from snapdb.types import Relation
 
 
-class Negatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are not typed
+class _Negatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are not typed
     """What was asked for, with draws that threads do not share.
 
     >>> asked = NegativeSampling("triplet", amount=2)
-    >>> draws = Negatives(asked, torch.Generator().manual_seed(1), {"dst": torch.tensor([7])})
+    >>> draws = _Negatives(asked, torch.Generator().manual_seed(1), {"dst": torch.tensor([7])})
     >>> draws.sample(3, "dst", num_nodes=9)
     tensor([7, 7, 7])
     """
@@ -72,7 +72,7 @@ class Negatives(NegativeSampling):  # type: ignore[misc]  # PyG's classes are no
 # A sampler for PyG's loaders that draws as snapdb does: keyed by a number, which is torch's or the caller's
 
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -177,14 +177,14 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
             node_time = graph.node_time[graph.node_types[0]] if graph.single else dict(graph.node_time)
         return self._whole(edge_sample(inputs, self._drawn, graph.num_nodes, self.disjoint, node_time, neg_sampling))
 
-    def _negatives(self, asked: NegativeSampling, input_type: tuple[str, str, str] | None) -> Negatives:
+    def _negatives(self, asked: NegativeSampling, input_type: tuple[str, str, str] | None) -> _Negatives:
         """PyG's negatives of this number, among the nodes that are there."""
         graph, generator = self.neighbourhoods.graph, None
         if self.number is not None:
             key = fold_parts(self.neighbourhoods.seed, Domain.NEG, self.number)
             generator = torch.Generator().manual_seed(int(key) >> 1)
         source, destination = (graph.node_types[0],) * 2 if input_type is None else (input_type[0], input_type[-1])
-        return Negatives(asked, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
+        return _Negatives(asked, generator, {"src": graph.alive(source), "dst": graph.alive(destination)})
 
     def _whole(self, out: SamplerOutput | HeteroSamplerOutput) -> SamplerOutput | HeteroSamplerOutput:
         """With the ways back of its edges, where those are asked for."""
@@ -207,7 +207,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return _single(graph, subgraph) if graph.single else _by_type(graph, subgraph)
 
     def _entry(
-        self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
+        self, seeds: Mapping[str, _Int64s], times: Tensor | Mapping[str, Tensor] | None, ordinals: Tensor | None
     ) -> Entry:
         """Who enters."""
         self._check_there(seeds)
@@ -219,7 +219,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         )
         return Entry(groups, trees if ordinals is None else _numbers(ordinals), self._moments(seeds, times, trees.size))
 
-    def _check_there(self, seeds: Mapping[str, Int64s]) -> None:
+    def _check_there(self, seeds: Mapping[str, _Int64s]) -> None:
         view = self.neighbourhoods.graph.view
         for name, ids in seeds.items():
             alive, count = view.alive[name], view.node_counts[name]
@@ -236,8 +236,8 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
                 )
 
     def _moments(
-        self, seeds: Mapping[str, Int64s], times: Tensor | Mapping[str, Tensor] | None, count: int
-    ) -> Int64s | None:
+        self, seeds: Mapping[str, _Int64s], times: Tensor | Mapping[str, Tensor] | None, count: int
+    ) -> _Int64s | None:
         """[seeds] the time of each; of trees without time any."""
         if not self.disjoint:
             return None
@@ -248,7 +248,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
             found = self._own_times(seeds)
         return np.concatenate([whole_times("the seeds' time", found[name]).numpy() for name in seeds])
 
-    def _own_times(self, seeds: Mapping[str, Int64s]) -> Mapping[str, Tensor]:
+    def _own_times(self, seeds: Mapping[str, _Int64s]) -> Mapping[str, Tensor]:
         """Since when the seeds are there."""
         known, attr = self.neighbourhoods.graph.node_time, self.neighbourhoods.words.time_attr
         if missing := [name for name in seeds if name not in known]:
@@ -260,7 +260,7 @@ class SnapSampler(BaseSampler):  # type: ignore[misc]  # PyG's classes are not t
         return {name: known[name][ids] for name, ids in seeds.items()}
 
 
-def _numbers(values: Tensor) -> Int64s:
+def _numbers(values: Tensor) -> _Int64s:
     """Whole numbers of any width as kernels read them."""
     if values.is_floating_point():
         raise InputError(

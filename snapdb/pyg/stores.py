@@ -19,7 +19,7 @@ from snapdb.loading.rows import rows_of, tensor_of
 from snapdb.pyg.graph import TIME, WEIGHT, PygGraph
 from snapdb.types import EdgeType, Relation
 
-TARGET = "y"
+_TARGET = "y"
 """What PyG calls the target of a node."""
 
 
@@ -40,7 +40,7 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
         for name in graph.node_types:
             named = dict(view.node_features.get(name, {}))
             if name in view.targets:
-                named.setdefault(TARGET, view.targets[name])
+                named.setdefault(_TARGET, view.targets[name])
             for label, feature in named.items():
                 self._nodes[None if graph.single else name, label] = feature
         columns = {edge: _columns(graph, edge) for edge in view.edge_types}

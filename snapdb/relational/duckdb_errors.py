@@ -16,7 +16,7 @@ from snapdb.relational.files import outside
 from snapdb.types.text import did_you_mean
 
 
-class Complaint(NamedTuple):
+class _Complaint(NamedTuple):
     """A message in our words."""
 
     words: str
@@ -24,7 +24,7 @@ class Complaint(NamedTuple):
     kind: type[SnapdbError]
 
 
-def in_our_words(message: str, before: str = "", after: str = "") -> Complaint | None:
+def _in_our_words(message: str, before: str = "", after: str = "") -> _Complaint | None:
     """The complaint of a message of one line; None where DuckDB's own words do.
 
     Args:
@@ -32,18 +32,18 @@ def in_our_words(message: str, before: str = "", after: str = "") -> Complaint |
         before: The query up to the place.
         after: The query from the end of the place.
 
-    >>> in_our_words('Referenced table "q" not found!; Candidate tables: "p"').words
+    >>> _in_our_words('Referenced table "q" not found!; Candidate tables: "p"').words
     'no "q" among the tables of this query; it reads p'
     """
     for pattern, words, code, kind in _SAYINGS:
         if found := pattern.search(message):
             said = words.format(*(group or "" for group in found.groups())) if isinstance(words, str) else words(found)
-            return Complaint(said, code, kind)
+            return _Complaint(said, code, kind)
     found = _SYNTAX.search(message)
-    return None if found is None else Complaint(_unexpected(found[1], before, after), "query-syntax", ParseError)
+    return None if found is None else _Complaint(_unexpected(found[1], before, after), "query-syntax", ParseError)
 
 
-Found = re.Match[str]
+_Found = re.Match[str]
 
 _LISTED = 4
 """How many candidates a message names."""
@@ -93,21 +93,21 @@ def _near(name: str, known: list[str], otherwise: str) -> str:
     return did_you_mean(name, known) or (f"; {otherwise} {shown}" if known else "")
 
 
-def _column(found: Found) -> str:
+def _column(found: _Found) -> str:
     known = [name for name in _names(found[3]) if not name.startswith("snapdb ")]
     return f'{found[1]} has no column "{found[2]}"{_near(found[2], known, "it has")}'
 
 
-def _function(found: Found) -> str:
+def _function(found: _Found) -> str:
     what = "function" if found[1][0].isalpha() or found[1][0] == "_" else "operator"
     return f'no {what} "{found[1]}"{did_you_mean(found[1], _names(found[2]))}'
 
 
-def _type(found: Found) -> str:
+def _type(found: _Found) -> str:
     return f'no type "{found[1]}"{did_you_mean(found[1], _KNOWN_TYPES)}'
 
 
-def _arguments(found: Found) -> str:
+def _arguments(found: _Found) -> str:
     name, given = found[1], _types(found[2])
     if not name[0].isalpha():
         return f"no {name} of {given.replace(', ', ' and ')}; cast one of them"
@@ -117,21 +117,21 @@ def _arguments(found: Found) -> str:
     return f"{name} does not take ({given}); it takes {' or '.join(ways)}"
 
 
-def _no_file(found: Found) -> str:
+def _no_file(found: _Found) -> str:
     absolute = found[1].startswith(("/", "~")) or ":" in found[1]
     return f'no file "{found[1]}"; look at the path' + (_RELATIVE if not absolute else "")
 
 
-def _not_a_value(found: Found) -> str:
+def _not_a_value(found: _Found) -> str:
     where = f" in column {found[3]}" if found[3] else ""
     return f"{found[1]}{where} is no {_types(found[2])}; correct it, or write TRY_CAST, which gives NULL there"
 
 
-def _too_large(found: Found) -> str:
+def _too_large(found: _Found) -> str:
     return f"{found[1]} does not fit {_types(found[2])}; take a wider type, or TRY_CAST, which gives NULL there"
 
 
-def _overflow(found: Found) -> str:
+def _overflow(found: _Found) -> str:
     return f"{found[3]} is beyond {_types(found[2])}; cast an operand to a wider type ({found[1]})"
 
 
@@ -151,7 +151,7 @@ def _unexpected(word: str, before: str, after: str) -> str:
 
 
 _SYNTAX = re.compile(r'^syntax error at or near "(.*)"', re.DOTALL)
-_Words = str | Callable[[Found], str]
+_Words = str | Callable[[_Found], str]
 
 _SAYINGS: tuple[tuple[re.Pattern[str], _Words, str, type[SnapdbError]], ...] = tuple(
     (re.compile(pattern, re.DOTALL), words, code, kind)
@@ -463,7 +463,7 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
         said = _one_line(message)
         if span is not None and span.start == len(query) and said.startswith("syntax error"):
             return ParseError("something has to follow here", span=span, code="query-syntax")  # it met our own ")"
-        if complaint := in_our_words(said, *_around(query, span)):
+        if complaint := _in_our_words(said, *_around(query, span)):
             return complaint.kind(complaint.words, span=span, code=complaint.code)
         words = said.rstrip("!")
     return kind(words, span=span, code=code)

@@ -28,7 +28,7 @@ from snapdb.relational.values import EXACT, empty, marked
 from snapdb.types import Column
 
 
-def clock_macros(moment: datetime) -> tuple[str, ...]:
+def _clock_macros(moment: datetime) -> tuple[str, ...]:
     """What gives every function of the clock a moment's value, in the name space where it is run.
 
     A session has a DuckDB transaction of its own, whose clock begins with it; macros come before DuckDB's functions.
@@ -229,7 +229,7 @@ class Relational:
 
     def set_clock(self, moment: datetime | None) -> None:
         """Let the functions of the clock give this moment, in UTC, in later sessions; None: the time of each."""
-        self._clock = () if moment is None else clock_macros(moment)
+        self._clock = () if moment is None else _clock_macros(moment)
 
     def check_folder(self, path: str | Path) -> None:
         """Raises InputError when a file that is read or written past DuckDB lies where that is not allowed."""

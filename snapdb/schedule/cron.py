@@ -17,7 +17,7 @@ _LAST = 9998
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class _Stretch:
     """From one moment up to another, in seconds since 1970 UTC. A wall time is a moment plus the offset."""
 
     start: int
@@ -28,10 +28,10 @@ class Stretch:
     those from the start's own to here are shown again (autumn)."""
 
 
-def stretches(zone: str, after: int) -> Iterator[Stretch]:
+def _stretches(zone: str, after: int) -> Iterator[_Stretch]:
     """The stretches that stop after a moment, in order and without gaps; a year's end cuts them too.
 
-    >>> berlin = stretches("Europe/Berlin", 1_806_195_600 - 1)  # 28 March 2027, 01:00 UTC
+    >>> berlin = _stretches("Europe/Berlin", 1_806_195_600 - 1)  # 28 March 2027, 01:00 UTC
     >>> [(each.offset, each.shown - each.start - each.offset) for each in (next(berlin), next(berlin))]
     [(3600, 0), (7200, -3600)]
     """
@@ -42,7 +42,7 @@ def stretches(zone: str, after: int) -> Iterator[Stretch]:
     while year <= _LAST:
         for stop, then in (*_changes(zone, year), (_new_year(year + 1), None)):
             if max(start, after) < stop:
-                yield Stretch(start, stop, offset, shown)
+                yield _Stretch(start, stop, offset, shown)
             shown = max(shown, stop + offset)
             start, offset = stop, offset if then is None else then
         year += 1
@@ -87,7 +87,7 @@ def cron_firings(line: str, zone: str, after: int) -> Iterator[int]:
     if _read(line) is None:
         return
     last = after
-    for stretch in stretches(zone, after):
+    for stretch in _stretches(zone, after):
         low, high = _walls(line, stretch, after)
         for moment in CronSim(line, _1970 + timedelta(seconds=low - 1)):
             wall = (moment - _1970) // timedelta(seconds=1)
@@ -111,7 +111,7 @@ def cron_count(line: str, zone: str, after: int, until: int) -> int:
     if times is None:
         return 0
     found = 0
-    for stretch in stretches(zone, after):
+    for stretch in _stretches(zone, after):
         if stretch.start > until:
             break
         low, high = _walls(line, stretch, after)
@@ -123,7 +123,7 @@ def cron_count(line: str, zone: str, after: int, until: int) -> int:
     return found
 
 
-def _walls(line: str, stretch: Stretch, after: int) -> tuple[int, int]:
+def _walls(line: str, stretch: _Stretch, after: int) -> tuple[int, int]:
     """The wall times of a stretch at which the line fires after a moment: from the first on, up to the second."""
     certain = not any(field.startswith("*") for field in line.split()[:2])
     low = stretch.shown if certain else stretch.start + stretch.offset

@@ -44,12 +44,12 @@ def add(moment: int, period: Period, times: int = 1) -> int:
     return (days + period.days * times) * DAY + rest + period.microseconds * times
 
 
-def steps_until(anchor: int, period: Period, moment: int) -> int:
+def _steps_until(anchor: int, period: Period, moment: int) -> int:
     """How many of the moments anchor + 1 period, anchor + 2 periods, … are not after a moment, without a walk.
 
     No part of the period may be below 0, nor may all be 0.
 
-    >>> steps_until(0, Period(0, 0, 1_000_000), 3_999_999)
+    >>> _steps_until(0, Period(0, 0, 1_000_000), 3_999_999)
     3
     """
     if moment <= anchor:
@@ -133,7 +133,7 @@ def firings(schedule: Schedule, after: int) -> Iterator[int]:
         assert schedule.cron is not None
         yield from (second * _SECOND for second in cron_firings(schedule.cron, schedule.zone, after // _SECOND))
         return
-    for step in numbers(steps_until(schedule.anchor, schedule.every, after) + 1):
+    for step in numbers(_steps_until(schedule.anchor, schedule.every, after) + 1):
         moment = add(schedule.anchor, schedule.every, step)
         if moment >= _LAST:
             return
@@ -153,7 +153,7 @@ def count(schedule: Schedule, after: int, until: int) -> int:
         assert schedule.cron is not None
         return cron_count(schedule.cron, schedule.zone, after // _SECOND, until // _SECOND)
     until = min(until, _LAST - 1)
-    return steps_until(schedule.anchor, schedule.every, until) - steps_until(schedule.anchor, schedule.every, after)
+    return _steps_until(schedule.anchor, schedule.every, until) - _steps_until(schedule.anchor, schedule.every, after)
 
 
 def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ def newest(schedule: Schedule, after: int, until: int, most: int) -> tuple[int, 
     if not found:
         return ()
     if schedule.every is not None:
-        last = steps_until(schedule.anchor, schedule.every, until)
+        last = _steps_until(schedule.anchor, schedule.every, until)
         return tuple(
             add(schedule.anchor, schedule.every, step) for step in range(last - min(found, most) + 1, last + 1)
         )

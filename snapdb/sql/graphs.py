@@ -202,7 +202,7 @@ def _create(tree: Tree, place: Place) -> CreateGraph:
 
 def _vertex(tree: Tree) -> VertexClause:
     clauses = _clauses(tree)
-    labels = build_labels(trees(tree))
+    labels = _build_labels(trees(tree))
     duplicate = clauses.get("on_duplicate")
     return VertexClause(
         table=name(leaves(tree)[0]),
@@ -220,7 +220,7 @@ def _vertex(tree: Tree) -> VertexClause:
 
 def _edge(tree: Tree) -> EdgeClause:
     clauses = _clauses(tree)
-    labels = build_labels(trees(tree))
+    labels = _build_labels(trees(tree))
     source, destination = _end(clauses["source"]), _end(clauses["destination"])
     weight, dangling = clauses.get("weight"), clauses.get("on_dangling")
     skips = dangling is not None and leaves(dangling)[0].type == "SKIP"
@@ -363,7 +363,7 @@ class Labels(NamedTuple):
     """Those before the first label, which are the element's own."""
 
 
-def build_labels(clauses: Iterable[Tree]) -> Labels:
+def _build_labels(clauses: Iterable[Tree]) -> Labels:
     """The labels among an element's clauses; properties belong to the label before them."""
     own: PropertiesClause | None = None
     found: list[LabelClause] = []

@@ -33,7 +33,7 @@ from snapdb.sql.unsupported import (
 _DECLARED = {"quoted": "NAME", "string": "STRING", "number": "NUMBER"}
 
 
-class StatementLexer(Lexer):
+class _StatementLexer(Lexer):
     """Names the terminal of each token; the input is a sequence of `Token`, SQL fragments folded."""
 
     __future_interface__ = 2
@@ -45,12 +45,12 @@ class StatementLexer(Lexer):
         tokens: Iterable[Token] = lexer_state.text  # type: ignore[assignment]  # Lark hands custom input through
         for token in tokens:
             accepted = parser_state.parse_conf.states[parser_state.position]
-            terminal = terminal_of(token, accepted, self.keywords)
+            terminal = _terminal_of(token, accepted, self.keywords)
             start, stop = token.span
             yield lark.Token(terminal, token.text, start_pos=start, end_pos=stop, line=1, column=start + 1)
 
 
-def terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, str]) -> str:
+def _terminal_of(token: Token, accepted: Container[str], keywords: Mapping[str, str]) -> str:
     """The terminal of a token; one that no grammar knows where the token can stand nowhere."""
     kind, word = token.kind, token.word
     keyword = keywords.get(word)
@@ -71,7 +71,7 @@ def parser(family: str) -> Lark:
 def grammar(family: str, *, strict: bool = False) -> Lark:
     """A family's grammar, built anew. `strict` refuses shift/reduce conflicts (needs the package interegular)."""
     text = files("snapdb_grammar").joinpath(f"{family}.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", lexer=StatementLexer, propagate_positions=True, strict=strict)
+    return Lark(text, parser="lalr", lexer=_StatementLexer, propagate_positions=True, strict=strict)
 
 
 @contextmanager
@@ -128,7 +128,7 @@ _UNKNOWN: dict[str, Callable[[Token], ParseError]] = {
 }
 
 
-def family_of(tokens: Sequence[Token]) -> Family | None:
+def _family_of(tokens: Sequence[Token]) -> Family | None:
     """The family of a statement, or None for DuckDB's; ParseError for a statement that is not supported."""
     leading = tokens[0].word
     if leading in _LEADING:
@@ -235,7 +235,7 @@ def _statements(text: str) -> tuple[Statement, ...]:
 
 
 def _statement(part: Part, text: str) -> Statement:
-    family = family_of(part.tokens)
+    family = _family_of(part.tokens)
     refuse_mixed(part.tokens)
     find_travels(part.tokens, text)  # a wrong one is shown in the whole text, whoever rewrites it later
     if family is None:

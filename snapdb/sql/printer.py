@@ -17,7 +17,7 @@ WIDTH = 100
 _TAKEN = "AT BOTH DEGREE DRY IF INTERVAL MESSAGE NEW PROPERTY RETAIN SET SNAPSHOT"
 
 
-QUOTED = frozenset(_TAKEN.split()) | RESERVED | NO_NAMES
+_QUOTED = frozenset(_TAKEN.split()) | RESERVED | NO_NAMES
 """Words that are printed in quotes where they are names: somewhere a keyword of the same spelling would be read."""
 
 
@@ -32,7 +32,7 @@ def print_name(value: Name) -> str:
     ['bought', '"order"', '"Order item"']
     """
     text = value.text
-    if _PLAIN.fullmatch(text) and text.upper() not in QUOTED:
+    if _PLAIN.fullmatch(text) and text.upper() not in _QUOTED:
         return text
     return '"' + text.replace('"', '""') + '"'
 

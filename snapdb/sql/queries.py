@@ -92,7 +92,7 @@ _RESERVED = (
 )
 
 
-DEEPEST = 16
+_DEEPEST = 16
 """Values of AT that stand within one another: each is a query of its own."""
 
 
@@ -136,9 +136,9 @@ def find_travels(tokens: Sequence[Token], source: str) -> tuple[TimeTravel, ...]
     for index in starts:
         while around and around[-1] < index:
             around.pop()
-        if len(around) == DEEPEST:
+        if len(around) == _DEEPEST:
             raise ParseError(
-                f"AT stands in the value of AT more than {DEEPEST} deep; name the version itself",
+                f"AT stands in the value of AT more than {_DEEPEST} deep; name the version itself",
                 span=tokens[index + 1].span,
                 code="too-deep",
             )
@@ -215,20 +215,18 @@ class RowCount(NamedTuple):
     """From `count` to the end of what follows FROM."""
 
 
-def row_counts(text: str) -> tuple[RowCount, ...]:
-    """Where a query counts the rows of tables; spans count in the text.
+def find_counts(tokens: Sequence[Token]) -> tuple[RowCount, ...]:
+    """Where a query counts the rows of tables; none where there is a WITH: a name may be that of its query.
 
     >>> text = "SELECT count(*) AS n FROM a AT (VERSION => 3) UNION ALL SELECT count(*) FROM b"
-    >>> [(count.name.text, count.alias and count.alias.text, text[slice(*count.span)]) for count in row_counts(text)]
+    >>> counts = find_counts(scan(text))
+    >>> [(count.name.text, count.alias and count.alias.text, text[slice(*count.span)]) for count in counts]
     [('a', 'n', 'count(*) AS n FROM a AT (VERSION => 3)'), ('b', None, 'count(*) FROM b')]
-    >>> row_counts("SELECT count(*) FROM a WHERE x > 1"), row_counts("WITH a AS (SELECT 1) SELECT count(*) FROM a")
-    ((), ())
+    >>> find_counts(scan("SELECT count(*) FROM a WHERE x > 1"))
+    ()
+    >>> find_counts(scan("WITH a AS (SELECT 1) SELECT count(*) FROM a"))
+    ()
     """
-    return find_counts(scan(text))
-
-
-def find_counts(tokens: Sequence[Token]) -> tuple[RowCount, ...]:
-    """What `row_counts` finds, in tokens. None where there is a WITH: a name may be that of its query."""
     starts = [i for i, token in enumerate(tokens) if token.word == "COUNT" and _counts(tokens, i - 1)]
     if not starts or any(token.word == "WITH" for token in tokens):
         return ()

@@ -228,7 +228,7 @@ def _inner(tree: Tree, place: Place) -> Sample | SampleUsing:
 
 
 def _sampled(tree: Tree, place: Place) -> Sample | SampleUsing:
-    of, clauses = name(leaves(tree)[0]), build_clauses(once(trees(tree)), place.source)
+    of, clauses = name(leaves(tree)[0]), _build_clauses(once(trees(tree)), place.source)
     if tree.data == "using":
         return SampleUsing(*place, of, clauses)
     if clauses.seeds is None:
@@ -269,7 +269,7 @@ _STRATEGIES: dict[str, _Strategy] = by_word(_Strategy)
 _BACKENDS: dict[str, Backend] = by_word(Backend)
 
 
-def build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
+def _build_clauses(given: Mapping[str, Tree], source: str) -> Clauses:
     """What trees of clauses say, by rule."""
     if "seeds" in given and "seed_edges" in given:
         later = max(span_of(given["seeds"]), span_of(given["seed_edges"]))

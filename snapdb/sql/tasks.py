@@ -125,7 +125,7 @@ _TAKEN: dict[str, tuple[str, ...]] = {"overlap": ("skip", "queue"), "catch_up": 
 def _create(tree: Tree, place: Place, reader: Reader) -> CreateTask:
     task, body = leaves(tree)
     clauses = once(trees(tree))
-    check_body(body, reader.script)
+    _check_body(body, reader.script)
     return CreateTask(
         *place,
         name=name(task),
@@ -228,7 +228,7 @@ def _shown(said: Tree | Leaf) -> str:
     return " ".join([said] if isinstance(said, Leaf) else leaves(said))[:40]
 
 
-def check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> None:
+def _check_body(body: Leaf, parse: Callable[[str], tuple[Statement, ...]]) -> None:
     """Raise the first mistake of a body at its place in the source; `parse` is told of the text with sample values."""
     start, text = _inside(body)
     sample = filled(text, PLACEHOLDERS)

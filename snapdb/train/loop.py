@@ -16,7 +16,7 @@ from snapdb.errors import InputError
 from snapdb.loading import Batch, BatchStream
 from snapdb.train.torch_state import seeded
 
-NO_TARGETS = "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
+_NO_TARGETS = "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
 
 Transform = Callable[[Tensor], Tensor]
 Metric = Callable[[Tensor, Tensor], float]
@@ -133,7 +133,7 @@ def evaluate(
     """Each metric's value over all seeds of the stream: name → `metric(y, logits)`."""
     seen = predict(model, stream, transform=transform)
     if seen.y is None:
-        raise InputError(NO_TARGETS, code="targets-missing")
+        raise InputError(_NO_TARGETS, code="targets-missing")
     return {name: metric(seen.y, seen.logits) for name, metric in metrics.items()}
 
 
@@ -165,7 +165,7 @@ def _epoch(
 def _loss(logits: Tensor, batch: Batch, weight: str | None) -> tuple[Tensor, float]:
     """The summed loss of the seeds' labels, and how many they are; by a weight, the weighted sum and its weights."""
     if batch.y is None:
-        raise InputError(NO_TARGETS, code="targets-missing")
+        raise InputError(_NO_TARGETS, code="targets-missing")
     loss, labelled = _losses(logits, batch.y)
     share = labelled.to(loss.dtype)
     if weight is not None:
