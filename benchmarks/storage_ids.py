@@ -8,7 +8,7 @@ import snapdb
 from benchmarks.storage_bench import Figures
 from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
 from snapdb.execute.snapshots.graph_data import EdgeData, graph_data
-from snapdb.relational import Session, quote
+from snapdb.sql_engine import Session, quote
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.tables.id_maps import ensure_map
 
@@ -16,11 +16,11 @@ from snapdb.storage.tables.id_maps import ensure_map
 def allot_keys(database: str, table: str, key: str) -> Figures:
     """The first numbering of a key, as CREATE PROPERTY GRAPH does it, without the graph's checks."""
     with snapdb.connect(database) as db:
-        engine = db._engine(None, TablesLock(db._home))
-        with engine.relational.session() as session:
+        engine = db._engine(None, TablesLock(db._db_dir))
+        with engine.sql_engine.session() as session:
             found = engine.context.catalog.table(table)
             started = time.perf_counter()
-            id_map = ensure_map(engine.home, engine.ledger, session, found, [key])
+            id_map = ensure_map(engine.db_dir, engine.catalog_db, session, found, [key])
             return {"seconds": time.perf_counter() - started, "rows": id_map.limit}
 
 
@@ -33,8 +33,8 @@ def map_keys(database: str, graph: str, edge: str, way: str | None) -> Figures:
             the files are.
     """
     with snapdb.connect(database) as db:
-        engine = db._engine(None, TablesLock(db._home))
-        with engine.relational.session() as session:
+        engine = db._engine(None, TablesLock(db._db_dir))
+        with engine.sql_engine.session() as session:
             tables = engine.context.catalog.tables
             data = graph_data(engine, session, engine.context.catalog.graph(graph), tables).edges[edge]
             (key,) = data.rows.element.source_key

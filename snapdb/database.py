@@ -23,23 +23,23 @@ from snapdb.catalog import Catalog, load
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
 from snapdb.errors import BindError, SnapdbError
 from snapdb.execute import samples
-from snapdb.execute.operator import Engine, Rows, run
+from snapdb.execute.operator import ExecutionContext, Rows, run
 from snapdb.execute.results import Result
-from snapdb.execute.transactions import Work, diagnose_corruption, retry_if_replaced
+from snapdb.execute.transactions import TransactionManager, diagnose_corruption, retry_if_replaced
 from snapdb.loading.shelf import CacheShelf
-from snapdb.plan import RULES, Context, Plan, bind, optimize
+from snapdb.plan import RULES, BindContext, Plan, bind, optimize
 from snapdb.plan.plan import check_allowed
 from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
-from snapdb.relational import Relational, absolute_paths
-from snapdb.relational.sources import as_source
 from snapdb.schedule import next_firing
 from snapdb.sql import parse, parse_one
 from snapdb.sql.samples import Sample, SampleUsing
 from snapdb.sql.syntax import Statement, bytes_of
 from snapdb.sql.versions import Commit, Rollback
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import open_home
+from snapdb.sql_engine import SqlEngine, absolute_paths
+from snapdb.sql_engine.sources import as_source
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import open_db_dir
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.check.database import verify_files
 from snapdb.storage.disk import Disk
@@ -109,26 +109,26 @@ class Database:
             raise ValueError(f"threads is 1 or more, or None for all cores, found {threads!r}")
         self.temporary = path is None
         place = Path(tempfile.mkdtemp(prefix="snapdb-")) if path is None else Path(path)
-        self._home = open_home(place, read_only=read_only, disk=disk)
+        self._db_dir = open_db_dir(place, read_only=read_only, disk=disk)
         # Also at exit: a temporary database that nobody closed must not stay behind.
         self._process = os.getpid()
         self._remove = weakref.finalize(self, _remove, place, self._process) if self.temporary else None
-        self._ledger = Ledger(self._home)
+        self._catalog_db = CatalogDb(self._db_dir)
         if verify:
-            verify_files(self._home, self._ledger)
+            verify_files(self._db_dir, self._catalog_db)
         self._threads, self._rules = threads, tuple(rules)
-        self._relational = Relational(self.path, threads, folders)
-        self._work = Work(self._home, self._ledger, self._relational)
+        self._sql_engine = SqlEngine(self.path, threads, folders)
+        self._work = TransactionManager(self._db_dir, self._catalog_db, self._sql_engine)
         self._caches = CacheShelf()
         self._known: Catalog | None = None
         self._sources: dict[str, Any] = {}
         self._named: tuple[Catalog, tuple[int, ...], Vocabulary] | None = None
-        self._stopped = self._relational.stopped
+        self._stopped = self._sql_engine.stopped
 
     @property
     def path(self) -> Path:
         """The database directory."""
-        return self._home.path
+        return self._db_dir.path
 
     def execute(self, sql: str, params: Parameters = None) -> Result:
         """Run exactly one statement.
@@ -155,13 +155,13 @@ class Database:
 
     def _run(self, statement: Statement, params: Parameters) -> Result:
         self._stopped.clear()
-        lock = TablesLock(self._home)
+        lock = TablesLock(self._db_dir)
         try:
             if not isinstance(statement, Commit | Rollback):
                 self._work.check()
-            with diagnose_corruption(self._home, self._ledger):
+            with diagnose_corruption(self._db_dir, self._catalog_db):
                 engine = self._engine(params, lock)
-                plan = optimize(bind(statement, engine.context), self._rules)
+                plan = optimize(bind(statement, engine.bind_context), self._rules)
                 self._check_allowed(plan, statement)
             rows = run(plan, engine)  # imports the operator, which Ctrl-C may end
         except BaseException:
@@ -173,7 +173,7 @@ class Database:
     def plan(self, statement: Statement, params: Parameters = None) -> Plan:
         """What running a statement would do; nothing is done, and an open transaction stays as it is."""
         with self.reading(params) as engine:
-            return optimize(bind(statement, engine.context), self._rules)
+            return optimize(bind(statement, engine.bind_context), self._rules)
 
     @contextmanager
     def transaction(self, message: str | None = None) -> Iterator[Self]:
@@ -299,7 +299,7 @@ class Database:
         """
         awaited = samples.Awaited.of(snapshot, newer_than, timeout)
         self._stopped.clear()
-        return awaited.wait(self._ledger, self._committed, self._stopped)
+        return awaited.wait(self._catalog_db, self._committed, self._stopped)
 
     def replay(
         self,
@@ -373,7 +373,7 @@ class Database:
                 del self._sources[samples.INFERRED]
         return inferred
 
-    def _within(self, make: Callable[[Engine, Sequence[Rule]], T]) -> T:
+    def _within(self, make: Callable[[ExecutionContext, Sequence[Rule]], T]) -> T:
         self._stopped.clear()
         with self.reading(None, committed=True) as engine:
             return make(engine, self._rules)
@@ -388,7 +388,7 @@ class Database:
 
         def opened() -> OpenSnapshot:
             with self.reading(None, committed=True) as engine:
-                return samples.open_whole(engine, engine.context.catalog.snapshot(name))
+                return samples.open_whole(engine, engine.bind_context.catalog.snapshot(name))
 
         return retry_if_replaced(opened)
 
@@ -406,13 +406,13 @@ class Database:
         """What can be named, by kind: for completion. It is put together anew only when something changed."""
         catalog, sources = self._catalog(), tuple(map(id, self._sources.values()))
         if self._named is None or self._named[0] is not catalog or self._named[1] != sources:
-            known = vocabulary(catalog, self._ledger, self._sources, self._relational.functions())
+            known = vocabulary(catalog, self._catalog_db, self._sources, self._sql_engine.functions())
             self._named = (catalog, sources, known)
         return self._named[2]
 
     def interrupt(self) -> None:
         """Stop the running statement, from another thread or a signal handler; it raises QueryError 'interrupted'."""
-        self._relational.interrupt()
+        self._sql_engine.interrupt()
 
     def close(self) -> None:
         """Let go of everything: an open transaction is rolled back, a temporary database removed.
@@ -423,8 +423,8 @@ class Database:
             return
         self._work.close()
         self._caches.close()
-        self._ledger.close()
-        self._relational.close()
+        self._catalog_db.close()
+        self._sql_engine.close()
         if self._remove is not None:
             self._remove()
 
@@ -442,36 +442,38 @@ class Database:
         return self._work.catalog or self._committed()
 
     def _committed(self) -> Catalog:
-        self._known = load(self._home, self._ledger, self._known)
+        self._known = load(self._db_dir, self._catalog_db, self._known)
         return self._known
 
     @contextmanager
-    def reading(self, params: Parameters = None, *, committed: bool = False) -> Iterator[Engine]:
+    def reading(self, params: Parameters = None, *, committed: bool = False) -> Iterator[ExecutionContext]:
         """An engine for the block, which publishes nothing; meanwhile no file that the catalog names is removed."""
-        lock = TablesLock(self._home)
+        lock = TablesLock(self._db_dir)
         try:
-            with diagnose_corruption(self._home, self._ledger):
+            with diagnose_corruption(self._db_dir, self._catalog_db):
                 yield self._engine(params, lock, committed=committed)
         finally:
             lock.release()
 
-    def _engine(self, params: Parameters, lock: TablesLock, *, committed: bool = False) -> Engine:
+    def _engine(self, params: Parameters, lock: TablesLock, *, committed: bool = False) -> ExecutionContext:
         if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):
             raise ValueError(f"params is a mapping for $name or a sequence for ?, found {params!r}")
         catalog = self._committed() if committed else self._catalog()
-        context = Context(self._home, self._ledger, self._relational, catalog, self._sources, params, due=next_firing)
+        context = BindContext(
+            self._db_dir, self._catalog_db, self._sql_engine, catalog, self._sources, params, due=next_firing
+        )
         mine = (self._work, lock, self._caches, self.progress, self._stopped, self._threads)
         opener = partial(Database, self.path, threads=self._threads, rules=self._rules)
-        return Engine(self._home, self._ledger, self._relational, context, *mine, opener)
+        return ExecutionContext(self._db_dir, self._catalog_db, self._sql_engine, context, *mine, opener)
 
     def _check_allowed(self, plan: Plan, statement: Statement) -> None:
         in_transaction = self._work.state != "idle"
-        check_allowed(plan, statement, read_only=self._home.read_only, in_transaction=in_transaction)
+        check_allowed(plan, statement, read_only=self._db_dir.read_only, in_transaction=in_transaction)
 
     def _guarded(self, rows: Rows, statement: Statement, lock: TablesLock) -> Rows:
         """The same rows; an error among them carries the statement's text, and ends an open transaction."""
         try:
-            with diagnose_corruption(self._home, self._ledger):
+            with diagnose_corruption(self._db_dir, self._catalog_db):
                 return (yield from rows)
         except SnapdbError as error:
             self._work.fail()

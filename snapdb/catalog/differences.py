@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from snapdb.relational import ROW_ID, Session, deleted_rows, quote, table_rows
+from snapdb.sql_engine import ROW_ID, Session, deleted_rows, quote, table_rows
 from snapdb.types import Table
 
 Int64s = npt.NDArray[np.int64]

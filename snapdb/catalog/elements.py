@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from snapdb.relational import ROW_ID, quote, quote_all, table_rows
+from snapdb.sql_engine import ROW_ID, quote, quote_all, table_rows
 from snapdb.types import ALL_TIME, Column, EdgeElement, Filter, Properties, Snapshot, Table, VertexElement, Window
 
 _ID = quote(ROW_ID)

@@ -11,8 +11,8 @@ from typing import TypeVar
 from snapdb.catalog.tables import read_tables
 from snapdb.errors import BindError
 from snapdb.storage.catalog_db.codec import decode
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, raise_if_misread
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
 from snapdb.storage.catalog_db.task_rows import read_tasks
 from snapdb.storage.tables.changes import LoadedFile
 from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot, Table, Tag, Task, Version
@@ -43,7 +43,7 @@ class Catalog:
     retentions: Mapping[str, Retention] = field(default_factory=dict)
     """By the case-folded name of their graph; a graph need have none."""
     loading: tuple[tuple[int, LoadedFile], ...] = ()
-    """Files that an open transaction takes into a table, and the table's id; what was committed is in the ledger."""
+    """Files that an open transaction takes into a table, and the table's id; what was committed is in the catalog."""
     past: dict[int, Mapping[str, Table]] = field(default_factory=dict, compare=False)
     """The tables of versions that were asked for, as they were committed; only the last few asked for are kept."""
 
@@ -109,13 +109,13 @@ class Catalog:
         raise BindError(f'no {kind} "{name}"{hint}', code=f"unknown-{kind}")
 
 
-def load(home: Home, ledger: Ledger, known: Catalog | None = None) -> Catalog:
+def load(db_dir: DatabaseDir, catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
     """The catalog now; `known`, one that was loaded before, spares reading what has not changed.
 
     Raises:
         CorruptError: the catalog cannot be read.
     """
-    with ledger.reading() as connection, raise_if_misread(home):
+    with catalog_db.reading() as connection, raise_if_misread(db_dir):
         stamp = _stamp(connection)
         if known is not None and known.stamp == stamp:
             return known
@@ -164,27 +164,27 @@ def _near(name: str, known: Iterable[str]) -> str:
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def version_at(ledger: Ledger, time: int) -> int:
+def version_at(catalog_db: CatalogDb, time: int) -> int:
     """The last version committed at or before `time` (microseconds since 1970 UTC).
 
     Raises:
         BindError: there was none yet.
     """
-    found = ledger.rows("SELECT version FROM versions WHERE time <= ? ORDER BY version DESC LIMIT 1", (time,))
+    found = catalog_db.rows("SELECT version FROM versions WHERE time <= ? ORDER BY version DESC LIMIT 1", (time,))
     if not found:
-        first = ledger.rows("SELECT time FROM versions ORDER BY version LIMIT 1")
+        first = catalog_db.rows("SELECT time FROM versions ORDER BY version LIMIT 1")
         said = f"; the first was at {_iso(first[0]['time'])}" if first else ""
         raise BindError(f"there was no version yet at {_iso(time)}{said}", code="unknown-version")
     return int(found[0]["version"])
 
 
-def version_of_tag(ledger: Ledger, name: str) -> int:
+def version_of_tag(catalog_db: CatalogDb, name: str) -> int:
     """The version that a tag names.
 
     Raises:
         BindError: there is no such tag; it suggests the nearest.
     """
-    known = {tag.name.lower(): tag for tag in tags(ledger)}
+    known = {tag.name.lower(): tag for tag in tags(catalog_db)}
     if (tag := known.get(name.lower())) is not None:
         return tag.version
     names = [tag.name for tag in known.values()]
@@ -192,13 +192,13 @@ def version_of_tag(ledger: Ledger, name: str) -> int:
     raise BindError(f'no tag "{name}"{near}', code="unknown-tag")
 
 
-def tags(ledger: Ledger) -> list[Tag]:
+def tags(catalog_db: CatalogDb) -> list[Tag]:
     """Every tag, by version, then by name."""
     query = "SELECT t.name, t.version, v.time FROM tags t JOIN versions v USING (version) ORDER BY t.version, t.folded"
-    return [Tag(row["name"], row["version"], row["time"]) for row in ledger.rows(query)]
+    return [Tag(row["name"], row["version"], row["time"]) for row in catalog_db.rows(query)]
 
 
-def versions(ledger: Ledger) -> list[Version]:
+def versions(catalog_db: CatalogDb) -> list[Version]:
     """Every version, oldest first, one entry a table it changed."""
     query = """
         SELECT v.version, v.time, v.message, v.author, t.name, sum(c.rows_added) added, sum(c.rows_removed) removed,
@@ -211,7 +211,7 @@ def versions(ledger: Ledger) -> list[Version]:
         Version(
             r["version"], r["time"], r["message"], r["tag"], r["author"], r["name"], r["added"] or 0, r["removed"] or 0
         )
-        for r in ledger.rows(query)
+        for r in catalog_db.rows(query)
     ]
 
 

@@ -14,8 +14,8 @@ from snapdb.catalog.task_tables import LEADER, TASK_RUNS, TASKS, Due, leader_row
 from snapdb.catalog.windows import age_text, bounds_text, moment, moves_text
 from snapdb.error_codes import load_codes
 from snapdb.storage.cache_reports import CacheReport, read_reports
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.tables.commit import now
 from snapdb.types import Cache, CacheStats, EdgeElement, FeatureSpec, Properties, Snapshot, VertexElement
 
@@ -157,10 +157,10 @@ class Told(NamedTuple):
     """Of the rows that these streams have or had, in order."""
 
 
-def cache_rows(catalog: Catalog, home: Home) -> Iterator[Sequence[Any]]:
+def cache_rows(catalog: Catalog, db_dir: DatabaseDir) -> Iterator[Sequence[Any]]:
     """A row a cache."""
     for cache in catalog.caches.values():
-        streams, stats, _ = told(home, cache)
+        streams, stats, _ = told(db_dir, cache)
         numbers: Sequence[Any] = (None,) * 6
         if stats is not None:
             hit_rate, age = _rounded(stats.hit_rate, 4), _rounded(stats.age, 1)
@@ -169,9 +169,9 @@ def cache_rows(catalog: Catalog, home: Home) -> Iterator[Sequence[Any]]:
         yield (cache.name, cache.sampler, cache.place, cache.room, *numbers, generation, streams, moment(cache.created))
 
 
-def told(home: Home, cache: Cache) -> Told:
+def told(db_dir: DatabaseDir, cache: Cache) -> Told:
     """What the streams of a cache say of it."""
-    reports = read_reports(home, cache.id)
+    reports = read_reports(db_dir, cache.id)
     live = [report for report in reports if report.lives]
     heard = live or reports
     return Told(len(live), _together(heard), tuple(sorted({report.generation for report in heard})))
@@ -207,10 +207,10 @@ LOADED = (
 _QUERY = "SELECT * FROM loaded JOIN versions USING (version) WHERE version <= ? ORDER BY version, path"
 
 
-def loaded_rows(catalog: Catalog, ledger: Ledger) -> Iterable[Sequence[Any]]:
+def loaded_rows(catalog: Catalog, catalog_db: CatalogDb) -> Iterable[Sequence[Any]]:
     """A row for each file in a table that is there, in the order of versions; an open transaction's have none yet."""
     names = {table.id: table.name for table in catalog.tables.values()}
-    for row in ledger.rows(_QUERY, (catalog.version,)):
+    for row in catalog_db.rows(_QUERY, (catalog.version,)):
         if (name := names.get(row["table_id"])) is not None:
             modified = moment(row["modified"] // 1000)
             yield name, row["path"], row["bytes"], modified, row["version"], moment(row["time"])
@@ -288,34 +288,34 @@ class Facts:
     about: str
     """What a row of it is."""
     fields: Fields
-    rows: Callable[[Catalog, Ledger, Due], Rows]
+    rows: Callable[[Catalog, CatalogDb, Due], Rows]
 
 
-def facts(name: str, catalog: Catalog, ledger: Ledger, due: Due) -> pa.RecordBatch:
+def facts(name: str, catalog: Catalog, catalog_db: CatalogDb, due: Due) -> pa.RecordBatch:
     """The table of that name, one of `FACTS`, as the catalog has it: an open transaction's own changes are in it.
 
     Args:
         due: When a task's schedule fires next.
     """
     table = FACTS[name]
-    return listing(table.fields, table.rows(catalog, ledger, due))
+    return listing(table.fields, table.rows(catalog, catalog_db, due))
 
 
-def _tables(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
+def _tables(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
     for t in catalog.tables.values():
         bytes_ = sum(s.bytes for s in (*t.segments, *t.deletes))
         yield t.name, t.rows, len(t.columns), len(t.segments), bytes_, t.state
 
 
-def _columns(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
+def _columns(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
     for table in catalog.tables.values():
         for position, c in enumerate(table.columns, 1):
             yield table.name, c.name, position, c.type, c.nullable, c.default
 
 
-def _snapshots(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
+def _snapshots(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
     named: dict[int, list[str]] = {}
-    for tag in tags(ledger):
+    for tag in tags(catalog_db):
         named.setdefault(tag.version, []).append(tag.name)
     today = now()
     for s in catalog.snapshots.values():
@@ -332,23 +332,23 @@ def _joined(names: Sequence[str] | None) -> str | None:
     return ", ".join(names or ()) or None
 
 
-def _samplers(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
+def _samplers(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
     for s in catalog.samplers.values():
         kind = "edge" if s.edges else "vertex"
         yield s.name, s.snapshot, s.batch, s.hops, s.method, s.seeds, kind, moment(s.created), s.text, s.author
 
 
-def _errors(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
+def _errors(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
     return [(code.code, code.kind, code.meaning, code.remedy) for code in load_codes()]
 
 
-def _tags(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
+def _tags(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
     # Others may have committed since the catalog was read: all that a statement reads is of one moment.
-    return [(t.name, t.version, moment(t.time)) for t in tags(ledger) if t.version <= catalog.version]
+    return [(t.name, t.version, moment(t.time)) for t in tags(catalog_db) if t.version <= catalog.version]
 
 
-def _versions(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
-    for v in versions(ledger):
+def _versions(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
+    for v in versions(catalog_db):
         if v.version <= catalog.version:
             yield v.version, moment(v.time), v.message, v.tag, v.author, v.table, v.rows_added, v.rows_removed
 
@@ -356,20 +356,24 @@ def _versions(catalog: Catalog, ledger: Ledger, due: Due) -> Rows:
 FACTS: Mapping[str, Facts] = {
     "tables": Facts("a table", _TABLES, _tables),
     "columns": Facts("a column of a table", _COLUMNS, _columns),
-    "graphs": Facts("a property graph", GRAPHS, lambda catalog, ledger, due: graph_rows(catalog)),
-    "elements": Facts("a vertex or edge type of a graph", ELEMENTS, lambda catalog, ledger, due: element_rows(catalog)),
-    "features": Facts("a feature of an element", FEATURES, lambda catalog, ledger, due: feature_rows(catalog)),
+    "graphs": Facts("a property graph", GRAPHS, lambda catalog, catalog_db, due: graph_rows(catalog)),
+    "elements": Facts(
+        "a vertex or edge type of a graph", ELEMENTS, lambda catalog, catalog_db, due: element_rows(catalog)
+    ),
+    "features": Facts("a feature of an element", FEATURES, lambda catalog, catalog_db, due: feature_rows(catalog)),
     "snapshots": Facts("a snapshot", _SNAPSHOTS, _snapshots),
     "samplers": Facts("a sampler", _SAMPLERS, _samplers),
     "caches": Facts(
-        "a cache of a sampler's rows", CACHES, lambda catalog, ledger, due: cache_rows(catalog, ledger.home)
+        "a cache of a sampler's rows", CACHES, lambda catalog, catalog_db, due: cache_rows(catalog, catalog_db.db_dir)
     ),
     "tasks": Facts("a task", TASKS, task_rows),
-    "task_runs": Facts("an attempt of a task's run", TASK_RUNS, lambda catalog, ledger, due: run_rows(ledger)),
-    "leader": Facts("the daemon that fires tasks", LEADER, lambda catalog, ledger, due: leader_rows(ledger)),
+    "task_runs": Facts("an attempt of a task's run", TASK_RUNS, lambda catalog, catalog_db, due: run_rows(catalog_db)),
+    "leader": Facts("the daemon that fires tasks", LEADER, lambda catalog, catalog_db, due: leader_rows(catalog_db)),
     "versions": Facts("a version and a table that it changed", _VERSIONS, _versions),
     "loaded_files": Facts(
-        "a file that COPY … (NEW FILES ONLY) loaded", LOADED, lambda catalog, ledger, due: loaded_rows(catalog, ledger)
+        "a file that COPY … (NEW FILES ONLY) loaded",
+        LOADED,
+        lambda catalog, catalog_db, due: loaded_rows(catalog, catalog_db),
     ),
     "tags": Facts("a name for a version", _TAGS, _tags),
     "errors": Facts("a code of an error", _ERRORS, _errors),

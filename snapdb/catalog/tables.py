@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from snapdb.storage.catalog_db.codec import decode_columns
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, raise_if_misread
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
 from snapdb.types import Column, Segment, Table
 
 
-def tables_at(home: Home, ledger: Ledger, version: int) -> dict[str, Table]:
+def tables_at(db_dir: DatabaseDir, catalog_db: CatalogDb, version: int) -> dict[str, Table]:
     """The tables of a version, by case-folded name."""
-    with ledger.reading() as connection, raise_if_misread(home):
+    with catalog_db.reading() as connection, raise_if_misread(db_dir):
         return read_tables(connection, version)
 
 

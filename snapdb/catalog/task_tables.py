@@ -10,7 +10,7 @@ import pyarrow as pa
 from snapdb.catalog.listing import MOMENT
 from snapdb.catalog.state import Catalog
 from snapdb.catalog.windows import moment
-from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.storage.catalog_db.task_rows import considered, read_leader, read_runs
 from snapdb.storage.tables.commit import now
@@ -96,9 +96,9 @@ class Look(NamedTuple):
     """When its last run is tried again; None: it is not."""
 
 
-def task_rows(catalog: Catalog, ledger: Ledger, due: Due) -> Iterator[Sequence[Any]]:
+def task_rows(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Iterator[Sequence[Any]]:
     """A row a task."""
-    seen = look(catalog, ledger, due)
+    seen = look(catalog, catalog_db, due)
     for task in catalog.tasks.values():
         s, schedule = seen[task.id], task.schedule
         last = (_moment(s.last), s.last_state, s.runs, moment(task.created), s.last_error)
@@ -117,18 +117,18 @@ def task_rows(catalog: Catalog, ledger: Ledger, due: Due) -> Iterator[Sequence[A
         )
 
 
-def look(catalog: Catalog, ledger: Ledger, due: Due) -> dict[int, Look]:
+def look(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, Look]:
     """How all tasks fare, by their ids.
 
     Raises:
         CorruptError: a row cannot be what was written.
     """
-    with raise_if_misread(ledger.home):
-        return _look(catalog, ledger, due)
+    with raise_if_misread(catalog_db.db_dir):
+        return _look(catalog, catalog_db, due)
 
 
-def _look(catalog: Catalog, ledger: Ledger, due: Due) -> dict[int, Look]:
-    with ledger.reading() as connection:
+def _look(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, Look]:
+    with catalog_db.reading() as connection:
         settled = considered(connection)
         last = {row["task"]: row for row in connection.execute(_LAST).fetchall()}
         running = {task for (task,) in connection.execute("SELECT task FROM runs WHERE state = 'running'")}
@@ -146,9 +146,9 @@ def _look(catalog: Catalog, ledger: Ledger, due: Due) -> dict[int, Look]:
     return found
 
 
-def run_rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
+def run_rows(catalog_db: CatalogDb) -> Iterator[Sequence[Any]]:
     """A row an attempt of a run, those that began first in front; runs of tasks that were dropped are among them."""
-    with raise_if_misread(ledger.home), ledger.reading() as connection:
+    with raise_if_misread(catalog_db.db_dir), catalog_db.reading() as connection:
         found = sorted(read_runs(connection), key=_began)
     for r in found:
         times = (moment(r.scheduled), _moment(r.started), _moment(r.ended))
@@ -157,9 +157,9 @@ def run_rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
         yield (r.name, r.run, r.state, *times, r.rows, r.bytes, r.error, *own)
 
 
-def leader_rows(ledger: Ledger) -> Iterator[Sequence[Any]]:
+def leader_rows(catalog_db: CatalogDb) -> Iterator[Sequence[Any]]:
     """The daemon that leads, dead or alive: a beat that stands still for seconds is of a dead one."""
-    if (leader := read_leader(ledger)) is not None:
+    if (leader := read_leader(catalog_db)) is not None:
         yield leader.host, leader.pid, moment(leader.since), leader.beat
 
 

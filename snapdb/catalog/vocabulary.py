@@ -9,7 +9,7 @@ from snapdb.catalog.elements import shown_columns
 from snapdb.catalog.state import Catalog, tags
 from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.storage.catalog_db.codec import decode_columns
-from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.types import Snapshot
 
 
@@ -44,7 +44,9 @@ class _Shape(NamedTuple):
     dropped: int | None
 
 
-def vocabulary(catalog: Catalog, ledger: Ledger, sources: Mapping[str, Any], functions: Sequence[str]) -> Vocabulary:
+def vocabulary(
+    catalog: Catalog, catalog_db: CatalogDb, sources: Mapping[str, Any], functions: Sequence[str]
+) -> Vocabulary:
     """The names of a database.
 
     Args:
@@ -54,7 +56,7 @@ def vocabulary(catalog: Catalog, ledger: Ledger, sources: Mapping[str, Any], fun
     graphs = catalog.graphs.values()
     tables = {t.name: [c.name for c in t.columns] for t in catalog.tables.values()}
     tables |= {name: _columns_of_source(data) for name, data in sources.items()}
-    columns_of = dict(_facts()) | dict(_elements(catalog)) | dict(_snapshot_elements(catalog, ledger)) | tables
+    columns_of = dict(_facts()) | dict(_elements(catalog)) | dict(_snapshot_elements(catalog, catalog_db)) | tables
     return {
         "tables": list(tables),
         "graphs": [g.name for g in graphs],
@@ -62,7 +64,7 @@ def vocabulary(catalog: Catalog, ledger: Ledger, sources: Mapping[str, Any], fun
         "samplers": [s.name for s in catalog.samplers.values()],
         "caches": [c.name for c in catalog.caches.values()],
         "tasks": [t.name for t in catalog.tasks.values()],
-        "tags": [t.name for t in tags(ledger)],
+        "tags": [t.name for t in tags(catalog_db)],
         "columns": _distinct(column for columns in tables.values() for column in columns),
         "types": _distinct(e.name for g in graphs for e in g.elements),
         "functions": list(functions),
@@ -91,9 +93,9 @@ def _elements(catalog: Catalog) -> Iterator[tuple[str, list[str]]]:
                 yield element.name, [c.name for c in table.columns]
 
 
-def _snapshot_elements(catalog: Catalog, ledger: Ledger) -> Iterator[tuple[str, list[str]]]:
+def _snapshot_elements(catalog: Catalog, catalog_db: CatalogDb) -> Iterator[tuple[str, list[str]]]:
     """The columns that each element of a snapshot shows, as its table was at its version."""
-    shapes = _shapes(ledger)
+    shapes = _shapes(catalog_db)
     newest = {shape.table: shape.id for of_name in shapes.values() for shape in of_name}
     known = {t.id: [c.name for c in t.columns] for t in catalog.tables.values()}
     read: dict[int, list[str]] = {}
@@ -104,18 +106,18 @@ def _snapshot_elements(catalog: Catalog, ledger: Ledger) -> Iterator[tuple[str, 
                 continue
             if shape.id not in read:  # most are as they are now, and need not be read
                 now = known.get(shape.table) if newest[shape.table] == shape.id else None
-                read[shape.id] = now if now is not None else _read_shape(ledger, shape.id)
+                read[shape.id] = now if now is not None else _read_shape(catalog_db, shape.id)
             yield f"{snapshot.name}.{element.name}", [name for _, name in shown_columns(element, read[shape.id])]
 
 
-def _shapes(ledger: Ledger) -> dict[str, list[_Shape]]:
+def _shapes(catalog_db: CatalogDb) -> dict[str, list[_Shape]]:
     """The shapes of the tables of each name, oldest first."""
     query = """
         SELECT t.folded, t.id, s.id shape, s.since, t.created, t.dropped
         FROM tables t JOIN shapes s ON s.table_id = t.id ORDER BY s.since
     """
     found: dict[str, list[_Shape]] = {}
-    for row in ledger.rows(query):
+    for row in catalog_db.rows(query):
         shape = _Shape(row["id"], row["shape"], row["since"], row["created"], row["dropped"])
         found.setdefault(row["folded"], []).append(shape)
     return found
@@ -127,6 +129,6 @@ def _shape_at(shapes: Sequence[_Shape], snapshot: Snapshot) -> _Shape | None:
     return there[-1] if there else None
 
 
-def _read_shape(ledger: Ledger, id_: int) -> list[str]:
-    (row,) = ledger.rows("SELECT columns FROM shapes WHERE id = ?", (id_,))
+def _read_shape(catalog_db: CatalogDb, id_: int) -> list[str]:
+    (row,) = catalog_db.rows("SELECT columns FROM shapes WHERE id = ?", (id_,))
     return [c.name for c in decode_columns(row["columns"])]

@@ -14,8 +14,8 @@ from snapdb.daemon.messages import Died, Finished, tell_end
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.tasks.run_ends import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, raise_if_misread
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
 from snapdb.storage.catalog_db.task_rows import (
     advance,
     alter_task,
@@ -49,7 +49,7 @@ class Claim:
     """The one that runs now."""
 
 
-def claim(ledger: Ledger, holder: str, wish: Claim, now: int) -> Run | None:
+def claim(catalog_db: CatalogDb, holder: str, wish: Claim, now: int) -> Run | None:
     """The run that was begun, if one was to begin and its firing was not on record already.
 
     Raises:
@@ -57,7 +57,7 @@ def claim(ledger: Ledger, holder: str, wish: Claim, now: int) -> Run | None:
             hand meanwhile (task-moved): look again.
         SnapdbError: the catalog cannot be written at the moment.
     """
-    with ledger.writing(counted=False) as connection:
+    with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
         advance(connection, wish.task, wish.was, wish.considered)
         for moment, why in wish.missed:
@@ -71,22 +71,22 @@ def claim(ledger: Ledger, holder: str, wish: Claim, now: int) -> Run | None:
     return None
 
 
-def again(ledger: Ledger, holder: str, task: Task, failed: Run, now: int) -> Run:
+def again(catalog_db: CatalogDb, holder: str, task: Task, failed: Run, now: int) -> Run:
     """The next attempt of a run that failed; errors as of `claim`, and run-lost where it waits no longer."""
-    with ledger.writing(counted=False) as connection:
+    with catalog_db.writing(counted=False) as connection:
         check_leader(connection, holder)
         _check_idle(connection, task, waits=False)
         return retry_run(connection, failed, holder, now)
 
 
-def resume(ledger: Ledger, holder: str, task: Task, anchor: int | None, considered: int) -> None:
+def resume(catalog_db: CatalogDb, holder: str, task: Task, anchor: int | None, considered: int) -> None:
     """The task's firings count from a moment before the one that they were settled up to; errors as of `claim`.
 
     Args:
         anchor: From which the steps of EVERY are counted from now on, if it changes.
     """
     after = task if anchor is None else replace(task, schedule=replace(task.schedule, anchor=anchor))
-    with ledger.writing(counted=anchor is not None) as connection:
+    with catalog_db.writing(counted=anchor is not None) as connection:
         check_leader(connection, holder)
         alter_task(connection, task, after, considered)
 
@@ -117,13 +117,13 @@ class _Board:
     """Attempts that failed and are to be made again, those that are due first in front."""
 
 
-def _look(ledger: Ledger, known: _Board | None) -> _Board:
+def _look(catalog_db: CatalogDb, known: _Board | None) -> _Board:
     """The board now; `known` is one that was seen before.
 
     Raises:
         SnapdbError: the catalog cannot be read at the moment, or is damaged.
     """
-    with ledger.reading() as connection, raise_if_misread(ledger.home):
+    with catalog_db.reading() as connection, raise_if_misread(catalog_db.db_dir):
         changes = int(connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()["value"])
         return _Board(
             changes=changes,
@@ -208,9 +208,9 @@ class Loop:
     """One term of a leader. `step` does what there is to do; between two steps nothing happens."""
 
     def __init__(
-        self, home: Home, ledger: Ledger, lanes: Lanes, clock: Clock, pace: Pace, log: Log, holder: str
+        self, db_dir: DatabaseDir, catalog_db: CatalogDb, lanes: Lanes, clock: Clock, pace: Pace, log: Log, holder: str
     ) -> None:
-        self._home, self._ledger, self._lanes = home, ledger, lanes
+        self._db_dir, self._catalog_db, self._lanes = db_dir, catalog_db, lanes
         self._clock, self._pace, self._log, self._holder = clock, pace, log, holder
         self._awake_since = clock.now()
         self._last = (clock.now(), clock.monotonic())
@@ -283,17 +283,17 @@ class Loop:
         """How a run of ours ended, on record now; None: something of its process still holds its lock."""
         task, run = self._going[_key(end.run)]
         if isinstance(end, Finished):
-            return end.ended if end.ended.recorded else record(self._ledger, task, end.ended)
+            return end.ended if end.ended.recorded else record(self._catalog_db, task, end.ended)
         now = self._clock.now()
-        return settle_abandoned(self._home, self._ledger, task, run, now, error=end.how, state=end.state)
+        return settle_abandoned(self._db_dir, self._catalog_db, task, run, now, error=end.how, state=end.state)
 
     def _fire(self, now: int, monotonic: float) -> float:
         """Begin what is due; the seconds until more is."""
-        board = self._board = _look(self._ledger, self._board)
+        board = self._board = _look(self._catalog_db, self._board)
         if self._looked is None or monotonic - self._looked >= self._pace.look:
             self._looked = monotonic
             if self._settle(board, now):
-                board = self._board = _look(self._ledger, board)
+                board = self._board = _look(self._catalog_db, board)
         busy = {run.task: _WAITS for run in board.waiting}
         busy |= {run.task: _GOES_ON for run in (*board.running, *(run for _, run in self._going.values()))}
         soonest = self._retry(board, busy, now)
@@ -326,7 +326,7 @@ class Loop:
             self._stuck[task.id] = why
             return None
         self._stuck.pop(task.id, None)
-        run = claim(self._ledger, self._holder, wish, now)
+        run = claim(self._catalog_db, self._holder, wish, now)
         if run is not None:
             self._start(task, run)
         self._tell_missed(task, wish.missed)
@@ -342,7 +342,7 @@ class Loop:
             if now < failed.retry <= now + _RETRY_AT_MOST:
                 soonest = min(soonest, failed.retry)
             elif self._lanes.free():
-                self._start(task, again(self._ledger, self._holder, task, failed, now))
+                self._start(task, again(self._catalog_db, self._holder, task, failed, now))
                 busy[task.id] = _GOES_ON
         return soonest
 
@@ -361,7 +361,7 @@ class Loop:
         settled = False
         for run in board.running:
             if _key(run) not in self._going:
-                ended = settle_abandoned(self._home, self._ledger, board.tasks.get(run.task), run, now)
+                ended = settle_abandoned(self._db_dir, self._catalog_db, board.tasks.get(run.task), run, now)
                 if ended is not None:
                     tell_end(self._log, ended)
                     settled = True
@@ -380,7 +380,7 @@ class Loop:
         resumed = after_a_jump(task.schedule, cursor, now)
         if resumed.considered == cursor:
             return False
-        resume(self._ledger, self._holder, task, resumed.anchor, resumed.considered)
+        resume(self._catalog_db, self._holder, task, resumed.anchor, resumed.considered)
         return True
 
     def _tell_tasks(self, board: _Board, now: int) -> None:

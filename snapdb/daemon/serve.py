@@ -21,8 +21,8 @@ from snapdb.daemon.loop import Loop
 from snapdb.daemon.worker_pool import Crew
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.release import __version__
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, open_home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
 from snapdb.storage.catalog_db.task_rows import Leader, acquire_lease, heartbeat, read_leader, release_lease
 
 
@@ -32,11 +32,11 @@ class Heart:
     It has a connection of its own to the catalog: no statement of the loop's keeps it waiting.
     """
 
-    def __init__(self, home: Home, holder: str, since: float, clock: Clock, pace: Pace) -> None:
+    def __init__(self, db_dir: DatabaseDir, holder: str, since: float, clock: Clock, pace: Pace) -> None:
         """`since` is the clock's monotonic time before the row was written."""
         self.holder = holder
         self._clock, self._pace = clock, pace
-        self._ledger = Ledger(home)
+        self._catalog_db = CatalogDb(db_dir)
         self._told = since
         self._deposed = False
         self._stopped = threading.Event()
@@ -59,7 +59,7 @@ class Heart:
 
     def resign(self) -> None:
         """Beat no more, and let the next one lead at once."""
-        self._still(lambda: release_lease(self._ledger, self.holder))
+        self._still(lambda: release_lease(self._catalog_db, self.holder))
 
     def _still(self, last: Callable[[], None]) -> None:
         self._stopped.set()
@@ -67,13 +67,13 @@ class Heart:
         if not self._thread.is_alive():  # else it waits for a lock still, and lets the connection be
             with suppress(SnapdbError):  # the others wait for a while then
                 last()
-            self._ledger.close()
+            self._catalog_db.close()
 
     def _beat(self) -> None:
         while not self._clock.pause(self._stopped, self._pace.beat):
             before = self._clock.monotonic()
             try:
-                if not heartbeat(self._ledger, self.holder):
+                if not heartbeat(self._catalog_db, self.holder):
                     self._deposed = True
                     self._clock.wake()
                     return
@@ -85,8 +85,8 @@ class Heart:
 class Candidate:
     """Leads where nobody does, and waits where somebody does."""
 
-    def __init__(self, home: Home, ledger: Ledger, clock: Clock, pace: Pace, log: Log) -> None:
-        self._home, self._ledger, self._clock, self._pace, self._log = home, ledger, clock, pace, log
+    def __init__(self, db_dir: DatabaseDir, catalog_db: CatalogDb, clock: Clock, pace: Pace, log: Log) -> None:
+        self._db_dir, self._catalog_db, self._clock, self._pace, self._log = db_dir, catalog_db, clock, pace, log
         self._seen: Leader | None = None
         self._since = self._looked = clock.monotonic()
         self._mine: str | None = None
@@ -98,7 +98,7 @@ class Candidate:
             SnapdbError: the catalog cannot be read or written at the moment.
         """
         now = self._clock.monotonic()
-        found = read_leader(self._ledger)
+        found = read_leader(self._catalog_db)
         if found is None or found.holder == self._mine:
             return self._campaign(now, found)
         # Who was not looking itself, in a machine that was stopped with both of them in it, begins to watch anew.
@@ -114,11 +114,11 @@ class Candidate:
     def _campaign(self, now: float, silent: Leader | None) -> Heart | None:
         holder = uuid.uuid4().hex
         me = Leader(holder, 0, socket.gethostname(), os.getpid(), self._clock.now())
-        if not acquire_lease(self._ledger, me, silent):
+        if not acquire_lease(self._catalog_db, me, silent):
             return None
         self._seen, self._mine = None, holder
         self._log.info("leader.won", holder=holder, **{"from": None if silent is None else silent.holder})
-        return Heart(self._home, holder, now, self._clock, self._pace)
+        return Heart(self._db_dir, holder, now, self._clock, self._pace)
 
 
 # The daemon in the foreground: it waits for its turn to lead, fires tasks while it leads, and notifies systemd
@@ -165,20 +165,20 @@ def serve(
     Raises:
         SnapdbError: the database is not there, or cannot be opened.
     """
-    home = open_home(path, read_only=False, make=False)
-    ledger = Ledger(home)
+    db_dir = open_db_dir(path, read_only=False, make=False)
+    catalog_db = CatalogDb(db_dir)
     own = clock or Clock()
     log = Log(sys.stderr, log_format, own)
-    command = (*(worker or (sys.executable, "-P", "-m", "snapdb.daemon.worker")), str(home.path), str(os.getpid()))
-    daemon = _Daemon(home, ledger, own, pace or Pace(), log, command, jobs)
+    command = (*(worker or (sys.executable, "-P", "-m", "snapdb.daemon.worker")), str(db_dir.path), str(os.getpid()))
+    daemon = _Daemon(db_dir, catalog_db, own, pace or Pace(), log, command, jobs)
     with _asked(daemon.ask):
-        log.info("daemon.start", database=str(home.path), pid=os.getpid(), jobs=jobs, version=__version__)
+        log.info("daemon.start", database=str(db_dir.path), pid=os.getpid(), jobs=jobs, version=__version__)
         notify("READY=1")
         try:
             return daemon.serve(grace)
         finally:
             notify("STOPPING=1")
-            ledger.close()
+            catalog_db.close()
             if clock is None:
                 own.close()
 
@@ -187,11 +187,18 @@ class _Daemon:
     """One process that leads, or waits to."""
 
     def __init__(
-        self, home: Home, ledger: Ledger, clock: Clock, pace: Pace, log: Log, command: Sequence[str], jobs: int
+        self,
+        db_dir: DatabaseDir,
+        catalog_db: CatalogDb,
+        clock: Clock,
+        pace: Pace,
+        log: Log,
+        command: Sequence[str],
+        jobs: int,
     ) -> None:
-        self._home, self._ledger, self._clock, self._pace, self._log = home, ledger, clock, pace, log
+        self._db_dir, self._catalog_db, self._clock, self._pace, self._log = db_dir, catalog_db, clock, pace, log
         self._crew = Crew(command, jobs, clock, pace, log)
-        self._candidate = Candidate(home, ledger, clock, pace, log)
+        self._candidate = Candidate(db_dir, catalog_db, clock, pace, log)
         self._heart: Heart | None = None
         self._loop: Loop | None = None
         self._trouble: str | None = None
@@ -246,7 +253,9 @@ class _Daemon:
         if self._heart is None:
             self._crew.warm()  # its first run, should it take over, is not to wait for a process that starts
             return self._pace.poll
-        self._loop = Loop(self._home, self._ledger, self._crew, self._clock, self._pace, self._log, self._heart.holder)
+        self._loop = Loop(
+            self._db_dir, self._catalog_db, self._crew, self._clock, self._pace, self._log, self._heart.holder
+        )
         return 0.0
 
     def _tell(self, error: Exception) -> None:

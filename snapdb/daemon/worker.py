@@ -25,8 +25,8 @@ from snapdb.database import Database
 from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.progress import Stop
 from snapdb.kernels.warm import load_kernels
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import check_in_place, open_home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import check_in_place, open_db_dir
 from snapdb.storage.disk import Disk
 from snapdb.storage.tables.commit import now as clock
 from snapdb.types import Run, Task
@@ -51,22 +51,22 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
     heard, told = _pipes()
     jobs: _Jobs = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(heard, jobs), name="snapdb-ear", daemon=True).start()
-    home = open_home(path, read_only=False, make=False)  # never a new one where it was moved away
-    ledger = Ledger(home)
+    db_dir = open_db_dir(path, read_only=False, make=False)  # never a new one where it was moved away
+    catalog_db = CatalogDb(db_dir)
 
     def opened(folders: Sequence[str], disk: Disk) -> Database:
-        check_in_place(home.path, ledger.file)
+        check_in_place(db_dir.path, catalog_db.file)
         return Database(path, folders=folders, disk=disk)
 
     if jobs.empty():  # it was started ahead
         load_kernels()
     gc.freeze()  # what was imported stays: no search for garbage need go through it
     while (job := jobs.get()) is not None:
-        told.write(encode_end(perform(opened, home, ledger, *job, now=now)))
+        told.write(encode_end(perform(opened, db_dir, catalog_db, *job, now=now)))
         told.flush()
         del job
         gc.collect()
-    ledger.close()
+    catalog_db.close()
 
 
 def _die_with(parent: int) -> None:

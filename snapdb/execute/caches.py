@@ -4,33 +4,33 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
 from snapdb.storage.tables.commit import put_name
 from snapdb.types.text import counted, size_words
 
 
-def create_cache(plan: CreateCachePlan, engine: Engine) -> Rows:
+def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
     """CREATE CACHE: write the row of the cache, in place of the one that the plan replaces."""
     yield from ()
-    with engine.ledger.writing(publishes=True) as connection:
+    with context.catalog_db.writing(publishes=True) as connection:
         cache = put_name(connection, plan.cache, plan.replaces)
     if plan.replaces is not None:
-        engine.caches.drop(plan.replaces)
+        context.caches.drop(plan.replaces)
     room = "all rows" if cache.room is None else f"up to {size_words(cache.room)}"
     where = "memory" if cache.place == "MEMORY" else "a file"
     return Outcome(f"cache {cache.name} on sampler {cache.sampler}: {room} in {where}, filled by streams of it")
 
 
-def refresh_cache(plan: RefreshCachePlan, engine: Engine) -> Rows:
+def refresh_cache(plan: RefreshCachePlan, context: ExecutionContext) -> Rows:
     """REFRESH CACHE: begin the sampler's next generation; open streams keep the rows that they began with."""
     yield from ()
     cache, before = plan.cache, plan.sampler
-    with engine.ledger.writing(publishes=True) as connection:
+    with context.catalog_db.writing(publishes=True) as connection:
         sampler = put_name(connection, replace(before, generation=before.generation + 1), before)
     done = f"cache {cache.name}: generation {sampler.generation} of sampler {sampler.name}"
     if plan.concurrently:
         return Outcome(done)
-    engine.report(f"drawing the rows of {cache.name}", None)
-    drawn = engine.caches.refill(cache, sampler.generation, engine.check_stopped)
+    context.report(f"drawing the rows of {cache.name}", None)
+    drawn = context.caches.refill(cache, sampler.generation, context.check_stopped)
     return Outcome(f"{done}, {counted(drawn, 'row')} drawn" if drawn else done)

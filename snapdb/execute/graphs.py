@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
 from snapdb.execute.snapshots.graph_data import check_vertices, graph_data
 from snapdb.plan.graphs import CreateGraphPlan
@@ -12,28 +12,28 @@ from snapdb.storage.tables.commit import check_free, now, require_table
 from snapdb.types.text import counted
 
 
-def create_graph(plan: CreateGraphPlan, engine: Engine) -> Rows:
+def create_graph(plan: CreateGraphPlan, context: ExecutionContext) -> Rows:
     """CREATE PROPERTY GRAPH: check the data of this moment and record the graph.
 
     Later data is checked by the snapshots that include it.
     """
     yield from ()
     graph = plan.graph
-    with engine.relational.session() as session:
-        data = graph_data(engine, session, graph, engine.context.catalog.tables)
+    with context.sql_engine.session() as session:
+        data = graph_data(context, session, graph, context.bind_context.catalog.tables)
         for vertex in data.vertices.values():
-            engine.report(f"checking {vertex.rows.element.name}", None)
+            context.report(f"checking {vertex.rows.element.name}", None)
             check_vertices(session, vertex)
         for edge in data.edges.values():
-            engine.report(f"checking {edge.rows.element.name}", None)
+            context.report(f"checking {edge.rows.element.name}", None)
             for _ in DenseEdges(session, edge, edge_rows(edge)):
-                engine.check_stopped()
+                context.check_stopped()
             check_features(session, edge.features, edge.rows.element.features)
-    with engine.ledger.writing(publishes=True) as connection:
+    with context.catalog_db.writing(publishes=True) as connection:
         replaced = "DELETE FROM graphs WHERE folded = ? RETURNING retention"
         gone = connection.execute(replaced, (graph.name.lower(),)).fetchone() if plan.replaces else None
         check_free(connection, graph.name)
-        for table in (engine.context.catalog.table(name) for name in graph.tables):
+        for table in (context.bind_context.catalog.table(name) for name in graph.tables):
             require_table(connection, table.id)
         retention = None if gone is None else gone["retention"]
         row = (graph.name, graph.name.lower(), encode(graph), now(), retention)

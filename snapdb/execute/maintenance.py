@@ -16,12 +16,12 @@ from snapdb.catalog import Catalog, load, tags
 from snapdb.catalog.listing import MOMENT, listing
 from snapdb.catalog.windows import moment
 from snapdb.errors import CommitConflict, InputError, LockedError
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPlan, SetRetentionPlan, VacuumPlan
-from snapdb.relational import quote_odd
 from snapdb.schedule import kept
+from snapdb.sql_engine import quote_odd
 from snapdb.storage.catalog_db.codec import encode
-from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.pending_deletes import (
     add_pending_deletes,
     delete_pending,
@@ -65,28 +65,28 @@ class Expired(NamedTuple):
     """Of these the files stay until who reads them is done."""
 
 
-def check(plan: CheckPlan, engine: Engine) -> Rows:
+def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
     """CHECK DATABASE: read every file; a row for each problem."""
-    yield listing(PROBLEMS, list(check_database(engine.home, engine.ledger, engine.step)))
+    yield listing(PROBLEMS, list(check_database(context.db_dir, context.catalog_db, context.step)))
     return None
 
 
-def vacuum(plan: VacuumPlan, engine: Engine) -> Rows:
+def vacuum(plan: VacuumPlan, context: ExecutionContext) -> Rows:
     """VACUUM: merge small files and remove unreferenced ones; a row for each that was merged, removed or kept."""
     table = None if plan.table is None else plan.table.id
-    store = (engine.home, engine.ledger, engine.relational, engine.tables)
-    vacuuming = Vacuum(*store, table, plan.grace, plan.dry_run, engine.step)
+    store = (context.db_dir, context.catalog_db, context.sql_engine, context.tables)
+    vacuuming = Vacuum(*store, table, plan.grace, plan.dry_run, context.step)
     yield listing(_VACUUM_FIELDS, list(vacuuming.run()))
     return None
 
 
-def backup(plan: BackupPlan, engine: Engine) -> Rows:
+def backup(plan: BackupPlan, context: ExecutionContext) -> Rows:
     """BACKUP DATABASE TO: copy the catalog, link or copy every file, and read all of them again."""
     yield from ()
     target = Path(os.path.abspath(os.path.expanduser(plan.path)))
     try:
-        engine.relational.check_folder(target)
-        done = back_up(engine.home, engine.ledger, target, link=not plan.copies, report=engine.step)
+        context.sql_engine.check_folder(target)
+        done = back_up(context.db_dir, context.catalog_db, target, link=not plan.copies, report=context.step)
     except InputError as error:
         error.span = error.span or plan.span
         raise
@@ -97,24 +97,26 @@ def backup(plan: BackupPlan, engine: Engine) -> Rows:
     )
 
 
-def expire_snapshots(plan: ExpirePlan | RetainPlan, engine: Engine) -> Rows:
+def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -> Rows:
     """EXPIRE SNAPSHOTS: a row for each snapshot that the statement is about, with why it stays or went."""
-    decisions = _decisions(engine, plan)
+    decisions = _decisions(context, plan)
     by_retention = isinstance(plan, RetainPlan)
-    done = _expected(decisions) if plan.dry_run else expire(engine, decisions, by_retention=by_retention)
+    done = _expected(decisions) if plan.dry_run else expire(context, decisions, by_retention=by_retention)
     yield listing(_EXPIRE_FIELDS, list(_rows(decisions, done)))
     more = "; VACUUM removes shared files that no snapshot uses any more" if done.gone else ""
     return Outcome(_summary(decisions, done, plan.dry_run) + more)
 
 
-def preview(engine: Engine, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
+def preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
     """Every snapshot that retentions are about, with why it stays or would go, and how many would go in a sentence."""
-    decisions = _decisions(engine, plan)
+    decisions = _decisions(context, plan)
     done = _expected(decisions)
     return listing(_EXPIRE_FIELDS, list(_rows(decisions, done))), _summary(decisions, done, dry_run=True)
 
 
-def expire(engine: Engine, decisions: Decisions, *, by_retention: bool = False, publishes: bool = True) -> Expired:
+def expire(
+    context: ExecutionContext, decisions: Decisions, *, by_retention: bool = False, publishes: bool = True
+) -> Expired:
     """Take snapshots out of the catalog, all at once, and remove the files of those that nobody reads.
 
     Args:
@@ -125,18 +127,18 @@ def expire(engine: Engine, decisions: Decisions, *, by_retention: bool = False, 
     going = [snapshot for snapshot, stays in decisions if stays is None]
     if not going:
         return Expired(frozenset())
-    with engine.ledger.writing(publishes=publishes) as connection:
+    with context.catalog_db.writing(publishes=publishes) as connection:
         if by_retention:
-            going = _going_still(engine, going)
+            going = _going_still(context, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
-        forget_deleted(connection, engine.home)
+        forget_deleted(connection, context.db_dir)
         add_pending_deletes(connection, [s.path for s in going if s.id in gone])
-    return Expired(gone, {s.id for s in going if s.id in gone and not delete_unless_held(engine.home, s.path)})
+    return Expired(gone, {s.id for s in going if s.id in gone and not delete_unless_held(context.db_dir, s.path)})
 
 
-def _decisions(engine: Engine, plan: ExpirePlan | RetainPlan) -> Decisions:
+def _decisions(context: ExecutionContext, plan: ExpirePlan | RetainPlan) -> Decisions:
     if isinstance(plan, RetainPlan):
-        return retained(engine.context.catalog, engine.ledger, plan.retentions)
+        return retained(context.bind_context.catalog, context.catalog_db, plan.retentions)
     return plan.snapshots
 
 
@@ -145,12 +147,12 @@ def _expected(decisions: Decisions) -> Expired:
     return Expired({s.id for s, stays in decisions if stays is None})
 
 
-def _going_still(engine: Engine, going: Sequence[Snapshot]) -> list[Snapshot]:
+def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[Snapshot]:
     """Those that retention lets go as things are at this moment."""
-    catalog = load(engine.home, engine.ledger, engine.context.catalog)
+    catalog = load(context.db_dir, context.catalog_db, context.bind_context.catalog)
     graphs = {snapshot.graph.name.lower() for snapshot in going}
     retentions = {graph: said for graph, said in catalog.retentions.items() if graph in graphs}
-    still = {snapshot.id for snapshot, stays in retained(catalog, engine.ledger, retentions) if stays is None}
+    still = {snapshot.id for snapshot, stays in retained(catalog, context.catalog_db, retentions) if stays is None}
     return [snapshot for snapshot in going if snapshot.id in still]
 
 
@@ -168,29 +170,30 @@ def _summary(decisions: Decisions, done: Expired, dry_run: bool) -> str:
     return f"{counted(len(done.gone), 'snapshot')} {would}, {freed:,} bytes of their own"
 
 
-def set_retention(plan: SetRetentionPlan, engine: Engine) -> Rows:
+def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
     """ALTER PROPERTY GRAPH … SET and DROP RETENTION: write the rules; no snapshot is removed by that.
 
     DRY RUN lists which snapshots the rules would remove.
     """
     graph, retention = plan.graph, plan.retention
     if plan.dry_run and retention is not None:
-        rows, summary = preview(engine, RetainPlan({graph.name.lower(): retention}, dry_run=True))
+        rows, summary = preview(context, RetainPlan({graph.name.lower(): retention}, dry_run=True))
         yield rows
         return Outcome(f"{summary}; the retention of graph {graph.name} is as it was")
     row = (None if retention is None else encode(retention), graph.name.lower())
-    with engine.ledger.writing(publishes=True) as connection:
+    with context.catalog_db.writing(publishes=True) as connection:
         if not connection.execute("UPDATE graphs SET retention = ? WHERE folded = ?", row).rowcount:
             raise CommitConflict(f"graph {graph.name} was dropped meanwhile; nothing was changed", code="graph-moved")
     if retention is None:
         return Outcome(f"graph {graph.name} has no retention any more: its snapshots stay until they are dropped")
-    return Outcome(f"graph {graph.name} keeps {retention}; {_now(engine, graph.name, retention)}")
+    return Outcome(f"graph {graph.name} keeps {retention}; {_now(context, graph.name, retention)}")
 
 
-def _now(engine: Engine, graph: str, retention: Retention) -> str:
+def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
     """What the rules let go already."""
     going = sum(
-        reason is None for _, reason in retained(engine.context.catalog, engine.ledger, {graph.lower(): retention})
+        reason is None
+        for _, reason in retained(context.bind_context.catalog, context.catalog_db, {graph.lower(): retention})
     )
     if not going:
         return "no snapshot is to go yet"
@@ -199,7 +202,7 @@ def _now(engine: Engine, graph: str, retention: Retention) -> str:
 
 
 def retained(
-    catalog: Catalog, ledger: Ledger, retentions: Mapping[str, Retention]
+    catalog: Catalog, catalog_db: CatalogDb, retentions: Mapping[str, Retention]
 ) -> list[tuple[Snapshot, str | None]]:
     """The snapshots of graphs that have a retention, graph by graph, oldest first, with why each stays; None: it goes.
 
@@ -209,7 +212,7 @@ def retained(
         retentions: By the case-folded name of the graph.
     """
     as_of = now()
-    tagged = {tag.version for tag in tags(ledger)}
+    tagged = {tag.version for tag in tags(catalog_db)}
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in catalog.samplers.values()}
     decisions: list[tuple[Snapshot, str | None]] = []
     for graph, retention in retentions.items():
@@ -223,19 +226,19 @@ def retained(
     return decisions
 
 
-def apply_retentions(engine: Engine) -> list[str]:
+def apply_retentions(context: ExecutionContext) -> list[str]:
     """Expire what the retention of each graph no longer keeps; a line for a log of each graph of which something went.
 
     Files go too that somebody read when their snapshot went, and that are free now. If nobody else reads or writes
     tables at this moment, so do shared ones that no snapshot uses and that are older than an hour. A lost race is no
     error: what it leaves goes the next time.
     """
-    catalog = engine.context.catalog
-    decisions = retained(catalog, engine.ledger, catalog.retentions)
+    catalog = context.bind_context.catalog
+    decisions = retained(catalog, context.catalog_db, catalog.retentions)
     try:
-        deleted = delete_pending(engine.home, engine.ledger)
-        done = expire(engine, decisions, by_retention=True, publishes=False)
-        shared = _remove_shared(engine) if done.gone or deleted else 0
+        deleted = delete_pending(context.db_dir, context.catalog_db)
+        done = expire(context, decisions, by_retention=True, publishes=False)
+        shared = _remove_shared(context) if done.gone or deleted else 0
     except (CommitConflict, LockedError) as error:
         return [f"retention waits for the next run: {error.message}"]
     lines = [line for graph in catalog.retentions if (line := _line(_of(decisions, graph), done))]
@@ -248,14 +251,14 @@ def apply_retentions(engine: Engine) -> list[str]:
     return lines
 
 
-def _remove_shared(engine: Engine) -> int:
+def _remove_shared(context: ExecutionContext) -> int:
     """How many shared directories went: none unless nobody else is at the tables, who may be about to use one."""
-    if not engine.tables.alone(0.0):
+    if not context.tables.alone(0.0):
         return 0
     try:
-        return len(remove_unused_artifacts(engine.home, engine.ledger, now() - DEFAULT_GRACE))
+        return len(remove_unused_artifacts(context.db_dir, context.catalog_db, now() - DEFAULT_GRACE))
     finally:
-        engine.tables.share()
+        context.tables.share()
 
 
 def _of(decisions: Decisions, graph: str) -> list[Snapshot]:

@@ -1,6 +1,6 @@
-"""The engine that operators run in, what they return, and where each is.
+"""The context that operators run in, what they return, and where each is.
 
-An operator is a function of a plan and an engine that returns `Rows`, in the module of its family.
+An operator is a function of a plan and a context that returns `Rows`, in the module of its family.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from snapdb.errors import QueryError
-from snapdb.execute.transactions import Review, Work
+from snapdb.execute.transactions import Review, TransactionManager
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import FAMILIES, Plan
 from snapdb.plan.plan import NothingPlan
-from snapdb.plan.scope import Context
-from snapdb.relational import Relational, Session
+from snapdb.plan.scope import BindContext
 from snapdb.sql.syntax import Statement
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.sql_engine import Session, SqlEngine
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.disk import Disk
 from snapdb.storage.tables.changes import Change
@@ -50,15 +50,15 @@ Rows = Generator[pa.RecordBatch, None, Outcome | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ExecutionContext:
     """The open database that operators work on."""
 
-    home: Home
-    ledger: Ledger
-    relational: Relational
-    context: Context
+    db_dir: DatabaseDir
+    catalog_db: CatalogDb
+    sql_engine: SqlEngine
+    bind_context: BindContext
     """The catalog as it was when the statement was bound."""
-    work: Work
+    work: TransactionManager
     """Where changes go: to a version each, or to the open transaction."""
     tables: TablesLock
     """Held shared since before the catalog was read."""
@@ -96,7 +96,12 @@ class Engine:
 
 
 def publish(
-    engine: Engine, changes: Sequence[Change], message: str | None, did: str, rows: int, review: Review | None = None
+    context: ExecutionContext,
+    changes: Sequence[Change],
+    message: str | None,
+    did: str,
+    rows: int,
+    review: Review | None = None,
 ) -> Outcome:
     """Commit the changes, or add them to the open transaction.
 
@@ -105,11 +110,11 @@ def publish(
         rows: How many rows they add or remove.
         review: Told, before the commit, how many new keys the id maps of the tables get.
     """
-    version = engine.work.add(changes, message, review)
+    version = context.work.add(changes, message, review)
     return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
 
 
-def nothing(plan: NothingPlan, engine: Engine) -> Rows:
+def nothing(plan: NothingPlan, context: ExecutionContext) -> Rows:
     """Do nothing, and report why there is nothing to do."""
     yield from ()
     return Outcome(plan.why)
@@ -121,8 +126,8 @@ class OwnDatabase(Protocol):
     def run(self, statement: Statement) -> Result:
         """Run a statement that was parsed."""
 
-    def reading(self, params: Any = None) -> AbstractContextManager[Engine]:
-        """An engine at the head, for the block."""
+    def reading(self, params: Any = None) -> AbstractContextManager[ExecutionContext]:
+        """A context at the head, for the block."""
 
     def interrupt(self) -> None:
         """Stop the running statement."""
@@ -139,15 +144,15 @@ class Opener(Protocol):
 
 
 OPERATORS = {plan: operator for family in FAMILIES for plan, operator in family.operators.items()}
-"""Plan → the operator that runs it, as 'module:name': a function of the plan and the engine.
+"""Plan → the operator that runs it, as 'module:name': a function of the plan and the context.
 
 Its module is imported when the first such plan runs, so that a SELECT loads no numba.
 """
 
 
-def run(plan: Plan, engine: Engine) -> Rows:
-    """Run a plan in an engine. Nothing happens before the first item is requested."""
-    rows: Rows = operator_of(type(plan))(plan, engine)
+def run(plan: Plan, context: ExecutionContext) -> Rows:
+    """Run a plan in a context. Nothing happens before the first item is requested."""
+    rows: Rows = operator_of(type(plan))(plan, context)
     return rows
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from snapdb.errors import InputError, QueryError
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.rendering import page, render
 from snapdb.plan.plan import QueryPlan
-from snapdb.relational.values import empty, plain, plain_schema, python_rows
+from snapdb.sql_engine.values import empty, plain, plain_schema, python_rows
 from snapdb.types.text import block
 
 _AHEAD = 1000
@@ -212,8 +212,8 @@ def _converts(table: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
     return True
 
 
-def query(plan: QueryPlan, engine: Engine) -> Rows:
+def query(plan: QueryPlan, context: ExecutionContext) -> Rows:
     """SELECT: stream the rows of a query that DuckDB runs over the views of what it names."""
-    with engine.context.session(plan.query) as session:
+    with context.bind_context.session(plan.query) as session:
         yield from session.exact_reader(plan.query.text, plan.query.parameters)
     return None

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from snapdb.catalog import Catalog, with_changes
 from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError
-from snapdb.relational import Relational, Session, parquet_files, table_rows
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.sql_engine import Session, SqlEngine, parquet_files, table_rows
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import TablesLock, assigning_ids, merging_files
 from snapdb.storage.check.database import catalog_damage
 from snapdb.storage.tables.changes import AddTable, Append, AssignIds, Change, RemoveRows, files_of
@@ -46,13 +46,13 @@ class _Open:
     failed: bool = False
 
 
-class Work:
+class TransactionManager:
     """Turns changes into versions."""
 
-    def __init__(self, home: Home, ledger: Ledger, relational: Relational) -> None:
-        self._home = home
-        self._ledger = ledger
-        self._relational = relational
+    def __init__(self, db_dir: DatabaseDir, catalog_db: CatalogDb, sql_engine: SqlEngine) -> None:
+        self._db_dir = db_dir
+        self._catalog_db = catalog_db
+        self._sql_engine = sql_engine
         self._open: _Open | None = None
         self._tables = 0
         self.brought = 0
@@ -72,8 +72,8 @@ class Work:
         """Open a transaction at the head."""
         if self._open is not None:
             raise QueryError("a transaction is open already; COMMIT or ROLLBACK it first", code="transaction-open")
-        self._open = _Open(catalog, catalog, TablesLock(self._home))
-        self._relational.set_clock(datetime.now(UTC))
+        self._open = _Open(catalog, catalog, TablesLock(self._db_dir))
+        self._sql_engine.set_clock(datetime.now(UTC))
 
     def add(self, changes: Sequence[Change], message: str | None, review: Review | None = None) -> int | None:
         """Commit the changes as a version and return its number, or None after adding them to the open transaction."""
@@ -141,8 +141,8 @@ class Work:
         if self._open is None or not any(isinstance(c, Append) and c.table_id == table.id for c in self._open.changes):
             return change
         began = {t.id: t.next_row for t in self._open.began.tables.values()}
-        with self._relational.session() as session:
-            (last,) = session.rows(f"SELECT max(row_id) FROM {parquet_files([change.file], self._home.path)}")[0]
+        with self._sql_engine.session() as session:
+            (last,) = session.rows(f"SELECT max(row_id) FROM {parquet_files([change.file], self._db_dir.path)}")[0]
         return replace(change, own=last >= began.get(table.id, 0))
 
     def _ending(self, word: str) -> _Open:
@@ -155,7 +155,7 @@ class Work:
     def _drop(self) -> None:
         if self._open is not None:
             opened, self._open = self._open, None
-            self._relational.set_clock(None)
+            self._sql_engine.set_clock(None)
             try:
                 self._discard(opened.changes)
             finally:
@@ -164,7 +164,7 @@ class Work:
     def _discard(self, changes: Sequence[Change]) -> None:
         for change in changes:
             for file in files_of(change):
-                self._home.disk.remove(self._home.path / file.path)
+                self._db_dir.disk.remove(self._db_dir.path / file.path)
 
     def _publish(self, changes: list[Change], message: str | None, review: Review | None = None) -> int:
         version = self._committed(changes, message, review)
@@ -196,12 +196,12 @@ class Work:
         with suppress(SnapdbError, OSError):
             if not self._small_merges(table):
                 return
-            with merging_files(self._home) as alone, self._relational.session() as session:
+            with merging_files(self._db_dir) as alone, self._sql_engine.session() as session:
                 for merge in self._small_merges(table) if alone else ():
-                    compact(self._home, self._ledger, session, merge)
+                    compact(self._db_dir, self._catalog_db, session, merge)
 
     def _small_merges(self, table: int) -> list[Merge]:
-        with self._ledger.reading() as connection:
+        with self._catalog_db.reading() as connection:
             return find_tiers(connection, table)
 
     def _try(self, changes: Sequence[Change], message: str | None, review: Review | None) -> int:
@@ -211,16 +211,16 @@ class Work:
         for change in changes:
             if isinstance(change, Append) and change.table_id not in new:
                 appended.setdefault(change.table_id, []).append(change)
-        if not any(maps_of(self._ledger, table_id) for table_id in appended):
-            return commit(self._ledger, changes, message)
-        with assigning_ids(self._home):
+        if not any(maps_of(self._catalog_db, table_id) for table_id in appended):
+            return commit(self._catalog_db, changes, message)
+        with assigning_ids(self._db_dir):
             made: list[Change] = []
             try:
                 for table_id, appends in appended.items():
                     made += self._allot(table_id, appends)
                 if review is not None:
                     review({ids.map_id: self._new_keys(ids) for ids in made if isinstance(ids, AssignIds)})
-                return commit(self._ledger, [*changes, *made], message)
+                return commit(self._catalog_db, [*changes, *made], message)
             except BaseException:
                 self._discard(made)
                 raise
@@ -229,12 +229,12 @@ class Work:
         segments = tuple(replace(file, columns=a.columns) for a in appends for file in a.files)
         rows = sum(s.rows for s in segments)
         made = []
-        with self._relational.session() as session:
-            for id_map in maps_of(self._ledger, table_id):
+        with self._sql_engine.session() as session:
+            for id_map in maps_of(self._catalog_db, table_id):
                 # The key's columns by field: the transaction itself may have renamed or dropped them in between.
                 keys = Table(table_id, "", id_map.columns, segments, (), rows, 0, next_row=rows, fields=0)
-                query = table_rows(keys, self._home.path)
-                made.append(assign_ids(self._home, session, table_id, id_map, query, rows))
+                query = table_rows(keys, self._db_dir.path)
+                made.append(assign_ids(self._db_dir, session, table_id, id_map, query, rows))
         return made
 
     def _new_keys(self, ids: AssignIds) -> int:
@@ -243,7 +243,7 @@ class Work:
             return 0
         marks = ", ".join("?" * len(ids.merged))
         sql = f"SELECT coalesce(sum(rows), 0) AS rows FROM id_segments WHERE path IN ({marks})"
-        return ids.file.rows - int(self._ledger.rows(sql, tuple(ids.merged))[0]["rows"])
+        return ids.file.rows - int(self._catalog_db.rows(sql, tuple(ids.merged))[0]["rows"])
 
     def _compared(self, change: RemoveRows) -> RemoveRows:
         """The change after its rows were compared with those that others have removed meanwhile.
@@ -251,21 +251,21 @@ class Work:
         Raises:
             CommitConflict: some are the same.
         """
-        mine = parquet_files([change.file], self._home.path)
-        rows = self._ledger.rows(
+        mine = parquet_files([change.file], self._db_dir.path)
+        rows = self._catalog_db.rows(
             "SELECT path, added FROM segments WHERE table_id = ? AND kind = 'deletes' AND added > ? ORDER BY added",
             (change.table_id, change.checked),
         )
-        with self._relational.session() as session:
+        with self._sql_engine.session() as session:
             for row in rows:
                 self._compare(session, change, mine, row["path"], row["added"])
         return replace(change, checked=max([change.checked, *(row["added"] for row in rows)]))
 
     def _compare(self, session: Session, change: RemoveRows, mine: str, path: str, version: int) -> None:
-        theirs = parquet_files([Segment(path, 0, 0, "")], self._home.path)
+        theirs = parquet_files([Segment(path, 0, 0, "")], self._db_dir.path)
         (common,) = session.rows(f"SELECT count(*) FROM {mine} WHERE row_id IN (SELECT row_id FROM {theirs})")[0]
         if common:
-            (name,) = self._ledger.rows("SELECT name FROM tables WHERE id = ?", (change.table_id,))[0]
+            (name,) = self._catalog_db.rows("SELECT name FROM tables WHERE id = ?", (change.table_id,))[0]
             raise CommitConflict(
                 f"{name} moved: expected {change.base}, found {version}, which removed {common:,} of "
                 "the rows that this statement removes or updates; run it again",
@@ -293,15 +293,15 @@ def retry_if_replaced(act: Callable[[], T]) -> T:
 
 
 @contextmanager
-def diagnose_corruption(home: Home, ledger: Ledger) -> Iterator[None]:
+def diagnose_corruption(db_dir: DatabaseDir, catalog_db: CatalogDb) -> Iterator[None]:
     """Raise CorruptError in place of an unexpected error where the catalog is damaged, which can cause any."""
     try:
         yield
     except SnapdbError:
         raise
     except Exception as error:
-        problem = None if ledger.closed else catalog_damage(home, ledger)
+        problem = None if catalog_db.closed else catalog_damage(db_dir, catalog_db)
         if problem is None:
             raise
-        message = f"{home.path / problem.path} ({problem.kind}): {problem.problem}; {problem.remedy}"
+        message = f"{db_dir.path / problem.path} ({problem.kind}): {problem.problem}; {problem.remedy}"
         raise CorruptError(message, code="damaged-catalog") from error

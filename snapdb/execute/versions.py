@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from snapdb.errors import CommitConflict
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.plan.versions import BeginPlan, CommitPlan, CreateTagPlan, RollbackPlan
 
 
-def create_tag(plan: CreateTagPlan, engine: Engine) -> Rows:
+def create_tag(plan: CreateTagPlan, context: ExecutionContext) -> Rows:
     """CREATE TAG: write the row of the tag."""
     yield from ()
     tag = plan.tag
-    with engine.ledger.writing(publishes=True) as connection:
+    with context.catalog_db.writing(publishes=True) as connection:
         if plan.replaces:
             connection.execute("DELETE FROM tags WHERE folded = ?", (tag.name.lower(),))
         row = (tag.name.lower(), tag.name, tag.version)
@@ -22,22 +22,22 @@ def create_tag(plan: CreateTagPlan, engine: Engine) -> Rows:
     return Outcome(f"tag {tag.name} is version {tag.version}")
 
 
-def begin(_: BeginPlan, engine: Engine) -> Rows:
+def begin(_: BeginPlan, context: ExecutionContext) -> Rows:
     """BEGIN: open a transaction at the head."""
     yield from ()
-    engine.work.begin(engine.context.catalog)
-    return Outcome(f"transaction begun at version {engine.context.catalog.version}")
+    context.work.begin(context.bind_context.catalog)
+    return Outcome(f"transaction begun at version {context.bind_context.catalog.version}")
 
 
-def commit(plan: CommitPlan, engine: Engine) -> Rows:
+def commit(plan: CommitPlan, context: ExecutionContext) -> Rows:
     """COMMIT: publish the changes of the open transaction as one version."""
     yield from ()
-    version = engine.work.commit(plan.message)
+    version = context.work.commit(plan.message)
     return Outcome("nothing to commit" if version is None else f"version {version}: committed")
 
 
-def rollback(_: RollbackPlan, engine: Engine) -> Rows:
+def rollback(_: RollbackPlan, context: ExecutionContext) -> Rows:
     """ROLLBACK: discard the changes of the open transaction."""
     yield from ()
-    engine.work.rollback()
+    context.work.rollback()
     return Outcome("rolled back; nothing was changed")

@@ -10,7 +10,7 @@ from typing import Any
 from snapdb.release import __version__
 from snapdb.storage.artifacts import digest_of
 from snapdb.storage.catalog_db.codec import encode
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.types import Filter, PropertyGraph, Published, Snapshot, TimeUnit
 
 _SHOWN = ("labels", "properties")
@@ -28,7 +28,7 @@ class Pinned:
     """What the window counts in."""
 
 
-def snapshot_lineage(snapshot: Snapshot, home: Home) -> dict[str, Any]:
+def snapshot_lineage(snapshot: Snapshot, db_dir: DatabaseDir) -> dict[str, Any]:
     """What a snapshot is, and which database it is in; a stream adds how it samples."""
     plain = json.loads(encode(pinned(snapshot)))
     return {
@@ -38,7 +38,7 @@ def snapshot_lineage(snapshot: Snapshot, home: Home) -> dict[str, Any]:
         "window": [snapshot.window.start, snapshot.window.stop],
         "definition": definition_digest(plain),
         "pinned": plain,
-        "database": str(home.path),
+        "database": str(db_dir.path),
         "snapdb": __version__,
     }
 

@@ -23,11 +23,11 @@ from snapdb.graph.lineage import snapshot_lineage
 from snapdb.graph.open_features import open_features, open_history, open_target
 from snapdb.graph.outgoing import open_outgoing, outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature, GraphView, KeyReader
-from snapdb.relational import Relational, key_rows
+from snapdb.sql_engine import SqlEngine, key_rows
 from snapdb.storage.artifacts import locate_artifact
 from snapdb.storage.catalog_db.codec import decode
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, raise_if_replaced
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_replaced
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.storage.manifests import PublishedDir
 from snapdb.storage.tables.id_maps import IdMap, read_map
@@ -50,7 +50,7 @@ class TableKeys:
     """The keys of one id map, read from Parquet on first need."""
 
     id_map: IdMap
-    home: Home
+    db_dir: DatabaseDir
     vertex: str
     """The vertex type, for messages."""
 
@@ -60,20 +60,20 @@ class TableKeys:
 
     @cached_property
     def _keys(self) -> pa.Array:
-        root = self.home.path
+        root = self.db_dir.path
         with raise_if_replaced(root):
-            check_files(self.home, f"the ids of {self.vertex}", self.id_map.segments)
+            check_files(self.db_dir, f"the ids of {self.vertex}", self.id_map.segments)
         source = key_rows(self.id_map.segments, self.id_map.columns, root)
         names = [c.name for c in self.id_map.columns]
         # Left to the garbage collector after an error, it would crash a DataLoader worker that is forked meanwhile.
-        with closing(Relational(root)) as relational, raise_if_replaced(root), relational.session() as session:
+        with closing(SqlEngine(root)) as sql_engine, raise_if_replaced(root), sql_engine.session() as session:
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
 
 
 def open_snapshot(
-    home: Home, ledger: Ledger, snapshot: Snapshot, opens: Callable[[str], bool] = lambda element: True
+    db_dir: DatabaseDir, catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool] = lambda element: True
 ) -> OpenSnapshot:
     """Open a snapshot for sampling.
 
@@ -88,12 +88,12 @@ def open_snapshot(
             raise it when they are first read.
         CommitConflict: it was replaced or dropped at this moment (code 'moved').
     """
-    with unless_moved(ledger, snapshot):
-        return _opened(home, ledger, snapshot, opens)
+    with unless_moved(catalog_db, snapshot):
+        return _opened(db_dir, catalog_db, snapshot, opens)
 
 
 @contextmanager
-def unless_moved(ledger: Ledger, snapshot: Snapshot) -> Iterator[None]:
+def unless_moved(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
     """Files that are missed because the snapshot was replaced or dropped meanwhile are a conflict, and no damage.
 
     Raises:
@@ -103,48 +103,50 @@ def unless_moved(ledger: Ledger, snapshot: Snapshot) -> Iterator[None]:
         yield
     except CorruptError:
         # Who drops a snapshot removes its files at once, unless somebody holds them.
-        if ledger.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
+        if catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise
         moved = f"{snapshot.name} moved: it was replaced or dropped while it was opened; run the statement again"
         raise CommitConflict(moved, code="snapshot-replaced") from None
 
 
-def read_layout(home: Home, snapshot: Snapshot) -> SnapshotLayout:
+def read_layout(db_dir: DatabaseDir, snapshot: Snapshot) -> SnapshotLayout:
     """What a snapshot's directory says of itself.
 
     Raises:
         CorruptError: it cannot be read.
     """
-    return decode(SnapshotLayout, json.dumps(PublishedDir(home.inside(snapshot.path)).manifest["layout"]))
+    return decode(SnapshotLayout, json.dumps(PublishedDir(db_dir.inside(snapshot.path)).manifest["layout"]))
 
 
-def _opened(home: Home, ledger: Ledger, snapshot: Snapshot, opens: Callable[[str], bool]) -> OpenSnapshot:
-    directory = home.inside(snapshot.path)
-    layout = read_layout(home, snapshot)
-    reverse = _reversed(home, ledger, layout)
-    parts = [directory, *(home.inside(d) for d in layout.directories), *reverse.values()]
-    maps = {v.name: read_map(ledger, v.map_id) for v in layout.vertices}
+def _opened(
+    db_dir: DatabaseDir, catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool]
+) -> OpenSnapshot:
+    directory = db_dir.inside(snapshot.path)
+    layout = read_layout(db_dir, snapshot)
+    reverse = _reversed(db_dir, catalog_db, layout)
+    parts = [directory, *(db_dir.inside(d) for d in layout.directories), *reverse.values()]
+    maps = {v.name: read_map(catalog_db, v.map_id) for v in layout.vertices}
     # Keys are read on first need, which may be long after; meanwhile a VACUUM may have merged their files.
-    folders = {home.inside(s.path).parent for m in maps.values() for s in m.segments}
+    folders = {db_dir.inside(s.path).parent for m in maps.values() for s in m.segments}
     lease = Lease(parts, folders, partial=True)
     try:
-        if lease.missing and not ledger.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
+        if lease.missing and not catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise CorruptError(f"{lease.missing[0]} is gone; create the snapshot again", code="missing-file")
-        return OpenSnapshot(_view(home, snapshot, directory, layout, maps, reverse, opens), maps, lease)
+        return OpenSnapshot(_view(db_dir, snapshot, directory, layout, maps, reverse, opens), maps, lease)
     except BaseException:
         lease.release()
         raise
 
 
-def _reversed(home: Home, ledger: Ledger, layout: SnapshotLayout) -> dict[str, Path]:
+def _reversed(db_dir: DatabaseDir, catalog_db: CatalogDb, layout: SnapshotLayout) -> dict[str, Path]:
     """By edge type, the directory of its out-neighbours, where somebody needed them before."""
     wanted = {e.name: outgoing_artefact(e).digest for e in layout.edges if serves_outgoing(e)}
-    paths = {name: locate_artifact(home, ledger, digest) for name, digest in wanted.items()}
+    paths = {name: locate_artifact(db_dir, catalog_db, digest) for name, digest in wanted.items()}
     return {name: path for name, path in paths.items() if path is not None}
 
 
 def _view(
-    home: Home,
+    db_dir: DatabaseDir,
     snapshot: Snapshot,
     directory: Path,
     layout: SnapshotLayout,
@@ -153,12 +155,12 @@ def _view(
     opens: Callable[[str], bool],
 ) -> GraphView:
     counts = {v.name: v.count for v in layout.vertices}
-    keys = {v.name: TableKeys(maps[v.name], home, v.name) for v in layout.vertices}
+    keys = {v.name: TableKeys(maps[v.name], db_dir, v.name) for v in layout.vertices}
     types = {e.name: e.type for e in snapshot.graph.edges}
     incoming, outgoing = {}, {}
     for i, edge in enumerate(layout.edges):
         type_ = types[edge.name]
-        incoming[type_] = partial(open_incoming, home.path, directory, i, edge, counts[type_.destination])
+        incoming[type_] = partial(open_incoming, db_dir.path, directory, i, edge, counts[type_.destination])
         if edge.name in reverse:
             outgoing[type_] = partial(open_outgoing, reverse[edge.name], counts[type_.source], edge.before)
     return GraphView(
@@ -167,18 +169,18 @@ def _view(
         edge_types=tuple(types.values()),
         adjacency=AdjacencyShelf(incoming, counts, outgoing),
         node_features={
-            v.name: _vertex_features(home, snapshot, v, keys[v.name]) for v in layout.vertices if opens(v.name)
+            v.name: _vertex_features(db_dir, snapshot, v, keys[v.name]) for v in layout.vertices if opens(v.name)
         },
-        edge_features={e.name: _edge_features(home, e) for e in layout.edges if opens(e.name)},
+        edge_features={e.name: _edge_features(db_dir, e) for e in layout.edges if opens(e.name)},
         targets=DeferredErrors(
             {
-                v.name: partial(open_target, home.path / v.features, _path(home, v.patch))
+                v.name: partial(open_target, db_dir.path / v.features, _path(db_dir, v.patch))
                 for v in layout.vertices
                 if v.target and v.features and opens(v.name)
             }
         ),
         keys=keys,
-        lineage=snapshot_lineage(snapshot, home) | codings(home, snapshot.graph, layout),
+        lineage=snapshot_lineage(snapshot, db_dir) | codings(db_dir, snapshot.graph, layout),
     )
 
 
@@ -186,26 +188,28 @@ def _alive(directory: Path, index: int, vertex: VertexLayout) -> npt.NDArray[np.
     return None if vertex.nodes == vertex.count else PublishedDir(directory).array(f"alive-{index}.npy")
 
 
-def _vertex_features(home: Home, snapshot: Snapshot, vertex: VertexLayout, keys: KeyReader) -> dict[str, Feature]:
+def _vertex_features(
+    db_dir: DatabaseDir, snapshot: Snapshot, vertex: VertexLayout, keys: KeyReader
+) -> dict[str, Feature]:
     """The features by name, in the graph's order; those that change in time as of the window's end."""
     element = snapshot.graph.vertex(vertex.name)
     specs = {spec.name: spec for spec in element.features} if element is not None else {}
     own = [name for name in vertex.feature_names if name not in vertex.history_names]
-    found = _features(home, vertex.features, vertex.patch, own)
+    found = _features(db_dir, vertex.features, vertex.patch, own)
     _check_names(vertex.history_names)
     for name, directory in zip(vertex.history_names, vertex.history, strict=True):
         default, stop = specs[name].default if name in specs else None, snapshot.window.stop
-        found[name] = open_history(home.path / directory, name, stop, default, vertex.name, keys)
+        found[name] = open_history(db_dir.path / directory, name, stop, default, vertex.name, keys)
     order = [*specs, *found]
     return {name: found[name] for name in sorted(found, key=order.index)}
 
 
-def _edge_features(home: Home, edge: EdgeLayout) -> Mapping[str, Feature]:
+def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Feature]:
     """The features by name; one that cannot be opened is an error when a batch is asked for it."""
     _check_names(edge.feature_names)
     if edge.features is None:
         return {}
-    paths = home.path / edge.features, _path(home, edge.feature_patch)
+    paths = db_dir.path / edge.features, _path(db_dir, edge.feature_patch)
     return DeferredErrors({name: partial(_open_feature, *paths, name) for name in edge.feature_names})
 
 
@@ -213,13 +217,13 @@ def _open_feature(base: Path, patch: Path | None, name: str) -> Feature:
     return open_features(base, patch, [name])[name]
 
 
-def _features(home: Home, base: str | None, patch: str | None, names: Sequence[str]) -> dict[str, Feature]:
+def _features(db_dir: DatabaseDir, base: str | None, patch: str | None, names: Sequence[str]) -> dict[str, Feature]:
     _check_names(names)
-    return {} if base is None else open_features(home.path / base, _path(home, patch), names)
+    return {} if base is None else open_features(db_dir.path / base, _path(db_dir, patch), names)
 
 
-def _path(home: Home, directory: str | None) -> Path | None:
-    return None if directory is None else home.path / directory
+def _path(db_dir: DatabaseDir, directory: str | None) -> Path | None:
+    return None if directory is None else db_dir.path / directory
 
 
 def _check_names(names: Sequence[str]) -> None:

@@ -178,9 +178,9 @@ class _Filler(threading.Thread):
         self._forget()
 
     def _allocate(self, size: int) -> npt.NDArray[np.uint8]:
-        cache, home = self._loan.cache, self._source.home
+        cache, db_dir = self._loan.cache, self._source.db_dir
         if cache.place == "FILE":
-            folder = Path(tempfile.gettempdir()) if home.read_only else home.path
+            folder = Path(tempfile.gettempdir()) if db_dir.read_only else db_dir.path
             return temporary_bytes(folder, size, f"cache {cache.name}", "create a smaller one")
         memory = np.zeros(size + ALIGNMENT, np.uint8)
         first = -memory.ctypes.data % ALIGNMENT
@@ -206,17 +206,17 @@ class _Filler(threading.Thread):
 
     def _report(self, *, last: bool = False) -> None:
         self._next_report = time.monotonic() + _SECONDS
-        stats, home = self.stats(), self._source.home
-        if home.read_only or (stats == self._reported and not last):
+        stats, db_dir = self.stats(), self._source.db_dir
+        if db_dir.read_only or (stats == self._reported and not last):
             return
         cache, generation = self._loan.cache.id, self.rows.spec.generation
-        write_report(home, self._report_name, CacheReport(cache, this_process(), not last, generation, stats))
+        write_report(db_dir, self._report_name, CacheReport(cache, this_process(), not last, generation, stats))
         self._reported = stats
 
     def _forget(self) -> None:
         """Removes what streams that are gone told of the cache: from now on this one tells."""
-        if not self._source.home.read_only:
-            clear_reports(self._source.home, self._loan.cache.id)
+        if not self._source.db_dir.read_only:
+            clear_reports(self._source.db_dir, self._loan.cache.id)
 
 
 def _or_never(batch: int | None) -> int:

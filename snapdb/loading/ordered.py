@@ -1,4 +1,4 @@
-"""Work on threads whose results come in order, never more than a few ahead of the reader."""
+"""TransactionManager on threads whose results come in order, never more than a few ahead of the reader."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.types import Cache
 
 if TYPE_CHECKING:  # it needs numba, and every database has a shelf
@@ -149,7 +149,7 @@ class CacheSource:
     """The caches of a stream's sampler. In another process than the database's it comes without the shelf."""
 
     caches: tuple[Cache, ...]
-    home: Home
+    db_dir: DatabaseDir
     shelf: CacheShelf
 
     @property
@@ -158,8 +158,8 @@ class CacheSource:
         return min(self.caches, key=lambda cache: (cache.place == "FILE", cache.room is not None, -(cache.room or 0)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _sent, (self.caches, self.home)
+        return _sent, (self.caches, self.db_dir)
 
 
-def _sent(caches: tuple[Cache, ...], home: Home) -> CacheSource:
-    return CacheSource(caches, home, CacheShelf())
+def _sent(caches: tuple[Cache, ...], db_dir: DatabaseDir) -> CacheSource:
+    return CacheSource(caches, db_dir, CacheShelf())

@@ -3,6 +3,6 @@
 from snapdb.plan.bind import FAMILIES, bind
 from snapdb.plan.plan import Plan
 from snapdb.plan.rules import RULES, optimize
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 
-__all__ = ["FAMILIES", "RULES", "Context", "Plan", "bind", "optimize"]
+__all__ = ["FAMILIES", "RULES", "BindContext", "Plan", "bind", "optimize"]

@@ -18,7 +18,7 @@ from snapdb.plan import (
 )
 from snapdb.plan.explain import bind_explain
 from snapdb.plan.plan import Plan, PlanFamily
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.sql.explain import Explain
 from snapdb.sql.syntax import Statement
 
@@ -38,7 +38,7 @@ FAMILIES: tuple[PlanFamily, ...] = (
 _BINDERS = {tree: binder for family in FAMILIES for tree, binder in family.binders.items()}
 
 
-def bind(statement: Statement, context: Context) -> Plan:
+def bind(statement: Statement, context: BindContext) -> Plan:
     """The plan of a statement.
 
     Raises:
@@ -50,7 +50,7 @@ def bind(statement: Statement, context: Context) -> Plan:
         raise error.located(statement.source, statement.span) from error.__cause__
 
 
-def _bind(statement: Statement, context: Context) -> Plan:
+def _bind(statement: Statement, context: BindContext) -> Plan:
     if isinstance(statement, Explain):
         return bind_explain(statement, context, _bind)
     return _BINDERS[type(statement)](statement, context)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from snapdb.plan.names import check_own, find_cache, find_sampler
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.sql.caches import CreateCache, RefreshCache
 from snapdb.storage.tables.commit import author, now
 from snapdb.types import Cache, Sampler
@@ -39,7 +39,7 @@ class RefreshCachePlan(Plan):
         return PlanNode("RefreshCache", f"{self.cache.name}: {generation}")
 
 
-def bind_create_cache(statement: CreateCache, context: Context) -> Plan:
+def bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
     """The cache of a sampler; in memory, and as large as all rows, where nothing else is said."""
     name, room = statement.name, statement.room
     found = context.catalog.caches.get(name.text.lower())
@@ -57,7 +57,7 @@ def bind_create_cache(statement: CreateCache, context: Context) -> Plan:
     return CreateCachePlan(cache, found)
 
 
-def bind_refresh_cache(statement: RefreshCache, context: Context) -> RefreshCachePlan:
+def bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:
     """The cache, and its sampler with the next generation of rows."""
     cache = find_cache(context, statement.name)
     return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)

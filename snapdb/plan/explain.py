@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from snapdb.errors import BindError
 from snapdb.plan.plan import Binder, NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.samples import SamplePlan
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.sql.explain import Explain
 from snapdb.sql.snapshots import RefreshSnapshot
 
@@ -37,7 +37,7 @@ class ExplainPlan(Plan):
         return PlanNode("Explain", "and do it" if self.analyze else "", (self.plan.describe(),))
 
 
-def bind_explain(statement: Explain, context: Context, bind: Binder) -> ExplainPlan:
+def bind_explain(statement: Explain, context: BindContext, bind: Binder) -> ExplainPlan:
     """The plan of the statement that is explained, which `bind` gives, and how it is shown."""
     inner = statement.statement
     if isinstance(inner, RefreshSnapshot) and inner.dry_run:

@@ -16,11 +16,11 @@ from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.plan.times import resolve_version
-from snapdb.relational import Names, quote, quote_all, quote_odd, text_literal
 from snapdb.sql.exports import CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.syntax import ColumnList, Name
+from snapdb.sql_engine import Names, quote, quote_all, quote_odd, text_literal
 from snapdb.types import Column, Snapshot, Table, by_word
 from snapdb.types.text import counted, did_you_mean
 
@@ -176,7 +176,7 @@ def _mask_note(column: str | None) -> str:
     return "" if column is None else f", a mask for each {column}"
 
 
-def bind_copy_to(statement: CopyTo, context: Context) -> CopyToPlan:
+def bind_copy_to(statement: CopyTo, context: BindContext) -> CopyToPlan:
     """The query whose rows are written, and how."""
     if not statement.path.strip():
         raise BindError("COPY TO needs a path", span=statement.path_span, code="bad-path")
@@ -186,7 +186,7 @@ def bind_copy_to(statement: CopyTo, context: Context) -> CopyToPlan:
     return CopyToPlan(asked, statement.path, statement.path_span, format_, ", ".join(filter(None, writer)))
 
 
-def _copied_rows(statement: CopyTo, context: Context) -> BoundQuery:
+def _copied_rows(statement: CopyTo, context: BindContext) -> BoundQuery:
     """The rows of a query, of a table at some version, or of a snapshot's element."""
     if statement.query is not None:
         return context.asked(statement.query)
@@ -200,7 +200,7 @@ def _copied_rows(statement: CopyTo, context: Context) -> BoundQuery:
     return BoundQuery(f"SELECT {columns} FROM {source}", statement.table.span, names)
 
 
-def _table_at(statement: CopyTo, name: Name, context: Context) -> Table:
+def _table_at(statement: CopyTo, name: Name, context: BindContext) -> Table:
     """The table at the version that was asked for."""
     if statement.at is None:
         return find_table(context, name)
@@ -212,7 +212,7 @@ def _table_at(statement: CopyTo, name: Name, context: Context) -> Table:
         raise
 
 
-def _snapshot_element(context: Context, name: Name, said: Name) -> tuple[str, Names]:
+def _snapshot_element(context: BindContext, name: Name, said: Name) -> tuple[str, Names]:
     """What a snapshot shows of an element, or a table of facts, as SQL names it."""
     if name.text.lower() == SCHEMA:
         return _system_table(context, said)
@@ -227,7 +227,7 @@ def _snapshot_element(context: Context, name: Name, said: Name) -> tuple[str, Na
     return f"{quote_odd(snapshot.name)}.{quote_odd(element)}", Names(schemas={snapshot.name: views})
 
 
-def _system_table(context: Context, said: Name) -> tuple[str, Names]:
+def _system_table(context: BindContext, said: Name) -> tuple[str, Names]:
     """A table of facts, as SQL names it."""
     table = said.text.lower()
     if table not in FACTS:
@@ -237,8 +237,8 @@ def _system_table(context: Context, said: Name) -> tuple[str, Names]:
     return f"{SCHEMA}.{table}", Names(schemas={SCHEMA: views}, sources=sources)
 
 
-def _chosen_columns(statement: CopyTo, context: Context, source: str, names: Names) -> str:
-    with context.relational.session(names) as session:
+def _chosen_columns(statement: CopyTo, context: BindContext, source: str, names: Names) -> str:
+    with context.sql_engine.session(names) as session:
         known = {column.name.lower(): column.name for column in session.describe(f"SELECT * FROM {source}")}
     for name in statement.columns:
         if name.text.lower() not in known:
@@ -300,7 +300,7 @@ def _option_literal(value: str | bool | int | float | ColumnList) -> str:
             return str(value).lower()
 
 
-def bind_copy_snapshot(statement: CopySnapshotTo, context: Context) -> CopySnapshotPlan:
+def bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> CopySnapshotPlan:
     """The snapshot, its folder, and the columns that split its vertices."""
     snapshot = find_snapshot(context, statement.snapshot)
     options = export_options(_COPY_SNAPSHOT, statement, _SNAPSHOT_OPTIONS)
@@ -316,7 +316,7 @@ def bind_copy_snapshot(statement: CopySnapshotTo, context: Context) -> CopySnaps
     )
 
 
-def _split_columns(snapshot: Snapshot, context: Context, said: Chosen | None) -> Mapping[str, str]:
+def _split_columns(snapshot: Snapshot, context: BindContext, said: Chosen | None) -> Mapping[str, str]:
     """Vertex type → the column of its table that splits its vertices, of those that have one."""
     wanted = _SPLIT if said is None else said.value.lower()
     columns = list(_shown_columns(snapshot, context))
@@ -342,7 +342,7 @@ def _split_columns(snapshot: Snapshot, context: Context, said: Chosen | None) ->
     return text
 
 
-def _shown_columns(snapshot: Snapshot, context: Context) -> Iterator[tuple[str, str, Column]]:
+def _shown_columns(snapshot: Snapshot, context: BindContext) -> Iterator[tuple[str, str, Column]]:
     """Every column of a vertex type that the snapshot shows: the type, its name there, and the table's column."""
     tables = context.tables_under(snapshot)
     for vertex in snapshot.graph.vertices:
@@ -351,7 +351,7 @@ def _shown_columns(snapshot: Snapshot, context: Context) -> Iterator[tuple[str, 
             yield vertex.name, new, columns[name]
 
 
-def bind_copy_sample(statement: CopySampleTo, context: Context) -> CopySamplePlan:
+def bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamplePlan:
     """The sampler whose batches are written, and how."""
     options = export_options(_COPY_SAMPLE, statement, _BATCH_OPTIONS)
     sample = bind_sample(statement.sample, context)

@@ -11,10 +11,10 @@ from typing import Any
 
 from snapdb.catalog.system_tables import FACTS, SCHEMA
 from snapdb.errors import BindError, InputError, SnapdbError, Span
-from snapdb.relational import Relational
 from snapdb.sql.lexer import Token, identifier, scan, string_value
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql.task_bodies import file_arguments
+from snapdb.sql_engine import SqlEngine
 
 _CLOCKS = frozenset(("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp"))
 _ALSO = frozenset(("current_localtime", "current_localtimestamp"))
@@ -27,13 +27,13 @@ _DEEPEST = 8
 """Queries within queries that are read, by `query('…')`."""
 
 
-def check_repeatable(relational: Relational, island: SqlFragment, why: str, instead: str = _INSTEAD) -> None:
+def check_repeatable(sql_engine: SqlEngine, island: SqlFragment, why: str, instead: str = _INSTEAD) -> None:
     """Nothing when the island gives the same each time.
 
     Raises:
         BindError: it calls a function that does not, at the function's place; the message says `why`, then `instead`.
     """
-    volatile = relational.volatile() | _ALSO
+    volatile = sql_engine.volatile() | _ALSO
     tokens = scan(island.text)
     _check_facts(tokens, island, why)
     for i, token in enumerate(tokens):
@@ -83,7 +83,7 @@ def _arguments(following: tuple[Token, ...]) -> int:
 
 
 def check_foreign(
-    relational: Relational, own: Path, text: str, tokens: Sequence[Token], start: int, parameters: Any, depth: int = 0
+    sql_engine: SqlEngine, own: Path, text: str, tokens: Sequence[Token], start: int, parameters: Any, depth: int = 0
 ) -> None:
     """Nothing when a query opens no file of the database at `own`.
 
@@ -99,10 +99,10 @@ def check_foreign(
     for argument in filter(None, file_arguments(tokens)):
         first, stop = argument[0].span.start, argument[-1].span.stop
         span = Span(start + first, start + stop)
-        for path in _values(relational, argument, text[first:stop], parameters):
+        for path in _values(sql_engine, argument, text[first:stop], parameters):
             check_foreign_path(own, path, span)
             if depth < _DEEPEST and " " in path:  # perhaps a query, which `query` runs
-                _check_nested(relational, own, path, span, depth)
+                _check_nested(sql_engine, own, path, span, depth)
 
 
 def check_foreign_path(own: Path, path: str, span: Span | None) -> None:
@@ -116,9 +116,9 @@ def check_foreign_path(own: Path, path: str, span: Span | None) -> None:
         )
 
 
-def _check_nested(relational: Relational, own: Path, text: str, span: Span, depth: int) -> None:
+def _check_nested(sql_engine: SqlEngine, own: Path, text: str, span: Span, depth: int) -> None:
     try:
-        check_foreign(relational, own, text, scan(text), 0, None, depth + 1)
+        check_foreign(sql_engine, own, text, scan(text), 0, None, depth + 1)
     except InputError as error:
         error.span = span
         raise
@@ -126,7 +126,7 @@ def _check_nested(relational: Relational, own: Path, text: str, span: Span, dept
         return  # no query after all
 
 
-def _values(relational: Relational, argument: Sequence[Token], text: str, parameters: Any) -> list[str]:
+def _values(sql_engine: SqlEngine, argument: Sequence[Token], text: str, parameters: Any) -> list[str]:
     """The texts that an argument evaluates to; none where DuckDB cannot evaluate it, and so cannot read it either."""
     if len(argument) == 1 and argument[0].kind in {"string", "quoted"}:
         (token,) = argument
@@ -136,7 +136,7 @@ def _values(relational: Relational, argument: Sequence[Token], text: str, parame
     names = {token.text[1:] for token in argument if token.kind == "parameter"}
     known = {n: v for n, v in parameters.items() if n in names} if isinstance(parameters, Mapping) and names else None
     try:
-        with relational.session() as session:
+        with sql_engine.session() as session:
             return list(_flat(session.rows(f"SELECT ({text})", known)))
     except SnapdbError:
         return []

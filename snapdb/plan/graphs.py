@@ -20,8 +20,7 @@ from snapdb.plan.fits import (
 )
 from snapdb.plan.names import check_new, find_column, find_event_time, find_table
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import Context
-from snapdb.relational import quote_odd
+from snapdb.plan.scope import BindContext
 from snapdb.sql.graphs import (
     ClassesClause,
     CreateGraph,
@@ -34,6 +33,7 @@ from snapdb.sql.graphs import (
     VertexClause,
 )
 from snapdb.sql.syntax import ColumnList, Name
+from snapdb.sql_engine import quote_odd
 from snapdb.storage.arrays.feature_types import is_feature_type
 from snapdb.types import (
     Column,
@@ -88,7 +88,7 @@ class CreateGraphPlan(Plan):
         return PlanNode("CreateGraph", self.graph.name)
 
 
-def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
+def bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
     """A definition in which every name is there and every type fits."""
     replacing = ("graph",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
@@ -104,7 +104,7 @@ def bind_create_graph(statement: CreateGraph, context: Context) -> Plan:
     return CreateGraphPlan(graph, replaces=exists)
 
 
-def _vertex(context: Context, clause: VertexClause, key_names: Sequence[Name]) -> VertexElement:
+def _vertex(context: BindContext, clause: VertexClause, key_names: Sequence[Name]) -> VertexElement:
     table = find_table(context, clause.table)
     key = [key_column(table, name) for name in key_names]
     _check_unique(key_names, "column {} is named twice")
@@ -126,7 +126,7 @@ def _vertex(context: Context, clause: VertexClause, key_names: Sequence[Name]) -
     return element
 
 
-def _edge(context: Context, graph: PropertyGraph, clause: EdgeClause) -> EdgeElement:
+def _edge(context: BindContext, graph: PropertyGraph, clause: EdgeClause) -> EdgeElement:
     table = find_table(context, clause.table)
     if taken := table.column("e_id"):
         raise BindError(
@@ -216,7 +216,7 @@ def _event_time(table: Table, clause: EventTime | None) -> tuple[str, ...]:
     return tuple(column.name for column in columns)
 
 
-def _check_histories(context: Context, statement: CreateGraph, graph: PropertyGraph) -> None:
+def _check_histories(context: BindContext, statement: CreateGraph, graph: PropertyGraph) -> None:
     """Nothing when the times of histories can be compared with the graph's, and with each other's."""
     known = {unit: name for name, _, unit in graph_times(graph, context.catalog.tables, histories=False)}
     for vertex in statement.vertices:
@@ -255,7 +255,7 @@ def _check_unique(names: Sequence[Name], complaint: str) -> None:
 
 
 def bind_features(
-    context: Context, table: Table, clauses: Sequence[FeatureClause], standard: str, key: Sequence[Column] | None
+    context: BindContext, table: Table, clauses: Sequence[FeatureClause], standard: str, key: Sequence[Column] | None
 ) -> tuple[FeatureSpec, ...]:
     """The features in order; columns of one name, `standard` where none is said, are laid side by side.
 
@@ -271,7 +271,7 @@ def bind_features(
 
 
 def _spec(
-    context: Context, table: Table, clause: FeatureClause, standard: str, key: Sequence[Column] | None
+    context: BindContext, table: Table, clause: FeatureClause, standard: str, key: Sequence[Column] | None
 ) -> FeatureSpec:
     """One item of FEATURES by itself."""
     name = standard if clause.name is None else _name(clause.name)
@@ -414,7 +414,7 @@ def _check_default(clause: FeatureClause, name: str, dtype: str) -> None:
 
 
 def _history(
-    context: Context, own: Table, clause: HistoryClause, key: Sequence[Column] | None
+    context: BindContext, own: Table, clause: HistoryClause, key: Sequence[Column] | None
 ) -> tuple[Table, History]:
     """The table of a feature's changes, and how its rows refer to the vertices."""
     if key is None:
@@ -497,7 +497,7 @@ def check_ends(clause: EdgeClause) -> None:
 
 
 def bind_end(
-    context: Context, graph: PropertyGraph, table: Table, key: Sequence[Name], name: Name, named: Sequence[Name]
+    context: BindContext, graph: PropertyGraph, table: Table, key: Sequence[Name], name: Name, named: Sequence[Name]
 ) -> tuple[str, tuple[str, ...]]:
     """One end of an edge: the vertex type's name, and the edge table's columns in the order of its key."""
     vertex = graph.vertex(name.text)

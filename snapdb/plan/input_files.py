@@ -10,9 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 from snapdb.errors import BindError, CommitConflict, SnapdbError
-from snapdb.plan.scope import Context
-from snapdb.relational import Session, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
+from snapdb.plan.scope import BindContext
 from snapdb.sql.lexer import string_value, tokens
+from snapdb.sql_engine import Session, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
 from snapdb.storage.tables.changes import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
 from snapdb.types import Column, Table
 from snapdb.types.text import did_you_mean
@@ -172,10 +172,10 @@ class NewFiles:
                 raise CommitConflict(f"{name} {how}; nothing was loaded, run the statement again", code="file-moved")
 
 
-def find_new_files(session: Session, context: Context, table: Table, path: str, format_: str) -> NewFiles:
+def find_new_files(session: Session, context: BindContext, table: Table, path: str, format_: str) -> NewFiles:
     """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
     found = list(_files_behind(session, context, path))
-    known = loaded_files(context.ledger, table.id, (file.path for _, file in found))
+    known = loaded_files(context.catalog_db, table.id, (file.path for _, file in found))
     known |= {file.path: LoadRecord(file, 0) for owner, file in context.catalog.loading if owner == table.id}
     names, files, unfinished, changed = [], [], [], []
     for name, file in found:
@@ -193,18 +193,18 @@ def find_new_files(session: Session, context: Context, table: Table, path: str, 
     return NewFiles(tuple(names), tuple(files), tuple(unfinished), tuple(changed))
 
 
-def _files_behind(session: Session, context: Context, path: str) -> Iterator[tuple[str, LoadedFile]]:
+def _files_behind(session: Session, context: BindContext, path: str) -> Iterator[tuple[str, LoadedFile]]:
     """Each file behind a path or glob, and how it is now.
 
     What is hidden is passed over: it may be a file that is being written and gets its name when it is whole. So is
     what the database wrote for itself: to open the catalog would drop the locks that SQLite holds on it.
     """
-    own = os.path.join(os.path.realpath(context.home.path), "")
+    own = os.path.join(os.path.realpath(context.db_dir.path), "")
     for name in files_behind(session, path):
         session.check_stopped()
         if is_hidden(name, path) or os.path.realpath(name).startswith(own):
             continue
-        context.relational.check_folder(name)
+        context.sql_engine.check_folder(name)
         if (file := stat_file(name)) is not None:  # else it went away since
             yield name, file
 

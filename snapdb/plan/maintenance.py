@@ -11,9 +11,8 @@ from snapdb.catalog import tags
 from snapdb.errors import BindError, Span
 from snapdb.plan.names import find_graph, find_table
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.plan.times import duration, number, period_of_text, spelled, time_value, type_of
-from snapdb.relational import quote_odd
 from snapdb.sql.maintenance import (
     BackupDatabase,
     CheckDatabase,
@@ -24,6 +23,7 @@ from snapdb.sql.maintenance import (
     Vacuum,
 )
 from snapdb.sql.syntax import Name, SqlFragment
+from snapdb.sql_engine import quote_odd
 from snapdb.types import PropertyGraph, Retention, Rule, Snapshot, Table
 
 _HOUR = 3_600_000_000
@@ -120,7 +120,7 @@ class SetRetentionPlan(Plan):
         return PlanNode("SetRetention", f"of {self.graph.name}: {self.retention or 'none'}")
 
 
-def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | RetainPlan:
+def bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan | RetainPlan:
     """Every snapshot that was asked about, oldest first, each with why it stays if it does; or whose graphs tell."""
     if statement.by_retention:
         return _bind_retained(statement, context)
@@ -137,7 +137,7 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | Re
         )
     asked.sort(key=lambda s: (s.made, s.id))
     names: dict[int, str] = {}
-    for tag in tags(context.ledger):
+    for tag in tags(context.catalog_db):
         names.setdefault(tag.version, tag.name)
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in context.catalog.samplers.values()}
     newest = _newest_ids(asked, statement.last or 0)
@@ -156,7 +156,7 @@ def bind_expire(statement: ExpireSnapshots, context: Context) -> ExpirePlan | Re
     return ExpirePlan(tuple(found), statement.dry_run)
 
 
-def _bind_retained(statement: ExpireSnapshots, context: Context) -> RetainPlan:
+def _bind_retained(statement: ExpireSnapshots, context: BindContext) -> RetainPlan:
     """Of one graph, which must have a retention, or of all that have one."""
     if statement.graph is None:
         return RetainPlan(context.catalog.retentions, statement.dry_run)
@@ -176,7 +176,7 @@ def _newest_ids(snapshots: Sequence[Snapshot], last: int) -> set[int]:
     return kept
 
 
-def _oldest_moment(context: Context, older: SqlFragment) -> int:
+def _oldest_moment(context: BindContext, older: SqlFragment) -> int:
     """The moment before which a snapshot is old; an interval counts back from now."""
     asked = context.asked(older)
     if type_of(context, asked) != "INTERVAL":
@@ -188,7 +188,7 @@ def _oldest_moment(context: Context, older: SqlFragment) -> int:
     return before
 
 
-def bind_retention(statement: SetRetention | DropRetention, context: Context) -> SetRetentionPlan:
+def bind_retention(statement: SetRetention | DropRetention, context: BindContext) -> SetRetentionPlan:
     """The plan of setting a retention, or of dropping the one that is there."""
     if isinstance(statement, DropRetention):
         graph, _ = find_retention(context, statement.graph)
@@ -198,7 +198,7 @@ def bind_retention(statement: SetRetention | DropRetention, context: Context) ->
     return SetRetentionPlan(graph, Retention(rules, statement.keep_tagged), statement.dry_run)
 
 
-def find_retention(context: Context, name: Name) -> tuple[PropertyGraph, Retention]:
+def find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Retention]:
     """The graph of that name and its retention, or BindError at its place."""
     graph = find_graph(context, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
@@ -211,7 +211,7 @@ def find_retention(context: Context, name: Name) -> tuple[PropertyGraph, Retenti
     return graph, retention
 
 
-def _retention_rule(context: Context, rule: RetentionRule) -> Rule:
+def _retention_rule(context: BindContext, rule: RetentionRule) -> Rule:
     length = period_of_text(context, rule.length, rule.span)
     if length is None:
         raise BindError(
@@ -223,14 +223,14 @@ def _retention_rule(context: Context, rule: RetentionRule) -> Rule:
     return Rule(rule.keeps, length, rule.length)
 
 
-def bind_backup(statement: BackupDatabase, context: Context) -> BackupPlan:
+def bind_backup(statement: BackupDatabase, context: BindContext) -> BackupPlan:
     """The target of the copy."""
     if not statement.path.strip():
         raise BindError("BACKUP DATABASE needs a path", span=statement.path_span, code="bad-path")
     return BackupPlan(statement.path, statement.path_span, statement.copies)
 
 
-def bind_vacuum(statement: Vacuum, context: Context) -> VacuumPlan:
+def bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
     """Which tables, and how long what is not needed stays."""
     table = None if statement.table is None else find_table(context, statement.table)
     grace = _HOUR if statement.retain is None else duration(context, statement.retain)

@@ -9,12 +9,12 @@ from unicodedata import category
 from snapdb.catalog import Catalog, tags
 from snapdb.errors import BindError, SnapdbError
 from snapdb.plan.fits import is_event_time
-from snapdb.plan.scope import Context
-from snapdb.relational import quote_odd
+from snapdb.plan.scope import BindContext
 from snapdb.sql.caches import CreateCache
 from snapdb.sql.samples import CreateSampler
 from snapdb.sql.syntax import Name
 from snapdb.sql.tasks import CreateTask
+from snapdb.sql_engine import quote_odd
 from snapdb.types import Cache, Column, EdgeElement, PropertyGraph, Sampler, Snapshot, Table, Tag, Task, VertexElement
 from snapdb.types.text import did_you_mean
 
@@ -23,32 +23,32 @@ T = TypeVar("T")
 _RESERVED = frozenset(("main", "temp", "system", "memory", "snapdb", "information_schema", "pg_catalog"))
 
 
-def find_table(context: Context, name: Name) -> Table:
+def find_table(context: BindContext, name: Name) -> Table:
     """The table of that name at the head, or BindError at its place."""
     return _placed(context.catalog.table, name)
 
 
-def find_graph(context: Context, name: Name) -> PropertyGraph:
+def find_graph(context: BindContext, name: Name) -> PropertyGraph:
     """The graph of that name, or BindError at its place."""
     return _placed(context.catalog.graph, name)
 
 
-def find_snapshot(context: Context, name: Name) -> Snapshot:
+def find_snapshot(context: BindContext, name: Name) -> Snapshot:
     """The snapshot of that name, or BindError at its place."""
     return _placed(context.catalog.snapshot, name)
 
 
-def find_sampler(context: Context, name: Name) -> Sampler:
+def find_sampler(context: BindContext, name: Name) -> Sampler:
     """The sampler of that name, or BindError at its place."""
     return _placed(context.catalog.sampler, name)
 
 
-def find_cache(context: Context, name: Name) -> Cache:
+def find_cache(context: BindContext, name: Name) -> Cache:
     """The cache of that name, or BindError at its place."""
     return _placed(context.catalog.cache, name)
 
 
-def find_task(context: Context, name: Name) -> Task:
+def find_task(context: BindContext, name: Name) -> Task:
     """The task of that name, or BindError at its place."""
     return _placed(context.catalog.task, name)
 
@@ -75,14 +75,14 @@ def find_vertex_type(snapshot: Snapshot, name: Name) -> VertexElement:
     return vertex
 
 
-def find_edge_type(context: Context, snapshot: Snapshot, name: Name) -> EdgeElement:
+def find_edge_type(context: BindContext, snapshot: Snapshot, name: Name) -> EdgeElement:
     """The snapshot's edge type of that name, or BindError at its place with the nearest."""
     if (edge := snapshot.graph.edge(name.text)) is None:
         raise BindError(_no_edge(name.text, snapshot, context), span=name.span, code="unknown-edge-type")
     return edge
 
 
-def _no_edge(name: str, snapshot: Snapshot, context: Context) -> str:
+def _no_edge(name: str, snapshot: Snapshot, context: BindContext) -> str:
     graph = context.catalog.graphs.get(snapshot.graph.name.lower())
     if graph is not None and graph.edge(name) is not None:
         return f'snapshot {snapshot.name} leaves out edge type "{name}" of graph {graph.name}; sample another snapshot'
@@ -184,9 +184,9 @@ def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def find_tag(context: Context, name: Name) -> Tag:
+def find_tag(context: BindContext, name: Name) -> Tag:
     """The tag of that name, or BindError at its place."""
-    known = tags(context.ledger)
+    known = tags(context.catalog_db)
     found = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
     if found is None:
         near = did_you_mean(name.text, [tag.name for tag in known])

@@ -11,7 +11,7 @@ from snapdb.errors import BindError, DatabaseError
 from snapdb.plan.queries import BoundQuery
 
 if TYPE_CHECKING:
-    from snapdb.plan.scope import Context
+    from snapdb.plan.scope import BindContext
     from snapdb.sql.syntax import Statement
 
 
@@ -61,7 +61,7 @@ class Plan(ABC):
         return self.transactional
 
 
-Binder = Callable[[Any, "Context"], Plan]
+Binder = Callable[[Any, "BindContext"], Plan]
 """Gives the plan of a statement of one kind."""
 
 

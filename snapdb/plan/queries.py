@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from snapdb.errors import Span
-from snapdb.relational import Names, together
 from snapdb.sql.embedded import rewrite
 from snapdb.sql.syntax import SqlFragment
+from snapdb.sql_engine import Names, together
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 

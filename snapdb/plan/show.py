@@ -18,7 +18,7 @@ from snapdb.plan.names import (
     tables_of,
 )
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.plan.times import resolve_version
 from snapdb.sql.show import Describe, Drop, Kind, Show, Shown, Summarize
 from snapdb.sql.syntax import Name, SqlFragment
@@ -94,7 +94,7 @@ class DropPlan(Plan):
         return PlanNode("Drop", self.target.name, tuple(PlanNode("Drop", each.name) for each in self.dependants))
 
 
-def bind_show(statement: Show, context: Context) -> ShowPlan:
+def bind_show(statement: Show, context: BindContext) -> ShowPlan:
     """What is listed; tables are those of the version that was asked for."""
     tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
     if statement.at is not None:
@@ -102,7 +102,7 @@ def bind_show(statement: Show, context: Context) -> ShowPlan:
     return ShowPlan(statement.what, statement.like, tables, _shown_of(statement, context))
 
 
-def _shown_of(statement: Show, context: Context) -> str | None:
+def _shown_of(statement: Show, context: BindContext) -> str | None:
     """The one whose versions, columns, snapshots or runs are asked for; versions and runs outlive what they are of."""
     if statement.of is None:
         return None
@@ -115,7 +115,7 @@ def _shown_of(statement: Show, context: Context) -> str | None:
     return find_table(context, statement.of).name
 
 
-def bind_describe(statement: Describe, context: Context) -> Plan:
+def bind_describe(statement: Describe, context: BindContext) -> Plan:
     """The thing, a table as it was at the version that was asked for; without a kind, whatever has the name."""
     name = statement.name
     if statement.at is not None:
@@ -142,7 +142,7 @@ def bind_describe(statement: Describe, context: Context) -> Plan:
             return DescribePlan(find_table(context, name))
 
 
-def _kind(context: Context, name: str) -> str:
+def _kind(context: BindContext, name: str) -> str:
     """The kind of what has the name; samplers, caches and tasks, whose names are their own, come last."""
     if (kind := context.catalog.kind_of(name)) is not None:
         return kind.upper()
@@ -153,12 +153,12 @@ def _kind(context: Context, name: str) -> str:
     return next(found, "TABLE")
 
 
-def bind_summarize(statement: Summarize, context: Context) -> SummarizePlan:
+def bind_summarize(statement: Summarize, context: BindContext) -> SummarizePlan:
     """The snapshot."""
     return SummarizePlan(find_snapshot(context, statement.name))
 
 
-def bind_drop(statement: Drop, context: Context) -> Plan:
+def bind_drop(statement: Drop, context: BindContext) -> Plan:
     """The thing that goes, and with CASCADE what depends on it."""
     kind, name = statement.kind.lower(), statement.name
     try:
@@ -180,7 +180,7 @@ def bind_drop(statement: Drop, context: Context) -> Plan:
 
 
 def _dependants(
-    context: Context, target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
+    context: BindContext, target: Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag
 ) -> tuple[PropertyGraph | Snapshot | Sampler | Cache, ...]:
     """What depends on a thing: caches, then the samplers, snapshots and graphs, each of the next, that they are of."""
     match target:
@@ -197,19 +197,19 @@ def _dependants(
             return ()
 
 
-def _snapshots_of(context: Context, graphs: Sequence[PropertyGraph]) -> tuple[Snapshot | Sampler | Cache, ...]:
+def _snapshots_of(context: BindContext, graphs: Sequence[PropertyGraph]) -> tuple[Snapshot | Sampler | Cache, ...]:
     names = {graph.name.lower() for graph in graphs}
     snapshots = [s for s in context.catalog.snapshots.values() if s.graph.name.lower() in names]
     return (*_samplers_of(context, snapshots), *snapshots)
 
 
-def _samplers_of(context: Context, snapshots: Sequence[Snapshot]) -> tuple[Sampler | Cache, ...]:
+def _samplers_of(context: BindContext, snapshots: Sequence[Snapshot]) -> tuple[Sampler | Cache, ...]:
     names = {snapshot.name.lower() for snapshot in snapshots}
     samplers = [s for s in context.catalog.samplers.values() if s.snapshot.lower() in names]
     return (*_caches_of(context, samplers), *samplers)
 
 
-def _caches_of(context: Context, samplers: Sequence[Sampler]) -> tuple[Cache, ...]:
+def _caches_of(context: BindContext, samplers: Sequence[Sampler]) -> tuple[Cache, ...]:
     names = {sampler.name.lower() for sampler in samplers}
     return tuple(c for c in context.catalog.caches.values() if c.sampler.lower() in names)
 
@@ -223,7 +223,7 @@ def _dependants_text(dependants: Sequence[PropertyGraph | Snapshot | Sampler | C
 
 
 def _find_target(
-    context: Context, kind: Kind, name: Name
+    context: BindContext, kind: Kind, name: Name
 ) -> Table | PropertyGraph | Snapshot | Sampler | Cache | Task | Tag:
     match kind:
         case "TABLE":

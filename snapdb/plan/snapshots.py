@@ -13,13 +13,13 @@ from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.names import check_new, find_graph, find_snapshot
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.queries import BoundQuery, written
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.plan.times import INTEGERS, LAST, number, resolve_version, spelled, time_value, type_of, whole
-from snapdb.relational import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
 from snapdb.sql.lexer import scan, string_value
 from snapdb.sql.queries import bare_ats
 from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
 from snapdb.sql.syntax import Name, SqlFragment, TimeBound, WindowBound
+from snapdb.sql_engine import Conjunct, Names, Session, conjuncts, no_rows, quote, quote_all
 from snapdb.types import (
     ALL_TIME,
     FORMS,
@@ -144,7 +144,7 @@ def _conditions_text(conditions: list[str]) -> str:
     return f", where {' and '.join(conditions)}" if conditions else ""
 
 
-def bind_create_snapshot(statement: CreateSnapshot, context: Context) -> Plan:
+def bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Plan:
     """A pinned snapshot: nothing in it is relative to now any more, but its pin tells what was."""
     replacing = ("snapshot",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
@@ -193,7 +193,7 @@ def _reduced(graph: PropertyGraph, elements: Sequence[Name]) -> PropertyGraph:
 
 
 def _check_tables(
-    context: Context, graph: PropertyGraph, version: int, statement: CreateSnapshot
+    context: BindContext, graph: PropertyGraph, version: int, statement: CreateSnapshot
 ) -> Mapping[str, Table]:
     """The tables at the version, when they fit the graph."""
     tables = context.tables_at(version)
@@ -234,13 +234,13 @@ def check_filters(session: Session, filters: Sequence[Filter]) -> None:
 
 
 def _filters(
-    context: Context, graph: PropertyGraph, tables: Mapping[str, Table], where: SqlFragment
+    context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], where: SqlFragment
 ) -> tuple[Filter, ...]:
     """The parts of a condition, each given to the one element whose columns it names."""
     shapes = element_shapes(graph, tables)
     asked = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(asked) as session:
-        check_repeatable(context.relational, where, "what a snapshot holds must not change")
+        check_repeatable(context.sql_engine, where, "what a snapshot holds must not change")
         session.describe(asked.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
         columns = {e.name: {c.name.lower() for c in _shape_columns(e, tables[e.table.lower()])} for e in graph.elements}
         found = tuple(_filter(part, columns, where.span) for part in conjuncts(session, asked.text))
@@ -299,7 +299,7 @@ def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | 
 
 
 def bind_window(
-    context: Context,
+    context: BindContext,
     bound: TimeBound | WindowBound,
     unit: TimeUnit | None,
     graph: PropertyGraph,
@@ -320,7 +320,7 @@ def bind_window(
 
 
 def trailing_window(
-    context: Context,
+    context: BindContext,
     length: BoundQuery,
     unit: TimeUnit | None,
     graph: PropertyGraph,
@@ -349,7 +349,7 @@ def _closed_window(start: int | None, last: int) -> Window:
     return Window(start, None if last == LAST else last + 1, closed=True)  # nothing is later than LAST
 
 
-def check_length(context: Context, length: BoundQuery, unit: TimeUnit | None, keyword: str) -> None:
+def check_length(context: BindContext, length: BoundQuery, unit: TimeUnit | None, keyword: str) -> None:
     """Nothing when the length after a keyword is of the kind of the graph's event times."""
     type_ = type_of(context, length)
     if unit == "integer" and type_ not in INTEGERS:
@@ -366,7 +366,7 @@ def check_length(context: Context, length: BoundQuery, unit: TimeUnit | None, ke
         )
 
 
-def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, Table], span: Span) -> int:
+def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], span: Span) -> int:
     """The greatest event time of the graph's edges; what has none, or is always there, counts for nothing."""
     found = []
     for edge in graph.edges:
@@ -388,7 +388,7 @@ def _latest_event(context: Context, graph: PropertyGraph, tables: Mapping[str, T
     return int(max(found))
 
 
-def bind_refresh(statement: RefreshSnapshot, context: Context) -> Plan:
+def bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
     """The snapshot pinned anew; a NothingPlan when nothing in it moves, unless it is to be built again in FULL."""
     name = statement.name
     snapshot = find_snapshot(context, name)
@@ -426,10 +426,10 @@ def bind_refresh(statement: RefreshSnapshot, context: Context) -> Plan:
     return RefreshPlan(create, snapshot, statement.full, statement.dry_run)
 
 
-def _refreshed_version(context: Context, snapshot: Snapshot, name: Name) -> int:
+def _refreshed_version(context: BindContext, snapshot: Snapshot, name: Name) -> int:
     if snapshot.pin.tag is not None:
         try:
-            return version_of_tag(context.ledger, snapshot.pin.tag)
+            return version_of_tag(context.catalog_db, snapshot.pin.tag)
         except SnapdbError as error:
             error.message = f"snapshot {snapshot.name} follows a tag that is gone: {error.message}"
             error.span = name.span
@@ -437,7 +437,9 @@ def _refreshed_version(context: Context, snapshot: Snapshot, name: Name) -> int:
     return context.catalog.version if snapshot.pin.head else snapshot.version
 
 
-def _check_fits(context: Context, snapshot: Snapshot, version: int, tables: Mapping[str, Table], name: Name) -> None:
+def _check_fits(
+    context: BindContext, snapshot: Snapshot, version: int, tables: Mapping[str, Table], name: Name
+) -> None:
     """Nothing when the tables at the version can be the snapshot's."""
     problem = next(misfits(snapshot.graph, tables), None)
     if problem is None and snapshot.window != ALL_TIME:
@@ -454,9 +456,9 @@ def _check_fits(context: Context, snapshot: Snapshot, version: int, tables: Mapp
         )
 
 
-def _wrong_filter(context: Context, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:
+def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:
     """What keeps a condition from being read at the version."""
-    with context.relational.session(element_shapes(snapshot.graph, tables)) as session:
+    with context.sql_engine.session(element_shapes(snapshot.graph, tables)) as session:
         for condition in snapshot.filters:
             try:
                 check_filters(session, [condition])

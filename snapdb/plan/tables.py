@@ -14,8 +14,13 @@ from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_
 from snapdb.plan.names import check_new, find_column, find_table, named_columns, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
-from snapdb.plan.scope import Context
-from snapdb.relational import (
+from snapdb.plan.scope import BindContext
+from snapdb.sql.exports import CopyFrom
+from snapdb.sql.lexer import scan
+from snapdb.sql.queries import Query, bare_ats, first_row
+from snapdb.sql.syntax import Name, SqlFragment
+from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
+from snapdb.sql_engine import (
     ROW_ID,
     Session,
     check_storable,
@@ -28,11 +33,6 @@ from snapdb.relational import (
     quote,
     text_literal,
 )
-from snapdb.sql.exports import CopyFrom
-from snapdb.sql.lexer import scan
-from snapdb.sql.queries import Query, bare_ats, first_row
-from snapdb.sql.syntax import Name, SqlFragment
-from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
 from snapdb.types import Column, PropertyGraph, Table
 from snapdb.types.text import counted, did_you_mean
 
@@ -202,7 +202,7 @@ def _describe_search(find: BoundQuery) -> PlanNode:
     return PlanNode("Find", ", ".join(" ".join(part) for part in parts if part) or "every row")
 
 
-def bind_create_table(statement: CreateTable, context: Context) -> Plan:
+def bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
     """The columns of a new table, from its definition or its query."""
     replacing = ("table",) if statement.or_replace or statement.if_not_exists else ()
     if check_new(context.catalog, statement.name, replacing) and statement.if_not_exists:
@@ -229,7 +229,7 @@ def bind_create_table(statement: CreateTable, context: Context) -> Plan:
     return CreateTablePlan(statement.name.text, _numbered(columns), query, replaces, base, statement.message, copies)
 
 
-def bind_insert(statement: Insert, context: Context) -> Plan:
+def bind_insert(statement: Insert, context: BindContext) -> Plan:
     """A query whose columns match the table's, or those that were named."""
     table = find_table(context, statement.table)
     supplied = named_columns(table, statement.columns)
@@ -256,7 +256,7 @@ def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(replace(column, field=field) for field, column in enumerate(columns, 1))
 
 
-def defined_columns(context: Context, definition: SqlFragment) -> list[Column]:
+def defined_columns(context: BindContext, definition: SqlFragment) -> list[Column]:
     """The columns of `name type [NOT NULL], …`, as DuckDB reads them."""
     for token in scan(definition.text):
         if token.word == "COLLATE":
@@ -295,11 +295,11 @@ def defined_columns(context: Context, definition: SqlFragment) -> list[Column]:
             raise
 
 
-def _checked_default(context: Context, session: Session, expression: str | None, type_: str) -> str | None:
+def _checked_default(context: BindContext, session: Session, expression: str | None, type_: str) -> str | None:
     """The value of a DEFAULT as text, which the type's cast reads again; None for NULL or where there is none."""
     if expression is None:
         return None
-    check_repeatable(context.relational, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
+    check_repeatable(context.sql_engine, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
     form = parquet_form(type_)
     try:
         value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]
@@ -312,7 +312,7 @@ def _checked_default(context: Context, session: Session, expression: str | None,
     return None if value is None else str(value)
 
 
-def bind_delete(statement: Delete, context: Context) -> DeletePlan:
+def bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     """A query for the ids of the rows that go."""
     table = find_table(context, statement.table)
     name = quote(str(statement.alias or table.name))
@@ -327,7 +327,7 @@ def bind_delete(statement: Delete, context: Context) -> DeletePlan:
     return DeletePlan(table, find, context.catalog.version, statement.message)
 
 
-def bind_update(statement: Update, context: Context) -> UpdatePlan:
+def bind_update(statement: Update, context: BindContext) -> UpdatePlan:
     """A query for the rows that change: their ids, and all columns with the new values."""
     table = find_table(context, statement.table)
     name = quote(str(statement.alias or table.name))
@@ -367,19 +367,19 @@ def bind_update(statement: Update, context: Context) -> UpdatePlan:
     return UpdatePlan(table, find, context.catalog.version, statement.message, frozenset(places))
 
 
-def _selects(context: Context, table: Table) -> tuple[str, str]:
+def _selects(context: BindContext, table: Table) -> tuple[str, str]:
     """The SELECT of a table with the ids of its rows, and one of the same columns that reads nothing."""
     shape = no_rows((*table.columns, Column(ROW_ID, "BIGINT")))
     return context.rows(table, row_ids=True, ordered=False), shape
 
 
-def _check_query(context: Context, shape: BoundQuery) -> None:
+def _check_query(context: BindContext, shape: BoundQuery) -> None:
     """Nothing when a query can be read."""
     with context.describing(shape) as session:
         session.describe(shape.text, shape.parameters)
 
 
-def _from_where(context: Context, rows: str, name: str, statement: Delete | Update) -> list[str | BoundQuery]:
+def _from_where(context: BindContext, rows: str, name: str, statement: Delete | Update) -> list[str | BoundQuery]:
     """FROM and WHERE of the rows that a statement is about."""
     parts: list[str | BoundQuery] = [f"({rows}) AS {name}"]
     if statement.others is not None:
@@ -389,7 +389,7 @@ def _from_where(context: Context, rows: str, name: str, statement: Delete | Upda
     return parts
 
 
-def bind_alter(statement: AlterTable, context: Context) -> Plan:
+def bind_alter(statement: AlterTable, context: BindContext) -> Plan:
     """The table's columns afterwards; those that a graph reads stay."""
     if statement.if_exists and statement.table.text.lower() not in context.catalog.tables:
         return NothingPlan(f'there is no table "{statement.table}"')
@@ -407,7 +407,7 @@ def bind_alter(statement: AlterTable, context: Context) -> Plan:
     return AlterPlan(table, columns, did, context.catalog.version, statement.message)
 
 
-def _add_column(context: Context, table: Table, action: AddColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
+def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
     definition = action.definition
     (column, *more) = defined_columns(context, definition)
     if more:
@@ -444,7 +444,9 @@ def _add_column(context: Context, table: Table, action: AddColumn) -> tuple[tupl
     return columns, f'column "{column.name}" {column.type} added to {table.name}'
 
 
-def _drop_column(context: Context, table: Table, action: DropColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
+def _drop_column(
+    context: BindContext, table: Table, action: DropColumn
+) -> tuple[tuple[Column, ...], str] | NothingPlan:
     if action.if_exists and table.column(action.column.text) is None:
         return NothingPlan(f'table {table.name} has no column "{action.column}"')
     column = find_column(table, action.column)
@@ -459,7 +461,7 @@ def _drop_column(context: Context, table: Table, action: DropColumn) -> tuple[tu
     return columns, f'column "{column.name}" dropped from {table.name}'
 
 
-def _rename_column(context: Context, table: Table, action: RenameColumn) -> tuple[tuple[Column, ...], str]:
+def _rename_column(context: BindContext, table: Table, action: RenameColumn) -> tuple[tuple[Column, ...], str]:
     column = find_column(table, action.column)
     other = table.column(action.new.text)
     if other is not None and other.field != column.field:
@@ -474,7 +476,7 @@ def _rename_column(context: Context, table: Table, action: RenameColumn) -> tupl
     return columns, f'column "{column.name}" of {table.name} renamed to "{action.new}"'
 
 
-def _check_unused(context: Context, table: Table, column: Column, name: Name, verb: str) -> None:
+def _check_unused(context: BindContext, table: Table, column: Column, name: Name, verb: str) -> None:
     """Nothing when no graph names the column; a graph serves every version whose tables fit it."""
     users = [g.name for g in context.catalog.graphs.values() if _is_used(g, table, column)]
     if users:
@@ -490,7 +492,7 @@ def _is_used(graph: PropertyGraph, table: Table, column: Column) -> bool:
     return column.name.lower() in tables_of(graph).get(table.name.lower(), ())
 
 
-def bind_copy_from(statement: CopyFrom, context: Context) -> Plan:
+def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
     """A file's columns matched with the table's: by name where the file has names, else by position."""
     table = find_table(context, statement.table)
     wanted = named_columns(table, statement.columns)
@@ -506,12 +508,12 @@ def bind_copy_from(statement: CopyFrom, context: Context) -> Plan:
             code="bad-path",
         )
     if not statement.new_only:  # which passes over the database's own files
-        check_foreign_path(context.home.path, statement.path, statement.path_span)
+        check_foreign_path(context.db_dir.path, statement.path, statement.path_span)
     format_, options = _copy_options(statement)
     said = "".join(f", {_DUCKDB_NAMES.get(k, k)} = {_option_literal(v)}" for k, v in options.items())
     file = File(format_, "header" in options, said, table, wanted)
     new, copies = None, tuple[str, ...]()
-    with context.relational.session() as session:
+    with context.sql_engine.session() as session:
         try:
             if statement.new_only:
                 new = find_new_files(session, context, table, statement.path, format_)

@@ -10,15 +10,15 @@ from typing import Any
 from snapdb.errors import BindError, DatabaseError, QueryError, SnapdbError, Span
 from snapdb.plan.names import check_own, find_task
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.plan.times import microseconds, period, period_of_text
-from snapdb.relational import Relational
 from snapdb.sql.embedded import Rewritten, rewrite
 from snapdb.sql.queries import bare_ats, time_travels
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql.task_bodies import PLACEHOLDERS, changed_graphs, filled, named_paths
 from snapdb.sql.tasks import AlterTask, CreateTask, ExecuteTask, TaskOption
 from snapdb.sql.tasks import Schedule as ScheduleTree
+from snapdb.sql_engine import SqlEngine
 from snapdb.storage.tables.commit import author, now
 from snapdb.types import Schedule, Task
 
@@ -66,14 +66,14 @@ class ExecuteTaskPlan(Plan):
         return PlanNode("ExecuteTask", self.task.name)
 
 
-def bind_create_task(statement: CreateTask, context: Context) -> Plan:
+def bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
     """The task, whose body was read already; names in it are looked up by each run."""
     name = statement.name
     found = context.catalog.tasks.get(name.text.lower())
     if (there := check_own(statement, "task", found)) is not None:
         return NothingPlan(there)
     if statement.when is not None:
-        check_condition(statement.when, context.relational)
+        check_condition(statement.when, context.sql_engine)
     created = now()
     task = Task(
         id=0,
@@ -93,7 +93,7 @@ def bind_create_task(statement: CreateTask, context: Context) -> Plan:
     return CreateTaskPlan(replace(task, **_options(context, statement.options)), found)
 
 
-def bind_alter_task(statement: AlterTask, context: Context) -> Plan:
+def bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
     """The task as it is to be; nothing to do where it is so already."""
     task = find_task(context, statement.name)
     match statement.action:
@@ -111,12 +111,12 @@ def bind_alter_task(statement: AlterTask, context: Context) -> Plan:
             return AlterTaskPlan(task, replace(task, suspended=False), now(), "resumed")
 
 
-def bind_execute_task(statement: ExecuteTask, context: Context) -> ExecuteTaskPlan:
+def bind_execute_task(statement: ExecuteTask, context: BindContext) -> ExecuteTaskPlan:
     """The task of that name; names in its body are looked up when it runs."""
     return ExecuteTaskPlan(find_task(context, statement.name))
 
 
-def _schedule(context: Context, schedule: ScheduleTree, created: int) -> Schedule:
+def _schedule(context: BindContext, schedule: ScheduleTree, created: int) -> Schedule:
     """When it runs; steps are counted from the second in which it is made."""
     anchor = created - created % _SECOND
     if schedule.every is None:
@@ -167,16 +167,16 @@ def _body_statements(body: str) -> str:
     return body[edge:-edge].strip()
 
 
-def _options(context: Context, options: Sequence[TaskOption]) -> dict[str, Any]:
+def _options(context: BindContext, options: Sequence[TaskOption]) -> dict[str, Any]:
     """What WITH or SET says, as fields of a task."""
     return {option.name: _READ.get(option.name, _unchanged)(context, option) for option in options}
 
 
-def _unchanged(context: Context, option: TaskOption) -> str | int:
+def _unchanged(context: BindContext, option: TaskOption) -> str | int:
     return option.value
 
 
-def _timeout(context: Context, option: TaskOption) -> int:
+def _timeout(context: BindContext, option: TaskOption) -> int:
     """Microseconds, by the clock."""
     length = period_of_text(context, str(option.value), option.span)
     if length is None or microseconds(length) > _LONGEST:
@@ -189,11 +189,11 @@ def _timeout(context: Context, option: TaskOption) -> int:
     return microseconds(length)
 
 
-_READ: dict[str, Callable[[Context, TaskOption], str | int]] = {"timeout": _timeout}
+_READ: dict[str, Callable[[BindContext, TaskOption], str | int]] = {"timeout": _timeout}
 """Options that are not kept as they are said."""
 
 
-def check_condition(condition: SqlFragment, relational: Relational) -> None:
+def check_condition(condition: SqlFragment, sql_engine: SqlEngine) -> None:
     """Nothing when a condition can be read; no name in it is looked up.
 
     Raises:
@@ -205,7 +205,7 @@ def check_condition(condition: SqlFragment, relational: Relational) -> None:
         named_paths(sample.text)
         plain = rewrite(sample.text, [*_duckdb_edits(sample.text)])
         edits = (plain, sample)
-        with relational.session() as session:
+        with sql_engine.session() as session:
             session.check_syntax("SELECT (", plain.text, ")")
     except SnapdbError as error:
         if error.span is not None:

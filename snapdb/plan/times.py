@@ -20,7 +20,7 @@ from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.types import Period, TimeUnit
 
 if TYPE_CHECKING:
-    from snapdb.plan.scope import Context
+    from snapdb.plan.scope import BindContext
 
 
 LAST = 2**63 - 1
@@ -44,7 +44,7 @@ _TIME_TYPES = ("DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 """Of event times that count in microseconds; sessions take times without a zone as UTC."""
 
 
-def resolve_version(context: Context, at: VersionBound) -> int:
+def resolve_version(context: BindContext, at: VersionBound) -> int:
     """The version of AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
 
     Raises:
@@ -53,9 +53,9 @@ def resolve_version(context: Context, at: VersionBound) -> int:
     try:
         match at.kind:
             case "TIMESTAMP":
-                return version_at(context.ledger, _moment(context, context.asked(at.value)))
+                return version_at(context.catalog_db, _moment(context, context.asked(at.value)))
             case "TAG":
-                return version_of_tag(context.ledger, _text(context, at.value))
+                return version_of_tag(context.catalog_db, _text(context, at.value))
     except SnapdbError as error:
         error.span = error.span or at.value.span
         raise
@@ -67,7 +67,7 @@ def resolve_version(context: Context, at: VersionBound) -> int:
     return found
 
 
-def time_value(context: Context, island: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
+def time_value(context: BindContext, island: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
     """A bound of a window as an integer in the graph's unit."""
     if (plain := _plain(island.text, unit)) is not None:
         return plain
@@ -103,18 +103,18 @@ def _plain(text: str, unit: TimeUnit | None) -> int | None:
     return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
-def duration(context: Context, island: SqlFragment) -> int:
+def duration(context: BindContext, island: SqlFragment) -> int:
     """An INTERVAL as microseconds; months count 30 days."""
     return number(context, context.asked(island), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
 
 
-def type_of(context: Context, asked: BoundQuery) -> str:
+def type_of(context: BindContext, asked: BoundQuery) -> str:
     """The type of an expression, which is not evaluated."""
     with context.describing(asked) as session:
         return session.describe(asked.text, asked.parameters, around=("SELECT (", ")"))[0].type
 
 
-def whole(context: Context, asked: BoundQuery) -> int:
+def whole(context: BindContext, asked: BoundQuery) -> int:
     """An integer expression. It may read tables; it is read once, here."""
     return number(context, _widened(asked), "SELECT CAST((", ") AS HUGEINT)")
 
@@ -129,7 +129,7 @@ def _widened(asked: BoundQuery) -> BoundQuery:
     return replace(asked, text=changed.text, pieces=changed.pieces if asked.pieces else ())
 
 
-def number(context: Context, asked: BoundQuery, before: str, after: str) -> int:
+def number(context: BindContext, asked: BoundQuery, before: str, after: str) -> int:
     """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
     value = _value(context, asked, before, after)
     if value is None:
@@ -153,19 +153,19 @@ def spelled(time: int) -> str:
         return str(time)
 
 
-def _moment(context: Context, asked: BoundQuery) -> int:
+def _moment(context: BindContext, asked: BoundQuery) -> int:
     """An expression as microseconds since 1970; what has no zone is UTC."""
     return number(context, asked, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
 
 
-def _text(context: Context, island: SqlFragment) -> str:
+def _text(context: BindContext, island: SqlFragment) -> str:
     value = _value(context, context.asked(island), "SELECT CAST((", ") AS VARCHAR)")
     if value is None:
         raise BindError("a name is needed here, found NULL", span=island.span, code="null-name")
     return str(value)
 
 
-def _value(context: Context, asked: BoundQuery, before: str, after: str) -> Any:
+def _value(context: BindContext, asked: BoundQuery, before: str, after: str) -> Any:
     """What a query gives; what DuckDB finds only while it runs is shown at the expression too."""
     try:
         with context.session(asked) as session:
@@ -178,7 +178,7 @@ def _value(context: Context, asked: BoundQuery, before: str, after: str) -> Any:
 _MONTH, _DAY = 30, 86_400_000_000
 
 
-def period(context: Context, asked: BoundQuery) -> Period | None:
+def period(context: BindContext, asked: BoundQuery) -> Period | None:
     """The parts of an INTERVAL expression; None where it is NULL, or nothing, or less than that in a part.
 
     Raises:
@@ -193,7 +193,7 @@ def period(context: Context, asked: BoundQuery) -> Period | None:
     return _positive_period(months, days, rest)
 
 
-def period_of_text(context: Context, text: str, span: Span) -> Period | None:
+def period_of_text(context: BindContext, text: str, span: Span) -> Period | None:
     """The same of a text such as '36 hours'.
 
     Raises:
@@ -201,7 +201,7 @@ def period_of_text(context: Context, text: str, span: Span) -> Period | None:
     """
     said = text.strip()
     try:
-        with context.relational.session() as session:
+        with context.sql_engine.session() as session:
             ((months, days, rest),) = session.rows(f"{_SQL_PARTS}?) AS INTERVAL) AS i)", [said])
     except SnapdbError as error:
         raise BindError(

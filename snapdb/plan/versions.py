@@ -11,7 +11,7 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.fits import misfits
 from snapdb.plan.names import check_name, find_graph, find_snapshot, find_table
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.plan.times import resolve_version
 from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.types import PropertyGraph, Snapshot, Table, Tag
@@ -115,10 +115,10 @@ class DiffSnapshotPlan(Plan):
         return PlanNode("DiffSnapshot", f"{self.after.name} with {self.before.name}, {self.detail.lower()}")
 
 
-def bind_create_tag(statement: CreateTag, context: Context) -> Plan:
+def bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
     """A name for a version that is there."""
     name = statement.name.text
-    found = next((tag for tag in tags(context.ledger) if tag.name.lower() == name.lower()), None)
+    found = next((tag for tag in tags(context.catalog_db) if tag.name.lower() == name.lower()), None)
     if found is not None and statement.if_not_exists:
         return NothingPlan(f'there is a tag "{found.name}" already')
     if found is not None and not statement.or_replace:
@@ -139,7 +139,7 @@ def bind_create_tag(statement: CreateTag, context: Context) -> Plan:
     return CreateTagPlan(Tag(name, version, 0), found is not None)
 
 
-def bind_diff_table(statement: DiffTable, context: Context) -> DiffTablePlan:
+def bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePlan:
     """The table at two versions."""
     name = statement.table.text
     first = resolve_version(context, statement.start)
@@ -165,7 +165,7 @@ def bind_diff_table(statement: DiffTable, context: Context) -> DiffTablePlan:
     return DiffTablePlan(shown.name, before, after, statement.rows)
 
 
-def bind_diff_graph(statement: DiffGraph, context: Context) -> DiffGraphPlan:
+def bind_diff_graph(statement: DiffGraph, context: BindContext) -> DiffGraphPlan:
     """The graph over the tables of two versions, both of which fit it."""
     graph = find_graph(context, statement.graph)
     before = resolve_version(context, statement.start)
@@ -190,7 +190,7 @@ def _check_fits(graph: PropertyGraph, version: int, tables: Mapping[str, Table],
         )
 
 
-def bind_diff_snapshot(statement: DiffSnapshot, context: Context) -> DiffSnapshotPlan:
+def bind_diff_snapshot(statement: DiffSnapshot, context: BindContext) -> DiffSnapshotPlan:
     """Two snapshots with an element in common."""
     after, before = find_snapshot(context, statement.after), find_snapshot(context, statement.before)
     names = {e.name.lower() for e in after.graph.elements}

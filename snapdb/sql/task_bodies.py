@@ -183,8 +183,8 @@ class NamedPath(NamedTuple):
         """What the path counts from, and the path from there; '' and itself where it is absolute."""
         if self.path.startswith("/") or _LOCAL.match(self.path):
             return "", self.path
-        home, _, rest = self.path.partition("/")
-        if home.startswith("~") and (known := os.path.expanduser(home)) != home:
+        db_dir, _, rest = self.path.partition("/")
+        if db_dir.startswith("~") and (known := os.path.expanduser(db_dir)) != db_dir:
             return known, rest
         return folder, self.path
 

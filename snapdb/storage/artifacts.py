@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import fresh_name
 from snapdb.storage.manifests import directory_bytes, publishing, read_manifest
 
@@ -58,31 +58,33 @@ def digest_of(*facts: Any) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def find_artifact(home: Home, ledger: Ledger, digest: str) -> CachedArtifact | None:
+def find_artifact(db_dir: DatabaseDir, catalog_db: CatalogDb, digest: str) -> CachedArtifact | None:
     """The artifact with a digest, whole or a patch, if it exists."""
-    rows = ledger.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
-    return _artifact(home, rows[0]) if rows else None
+    rows = catalog_db.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
+    return _artifact(db_dir, rows[0]) if rows else None
 
 
-def locate_artifact(home: Home, ledger: Ledger, digest: str) -> Path | None:
+def locate_artifact(db_dir: DatabaseDir, catalog_db: CatalogDb, digest: str) -> Path | None:
     """The path of the artifact with a digest, if it exists; its files are not read."""
-    rows = ledger.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
-    return home.inside(rows[0]["path"]) if rows else None
+    rows = catalog_db.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
+    return db_dir.inside(rows[0]["path"]) if rows else None
 
 
-def nearest_artifact(home: Home, ledger: Ledger, wanted: ArtifactSpec, *, whole: bool = True) -> CachedArtifact | None:
+def nearest_artifact(
+    db_dir: DatabaseDir, catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool = True
+) -> CachedArtifact | None:
     """The artifact of the family with the version nearest to the wanted one; with `whole`, none that is a patch."""
-    rows = ledger.rows(
+    rows = catalog_db.rows(
         f"SELECT path, version, base FROM artefacts WHERE family = ? {'AND base IS NULL' if whole else ''} "
         "ORDER BY abs(version - ?), version DESC, base IS NOT NULL LIMIT 1",
         (wanted.family, wanted.version),
     )
-    return _artifact(home, rows[0]) if rows else None
+    return _artifact(db_dir, rows[0]) if rows else None
 
 
 def find_or_build(
-    home: Home,
-    ledger: Ledger,
+    db_dir: DatabaseDir,
+    catalog_db: CatalogDb,
     wanted: ArtifactSpec,
     build: Callable[[Path], dict[str, Any]],
     base: Path | None = None,
@@ -93,42 +95,44 @@ def find_or_build(
         build: Writes files into the given directory and returns their metadata for the manifest.
         base: The directory that a new artifact is a patch of.
     """
-    if artifact := find_artifact(home, ledger, wanted.digest):
+    if artifact := find_artifact(db_dir, catalog_db, wanted.digest):
         return artifact
-    final = home.path / wanted.folder / fresh_name()
+    final = db_dir.path / wanted.folder / fresh_name()
     facts: dict[str, Any] = {"kind": wanted.kind, "digest": wanted.digest}
-    with publishing(home.disk, final, facts) as staging:
+    with publishing(db_dir.disk, final, facts) as staging:
         facts |= build(staging)
     try:
-        added = _record(home, ledger, wanted, final, base)
+        added = _record(db_dir, catalog_db, wanted, final, base)
     except BaseException:
-        home.disk.remove(final)
+        db_dir.disk.remove(final)
         raise
     if not added:  # another process built the same meanwhile
-        home.disk.remove(final)
-    artifact = find_artifact(home, ledger, wanted.digest)
+        db_dir.disk.remove(final)
+    artifact = find_artifact(db_dir, catalog_db, wanted.digest)
     assert artifact is not None
     return artifact
 
 
-def _artifact(home: Home, row: Any) -> CachedArtifact:
-    path = home.inside(row["path"])
-    base = None if row["base"] is None else home.inside(row["base"])
+def _artifact(db_dir: DatabaseDir, row: Any) -> CachedArtifact:
+    path = db_dir.inside(row["path"])
+    base = None if row["base"] is None else db_dir.inside(row["base"])
     return CachedArtifact(path, row["version"] or 0, base, read_manifest(path))
 
 
-def _record(home: Home, ledger: Ledger, wanted: ArtifactSpec, directory: Path, base: Path | None) -> bool:
+def _record(
+    db_dir: DatabaseDir, catalog_db: CatalogDb, wanted: ArtifactSpec, directory: Path, base: Path | None
+) -> bool:
     """Insert the row of an artifact, unless the digest has one by now; whether it was inserted."""
     row = (
         wanted.digest,
         wanted.kind,
-        str(directory.relative_to(home.path)),
+        str(directory.relative_to(db_dir.path)),
         directory_bytes(directory),
         wanted.family,
         wanted.version,
-        None if base is None else str(base.relative_to(home.path)),
+        None if base is None else str(base.relative_to(db_dir.path)),
     )
-    with ledger.writing() as connection:
+    with catalog_db.writing() as connection:
         added = connection.execute(
             "INSERT INTO artefacts (digest, kind, path, bytes, family, version, base) VALUES (?, ?, ?, ?, ?, ?, ?) "
             "ON CONFLICT (digest) DO NOTHING",

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from snapdb.storage.catalog_db.codec import decode
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.types import CacheStats
 
 _FOLDER = "caches"
@@ -49,9 +49,9 @@ def this_process() -> str:
     return _process(os.getpid()) or f"{os.getpid()}."
 
 
-def write_report(home: Home, name: str, report: CacheReport) -> None:
+def write_report(db_dir: DatabaseDir, name: str, report: CacheReport) -> None:
     """Replace the stream's last report; nothing is done when the database is not writable."""
-    folder = home.path / _FOLDER
+    folder = db_dir.path / _FOLDER
     path = folder / f"{name}.json"
     with suppress(OSError):
         folder.mkdir(exist_ok=True)
@@ -60,28 +60,28 @@ def write_report(home: Home, name: str, report: CacheReport) -> None:
         new.replace(path)
 
 
-def read_reports(home: Home, cache: int | None = None) -> tuple[CacheReport, ...]:
+def read_reports(db_dir: DatabaseDir, cache: int | None = None) -> tuple[CacheReport, ...]:
     """The last report of each stream, about one cache or any."""
-    return tuple(report for _, report in _reports(home) if report is not None and cache in (None, report.cache))
+    return tuple(report for _, report in _reports(db_dir) if report is not None and cache in (None, report.cache))
 
 
-def clear_reports(home: Home, cache: int | None = None) -> int:
+def clear_reports(db_dir: DatabaseDir, cache: int | None = None) -> int:
     """Remove the reports of streams that have ended, and invalid files; the number of removed files."""
     stale = [
         path
-        for path, report in _reports(home)
+        for path, report in _reports(db_dir)
         if report is None or (cache in (None, report.cache) and not report.lives)
     ]
-    stale += _unfinished(home)
+    stale += _unfinished(db_dir)
     for path in stale:
         with suppress(OSError):
             path.unlink()
     return len(stale)
 
 
-def _reports(home: Home) -> Iterator[tuple[Path, CacheReport | None]]:
+def _reports(db_dir: DatabaseDir) -> Iterator[tuple[Path, CacheReport | None]]:
     """Each file with its report; None for a damaged one, as a power cut or an editor leaves it."""
-    for path in _listed(home, "*.json"):
+    for path in _listed(db_dir, "*.json"):
         with suppress(OSError):  # another process removed it
             if path.is_file():
                 yield path, _read(path)
@@ -111,19 +111,19 @@ def _is_sound(report: CacheReport) -> bool:
     )
 
 
-def _unfinished(home: Home) -> list[Path]:
+def _unfinished(db_dir: DatabaseDir) -> list[Path]:
     """Files of processes that died while they wrote them."""
     paths: list[Path] = []
-    for path in _listed(home, "*.new"):
+    for path in _listed(db_dir, "*.new"):
         with suppress(OSError):
             paths += [path] if path.stat().st_mtime < time.time() - _ABANDONED else []
     return paths
 
 
-def _listed(home: Home, names: str) -> list[Path]:
+def _listed(db_dir: DatabaseDir, names: str) -> list[Path]:
     """The files that match a pattern; none when the folder cannot be read, as nothing depends on reports."""
     with suppress(OSError):
-        return sorted((home.path / _FOLDER).glob(names))
+        return sorted((db_dir.path / _FOLDER).glob(names))
     return []
 
 

@@ -1,4 +1,4 @@
-"""The vocabulary: frozen values that the rooms hand to each other. No I/O, no engine."""
+"""The vocabulary: frozen values that packages hand to each other. No I/O, no engine."""
 
 from snapdb.types.graph import (
     Direction,

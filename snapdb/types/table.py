@@ -11,7 +11,7 @@ class Column:
 
     name: str
     type: str
-    """DuckDB's spelling of the type, e.g. `FLOAT[128]`. Parquet may hold it in another form (relational.types)."""
+    """DuckDB's spelling of the type, e.g. `FLOAT[128]`. Parquet may hold it in another form (sql_engine.values)."""
     nullable: bool = True
     field: int = 0
     """What stays when the column is renamed, and is never given again; 0 where no table holds the column."""

@@ -173,10 +173,10 @@ def test_runs_by_hand_end_with_the_code_of_what_became_of_them(shop: Path, watch
 
 
 def test_a_task_that_runs_already_is_worth_another_try(shop: Path) -> None:
-    ledger = open_catalog_db(shop)
-    ((task,),) = ledger.rows("SELECT id FROM tasks WHERE name = 'grow'")
-    ledger.close()
-    lock = RunLock(ledger.home, task)
+    catalog_db = open_catalog_db(shop)
+    ((task,),) = catalog_db.rows("SELECT id FROM tasks WHERE name = 'grow'")
+    catalog_db.close()
+    lock = RunLock(catalog_db.db_dir, task)
     assert lock.take()
     done = schedule("run-now", shop, "grow")
     lock.release()

@@ -42,7 +42,7 @@ class Shop:
         self.path = path
         with snapdb.connect(path) as db:
             db.execute("CREATE TABLE done AS SELECT 'x' AS task, 0::BIGINT AS run, 0::BIGINT AS part LIMIT 0")
-        self.ledger = open_catalog_db(path)
+        self.catalog_db = open_catalog_db(path)
 
     def task(
         self, name: str, seconds: float, body: str, now: int | None = None, first: float | None = None, **options: Any
@@ -66,16 +66,16 @@ class Shop:
             created=now,
             author="me",
         )
-        with self.ledger.writing() as connection:
+        with self.catalog_db.writing() as connection:
             return put_task(connection, replace(task, **options), None)
 
     def runs(self) -> list[Run]:
-        with self.ledger.reading() as connection:
+        with self.catalog_db.reading() as connection:
             return list(read_runs(connection))
 
     def considered(self) -> int:
         """Up to when the firings of all tasks are settled."""
-        with self.ledger.reading() as connection:
+        with self.catalog_db.reading() as connection:
             return min(considered(connection).values())
 
     def done(self) -> Counter[tuple[Any, ...]]:
@@ -88,7 +88,7 @@ class Shop:
 def shop(tmp_path: Path) -> Iterator[Shop]:
     shop = Shop(tmp_path / "shop.snapdb")
     yield shop
-    shop.ledger.close()
+    shop.catalog_db.close()
 
 
 class Daemon:
@@ -278,7 +278,7 @@ def test_when_asked_to_end_runs_finish_or_are_rolled_back(shop: Shop) -> None:
     assert stopped.retry is not None
     assert dict(shop.done()) == {("short", 1, 1): 1, ("long", 1, 1): 1}
     assert "daemon.stop why=SIGTERM finished=1 rolled_back=1" in said
-    assert read_leader(shop.ledger) is None
+    assert read_leader(shop.catalog_db) is None
 
 
 def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
@@ -286,7 +286,7 @@ def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
     with serving(shop, "a") as one, serving(shop, "b") as another:
         until(lambda: "leader.waits" in one.log() + another.log())
         until(shop.runs)
-        led = read_leader(shop.ledger)
+        led = read_leader(shop.catalog_db)
         assert led is not None
         first, second = (one, another) if led.pid == one.process.pid else (another, one)
         workers = first.workers()
@@ -294,7 +294,7 @@ def test_a_second_daemon_takes_over_after_a_kill(shop: Shop) -> None:
         killed = time.time_ns() // 1000
         until(lambda: not any(map(lives, workers)))
         until(lambda: any(run.started and run.started > killed for run in shop.runs()))
-        won = read_leader(shop.ledger)
+        won = read_leader(shop.catalog_db)
         assert won is not None
         assert won.pid == second.process.pid
         second.signal(signal.SIGTERM)
@@ -345,7 +345,7 @@ def test_a_run_that_fills_the_disk_is_on_record_and_succeeds_when_there_is_room(
         done = shop.done()
         assert done["big", 1, 0] == 1
         assert sum(done.values()) == 1_200_000 + 1
-        shop.ledger.close()
+        shop.catalog_db.close()
     finally:
         subprocess.run(["umount", "-l", str(disk)], timeout=PATIENCE, check=True)
 
@@ -364,7 +364,7 @@ def test_the_memory_of_a_worker_stays_flat(shop: Shop) -> None:
     sizes = []
     try:
         for number in range(runs):
-            with shop.ledger.writing(counted=False) as connection:
+            with shop.catalog_db.writing(counted=False) as connection:
                 run = begin_run(connection, task, "schedule", number, "me", time.time_ns() // 1000)
             crew.start(task, run)
             while not (over := crew.ended()):

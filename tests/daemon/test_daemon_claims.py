@@ -40,28 +40,28 @@ def wish(task: Task, was: int = NOW) -> Claim:
 
 
 def by_hand(world: World, task: Task) -> Run:
-    with world.ledger.writing(counted=False) as connection:
+    with world.catalog_db.writing(counted=False) as connection:
         return begin_run(connection, task, "manual", NOW, "somebody", NOW)
 
 
 def end(world: World, run: Run, retry: int | None = None) -> None:
-    with world.ledger.writing(counted=False) as connection:
+    with world.catalog_db.writing(counted=False) as connection:
         end_run(connection, run, "failed", NOW, retry=retry)
 
 
 def test_a_claim_settles_its_firings_once(world: World) -> None:
     task = world.task("t", MINUTE)
-    run = claim(world.ledger, LEADER, wish(task), NOW)
+    run = claim(world.catalog_db, LEADER, wish(task), NOW)
     assert run is not None
     end(world, run)
     with refused("task-moved"):
-        claim(world.ledger, LEADER, wish(task), NOW)
+        claim(world.catalog_db, LEADER, wish(task), NOW)
     assert [(run.scheduled - NOW) // MINUTE for run in world.runs()] == [1, 2]
     # The clock was set back: the same firings come due again, and are on record.
-    resume(world.ledger, LEADER, task, None, NOW)
-    assert claim(world.ledger, LEADER, wish(task), NOW) is None
+    resume(world.catalog_db, LEADER, task, None, NOW)
+    assert claim(world.catalog_db, LEADER, wish(task), NOW) is None
     assert [run.state for run in world.runs()] == ["missed", "failed"]
-    with world.ledger.reading() as connection:
+    with world.catalog_db.reading() as connection:
         assert considered(connection) == {task.id: NOW + 2 * MINUTE}
 
 
@@ -81,61 +81,61 @@ def test_a_claim_is_refused_whole_where_something_moved(
     moved(world, task)
     before = world.runs()
     with refused(code):
-        claim(world.ledger, LEADER, wish(task), NOW)
+        claim(world.catalog_db, LEADER, wish(task), NOW)
     assert world.runs() == before
-    with world.ledger.reading() as connection:
+    with world.catalog_db.reading() as connection:
         assert considered(connection) == {task.id: NOW}
 
 
 def test_a_claim_is_refused_where_its_task_is_another_now(world: World) -> None:
     task = world.task("t", MINUTE)
-    with world.ledger.writing() as connection:
+    with world.catalog_db.writing() as connection:
         alter_task(connection, task, replace(task, retries=9), None)
     with refused("task-moved"):
-        claim(world.ledger, LEADER, wish(task), NOW)
+        claim(world.catalog_db, LEADER, wish(task), NOW)
     with refused("task-moved"):
-        resume(world.ledger, LEADER, task, None, NOW)
-    with world.ledger.writing() as connection:
+        resume(world.catalog_db, LEADER, task, None, NOW)
+    with world.catalog_db.writing() as connection:
         drop_task(connection, task)
     with refused("task-moved"):
-        claim(world.ledger, LEADER, wish(task), NOW)
+        claim(world.catalog_db, LEADER, wish(task), NOW)
     assert world.runs() == []
 
 
 def test_an_attempt_is_made_once_and_not_beside_another_run(world: World) -> None:
     task = world.task("t", MINUTE)
-    first = claim(world.ledger, LEADER, wish(task), NOW)
+    first = claim(world.catalog_db, LEADER, wish(task), NOW)
     assert first is not None
     end(world, first, NOW + SECOND)
     hand = by_hand(world, task)
     with refused("task-moved"):
-        again(world.ledger, LEADER, task, first, NOW)
+        again(world.catalog_db, LEADER, task, first, NOW)
     end(world, hand)
-    second = again(world.ledger, LEADER, task, first, NOW)
+    second = again(world.catalog_db, LEADER, task, first, NOW)
     assert (second.run, second.attempt, second.version) == (first.run, 2, first.version)
     end(world, second, NOW + SECOND)
     with refused("run-lost"):
-        again(world.ledger, LEADER, task, first, NOW)
+        again(world.catalog_db, LEADER, task, first, NOW)
     world.take_over()
     with refused("leader-lost"):
-        again(world.ledger, LEADER, task, second, NOW)
+        again(world.catalog_db, LEADER, task, second, NOW)
     assert [(run.run, run.attempt) for run in world.runs()] == [(1, 1), (2, 1), (2, 2), (3, 1)]
 
 
 def test_no_attempt_is_made_of_a_task_that_was_replaced(world: World) -> None:
     task = world.task("t", MINUTE)
-    first = claim(world.ledger, LEADER, wish(task), NOW)
+    first = claim(world.catalog_db, LEADER, wish(task), NOW)
     assert first is not None
     end(world, first, NOW + SECOND)
-    with world.ledger.writing() as connection:
+    with world.catalog_db.writing() as connection:
         put_task(connection, replace(task, body="SELECT 2", created=NOW + SECOND), task)
     with refused("run-lost"):
-        again(world.ledger, LEADER, task, first, NOW)
+        again(world.catalog_db, LEADER, task, first, NOW)
 
 
 def test_how_a_run_ended_is_said_once_and_by_who_has_it(world: World) -> None:
     task = world.task("t", MINUTE)
-    run = claim(world.ledger, LEADER, wish(task), NOW)
+    run = claim(world.catalog_db, LEADER, wish(task), NOW)
     assert run is not None
     with refused("run-lost"):
         end(world, replace(run, holder="another"))
@@ -145,11 +145,11 @@ def test_how_a_run_ended_is_said_once_and_by_who_has_it(world: World) -> None:
 
 
 def test_who_leads_is_replaced_only_where_nothing_was_heard_of_them(world: World) -> None:
-    me, silent = Leader("me", 0, "here", 1, NOW), read_leader(world.ledger)
-    assert not acquire_lease(world.ledger, me, None)
-    assert heartbeat(world.ledger, LEADER)
-    assert not acquire_lease(world.ledger, me, silent)
-    assert heartbeat(world.ledger, LEADER)
-    assert acquire_lease(world.ledger, me, read_leader(world.ledger))
-    assert not heartbeat(world.ledger, LEADER)
-    assert not acquire_lease(world.ledger, Leader("other", 0, "here", 2, NOW), silent)
+    me, silent = Leader("me", 0, "here", 1, NOW), read_leader(world.catalog_db)
+    assert not acquire_lease(world.catalog_db, me, None)
+    assert heartbeat(world.catalog_db, LEADER)
+    assert not acquire_lease(world.catalog_db, me, silent)
+    assert heartbeat(world.catalog_db, LEADER)
+    assert acquire_lease(world.catalog_db, me, read_leader(world.catalog_db))
+    assert not heartbeat(world.catalog_db, LEADER)
+    assert not acquire_lease(world.catalog_db, Leader("other", 0, "here", 2, NOW), silent)

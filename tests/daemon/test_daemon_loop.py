@@ -171,10 +171,10 @@ def test_more_tasks_than_lanes_run_one_after_the_other_and_none_is_missed(tmp_pa
 def test_a_suspended_task_rests_and_goes_on_from_when_it_is_resumed(world: World) -> None:
     task = world.task("rests", MINUTE)
     world.for_(150 * SECOND)
-    with world.ledger.writing() as connection:
+    with world.catalog_db.writing() as connection:
         alter_task(connection, task, replace(task, suspended=True), None)
     world.for_(10 * MINUTE)
-    with world.ledger.writing() as connection:
+    with world.catalog_db.writing() as connection:
         alter_task(connection, replace(task, suspended=True), task, world.clock.now())
     world.loop.step()
     world.for_(MINUTE)
@@ -251,7 +251,7 @@ def test_a_task_that_is_dropped_or_replaced_while_it_is_due_does_not_run(world: 
     task, other = world.task("gone", MINUTE), world.task("stays", MINUTE)
     world.until(NEW_YEAR + 30 * SECOND)
     world.clock.go(30 * SECOND)
-    with world.ledger.writing() as connection:
+    with world.catalog_db.writing() as connection:
         drop_task(connection, task)
     world.for_(MINUTE + SECOND)
     assert world.runs(task) == []
@@ -263,13 +263,13 @@ def test_a_run_by_hand_counts_as_the_run_before(world: World) -> None:
     world.poll = 1.0
     world.take_over()
     world.until(NEW_YEAR + 30 * SECOND)
-    lock = RunLock(world.home, task.id)
+    lock = RunLock(world.db_dir, task.id)
     assert lock.take()
-    with world.ledger.writing(counted=False) as connection:
+    with world.catalog_db.writing(counted=False) as connection:
         run = begin_run(connection, task, "manual", world.clock.now(), "somebody", world.clock.now())
     world.for_(MINUTE)
     assert [r.state for r in world.runs(task)] == ["running", "missed"]
-    with world.ledger.writing(counted=False) as connection:
+    with world.catalog_db.writing(counted=False) as connection:
         end_run(connection, run, "ok", world.clock.now())
     lock.release()
     world.for_(MINUTE)
@@ -280,7 +280,7 @@ def test_a_run_by_hand_that_was_killed_is_settled(world: World) -> None:
     task = world.task("nightly", HOUR)
     world.poll = 1.0
     world.take_over()
-    with world.ledger.writing(counted=False) as connection:
+    with world.catalog_db.writing(counted=False) as connection:
         begin_run(connection, task, "manual", world.clock.now(), "somebody", world.clock.now())
     world.for_(5 * SECOND)
     (run,) = world.runs(task)
@@ -310,7 +310,7 @@ def test_a_full_disk_costs_no_firing_more_than_policy_and_is_told_once(world: Wo
 def test_who_was_deposed_begins_nothing(world: World) -> None:
     task = world.task("nightly", MINUTE)
     world.for_(SECOND)
-    assert acquire_lease(world.ledger, Leader("another", 0, "there", 2, 0), read_leader(world.ledger))
+    assert acquire_lease(world.catalog_db, Leader("another", 0, "there", 2, 0), read_leader(world.catalog_db))
     world.clock.go(MINUTE)
     with pytest.raises(CommitConflict) as lost:
         world.loop.step()
@@ -371,7 +371,7 @@ def test_firings_that_came_due_while_the_one_before_had_no_lane_are_told_so(tmp_
 
 def test_a_run_that_outlives_ten_thousand_firings_stays_on_record_and_so_does_the_last_good_one(world: World) -> None:
     task = world.task("long", SECOND)
-    with world.ledger.writing(counted=False) as connection:
+    with world.catalog_db.writing(counted=False) as connection:
         good = begin_run(connection, task, "manual", 0, "me", 0)
         end_run(connection, good, "ok", 0)
         run = begin_run(connection, task, "schedule", NEW_YEAR, "me", NEW_YEAR)
@@ -388,11 +388,11 @@ def test_a_task_that_cannot_be_read_is_told_and_goes_on_when_it_can_be(world: Wo
     task = world.task("t", MINUTE)
     world.for_(90 * SECOND)
     rename = "UPDATE tasks SET definition = replace(definition, ?, ?)"
-    with world.ledger.writing() as connection:
+    with world.catalog_db.writing() as connection:
         connection.execute(rename, ('"retries"', '"retires"'))
     world.for_(60 * SECOND)
     assert "is damaged" in world.said.getvalue()
-    with world.ledger.writing() as connection:
+    with world.catalog_db.writing() as connection:
         connection.execute(rename, ('"retires"', '"retries"'))
     world.for_(60 * SECOND)
     assert "error.over" in world.said.getvalue()

@@ -19,7 +19,7 @@ from snapdb.types import Run
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
 from tests.support.inside import open_catalog_db
 from tests.support.inside.daemon import Candidate, Clock, Crew, Died, Field, Finished, Log, Pace, notify
-from tests.support.inside.storage import begin_run, heartbeat, open_home, read_leader
+from tests.support.inside.storage import begin_run, heartbeat, open_db_dir, read_leader
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
 
@@ -35,15 +35,15 @@ class QuietClock(StandingClock):
 
 
 def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp_path: Path) -> None:
-    home = open_home(tmp_path / "d", read_only=False)
-    ledger, clock, said = open_catalog_db(home.path), QuietClock(MINUTE), io.StringIO()
-    one, other = (Candidate(home, ledger, clock, Pace(), Log(said, "text", clock)) for _ in range(2))
+    db_dir = open_db_dir(tmp_path / "d", read_only=False)
+    catalog_db, clock, said = open_catalog_db(db_dir.path), QuietClock(MINUTE), io.StringIO()
+    one, other = (Candidate(db_dir, catalog_db, clock, Pace(), Log(said, "text", clock)) for _ in range(2))
     first = one.poll()
     assert first is not None
     assert other.poll() is None
     for _ in range(20):
         clock.go(SECOND)
-        assert heartbeat(ledger, first.holder)
+        assert heartbeat(catalog_db, first.holder)
         assert other.poll() is None
     for _ in range(5):
         clock.go(SECOND)
@@ -56,25 +56,25 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
         second = other.poll()
     assert second is not None
     assert Pace().lapse + Pace().poll + Pace().beat < 10, "docs promise another leader within ten seconds"
-    assert not heartbeat(ledger, first.holder)
+    assert not heartbeat(catalog_db, first.holder)
     assert f"leader.won holder={second.holder} from={first.holder}" in said.getvalue()
     first.stop()
     second.resign()
-    assert read_leader(ledger) is None
+    assert read_leader(catalog_db) is None
     third = one.poll()
     assert third is not None
     third.stop()
     again = one.poll()  # it was itself who led, and leads no longer: nobody need wait for it
     assert again is not None
     again.stop()
-    ledger.close()
+    catalog_db.close()
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     world = World(tmp_path / "d", MINUTE)
     task = world.task("t", MINUTE, timeout=SECOND // 10)
-    with world.ledger.writing(counted=False) as connection:
+    with world.catalog_db.writing(counted=False) as connection:
         return begin_run(connection, task, "schedule", MINUTE, "me", MINUTE)
 
 

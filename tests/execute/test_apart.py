@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 import snapdb
-from snapdb.relational import Relational, engine
+from snapdb.sql_engine import SqlEngine, engine
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, interrupting
 
@@ -52,13 +52,13 @@ def test_an_error_and_rows_come_back_as_from_the_cursor_itself() -> None:
 
 
 def test_sessions_after_an_abandoned_one_have_another_engine(tmp_path: Path) -> None:
-    relational = Relational(tmp_path)
-    with relational.session() as session:
+    sql_engine = SqlEngine(tmp_path)
+    with sql_engine.session() as session:
         session.abandon()
     assert engine._ABANDONED
-    with relational.session() as session:
+    with sql_engine.session() as session:
         assert session.rows("SELECT 42") == [(42,)]
-    relational.close()
+    sql_engine.close()
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE t AS {}", "COPY ({}) TO 't.parquet'"])

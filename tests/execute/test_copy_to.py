@@ -17,7 +17,7 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.relational import text_literal
+from snapdb.sql_engine import text_literal
 from tests.support.refusals import refused
 
 SETUP = """

@@ -16,7 +16,7 @@ import snapdb
 from snapdb import Database, QueryError
 from snapdb.execute.tasks import operators
 from tests.support.inside import open_catalog_db
-from tests.support.inside.storage import Leader, RunLock, acquire_lease, heartbeat, open_home
+from tests.support.inside.storage import Leader, RunLock, acquire_lease, heartbeat, open_db_dir
 from tests.support.performing import Worker, told
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE, until
@@ -59,7 +59,7 @@ def test_a_database_for_reading_only_runs_none(db: Database) -> None:
 def test_a_run_that_goes_on_is_not_met(db: Database) -> None:
     worker = Worker(db.path)
     worker.claim(worker.task())
-    lock = RunLock(open_home(db.path, read_only=False), 1)
+    lock = RunLock(open_db_dir(db.path, read_only=False), 1)
     assert lock.take()
     with refused("task-running") as caught:
         db.execute("EXECUTE TASK job")
@@ -75,13 +75,13 @@ def test_a_run_that_goes_on_is_not_met(db: Database) -> None:
 @contextmanager
 def led(path: Path, *, alive: bool) -> Iterator[None]:
     """A daemon leads that has begun a run, and beats if it is alive."""
-    with closing(open_catalog_db(path)) as ledger:
-        assert acquire_lease(ledger, Leader("worker", 1, "here", 1, 0), None)
+    with closing(open_catalog_db(path)) as catalog_db:
+        assert acquire_lease(catalog_db, Leader("worker", 1, "here", 1, 0), None)
         done = threading.Event()
 
         def beating() -> None:
             while alive and not done.wait(0.1):
-                heartbeat(ledger, "worker")
+                heartbeat(catalog_db, "worker")
 
         thread = threading.Thread(target=beating)
         thread.start()

@@ -475,10 +475,10 @@ def test_a_taken_folder_is_told_before_any_of_several_is_written(stored: Path) -
 def test_several_exports_may_go_below_the_home_folder(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (home := tmp_path / "home").mkdir()
-    monkeypatch.setenv("HOME", str(home))
+    (db_dir := tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(db_dir))
     assert snapdb_export(stored, "june", "train", "--to", "~/both").exit_code == 0
-    assert sorted(path.name for path in (home / "both").iterdir()) == ["june", "train"]
+    assert sorted(path.name for path in (db_dir / "both").iterdir()) == ["june", "train"]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import snapdb
 from snapdb import Database
 from snapdb.errors import InputError, SnapdbError
-from tests.support.inside.relational import Folders, resolved
+from tests.support.inside.sql_engine import Folders, resolved
 from tests.support.refusals import refused
 
 SECRET = 271_828

@@ -12,7 +12,7 @@ import pytest
 import snapdb
 from snapdb import Database
 from tests.support.crashing import crash_everywhere, script
-from tests.support.inside.execute import Engine
+from tests.support.inside.execute import ExecutionContext
 from tests.support.inside.plan import DropPlan, ExpirePlan
 from tests.support.plans import planned
 from tests.support.refusals import refused
@@ -133,7 +133,7 @@ def test_what_was_made_meanwhile_is_not_left_without_what_it_stands_on(shop: Pat
     with snapdb.connect(shop) as db, snapdb.connect(shop) as other:
 
         def dropping(kind: str, name: str) -> Callable[[], list[tuple[Any, ...]]]:
-            def plan(engine: Engine) -> DropPlan:
+            def plan(engine: ExecutionContext) -> DropPlan:
                 catalog = engine.context.catalog
                 snapshots = [s for s in catalog.snapshots.values() if s.graph.name == name or kind == "table"]
                 graphs = [] if kind == "graph" else list(catalog.graphs.values())

@@ -26,7 +26,7 @@ from tests.support.crashing import Crash, CrashingDisk
 from tests.support.format_one import SIXTH
 from tests.support.inside import open_catalog_db
 from tests.support.inside.execute import Stop, record
-from tests.support.inside.storage import Disk, RunLock, hash_file, open_home
+from tests.support.inside.storage import Disk, RunLock, hash_file, open_db_dir
 from tests.support.performing import DAY, Worker, told
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE
@@ -407,7 +407,7 @@ def test_a_run_that_was_given_up_publishes_nothing(shop: Path) -> None:
 def test_a_run_whose_process_lives_is_not_settled(shop: Path) -> None:
     create(shop, "INSERT INTO log VALUES ('1')")
     worker, task = Worker(shop), Worker(shop).task()
-    run, lock = worker.claim(task), RunLock(open_home(shop, read_only=False), 1)
+    run, lock = worker.claim(task), RunLock(open_db_dir(shop, read_only=False), 1)
     assert lock.take()
     assert worker.settle(task, run) is None
     lock.release()
@@ -574,7 +574,7 @@ def test_a_run_begins_nothing_while_another_process_holds_the_lock(shop: Path, m
     monkeypatch.setattr(perform, "_PATIENCE", 0.1)
     create(shop, "INSERT INTO log VALUES ('1')")
     worker, task = Worker(shop), Worker(shop).task()
-    run, lock = worker.claim(task), RunLock(open_home(shop, read_only=False), 1)
+    run, lock = worker.claim(task), RunLock(open_db_dir(shop, read_only=False), 1)
     assert lock.take()
     ended = worker.perform(task, run)
     lock.release()
@@ -641,7 +641,7 @@ def test_the_end_of_a_run_that_the_disk_refuses_is_recorded_later(shop: Path) ->
     assert (ended.state, ended.recorded) == ("ok", False)
     assert "the disk is full" in ended.log
     assert last(shop)[0] == "running"
-    ledger = open_catalog_db(shop)
-    assert record(ledger, task, ended).recorded
-    ledger.close()
+    catalog_db = open_catalog_db(shop)
+    assert record(catalog_db, task, ended).recorded
+    catalog_db.close()
     assert last(shop)[0] == "ok"

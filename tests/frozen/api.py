@@ -162,9 +162,9 @@ def environment() -> str:
 
 def prompt() -> str:
     """The settings of the prompt with their defaults, and its commands, as it lists them itself."""
-    with TemporaryDirectory() as home:
+    with TemporaryDirectory() as db_dir:
         own = {"TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "140", "LINES": "500"}
-        own |= {"HOME": home, "XDG_CONFIG_HOME": home, "XDG_STATE_HOME": home}
+        own |= {"HOME": db_dir, "XDG_CONFIG_HOME": db_dir, "XDG_STATE_HOME": db_dir}
         words = ["-m", "snapdb_cli", "--no-config"]
         child = pexpect.spawn(
             sys.executable, words, env=os.environ | own, encoding="utf-8", dimensions=(500, 140), timeout=PATIENCE

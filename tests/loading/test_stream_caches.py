@@ -19,7 +19,7 @@ from snapdb.loading import BatchStream
 from snapdb.types import Cache, CacheStats, Fanout, Refresh, SampleSpec
 from tests.support.graphs import all_seeds, sample_spec, ties
 from tests.support.inside.loading import CacheShelf, CacheSource, MeteredStream
-from tests.support.inside.storage import Home, open_home
+from tests.support.inside.storage import DatabaseDir, open_db_dir
 from tests.support.places import ROOT
 from tests.support.refusals import refused
 from tests.support.streams import BATCHES, BOUGHT, KNOWS, Shelf, after, epochs, prints, settles
@@ -35,12 +35,12 @@ SPECS = {
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return open_home(tmp_path / "caches", read_only=False)
+def db_dir(tmp_path: Path) -> DatabaseDir:
+    return open_db_dir(tmp_path / "caches", read_only=False)
 
 
-def source(home: Home, room: int | None = None, place: Literal["MEMORY", "FILE"] = "MEMORY") -> CacheSource:
-    return CacheSource((Cache(1, "kept", "train", place, room, 0, "me"),), home, CacheShelf())
+def source(db_dir: DatabaseDir, room: int | None = None, place: Literal["MEMORY", "FILE"] = "MEMORY") -> CacheSource:
+    return CacheSource((Cache(1, "kept", "train", place, room, 0, "me"),), db_dir, CacheShelf())
 
 
 def stream(spec: SampleSpec, kept: CacheSource | None = None, **options: Any) -> BatchStream:
@@ -54,9 +54,9 @@ def filled(opened: BatchStream) -> dict[str, Any]:
     return dict(opened.cache_stats() or {})
 
 
-def test_a_stream_may_end_where_another_one_is_lent_room(home: Home) -> None:
+def test_a_stream_may_end_where_another_one_is_lent_room(db_dir: DatabaseDir) -> None:
     def ends() -> None:
-        kept = source(home, room=600)
+        kept = source(db_dir, room=600)
         with kept.shelf._here():  # garbage is collected anywhere
             opened = stream(SPECS["all at once"], kept)
             next(iter(opened))
@@ -83,10 +83,10 @@ def keepers() -> int:
 @pytest.mark.parametrize("how", SPECS)
 @pytest.mark.parametrize(("room", "place"), [(None, "MEMORY"), (600, "MEMORY"), (None, "FILE")])
 def test_batches_are_the_same_with_a_cache(
-    how: str, room: int | None, place: Literal["MEMORY", "FILE"], home: Home
+    how: str, room: int | None, place: Literal["MEMORY", "FILE"], db_dir: DatabaseDir
 ) -> None:
     plain = epochs(stream(SPECS[how]), 3)
-    with stream(SPECS[how], source(home, room, place), threads=2) as opened:
+    with stream(SPECS[how], source(db_dir, room, place), threads=2) as opened:
         assert opened.cache_stats() is None
         found = epochs(opened, 1)
         assert filled(opened)["bytes"] <= (room or 10**9)
@@ -108,10 +108,12 @@ ALONE = replace(PLAIN, fanouts=PLAIN.fanouts[:1])
     [(SHARED, replace(SHARED, fanouts=(Fanout(BOUGHT, "BOTH", (3, 1)), *SHARED.fanouts[1:]))), (ALONE, PLAIN)],
     ids=["other fanouts", "more edge types"],
 )
-def test_a_stream_that_reads_other_rows_is_left_none(first: SampleSpec, second: SampleSpec, home: Home) -> None:
+def test_a_stream_that_reads_other_rows_is_left_none(
+    first: SampleSpec, second: SampleSpec, db_dir: DatabaseDir
+) -> None:
     told = []
     for before in (second, first):
-        kept = source(home)
+        kept = source(db_dir)
         for spec in (before, second):
             with stream(spec, kept) as opened:
                 epochs(opened, 1)
@@ -121,8 +123,10 @@ def test_a_stream_that_reads_other_rows_is_left_none(first: SampleSpec, second: 
     assert told[0] == told[1]
 
 
-def test_without_a_thread_to_fill_it_batches_do_without_a_cache(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    begin, kept = threading.Thread.start, source(home, 600)
+def test_without_a_thread_to_fill_it_batches_do_without_a_cache(
+    db_dir: DatabaseDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin, kept = threading.Thread.start, source(db_dir, 600)
 
     def start(thread: threading.Thread) -> None:
         if thread.name == "snapdb-cache":
@@ -140,8 +144,8 @@ def test_without_a_thread_to_fill_it_batches_do_without_a_cache(home: Home, monk
         assert filled(opened)["bytes"] > 0
 
 
-def test_a_fork_opens_the_cache_though_a_thread_that_stayed_behind_was_at_it(home: Home) -> None:
-    keeping = stream(SHARED, source(home))._maker.cache
+def test_a_fork_opens_the_cache_though_a_thread_that_stayed_behind_was_at_it(db_dir: DatabaseDir) -> None:
+    keeping = stream(SHARED, source(db_dir))._maker.cache
     with keeping._guard():
         child = os.fork()
         if not child:
@@ -150,8 +154,8 @@ def test_a_fork_opens_the_cache_though_a_thread_that_stayed_behind_was_at_it(hom
 
 
 @pytest.mark.parametrize("how", ["all at once", "visited"])
-def test_dataloader_workers_share_the_room_and_give_the_same_batches(how: str, home: Home) -> None:
-    opened = stream(SPECS[how], source(home))
+def test_dataloader_workers_share_the_room_and_give_the_same_batches(how: str, db_dir: DatabaseDir) -> None:
+    opened = stream(SPECS[how], source(db_dir))
     expected = epochs(stream(SPECS[how]))
     first = next(iter(opened))  # the parent's keeper stays with the parent
     assert prints([first]) == expected[:1]
@@ -162,10 +166,10 @@ def test_dataloader_workers_share_the_room_and_give_the_same_batches(how: str, h
     opened.close()
 
 
-def test_a_stream_with_a_cache_can_be_sent_to_another_process(home: Home) -> None:
+def test_a_stream_with_a_cache_can_be_sent_to_another_process(db_dir: DatabaseDir) -> None:
     graph = ties()
     view = replace(graph.view(), adjacency=Shelf(graph))
-    opened = BatchStream(view, all_seeds(graph, "customer"), SPECS["in turns"], threads=1, cache=source(home))
+    opened = BatchStream(view, all_seeds(graph, "customer"), SPECS["in turns"], threads=1, cache=source(db_dir))
     first = prints(opened)
     received: BatchStream = pickle.loads(pickle.dumps(opened))
     received.set_epoch(0)
@@ -176,18 +180,18 @@ def test_a_stream_with_a_cache_can_be_sent_to_another_process(home: Home) -> Non
 
 
 @pytest.mark.parametrize("how", SPECS)
-def test_a_stream_is_resumed_with_a_cache_or_without(how: str, home: Home) -> None:
+def test_a_stream_is_resumed_with_a_cache_or_without(how: str, db_dir: DatabaseDir) -> None:
     expected = epochs(stream(SPECS[how]), 1)
-    with stream(SPECS[how], source(home), threads=2) as opened:
+    with stream(SPECS[how], source(db_dir), threads=2) as opened:
         state = after(opened, 5)
     assert state == after(stream(SPECS[how]), 5)
-    with stream(SPECS[how], source(home, 900), threads=1) as resumed:
+    with stream(SPECS[how], source(db_dir, 900), threads=1) as resumed:
         resumed.load_state_dict(state)
         assert prints(resumed) == expected[5:]
 
 
-def test_the_next_stream_finds_the_rows_of_the_one_that_was_closed(home: Home) -> None:
-    kept = source(home)
+def test_the_next_stream_finds_the_rows_of_the_one_that_was_closed(db_dir: DatabaseDir) -> None:
+    kept = source(db_dir)
     with stream(SPECS["all at once"], kept) as opened:
         prints(opened)
         rows = filled(opened)["filled"]
@@ -196,25 +200,25 @@ def test_the_next_stream_finds_the_rows_of_the_one_that_was_closed(home: Home) -
         assert settles(lambda: (again.cache_stats() or {"filled": 0})["filled"] == rows)
 
 
-def test_a_stream_that_nobody_holds_keeps_no_thread(home: Home) -> None:
-    opened = stream(SPECS["all at once"], source(home), threads=2)
+def test_a_stream_that_nobody_holds_keeps_no_thread(db_dir: DatabaseDir) -> None:
+    opened = stream(SPECS["all at once"], source(db_dir), threads=2)
     next(iter(opened))
     assert keepers() == 1
     del opened
     assert settles(lambda: keepers() == 0)
 
 
-def test_torch_draws_without_a_cache(home: Home) -> None:
+def test_torch_draws_without_a_cache(db_dir: DatabaseDir) -> None:
     spec = replace(SPECS["all at once"], backend="torch")
-    with stream(spec, source(home)) as opened:
+    with stream(spec, source(db_dir)) as opened:
         assert prints(opened) == epochs(stream(SPECS["all at once"]), 1)
         assert opened.cache_stats() is None
 
 
-def test_a_metered_stream_reads_its_cache(home: Home) -> None:
+def test_a_metered_stream_reads_its_cache(db_dir: DatabaseDir) -> None:
     graph, spec = ties(), SPECS["visited"]
     seeds = all_seeds(graph, "customer")
-    with MeteredStream(graph.view(), seeds, spec, threads=1, cache=source(home)) as opened:
+    with MeteredStream(graph.view(), seeds, spec, threads=1, cache=source(db_dir)) as opened:
         assert prints(opened) == epochs(stream(spec), 1)
         filled(opened)
         assert prints(opened) == epochs(stream(spec))[BATCHES:]

@@ -26,10 +26,10 @@ from tests.support.inside.loading import CacheShelf
 from tests.support.inside.sampling import begun, row_keys
 from tests.support.inside.storage import (
     CacheReport,
-    Home,
+    DatabaseDir,
     clear_reports,
     map_array,
-    open_home,
+    open_db_dir,
     read_manifest,
     read_reports,
     temporary_bytes,
@@ -45,8 +45,8 @@ GOOD = CacheReport(5, this_process(), True, 2, CacheStats(bytes=10, rows=3, age=
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return open_home(tmp_path / "db", read_only=False)
+def db_dir(tmp_path: Path) -> DatabaseDir:
+    return open_db_dir(tmp_path / "db", read_only=False)
 
 
 WRONG: dict[str, Any] = {
@@ -65,20 +65,20 @@ WRONG: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_report_whose_values_are_of_another_kind_is_none(name: str, home: Home) -> None:
-    write_report(home, "5-1-0", GOOD)
+def test_a_report_whose_values_are_of_another_kind_is_none(name: str, db_dir: DatabaseDir) -> None:
+    write_report(db_dir, "5-1-0", GOOD)
     for number, value in enumerate(WRONG[name]):
         wrong = asdict(GOOD)
         (wrong if name in wrong else wrong["stats"])[name] = value
-        (home.path / "caches" / f"5-1-{number + 1}.json").write_text(json.dumps(wrong))
-    assert read_reports(home) == (GOOD,)
-    assert clear_reports(home) == len(WRONG[name])
-    assert read_reports(home) == (GOOD,)
+        (db_dir.path / "caches" / f"5-1-{number + 1}.json").write_text(json.dumps(wrong))
+    assert read_reports(db_dir) == (GOOD,)
+    assert clear_reports(db_dir) == len(WRONG[name])
+    assert read_reports(db_dir) == (GOOD,)
 
 
-def test_files_that_are_no_reports_are_cleared_and_never_read_whole(home: Home) -> None:
-    write_report(home, "5-1-0", GOOD)
-    folder = home.path / "caches"
+def test_files_that_are_no_reports_are_cleared_and_never_read_whole(db_dir: DatabaseDir) -> None:
+    write_report(db_dir, "5-1-0", GOOD)
+    folder = db_dir.path / "caches"
     for name, text in (("deep", "[" * 100_000), ("deeper", '{"a":' * 9_000), ("digits", '{"cache": ' + "9" * 5000)):
         (folder / f"{name}.json").write_text(text)
     (folder / "bytes.json").write_bytes(b"\xff\xfe\x00")
@@ -87,8 +87,8 @@ def test_files_that_are_no_reports_are_cleared_and_never_read_whole(home: Home) 
     for name in ("begun", "left"):
         (folder / f"{name}.new").write_text("{")
     os.utime(folder / "left.new", (0, 0))
-    assert read_reports(home) == (GOOD,)
-    assert clear_reports(home, 6) == 5
+    assert read_reports(db_dir) == (GOOD,)
+    assert clear_reports(db_dir, 6) == 5
     assert sorted(path.name for path in folder.iterdir()) == ["5-1-0.json", "begun.new", "folder.json", "pipe.json"]
 
 
@@ -103,11 +103,11 @@ def no_more_files() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_reports_that_cannot_be_listed_are_none(home: Home) -> None:
-    write_report(home, "5-1-0", GOOD)
+def test_reports_that_cannot_be_listed_are_none(db_dir: DatabaseDir) -> None:
+    write_report(db_dir, "5-1-0", GOOD)
     with no_more_files():
-        assert (read_reports(home), clear_reports(home)) == ((), 0)
-    assert read_reports(home) == (GOOD,)
+        assert (read_reports(db_dir), clear_reports(db_dir)) == ((), 0)
+    assert read_reports(db_dir) == (GOOD,)
 
 
 def test_a_file_that_cannot_be_opened_is_not_called_damaged(tmp_path: Path) -> None:

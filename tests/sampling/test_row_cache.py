@@ -38,8 +38,8 @@ from tests.support.inside.loading import CacheShelf, CacheSource, Keeper, open_k
 from tests.support.inside.sampling import RowCache, choose_rows, expected_visits, layout_of
 from tests.support.inside.storage import (
     CacheReport,
+    DatabaseDir,
     EdgeArrays,
-    Home,
     build_patch,
     clear_reports,
     in_order,
@@ -345,13 +345,13 @@ def test_a_row_of_which_a_part_is_copied_and_a_part_is_drawn_counts_once(weighte
     assert (cache.stats(0).hits, cache.stats(0).misses) == (len(rows), 0)
 
 
-def home_of(tmp_path: Path) -> Home:
-    return Home(tmp_path, read_only=False)
+def db_dir_of(tmp_path: Path) -> DatabaseDir:
+    return DatabaseDir(tmp_path, read_only=False)
 
 
-def source_of(home: Home, room: int | None = None, place: str = "MEMORY") -> CacheSource:
+def source_of(db_dir: DatabaseDir, room: int | None = None, place: str = "MEMORY") -> CacheSource:
     cache = Cache(5, "c", "s", place, room, 0, "me")  # type: ignore[arg-type]
-    return CacheSource((cache,), home, CacheShelf())
+    return CacheSource((cache,), db_dir, CacheShelf())
 
 
 def keep(source: CacheSource, sampler: Sampler, sharers: int = 1) -> Keeper:
@@ -370,7 +370,7 @@ def filling() -> bool:
 def test_a_thread_draws_ahead_what_batches_ask_for(place: str, tmp_path: Path) -> None:
     refresh = Refresh("OTF", 6, HALF)
     plain, sampler = (Sampler(followers().view(), followed(refresh)) for _ in range(2))
-    keeper = keep(source_of(home_of(tmp_path), place=place), sampler)
+    keeper = keep(source_of(db_dir_of(tmp_path), place=place), sampler)
     scratch, entry = sampler.scratch(), node_entry("person", np.arange(0, PEOPLE, 3))
     for batch in range(60):
         keeper.begin(batch)
@@ -394,7 +394,7 @@ def test_a_thread_draws_ahead_what_batches_ask_for(place: str, tmp_path: Path) -
 
 def test_batches_of_an_earlier_epoch_are_drawn_for_again(tmp_path: Path) -> None:
     sampler = Sampler(followers().view(), followed(Refresh("FCR", 10)))
-    keeper = keep(source_of(home_of(tmp_path)), sampler)
+    keeper = keep(source_of(db_dir_of(tmp_path)), sampler)
     for batch, rounds in ((1000, 1), (995, 1), (3, 2), (4, 2)):
         keeper.begin(batch)
         until(lambda rounds=rounds: keeper.stats().refills >= rounds)  # type: ignore[misc]
@@ -404,8 +404,8 @@ def test_batches_of_an_earlier_epoch_are_drawn_for_again(tmp_path: Path) -> None
 
 
 def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_path: Path) -> None:
-    home = home_of(tmp_path)
-    source = source_of(home, 20_000)
+    db_dir = db_dir_of(tmp_path)
+    source = source_of(db_dir, 20_000)
     spec = followed(Refresh("FCR", 10))
     first, second = (Sampler(followers().view(), spec) for _ in range(2))
     third = Sampler(followers().view(), replace(spec, generation=1))
@@ -415,7 +415,7 @@ def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_pat
         keeper.begin(0)
         until(lambda keeper=keeper: keeper.stats().refills > 0)  # type: ignore[misc]
     assert 0 < one.stats().bytes <= 20_000 - two.stats().bytes
-    assert len([report for report in read_reports(home) if report.lives]) == 2
+    assert len([report for report in read_reports(db_dir) if report.lives]) == 2
     held = one.stats().filled
     one.close()
     two.close()
@@ -425,7 +425,7 @@ def test_what_a_stream_leaves_serves_the_next_and_streams_share_the_room(tmp_pat
     until(lambda: three.stats().refills > 0)
     assert (three.stats().filled, three.stats().drawn) == (held, 0)
     three.close()
-    reports = read_reports(home, 5)
+    reports = read_reports(db_dir, 5)
     assert [report.lives for report in reports] == [False] * len(reports)
     source.shelf.drop(source.first)
     assert source.shelf.lend(source.first).room == 20_000, "nobody holds any of it"
@@ -436,7 +436,7 @@ def test_a_refresh_that_is_stopped_keeps_the_room(where: str, tmp_path: Path, mo
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    source = source_of(home_of(tmp_path), 20_000)
+    source = source_of(db_dir_of(tmp_path), 20_000)
     keeper = keep(source, Sampler(followers().view(), followed(Refresh("FCR", 10))))
     keeper.begin(0)
     until(lambda: keeper.stats().refills > 0)
@@ -452,24 +452,24 @@ def test_a_refresh_that_is_stopped_keeps_the_room(where: str, tmp_path: Path, mo
 
 
 def test_a_long_pass_is_told_of_while_it_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home, fill, told = home_of(tmp_path), RowCache.fill, threading.Event()
+    db_dir, fill, told = db_dir_of(tmp_path), RowCache.fill, threading.Event()
 
     def lasting(rows: RowCache, *given: Any) -> None:
         fill(rows, *given)
         check = given[-1]
-        until(lambda: check() or any(report.stats.filled for report in read_reports(home)))
+        until(lambda: check() or any(report.stats.filled for report in read_reports(db_dir)))
         told.set()
 
     monkeypatch.setattr("snapdb.loading.keeper._SECONDS", 0.01)
     monkeypatch.setattr(RowCache, "fill", lasting)
-    keeper = keep(source_of(home), Sampler(followers().view(), followed(Refresh("FCR", 10))))
+    keeper = keep(source_of(db_dir), Sampler(followers().view(), followed(Refresh("FCR", 10))))
     keeper.begin(0)
     assert told.wait(PATIENCE)
     keeper.close()
 
 
 def test_what_one_stream_does_not_need_is_left_to_others(tmp_path: Path) -> None:
-    source = source_of(home_of(tmp_path), 150_000)
+    source = source_of(db_dir_of(tmp_path), 150_000)
     found = []
     for counts in ((3,), (3,), (3, 2)):
         keeper = keep(source, Sampler(followers().view(), followed(None, *counts)))
@@ -489,7 +489,7 @@ def test_what_one_stream_does_not_need_is_left_to_others(tmp_path: Path) -> None
 
 
 def test_processes_share_the_room_evenly(tmp_path: Path) -> None:
-    source = source_of(home_of(tmp_path), 60_000)
+    source = source_of(db_dir_of(tmp_path), 60_000)
     keeper = keep(source, Sampler(followers().view(), followed()), sharers=3)
     keeper.begin(0)
     until(lambda: keeper.stats().refills > 0)
@@ -512,12 +512,12 @@ def test_what_goes_wrong_in_the_thread_is_told_and_breaks_no_batch(tmp_path: Pat
     sampler, entry = Sampler(view, followed(None, 3)), node_entry("person", np.arange(50))
     expected = sampler.sample(entry, 0, sampler.scratch())
     with pytest.warns(RuntimeWarning, match="cache c is filled no further, and batches are made without: .*damaged"):
-        keeper = keep_until_it_fails(source_of(home_of(tmp_path)), sampler)
+        keeper = keep_until_it_fails(source_of(db_dir_of(tmp_path)), sampler)
     keeper.begin(0)
     assert_equal(sampler.sample(entry, 0, sampler.scratch()), expected)
-    until(lambda: any("damaged" in str(report.stats.error) for report in read_reports(home_of(tmp_path))))
+    until(lambda: any("damaged" in str(report.stats.error) for report in read_reports(db_dir_of(tmp_path))))
     keeper.close()
-    (report,) = read_reports(home_of(tmp_path))
+    (report,) = read_reports(db_dir_of(tmp_path))
     assert (report.open, "damaged" in str(report.stats.error)) == (False, True)
 
 
@@ -533,7 +533,7 @@ def in_child(keeper: Keeper, source: CacheSource, sampler: Sampler, queue: multi
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_process_keeps_a_cache_of_its_own(tmp_path: Path) -> None:
-    source = source_of(home_of(tmp_path), 60_000)
+    source = source_of(db_dir_of(tmp_path), 60_000)
     sampler = Sampler(followers().view(), followed(Refresh("FCR", 10)))
     keeper = keep(source, sampler)
     keeper.begin(0)
@@ -575,17 +575,17 @@ def test_a_fork_waits_for_a_thread_that_compiles() -> None:
 
 
 def test_reports_of_streams_that_are_gone_stay_until_they_are_cleared(tmp_path: Path) -> None:
-    home = home_of(tmp_path)
+    db_dir = db_dir_of(tmp_path)
     stats = CacheStats(bytes=10, rows=3, hits=3, misses=1, age=2.5)
     for number, process in enumerate((f"{os.getpid()}.0", "999999999.12")):
-        write_report(home, f"5-{number}", CacheReport(5, process, True, 2, stats))
+        write_report(db_dir, f"5-{number}", CacheReport(5, process, True, 2, stats))
     (tmp_path / "caches" / "damaged.json").write_text('{"cache": 5')
-    assert [report.lives for report in read_reports(home, 5)] == [False, False]
-    assert read_reports(home, 5)[0].stats == stats
-    assert read_reports(home, 6) == ()
+    assert [report.lives for report in read_reports(db_dir, 5)] == [False, False]
+    assert read_reports(db_dir, 5)[0].stats == stats
+    assert read_reports(db_dir, 6) == ()
     assert stats.hit_rate == 0.75
-    assert clear_reports(home, 6) == 1
-    assert clear_reports(home) == 2
+    assert clear_reports(db_dir, 6) == 1
+    assert clear_reports(db_dir) == 2
     assert not json.loads(json.dumps([path.name for path in (tmp_path / "caches").iterdir()]))
 
 

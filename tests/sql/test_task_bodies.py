@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from snapdb import Database
 from snapdb.errors import ParseError, Span
-from snapdb.relational import Relational
 from snapdb.sql import parse
+from snapdb.sql_engine import SqlEngine
 from tests.support.inside.plan import check_condition
 from tests.support.inside.sql import (
     _READERS,
@@ -281,8 +281,8 @@ def test_changed_stands_for_a_number() -> None:
 
 
 @pytest.fixture(scope="module")
-def relational(home: Path) -> Iterator[Relational]:
-    with closing(Relational(home)) as found:
+def sql_engine(home: Path) -> Iterator[SqlEngine]:
+    with closing(SqlEngine(home)) as found:
         yield found
 
 
@@ -298,16 +298,16 @@ def relational(home: Path) -> Iterator[Relational]:
         ("EXISTS (FROM 's3://x/y.csv')", "'s3://x/y.csv'"),
     ],
 )
-def test_a_wrong_condition_is_told_at_its_place(relational: Relational, condition: str, place: str) -> None:
+def test_a_wrong_condition_is_told_at_its_place(sql_engine: SqlEngine, condition: str, place: str) -> None:
     text = f"{TASK}WHEN ({condition}) AS VACUUM"
     start = text.index(condition)
     with pytest.raises(ParseError) as caught:
-        check_condition(SqlFragment(condition, Span(start, start + len(condition))), relational)
+        check_condition(SqlFragment(condition, Span(start, start + len(condition))), sql_engine)
     assert caught.value.span is not None
     assert text[slice(*caught.value.span)] == place
 
 
-def test_right_conditions_need_no_names_yet(relational: Relational) -> None:
+def test_right_conditions_need_no_names_yet(sql_engine: SqlEngine) -> None:
     for condition in (
         "changed('shop') > 0",
         "(SELECT max(at) FROM nothere AT (TAG => 'x')) > now() -- so\n",
@@ -316,4 +316,4 @@ def test_right_conditions_need_no_names_yet(relational: Relational) -> None:
         "true",
         "'{date}' IS DISTINCT FROM '{time}'",
     ):
-        check_condition(SqlFragment(condition, Span(0, len(condition))), relational)
+        check_condition(SqlFragment(condition, Span(0, len(condition))), sql_engine)

@@ -21,7 +21,7 @@ import snapdb
 from snapdb import Database
 from tests.support.checks import problems
 from tests.support.format_one import UNSCHEDULED, write_format_one
-from tests.support.inside.storage import Ledger, file_system, network_disk, open_home
+from tests.support.inside.storage import CatalogDb, file_system, network_disk, open_db_dir
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
 
@@ -456,18 +456,18 @@ def test_a_network_disk_is_refused_except_to_read_what_nobody_writes(shop: Path,
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"22 1 8:1 / / rw - ext4 /dev/sda1 rw\n31 22 0:9 / {tmp_path} rw - nfs4 host:/home rw\n")
     with refused("network-disk"):
-        open_home(shop, read_only=False, mounts=mounts)
+        open_db_dir(shop, read_only=False, mounts=mounts)
     with refused("network-disk"):
-        open_home(tmp_path / "new.snapdb", read_only=False, mounts=mounts)
+        open_db_dir(tmp_path / "new.snapdb", read_only=False, mounts=mounts)
     assert not (tmp_path / "new.snapdb").exists()
-    home = open_home(shop, read_only=True, mounts=mounts)
-    ledger = Ledger(home)
-    assert len(ledger.rows("SELECT * FROM versions")) == 10
-    ledger.close()
+    db_dir = open_db_dir(shop, read_only=True, mounts=mounts)
+    catalog_db = CatalogDb(db_dir)
+    assert len(catalog_db.rows("SELECT * FROM versions")) == 10
+    catalog_db.close()
     assert not (shop / "catalog.sqlite-shm").exists()
     (shop / "catalog.sqlite-wal").touch()
     with refused("network-disk"):
-        open_home(shop, read_only=True, mounts=mounts)
+        open_db_dir(shop, read_only=True, mounts=mounts)
     assert network_disk(shop, tmp_path / "no such file") is None
     assert network_disk(shop) is None
 

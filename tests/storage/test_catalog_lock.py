@@ -24,7 +24,7 @@ import pytest
 import snapdb
 from snapdb.storage.catalog_db import locks
 from tests.support.inside import catalog_db_of
-from tests.support.inside.storage import CatalogLock, append_version, open_home
+from tests.support.inside.storage import CatalogLock, append_version, open_db_dir
 from tests.support.places import ROOT
 from tests.support.refusals import refused
 
@@ -102,7 +102,7 @@ def test_nobody_writes_beside_a_transaction_whose_sqlite_locks_were_dropped(tmp_
         with catalog_db_of(db).writing() as connection:
             connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'changes'")
             digest(path)  # drops SQLite's lock of the one writer
-            other = CatalogLock(open_home(path, read_only=False))
+            other = CatalogLock(open_db_dir(path, read_only=False))
             with refused("catalog-busy"), other.writing(0.01):
                 pass
             other.release()
@@ -254,6 +254,6 @@ def test_a_catalog_is_not_opened_without_the_lock_that_protects_its_log(
         fcntl.fcntl(held, fcntl.F_OFD_SETLK, taken)  # as SQLite holds it while it folds the log in and deletes it
         monkeypatch.setattr(locks, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=lambda _: None))
         with refused("catalog-busy"):
-            CatalogLock(open_home(path, read_only=False))
+            CatalogLock(open_db_dir(path, read_only=False))
     monkeypatch.undo()
     snapdb.connect(path).close()

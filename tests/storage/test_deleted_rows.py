@@ -12,10 +12,10 @@ import pytest
 
 import snapdb
 from snapdb import Database
-from snapdb.relational import tables
+from snapdb.sql_engine import tables
 from snapdb.types import Segment
 from tests.support.inside.kernels import find_ids
-from tests.support.inside.relational import live_condition
+from tests.support.inside.sql_engine import live_condition
 from tests.support.refusals import refused
 
 _LEAF = 1 << 15

@@ -14,7 +14,7 @@ import torch
 
 import snapdb
 from snapdb.loading import Batch, BatchStream
-from snapdb.relational import ROW_ID, Relational, Session, quote
+from snapdb.sql_engine import ROW_ID, Session, SqlEngine, quote
 from snapdb.storage.arrays.feature_files import write_feature_patch
 from snapdb.types import EdgeType, Fanout, FeatureSpec, History
 from tests.support.graphs import EdgeList, MemoryGraph, all_seeds, sample_spec
@@ -54,10 +54,10 @@ ID = quote(ROW_ID)
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    relational = Relational(tmp_path)
-    with relational.session() as session:
+    sql_engine = SqlEngine(tmp_path)
+    with sql_engine.session() as session:
         yield session
-    relational.close()
+    sql_engine.close()
 
 
 def source_of(session: Session, rows: str, count: int) -> FeatureSource:

@@ -10,17 +10,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.support.inside.storage import Ledger, Problem, check_database, open_home
+from tests.support.inside.storage import CatalogDb, Problem, check_database, open_db_dir
 
 
 def problems(path: Path) -> list[Problem]:
     """What a check finds, whatever state the catalog is in."""
-    home = open_home(path, read_only=True)
-    ledger = Ledger(home)
+    db_dir = open_db_dir(path, read_only=True)
+    catalog_db = CatalogDb(db_dir)
     try:
-        return list(check_database(home, ledger))
+        return list(check_database(db_dir, catalog_db))
     finally:
-        ledger.close()
+        catalog_db.close()
 
 
 def hostile(random_: random.Random, value: Any, outside: Path) -> Any:

@@ -15,7 +15,7 @@ from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Period, Run, Schedule, Task
 from tests.support.inside.daemon import Clock, Died, Finished, Log, Loop, Pace
 from tests.support.inside.execute import Ended, EndState
-from tests.support.inside.storage import Disk, Leader, Ledger, acquire_lease, open_home, put_task, read_leader
+from tests.support.inside.storage import CatalogDb, Disk, Leader, acquire_lease, open_db_dir, put_task, read_leader
 
 SECOND = 1_000_000
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
@@ -110,9 +110,9 @@ class World:
 
     def __post_init__(self) -> None:
         self.disk = RefusingDisk()
-        self.home = open_home(self.path, read_only=False, disk=self.disk)
-        self.ledger = Ledger(self.home)
-        with self.ledger.reading() as connection:
+        self.db_dir = open_db_dir(self.path, read_only=False, disk=self.disk)
+        self.catalog_db = CatalogDb(self.db_dir)
+        with self.catalog_db.reading() as connection:
             pass
         connection.execute("PRAGMA synchronous = OFF")
         self.clock = StandingClock(self.now)
@@ -123,11 +123,13 @@ class World:
         """Another daemon leads from now on; what ran under the one before is dead."""
         self.terms += 1
         holder = f"daemon {self.terms}"
-        assert acquire_lease(self.ledger, Leader(holder, 0, "here", 1, self.clock.now()), read_leader(self.ledger))
+        assert acquire_lease(
+            self.catalog_db, Leader(holder, 0, "here", 1, self.clock.now()), read_leader(self.catalog_db)
+        )
         self.lanes = SimulatedLanes(self.clock, self.jobs, self._fate)
         log = Log(self.said, "text", self.clock)
         pace = Pace(poll=self.poll)
-        self.loop = Loop(self.home, self.ledger, self.lanes, self.clock, pace, log, holder)
+        self.loop = Loop(self.db_dir, self.catalog_db, self.lanes, self.clock, pace, log, holder)
 
     def _fate(self, task: Task, run: Run) -> tuple[float, EndState]:
         return self.fate(task, run)
@@ -154,7 +156,7 @@ class World:
             created=now,
             author="me",
         )
-        with self.ledger.writing() as connection:
+        with self.catalog_db.writing() as connection:
             return put_task(connection, replace(task, **options), None)
 
     def until(self, moment: int) -> None:
@@ -172,7 +174,7 @@ class World:
 
     def runs(self, task: Task | None = None) -> list[Run]:
         """All rows, or those of a task."""
-        with self.ledger.reading() as connection:
+        with self.catalog_db.reading() as connection:
             return list(read_runs(connection, task=None if task is None else task.id))
 
     def states(self, task: Task) -> dict[int, str]:

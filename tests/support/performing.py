@@ -15,7 +15,7 @@ from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Run, Task
 from tests.support.inside import open_catalog_db
 from tests.support.inside.execute import Ended, Stop, perform, settle_abandoned
-from tests.support.inside.storage import Disk, Ledger, begin_run, now, open_home, retry_run
+from tests.support.inside.storage import CatalogDb, Disk, begin_run, now, open_db_dir, retry_run
 
 DAY = 1_767_225_600_000_000
 """2026-01-01, when runs are said to be planned."""
@@ -33,34 +33,34 @@ class Worker:
     """Called before each statement of an attempt runs, with its number from 1."""
 
     def task(self, name: str = "job") -> Task:
-        with closing(open_catalog_db(self.path)) as ledger:
-            return load(open_home(self.path, read_only=False), ledger).task(name)
+        with closing(open_catalog_db(self.path)) as catalog_db:
+            return load(open_db_dir(self.path, read_only=False), catalog_db).task(name)
 
     def claim(self, task: Task, scheduled: int = DAY) -> Run:
         """The row of a run that begins."""
-        with closing(open_catalog_db(self.path)) as ledger, ledger.writing() as connection:
+        with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.writing() as connection:
             return begin_run(connection, task, "schedule", scheduled, "worker", now())
 
     def again(self, run: Run) -> Run:
         """The row of its next attempt."""
-        with closing(open_catalog_db(self.path)) as ledger, ledger.writing() as connection:
+        with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.writing() as connection:
             return retry_run(connection, run, "worker", now())
 
     def perform(self, task: Task, run: Run, stop: Stop | None = None) -> Ended:
-        home = open_home(self.path, read_only=False, disk=self.disk)
-        ledger = Ledger(home)
+        db_dir = open_db_dir(self.path, read_only=False, disk=self.disk)
+        catalog_db = CatalogDb(db_dir)
         try:
-            return perform(self._open, home, ledger, task, run, stop or Stop())
+            return perform(self._open, db_dir, catalog_db, task, run, stop or Stop())
         finally:
-            ledger.close()
+            catalog_db.close()
 
     def settle(self, task: Task | None, run: Run) -> Ended | None:
-        home = open_home(self.path, read_only=False)
-        with closing(Ledger(home)) as ledger:
-            return settle_abandoned(home, ledger, task, run, now())
+        db_dir = open_db_dir(self.path, read_only=False)
+        with closing(CatalogDb(db_dir)) as catalog_db:
+            return settle_abandoned(db_dir, catalog_db, task, run, now())
 
     def rows(self) -> list[Run]:
-        with closing(open_catalog_db(self.path)) as ledger, ledger.reading() as connection:
+        with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.reading() as connection:
             return list(read_runs(connection))
 
     def _open(self, *, folders: Sequence[str], disk: Disk) -> Database:

@@ -8,11 +8,11 @@ from typing import Any
 
 from snapdb import Database
 from tests.support.inside import engine_of
-from tests.support.inside.execute import Engine
+from tests.support.inside.execute import ExecutionContext
 from tests.support.inside.execute import run as run_plan
 
 
-def planned(db: Database, plan_of: Callable[[Engine], Any]) -> Callable[[], list[tuple[Any, ...]]]:
+def planned(db: Database, plan_of: Callable[[ExecutionContext], Any]) -> Callable[[], list[tuple[Any, ...]]]:
     """A statement that was bound now and will run later."""
     engine = engine_of(db)
     plan = plan_of(engine)

@@ -16,7 +16,7 @@ from snapdb.sql.samples import Audit, Sample, SampleUsing
 from snapdb.sql.show import Describe, Show, Summarize
 from snapdb.sql.syntax import Statement
 from snapdb.sql.versions import Begin, Commit, DiffGraph, DiffSnapshot, DiffTable, Rollback
-from snapdb.storage.catalog_db.db_dir import CATALOG, open_home
+from snapdb.storage.catalog_db.db_dir import CATALOG, open_db_dir
 from snapdb_cli.commands.arguments import Settings
 from snapdb_cli.diagnostics import Diagnostics, ExitCode, worse
 from snapdb_cli.output.formats import BINARY, OutputStyle
@@ -56,7 +56,7 @@ def _open_for(path: Path | None, steps: Iterable[Step], diagnostics: Diagnostics
     decisive = (step.statement for step in steps if not isinstance(step.statement, _BRACKETS))
     first = next(decisive, None)
     if first is None or only_reads(first):
-        open_home(path, read_only=settings.read_only, make=False)
+        open_db_dir(path, read_only=settings.read_only, make=False)
     database = connect(path, **settings.opening)
     diagnostics.announce(f"created the database {path}")
     return database

@@ -12,8 +12,8 @@ import click
 from snapdb.catalog.vocabulary import Vocabulary
 from snapdb.database import connect
 from snapdb.errors import BindError, InputError
-from snapdb.relational.quote import quote_odd, text_literal
 from snapdb.sql import parse
+from snapdb.sql_engine.quote import quote_odd, text_literal
 from snapdb.storage.disk import Disk
 from snapdb.storage.folder import FolderWriter, file_name
 from snapdb.types.text import did_you_mean

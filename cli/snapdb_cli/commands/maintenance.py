@@ -15,8 +15,8 @@ from snapdb.database import connect
 from snapdb.errors import InputError
 from snapdb.execute.maintenance import PROBLEMS
 from snapdb.lineage import at_lineage
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, open_home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.catalog_db.upgrade import upgrade as upgrade_database
 from snapdb.storage.check.catalog import Problem
@@ -28,9 +28,9 @@ from snapdb_cli.output.results import Output
 
 def check(path: Path, diagnostics: Diagnostics, format: str) -> ExitCode:  # noqa: A002  # the option's name
     """List the problems of a database without writing to it; FAILED when something is damaged."""
-    home = open_home(path, read_only=True)
+    db_dir = open_db_dir(path, read_only=True)
     with Progress(diagnostics, f"checking {path}") as progress:
-        problems = _problems(home, progress)
+        problems = _problems(db_dir, progress)
         batch = listing(PROBLEMS, problems)
         Output(format).write(batch.schema, [batch], progress.stop)
     damage = sum(problem.is_damage for problem in problems)
@@ -57,14 +57,14 @@ def upgrade(path: Path, diagnostics: Diagnostics) -> ExitCode:
     return ExitCode.OK
 
 
-def _problems(home: Home, progress: Progress) -> list[Problem]:
-    ledger = Ledger(home)
-    lock = TablesLock(home)
+def _problems(db_dir: DatabaseDir, progress: Progress) -> list[Problem]:
+    catalog_db = CatalogDb(db_dir)
+    lock = TablesLock(db_dir)
     try:
-        return list(check_database(home, ledger, progress.update))
+        return list(check_database(db_dir, catalog_db, progress.update))
     finally:
         lock.release()
-        ledger.close()
+        catalog_db.close()
 
 
 # `snapdb wait`

@@ -9,9 +9,9 @@ from typing import Literal
 
 from snapdb.database import Database, connect
 from snapdb.execute.tasks.leader import leads
-from snapdb.relational.quote import quote_odd, text_literal
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import open_home
+from snapdb.sql_engine.quote import quote_odd, text_literal
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import open_db_dir
 from snapdb_cli.diagnostics import Diagnostics, ExitCode
 from snapdb_cli.output.formats import OutputStyle
 from snapdb_cli.output.results import Output
@@ -72,7 +72,7 @@ def switch(path: Path, name: str | None, action: Literal["SUSPEND", "RESUME"], d
 
 def _opened(path: Path) -> Database:
     """The database, which must be there."""
-    open_home(path, read_only=True)
+    open_db_dir(path, read_only=True)
     return connect(path)
 
 
@@ -82,9 +82,9 @@ def _none(path: Path) -> str:
 
 def _leads(path: Path) -> str:
     """The daemon that leads, or what to do where none does."""
-    home = open_home(path, read_only=True)
-    with closing(Ledger(home)) as ledger:
-        return leads(home, ledger)
+    db_dir = open_db_dir(path, read_only=True)
+    with closing(CatalogDb(db_dir)) as catalog_db:
+        return leads(db_dir, catalog_db)
 
 
 def _short(columns: str, format: str) -> str:  # noqa: A002

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from snapdb.relational.quote import text_literal
 from snapdb.sql.embedded import READS
 from snapdb.sql.lexer import Token, identifier
+from snapdb.sql_engine.quote import text_literal
 from snapdb_cli.completion.grammar import Slot, Spot, slots
 from snapdb_cli.completion.names import Known
 from snapdb_cli.completion.words import (

@@ -39,10 +39,10 @@ from snapdb.execute.diff.sides import (
     stability,
     values_of,
 )
-from snapdb.execute.operator import Engine, Rows
+from snapdb.execute.operator import ExecutionContext, Rows
 from snapdb.graph.open_features import open_features
 from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
-from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows
+from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, table_rows
 from snapdb.storage.arrays.feature_files import added_rows, compute_growth, growth_spec, write_features
 from snapdb.storage.arrays.feature_types import FeatureSource, check_features
 from snapdb.storage.disk import Disk
@@ -53,11 +53,11 @@ from snapdb.types import Column, FeatureSpec, PropertyGraph, Table
 _ID = quote(ROW_ID)
 
 
-def diff_table(plan: DiffTablePlan, engine: Engine) -> Rows:
+def diff_table(plan: DiffTablePlan, context: ExecutionContext) -> Rows:
     """DIFF TABLE: the rows of one version that the other lacks; their cost follows from the difference."""
-    with engine.relational.session() as session:
-        gone = rows_beyond(session, engine.home.path, plan.before, plan.after)
-        come = rows_beyond(session, engine.home.path, plan.after, plan.before)
+    with context.sql_engine.session() as session:
+        gone = rows_beyond(session, context.db_dir.path, plan.before, plan.after)
+        come = rows_beyond(session, context.db_dir.path, plan.after, plan.before)
         if plan.rows:
             yield from session.exact_reader(_changes(plan, gone, come))
         else:
@@ -115,23 +115,23 @@ def _columns_beyond(one: Table | None, other: Table | None) -> list[str]:
     return [c.name for c in one.columns if (c.field if same_table else 0, c.name.lower()) not in known]
 
 
-def diff_snapshot(plan: DiffSnapshotPlan, engine: Engine) -> Rows:
+def diff_snapshot(plan: DiffSnapshotPlan, context: ExecutionContext) -> Rows:
     """DIFF SNAPSHOT: elements of one snapshot that the other lacks, and the drift of degrees and features."""
     with ExitStack() as stack:
-        before, after = (snapshot_side(engine, s, stack) for s in (plan.before, plan.after))
-        with engine.relational.session() as session:
-            yield from report(engine, session, before, after, plan.detail)
+        before, after = (snapshot_side(context, s, stack) for s in (plan.before, plan.after))
+        with context.sql_engine.session() as session:
+            yield from report(context, session, before, after, plan.detail)
     return None
 
 
-def diff_graph(plan: DiffGraphPlan, engine: Engine) -> Rows:
+def diff_graph(plan: DiffGraphPlan, context: ExecutionContext) -> Rows:
     """DIFF GRAPH: the same of a whole graph at two versions, read from its tables alone."""
-    with ExitStack() as stack, engine.relational.session() as session:
+    with ExitStack() as stack, context.sql_engine.session() as session:
         before, after = (
-            _GraphAt(engine, session, stack, plan.graph, tables).side
+            _GraphAt(context, session, stack, plan.graph, tables).side
             for tables in (plan.tables_before, plan.tables_after)
         )
-        yield from report(engine, session, before, after, plan.detail)
+        yield from report(context, session, before, after, plan.detail)
     return None
 
 
@@ -139,7 +139,7 @@ def diff_graph(plan: DiffGraphPlan, engine: Engine) -> Rows:
 class _GraphAt:
     """A graph over the tables of a version."""
 
-    engine: Engine
+    context: ExecutionContext
     session: Session
     stack: ExitStack
     graph: PropertyGraph
@@ -149,7 +149,7 @@ class _GraphAt:
     def side(self) -> Side:
         """It, as one side of a difference."""
         for element in self.graph.elements:
-            check_table(self.engine.home, self.tables[element.table.lower()])
+            check_table(self.context.db_dir, self.tables[element.table.lower()])
         rows = self._rows()
         return Side(
             self.graph,
@@ -161,7 +161,7 @@ class _GraphAt:
         )
 
     def _rows(self) -> dict[Key, ElementRows]:
-        root = self.engine.home.path
+        root = self.context.db_dir.path
         vertices = {v.name: VertexRows(v, self.tables[v.table.lower()], root) for v in self.graph.vertices}
         edges = {
             e.name: EdgeRows(e, self.tables[e.table.lower()], root, vertices[e.source], vertices[e.destination])
@@ -199,7 +199,7 @@ class _GraphAt:
             return {}
         specs, source = self._source(rows, count)
         check_features(self.session, source, specs)
-        added = added_rows(self.engine.ledger, rows.table, rows.root)
+        added = added_rows(self.context.catalog_db, rows.table, rows.root)
         growth = compute_growth(self.session, added, growth_spec(source, specs, None, None))
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="snapdb-diff-")))
         facts: dict[str, object] = {"kind": "features"}
@@ -216,7 +216,7 @@ class _GraphAt:
             if spec.history is None:
                 specs.append(spec)
                 continue
-            last, more = _last_values(self.tables[spec.history.table.lower()], spec, number, self.engine.home.path)
+            last, more = _last_values(self.tables[spec.history.table.lower()], spec, number, self.context.db_dir.path)
             same = " AND ".join(f"v.{quote(k)} = h{number}.k{i}" for i, k in enumerate(element.key))
             joins += f" LEFT JOIN ({last}) h{number} ON {same}"
             columns += more
@@ -288,7 +288,11 @@ class _Counts:
 
 
 def report(
-    engine: Engine, session: Session, before: Side, after: Side, detail: Literal["SUMMARY", "ROWS", "FEATURES"]
+    context: ExecutionContext,
+    session: Session,
+    before: Side,
+    after: Side,
+    detail: Literal["SUMMARY", "ROWS", "FEATURES"],
 ) -> Iterator[pa.RecordBatch]:
     """The batches of the answer, at least one."""
     elements = _elements(session, before, after)
@@ -297,9 +301,9 @@ def report(
             found = [(e.name, e.before, e.after, e.difference) for e in elements]
             yield from changed_rows(session, found)
         case "FEATURES":
-            yield listing(_FEATURES, _feature_rows(engine, before, after, elements))
+            yield listing(_FEATURES, _feature_rows(context, before, after, elements))
         case "SUMMARY":
-            yield listing(_SUMMARY, list(_summary(engine, session, before, after, elements)))
+            yield listing(_SUMMARY, list(_summary(context, session, before, after, elements)))
 
 
 def _elements(session: Session, before: Side, after: Side) -> list[_Element]:
@@ -315,12 +319,12 @@ def _elements(session: Session, before: Side, after: Side) -> list[_Element]:
 
 
 def _summary(
-    engine: Engine, session: Session, before: Side, after: Side, elements: list[_Element]
+    context: ExecutionContext, session: Session, before: Side, after: Side, elements: list[_Element]
 ) -> Iterator[tuple[Any, ...]]:
     by_key = {e.key: e for e in elements}
     for e in elements:
-        engine.check_stopped()
-        engine.report(f"comparing {e.name}", None)
+        context.check_stopped()
+        context.report(f"comparing {e.name}", None)
         n = _counts(session, before, after, e)
         counts = (n.added, n.removed, n.changed, n.before, n.after)
         if e.key.kind == "edge":
@@ -388,11 +392,13 @@ def _greatest(before: Side, after: Side, e: _Element) -> tuple[Any, ...]:
     return (f"{drift.feature}[{drift.component}]" if wide else drift.feature, *astuple(drift)[2:])
 
 
-def _feature_rows(engine: Engine, before: Side, after: Side, elements: list[_Element]) -> list[tuple[Any, ...]]:
+def _feature_rows(
+    context: ExecutionContext, before: Side, after: Side, elements: list[_Element]
+) -> list[tuple[Any, ...]]:
     rows: list[tuple[Any, ...]] = []
     for e in elements:
         if e.key.kind == "vertex":
-            engine.report(f"comparing the features of {e.name}", None)
+            context.report(f"comparing the features of {e.name}", None)
             rows += [(e.name, *astuple(drift)) for drift in _drifts(before, after, e)]
     return rows
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
 from snapdb.execute.diff.rows import ElementRows, Key
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.graph import Feature, OpenSnapshot, open_snapshot
 from snapdb.graph.features import SparseReader
 from snapdb.graph.open import unless_moved
@@ -59,21 +59,21 @@ def keyed(rows: Mapping[str, ElementRows], graph: PropertyGraph) -> dict[Key, El
     return vertices | {Key("edge", e.name.lower()): rows[e.name] for e in graph.edges}
 
 
-def snapshot_side(engine: Engine, snapshot: Snapshot, stack: ExitStack) -> Side:
+def snapshot_side(context: ExecutionContext, snapshot: Snapshot, stack: ExitStack) -> Side:
     """A snapshot as a side; its files are held until the stack is left, once they were asked for."""
     graph = snapshot.graph
-    engine.context.views(snapshot)  # says what is missing of its tables and their files
-    tables = tables_at(engine.home, engine.ledger, snapshot.version)
-    rows = keyed(snapshot_rows(snapshot, tables, engine.home.path), graph)
-    with unless_moved(engine.ledger, snapshot):
-        layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
+    context.bind_context.views(snapshot)  # says what is missing of its tables and their files
+    tables = tables_at(context.db_dir, context.catalog_db, snapshot.version)
+    rows = keyed(snapshot_rows(snapshot, tables, context.db_dir.path), graph)
+    with unless_moved(context.catalog_db, snapshot):
+        layout = read_manifest(context.db_dir.inside(snapshot.path))["layout"]
     counts = {Key("vertex", v["name"].lower()): int(v["nodes"]) for v in layout["vertices"]}
     counts |= {Key("edge", e["name"].lower()): int(e["edges"]) for e in layout["edges"]}
 
     @cache
     def opened() -> OpenSnapshot:
-        engine.report(f"opening {snapshot.name}", None)
-        found = open_snapshot(engine.home, engine.ledger, snapshot)
+        context.report(f"opening {snapshot.name}", None)
+        found = open_snapshot(context.db_dir, context.catalog_db, snapshot)
         stack.callback(found.lease.release)
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout
@@ -99,7 +99,7 @@ def _length(within: int, unit: TimeUnit | None) -> str:
     return f"{within // size:,} {name}{'' if within == size else 's'}"
 
 
-def row_form(engine: Engine, layout: EdgeLayout, relation: Relation, backend: str, way: Way) -> str:
+def row_form(context: ExecutionContext, layout: EdgeLayout, relation: Relation, backend: str, way: Way) -> str:
     """How the rows of a relation lie, and why."""
     if relation in way.idle:
         return "never reached from the seeds: nothing of it is opened"
@@ -112,7 +112,7 @@ def row_form(engine: Engine, layout: EdgeLayout, relation: Relation, backend: st
         return f"rows of both directions merged in memory, because they lie IN as {form}"
     if (
         serves_outgoing(layout)
-        and find_artifact(engine.home, engine.ledger, outgoing_artefact(layout).digest) is not None
+        and find_artifact(context.db_dir, context.catalog_db, outgoing_artefact(layout).digest) is not None
     ):
         return "rows by source from the disk, where they were sorted once"
     return f"rows sorted by source in memory, because they lie by destination as {form}"

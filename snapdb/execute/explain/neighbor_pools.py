@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from snapdb.execute.explain import details
 from snapdb.execute.explain.tree import Step
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened
 from snapdb.plan.samples import SamplePlan
 from snapdb.sampling import Sampler
@@ -234,12 +234,12 @@ _RUN = 512
 """so many of neighbouring nodes: a cache is filled in the order of nodes."""
 
 
-def row_steps(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStream) -> list[Step]:
+def row_steps(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: MeteredStream) -> list[Step]:
     """A step for REFRESH and one for each cache, with their estimates; none where a sampler has neither."""
     caches = () if opened.cache is None else opened.cache.caches
     if opened.spec.refresh is None and not caches:
         return []
-    estimates = _PoolEstimates(engine, opened, stream)
+    estimates = _PoolEstimates(context, opened, stream)
     auto = plan.spec.refresh is not None and plan.spec.refresh.every is None
     steps = [estimates.refresh(auto=auto)] if opened.spec.refresh is not None else []
     return steps + [estimates.cache(cache) for cache in caches]
@@ -248,12 +248,12 @@ def row_steps(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredS
 class _PoolEstimates:
     """Estimates of a sampler's neighbor pools and caches, made without an epoch."""
 
-    def __init__(self, engine: Engine, opened: Opened, stream: MeteredStream) -> None:
-        self._spec, self._stream, self._check = stream.spec, stream, engine.check_stopped
+    def __init__(self, context: ExecutionContext, opened: Opened, stream: MeteredStream) -> None:
+        self._spec, self._stream, self._check = stream.spec, stream, context.check_stopped
         self._walks: tuple[Walk, ...] = tuple(getattr(walk, "walk", walk) for walk in stream.sampler.walks)
         self._waited = stream.waited()
         counts = opened.view.node_counts
-        engine.step(f"looking at how often batches come by the nodes of {self._spec.snapshot}", None)
+        context.step(f"looking at how often batches come by the nodes of {self._spec.snapshot}", None)
         self._visits = expected_visits(self._spec, self._walks, opened.seeds, counts, self._check)
         self._all = choose_rows(self._spec, self._walks, None, dict)
         self._serving = None if opened.cache is None else opened.cache.first

@@ -14,7 +14,7 @@ from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import window_text
 from snapdb.execute.explain.samples import explain_sample
 from snapdb.execute.explain.tree import Step, explain_query, wrapped
-from snapdb.execute.operator import Engine, Outcome, Rows, run
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows, run
 from snapdb.execute.snapshots.estimates import Sketch, sketched
 from snapdb.execute.snapshots.files import Made
 from snapdb.execute.snapshots.graph_data import graph_data
@@ -28,10 +28,10 @@ from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.storage.gc.orphans import size_of
 
 
-def explain(plan: ExplainPlan, engine: Engine) -> Rows:
+def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
     """EXPLAIN: any statement as it was bound, the rules that changed it, and the operators that run it."""
     bound = _step((plan.plan if plan.bound is None else plan.bound).describe())
-    root = _explained(engine, plan.plan, analyze=plan.analyze)
+    root = _explained(context, plan.plan, analyze=plan.analyze)
     if plan.json:
         said = {"statement": plan.text, "bound": bound.tree(numbers=False), "rules": list(plan.rules)}
         lines = [json.dumps({**said, "plan": root.tree()}, indent=2)]
@@ -42,57 +42,57 @@ def explain(plan: ExplainPlan, engine: Engine) -> Rows:
     return None
 
 
-def _explained(engine: Engine, plan: Plan, *, analyze: bool) -> Step:
+def _explained(context: ExecutionContext, plan: Plan, *, analyze: bool) -> Step:
     """The operators of a plan with their estimates; `analyze` runs it."""
     match plan:
         case SamplePlan():
-            return explain_sample(engine, plan, analyze=analyze)
+            return explain_sample(context, plan, analyze=analyze)
         case CreateSnapshotPlan():
-            return explain_snapshot(engine, "CreateSnapshot", plan, full=False, analyze=analyze)
+            return explain_snapshot(context, "CreateSnapshot", plan, full=False, analyze=analyze)
         case RefreshPlan(create, _, full, _):
-            return explain_snapshot(engine, "RefreshSnapshot", create, full=full, analyze=analyze)
+            return explain_snapshot(context, "RefreshSnapshot", create, full=full, analyze=analyze)
         case QueryPlan(query):
-            return _explained_query(engine, query, analyze=analyze)
+            return _explained_query(context, query, analyze=analyze)
         case _:
-            return _explained_other(engine, plan, analyze=analyze)
+            return _explained_other(context, plan, analyze=analyze)
 
 
-def _explained_query(engine: Engine, query: BoundQuery, *, analyze: bool) -> Step:
+def _explained_query(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> Step:
     started = time.perf_counter()
-    below = explain_query(engine, query, analyze=analyze)
+    below = explain_query(context, query, analyze=analyze)
     root = Step("Query", "by DuckDB", dict(below[0].estimates) if below else {}, below)
     if analyze and below:
         seconds = round(time.perf_counter() - started, 6)
         root.measured({"rows": below[0].actual["rows"], "bytes": below[0].actual["bytes"], "seconds": seconds})
     elif analyze:  # DuckDB reports nothing of a query that reads no table
-        _measure(engine, root, run(QueryPlan(query), engine))
+        _measure(context, root, run(QueryPlan(query), context))
     return root
 
 
-def _explained_other(engine: Engine, plan: Plan, *, analyze: bool) -> Step:
+def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) -> Step:
     """A plan with the queries that it takes rows from; `analyze` runs it."""
     root = _step(plan.describe())
     if isinstance(plan, AuditPlan):
-        root.children = [explain_sample(engine, plan.sample, analyze=False)]
+        root.children = [explain_sample(context, plan.sample, analyze=False)]
     elif isinstance(plan, CopySnapshotPlan):
         root.estimates = {"rows": plan.snapshot.nodes + plan.snapshot.edges}
     elif isinstance(plan, CopySamplePlan):
-        below = explain_sample(engine, plan.sample, analyze=False)
+        below = explain_sample(context, plan.sample, analyze=False)
         root.children = [below]
         root.estimates = {name: number * plan.sample.epochs for name, number in below.estimates.items()}
     elif (asked := plan.source()) is not None:
-        root.children = explain_query(engine, asked, analyze=False)
+        root.children = explain_query(context, asked, analyze=False)
         root.estimates = dict(root.children[0].estimates) if root.children else {}
     if analyze:
-        _measure(engine, root, run(plan, engine))
+        _measure(context, root, run(plan, context))
         if isinstance(plan, CopyToPlan | CopySamplePlan | CopySnapshotPlan):
             root.measured({**root.actual, "bytes": size_of(Path(os.path.realpath(os.path.expanduser(plan.path))))})
     return root
 
 
-def _measure(engine: Engine, root: Step, running: Rows) -> None:
+def _measure(context: ExecutionContext, root: Step, running: Rows) -> None:
     """Do it, and put what happened beside what was expected: rows given or changed, bytes of them or of new files."""
-    started, before, rows, size = time.perf_counter(), engine.work.brought, 0, 0
+    started, before, rows, size = time.perf_counter(), context.work.brought, 0, 0
     outcome: Outcome | None = None
     while True:
         try:
@@ -101,25 +101,27 @@ def _measure(engine: Engine, root: Step, running: Rows) -> None:
             outcome = end.value
             break
         rows, size = rows + batch.num_rows, size + batch.nbytes
-        engine.check_stopped()
+        context.check_stopped()
     rows = rows if outcome is None else rows + outcome.rows
     seconds = round(time.perf_counter() - started, 6)
-    root.measured({"rows": rows, "bytes": size + engine.work.brought - before, "seconds": seconds})
+    root.measured({"rows": rows, "bytes": size + context.work.brought - before, "seconds": seconds})
 
 
 def _step(node: PlanNode) -> Step:
     return Step(node.operator, node.detail, {}, [_step(child) for child in node.children])
 
 
-def explain_snapshot(engine: Engine, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool) -> Step:
+def explain_snapshot(
+    context: ExecutionContext, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool
+) -> Step:
     """What the snapshot takes; `analyze` makes it."""
-    with engine.relational.session() as session:
-        data = graph_data(engine, session, create.graph, create.tables)
-        sketches = sketched(engine, session, create, data, full)
+    with context.sql_engine.session() as session:
+        data = graph_data(context, session, create.graph, create.tables)
+        sketches = sketched(context, session, create, data, full)
     root = _root(operator, create, sketches)
     if analyze:
         started = time.perf_counter()
-        _, made = publish_snapshot(engine, create, full=full)
+        _, made = publish_snapshot(context, create, full=full)
         _fill(root, made, time.perf_counter() - started)
     return root
 

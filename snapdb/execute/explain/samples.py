@@ -18,7 +18,7 @@ from snapdb import loading
 from snapdb.execute.explain import details
 from snapdb.execute.explain.neighbor_pools import CacheWatch, row_steps
 from snapdb.execute.explain.tree import Step
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.execute.snapshots.element_columns import read_tables
 from snapdb.graph.open import read_layout
@@ -123,47 +123,49 @@ class _Work:
     """Of the seconds of sampling, by step; they add up to 1."""
 
 
-def explain_sample(engine: Engine, plan: SamplePlan, *, analyze: bool) -> Step:
+def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool) -> Step:
     """The operators of one epoch; `analyze` runs it."""
     started = time.perf_counter()
-    opened = open_sample(engine, plan)
+    opened = open_sample(context, plan)
     reading = time.perf_counter() - started
     try:
-        engine.check_stopped()
-        with plan.places.under(), _metered(engine, plan, opened) as stream:
-            expected, looked = _probed(engine, stream)
-            root = _root(engine, plan, opened, stream, looked)
+        context.check_stopped()
+        with plan.places.under(), _metered(context, plan, opened) as stream:
+            expected, looked = _probed(context, stream)
+            root = _root(context, plan, opened, stream, looked)
             _fill(root, expected, stream.options.threads_of(1), reading)
             if analyze and opened.cache is None:
-                _analyze(engine, root, stream, expected.shares)
+                _analyze(context, root, stream, expected.shares)
         if analyze and opened.cache is not None:  # what it keeps is not for the batches that are looked at
-            with plan.places.under(), _metered(engine, plan, opened, opened.cache) as stream:
-                _analyze(engine, root, stream, expected.shares)
+            with plan.places.under(), _metered(context, plan, opened, opened.cache) as stream:
+                _analyze(context, root, stream, expected.shares)
     finally:
         opened.lease.release()
     return root
 
 
-def _metered(engine: Engine, plan: SamplePlan, opened: Opened, cache: CacheSource | None = None) -> MeteredStream:
+def _metered(
+    context: ExecutionContext, plan: SamplePlan, opened: Opened, cache: CacheSource | None = None
+) -> MeteredStream:
     view, seeds, spec = opened.view, opened.seeds, opened.spec
-    return loading.MeteredStream(view, seeds, spec, most=engine.threads, way=plan.way, cache=cache)
+    return loading.MeteredStream(view, seeds, spec, most=context.threads, way=plan.way, cache=cache)
 
 
-def _probed(engine: Engine, stream: MeteredStream) -> tuple[_Work, int]:
+def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, int]:
     """An epoch as a few of its batches foretell it, and how many these were."""
     batches, seeds = len(stream), _epoch_seeds(stream)
     tally, places = Tally(), _places(stream)
     if places:
-        engine.step(f"sampling a few batches of {stream.spec.snapshot}", None)
+        context.step(f"sampling a few batches of {stream.spec.snapshot}", None)
         stream.replayed(0, places[-1])  # what is done once, as loading kernels and touching memory, is not measured
         stream.start()
     started = time.perf_counter()
     for place in places:
-        engine.check_stopped()
+        context.check_stopped()
         tally.add(stream.replayed(0, place))
         if time.perf_counter() - started > _PATIENCE:
             break
-    engine.check_stopped()
+    context.check_stopped()
     steps: Mapping[Expanded, float] = stream.steps(_PATIENCE)
     if not sum(steps.values()):  # too slow or too quick to be timed: alike for all edges
         steps = tally.edges
@@ -188,17 +190,17 @@ def _epoch_seeds(stream: MeteredStream) -> int:
     return seeds if subset is None else min(seeds, math.ceil(seeds * subset))
 
 
-def _root(engine: Engine, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> Step:
+def _root(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> Step:
     """The operators without numbers."""
     spec, (backend, why) = opened.spec, details.back_end(opened.spec, plan.way)
-    unit = event_unit(plan.snapshot.graph, read_tables(engine, plan.snapshot), None)
+    unit = event_unit(plan.snapshot.graph, read_tables(context, plan.snapshot), None)
     threads = stream.options.threads_of(1)
     memory = "memory as they need" if spec.memory is None else f"at most {spec.memory:,} bytes of memory"
     detail = (
         f"{_batches(len(stream))} of {spec.batch_size} from {spec.snapshot}: {counted(threads, 'thread')}, {memory}, "
         f"on {stream.device} WITH {backend}, {why}; estimated from {_batches(looked)}"
     )
-    steps = [*_expands(engine, plan, stream, backend), *row_steps(engine, plan, opened, stream)]
+    steps = [*_expands(context, plan, stream, backend), *row_steps(context, plan, opened, stream)]
     if spec.link is not None and spec.link.negatives is not None:
         steps.append(Step("Negatives", details.negatives(spec), {}))
     steps.append(Step("Seeds", details.seed_order(spec), {}))
@@ -219,9 +221,9 @@ def _batches(number: int) -> str:
     return counted(number, "batch", "batches")
 
 
-def _expands(engine: Engine, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[Step]:
+def _expands(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[Step]:
     """A step for each hop and relation, the last one first, as they stand above each other."""
-    layouts = {edge.name: edge for edge in read_layout(engine.home, plan.snapshot).edges}
+    layouts = {edge.name: edge for edge in read_layout(context.db_dir, plan.snapshot).edges}
     idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.way.idle
     found = []
     for hop in range(plan.spec.hops):
@@ -230,7 +232,7 @@ def _expands(engine: Engine, plan: SamplePlan, stream: MeteredStream, backend: s
             count = walk.fanout.counts[hop]
             if not count:
                 continue
-            form = details.row_form(engine, layouts[relation.edge.edge], relation, backend, plan.way)
+            form = details.row_form(context, layouts[relation.edge.edge], relation, backend, plan.way)
             unreached = ", never reached from the seeds" if relation in idle else ""
             edges = f"{relation.edge.edge} {relation.direction} => {details.count_words(count)}"
             detail = f"hop {hop}: {edges}, {form}{unreached}"
@@ -275,7 +277,7 @@ def _numbered(rows: int, size: int, seconds: float) -> dict[str, Any]:
     return {"rows": rows, "bytes": size, "seconds": round(seconds, 4)}
 
 
-def _analyze(engine: Engine, root: Step, stream: MeteredStream, shares: dict[Expanded, float]) -> None:
+def _analyze(context: ExecutionContext, root: Step, stream: MeteredStream, shares: dict[Expanded, float]) -> None:
     """Runs the epoch, and puts what happened beside what was expected."""
     tally, watch, what = Tally(), CacheWatch(stream), f"sampling {stream.spec.snapshot}"
     stream.start()
@@ -284,7 +286,7 @@ def _analyze(engine: Engine, root: Step, stream: MeteredStream, shares: dict[Exp
     for batch in stream:
         tally.add(batch)
         watch.batch()
-        engine.step(what, tally.batches / batches)
+        context.step(what, tally.batches / batches)
     seconds, meter, kept = time.perf_counter() - started, stream.meter, watch.numbers()
     work = _Work(tally, meter.making, meter.sampling, shares)
     for step in root.every():

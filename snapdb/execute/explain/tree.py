@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.plan.queries import BoundQuery
 
 WIDTH = 76
@@ -119,10 +119,10 @@ _BITMAP = "get_bit('"
 _LIVE = "the row is not deleted"
 
 
-def explain_query(engine: Engine, asked: BoundQuery, *, analyze: bool) -> list[Step]:
+def explain_query(context: ExecutionContext, asked: BoundQuery, *, analyze: bool) -> list[Step]:
     """The operators of a query, a tree for each; `analyze` runs it. None where DuckDB tells nothing."""
     said = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
-    with engine.context.session(asked) as session, engine.watching(session, "running the query"):
+    with context.bind_context.session(asked) as session, context.watching(session, "running the query"):
         ((_, text),) = session.wrap(said, asked.text, "", asked.parameters)
     found = json.loads(text)
     if isinstance(found, dict):

@@ -21,7 +21,7 @@ from snapdb import loading
 from snapdb.catalog import VertexRows
 from snapdb.errors import BindError, CorruptError, DataError
 from snapdb.execute.exports.files import write_rows
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.snapshots.element_columns import Reading, births, by_dense_id
 from snapdb.graph import GraphView
 from snapdb.graph.codings import classes_of
@@ -31,7 +31,7 @@ from snapdb.graph.view import Adjacency, KeyReader
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.plan.exports import CopySnapshotPlan, SnapshotFormat
 from snapdb.plan.queries import BoundQuery
-from snapdb.relational import quote, text_literal
+from snapdb.sql_engine import quote, text_literal
 from snapdb.storage.arrays.array_files import ArrayArchive
 from snapdb.storage.folder import FolderWriter, file_name
 from snapdb.types import EdgeElement, Relation, VertexElement
@@ -219,7 +219,7 @@ def masks(reading: Reading, name: str, column: str, numbering: Numbering) -> lis
 def _splits(reading: Reading, rows: VertexRows, text: str) -> list[str]:
     """The different values of a column, in order, or one more of them than there may be."""
     distinct = f"SELECT DISTINCT {text} AS v FROM ({rows.sql}) WHERE v IS NOT NULL ORDER BY v LIMIT {_SPLITS + 1}"
-    with reading.engine.relational.session() as session:
+    with reading.context.sql_engine.session() as session:
         return [value for (value,) in session.rows(distinct)]
 
 
@@ -273,8 +273,8 @@ def _sparse(name: str, feature: SparseReader, numbering: Numbering) -> Iterator[
 
 def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
     """The text behind each code of a target that is text; none for one that is a number."""
-    layout = read_layout(reading.engine.home, reading.snapshot)
-    return list(classes_of(reading.engine.home, next(v for v in layout.vertices if v.name == vertex.name)) or ())
+    layout = read_layout(reading.context.db_dir, reading.snapshot)
+    return list(classes_of(reading.context.db_dir, next(v for v in layout.vertices if v.name == vertex.name)) or ())
 
 
 def _listed(name: str, values: npt.NDArray[Any]) -> Array:
@@ -294,7 +294,7 @@ _PYG_FILE = "data.pt"
 class Export:
     """What is written, and where."""
 
-    engine: Engine
+    context: ExecutionContext
     plan: CopySnapshotPlan
     reading: Reading
     folder: FolderWriter
@@ -324,12 +324,12 @@ class _Filled(NamedTuple):
 
 def _tables(export: Export) -> list[Written]:
     """Each element as Parquet, with the columns that the snapshot shows."""
-    engine, plan, found = export.engine, export.plan, []
-    views = engine.context.views(plan.snapshot)
+    context, plan, found = export.context, export.plan, []
+    views = context.bind_context.views(plan.snapshot)
     for element in plan.snapshot.graph.elements:
         query, file = BoundQuery(views[element.name], plan.span), _file(element, "parquet")
-        with engine.context.session(query) as session, engine.watching(session, f"writing {element.name}"):
-            engine.check_stopped()
+        with context.bind_context.session(query) as session, context.watching(session, f"writing {element.name}"):
+            context.check_stopped()
             columns = {column.name: column.type for column in session.describe(query.text)}
             rows = write_rows(session, query, export.folder.file(file), "parquet", "FORMAT parquet")
         found.append(Written(element, rows, file, columns))
@@ -424,7 +424,7 @@ def _told(export: Export, element: str, arrays: list[Array]) -> list[Array]:
 
     def steps(array: Array, share: float) -> Iterator[npt.NDArray[Any]]:
         for part in array.parts():
-            export.engine.step(f"writing {element}", share)
+            export.context.step(f"writing {element}", share)
             yield part
 
     return [array._replace(parts=partial(steps, array, i / len(arrays))) for i, array in enumerate(arrays)]

@@ -12,11 +12,11 @@ from pathlib import Path
 import pyarrow as pa
 
 from snapdb.errors import BindError, CorruptError, InputError
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.plan.exports import CopyToPlan, FileFormat
 from snapdb.plan.queries import BoundQuery
-from snapdb.relational import Session, parquet_form, quote, quote_all, quote_odd, text_literal
-from snapdb.relational.values import plain
+from snapdb.sql_engine import Session, parquet_form, quote, quote_all, quote_odd, text_literal
+from snapdb.sql_engine.values import plain
 from snapdb.storage.disk import hidden_beside
 from snapdb.types.text import counted
 
@@ -24,23 +24,23 @@ _LINKS = 40
 """How many links one after another are followed; the kernel follows no more."""
 
 
-def copy_to(plan: CopyToPlan, engine: Engine) -> Rows:
+def copy_to(plan: CopyToPlan, context: ExecutionContext) -> Rows:
     """COPY (query) TO: write the rows beside the file, then rename it to the name of the file."""
     yield from ()
-    target = _target(engine, plan)
+    target = _target(context, plan)
     with (
-        engine.context.session(plan.query) as session,
-        _beside(engine, plan, target) as path,
-        engine.watching(session, f"writing {target.name}"),
+        context.bind_context.session(plan.query) as session,
+        _beside(context, plan, target) as path,
+        context.watching(session, f"writing {target.name}"),
     ):
         if plan.format == "arrow":
-            rows = _packed(engine, session, plan, path)
+            rows = _packed(context, session, plan, path)
         else:
             rows = write_rows(session, plan.query, path, plan.format, plan.writer)
     return Outcome(f"{counted(rows, 'row')} to {plan.path}", rows)
 
 
-def _target(engine: Engine, plan: CopyToPlan) -> Path:
+def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
     """Where the file goes, links followed; InputError where no file may be put."""
     asked = os.path.expanduser(plan.path)
     target = Path(os.path.realpath(asked))
@@ -48,10 +48,10 @@ def _target(engine: Engine, plan: CopyToPlan) -> Path:
         raise _refused(plan, f"{plan.path} is a folder; name a file in it")
     if _is_device(asked) or (os.path.exists(target) and not os.path.isfile(target)):
         raise _refused(plan, f"{plan.path} is no plain file; name one, or use the command line's --format for stdout")
-    if target.is_relative_to(os.path.realpath(engine.home.path)):
+    if target.is_relative_to(os.path.realpath(context.db_dir.path)):
         raise _refused(plan, f"{plan.path} lies in the database's own folder, which holds only what snapdb writes")
     try:
-        engine.relational.check_folder(target)
+        context.sql_engine.check_folder(target)
     except InputError as error:
         error.span = plan.span
         raise
@@ -72,18 +72,18 @@ def _is_device(path: str) -> bool:
 
 
 @contextmanager
-def _beside(engine: Engine, plan: CopyToPlan, target: Path) -> Iterator[Path]:
+def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterator[Path]:
     """A path in the target's folder to write to; it takes the target's name when the block ends well, else it goes."""
     path = hidden_beside(target)
     try:
         yield path
-        engine.home.disk.settle(path)
-        engine.home.disk.rename(path, target)
+        context.db_dir.disk.settle(path)
+        context.db_dir.disk.rename(path, target)
     except OSError as error:
         reason = (error.strerror or error) if os.path.isdir(target.parent) else "its folder is not there"
         raise _refused(plan, f"cannot write {plan.path}: {reason}") from error
     finally:
-        engine.home.disk.remove(path)
+        context.db_dir.disk.remove(path)
 
 
 def _refused(plan: CopyToPlan, message: str) -> InputError:
@@ -126,14 +126,14 @@ def _exact(session: Session, query: BoundQuery) -> tuple[str, str]:
     return f"SELECT {casts} FROM (", f") AS q({quote_all(named)})"
 
 
-def _packed(engine: Engine, session: Session, plan: CopyToPlan, path: Path) -> int:
+def _packed(context: ExecutionContext, session: Session, plan: CopyToPlan, path: Path) -> int:
     """How many rows went into a file of Arrow's, batch by batch."""
     rows, writer = 0, None
     _check_zones(session, plan)
     batches = map(plain, session.exact_reader(plan.query.text, plan.query.parameters))
     with open(path, "wb") as file:
         for batch in batches:
-            engine.check_stopped()
+            context.check_stopped()
             writer = writer or pa.ipc.new_file(file, batch.schema)
             writer.write_batch(batch)
             rows += batch.num_rows

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from snapdb import loading
 from snapdb.errors import InputError, Span
 from snapdb.execute.exports.arrays import WRITERS, Export, Written
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.execute.snapshots.element_columns import Reading
 from snapdb.graph import open_snapshot
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def export_folder(engine: Engine, path: str, span: Span, *, overwrite: bool) -> Iterator[FolderWriter]:
+def export_folder(context: ExecutionContext, path: str, span: Span, *, overwrite: bool) -> Iterator[FolderWriter]:
     """A folder to fill; it stands at the path when the block has called its `finish`, else nothing of it stays.
 
     Raises:
         InputError: nothing may be put there, or the disk refuses.
     """
     target = Path(os.path.expanduser(path))
-    if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(engine.home.path)):
+    if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(context.db_dir.path)):
         said = f"{path} lies in the database's own folder, which holds only what snapdb writes"
         raise InputError(said, span=span, code="unwritable-file")
     try:
-        engine.relational.check_folder(target)
-        with FolderWriter(target, engine.home.disk, overwrite=overwrite) as folder:
+        context.sql_engine.check_folder(target)
+        with FolderWriter(target, context.db_dir.disk, overwrite=overwrite) as folder:
             yield folder
     except InputError as error:
         if error.code in ("unwritable-file", "folder-exists", "folder-not-allowed"):
@@ -45,15 +45,15 @@ def export_folder(engine: Engine, path: str, span: Span, *, overwrite: bool) -> 
         raise
 
 
-def copy_snapshot(plan: CopySnapshotPlan, engine: Engine) -> Rows:
+def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
     """COPY SNAPSHOT … TO: write every element of a snapshot into a folder, as tables, as arrays or as PyG's data."""
     yield from ()
     snapshot = plan.snapshot
-    opened = open_snapshot(engine.home, engine.ledger, snapshot)
+    opened = open_snapshot(context.db_dir, context.catalog_db, snapshot)
     try:
-        with export_folder(engine, plan.path, plan.span, overwrite=plan.overwrite) as folder:
-            reading = Reading.of(engine, snapshot, opened.view, opened.id_maps)
-            written = WRITERS[plan.format](Export(engine, plan, reading, folder))
+        with export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
+            reading = Reading.of(context, snapshot, opened.view, opened.id_maps)
+            written = WRITERS[plan.format](Export(context, plan, reading, folder))
             files = {each.file: each.element for each in written}
             size = sum(folder.wrote(file) for file in files)
             folder.finish(_manifest(plan, written) | {"lineage": {**opened.view.lineage, "rng": RNG_SCHEME}})
@@ -78,20 +78,22 @@ def _manifest(plan: CopySnapshotPlan, written: Sequence[Written]) -> dict[str, A
     return {"kind": "snapshot", "file_format": plan.format, "schema": schema}
 
 
-def copy_sample(plan: CopySamplePlan, engine: Engine) -> Rows:
+def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
     """COPY (SAMPLE …) TO: write the batches of some epochs into a folder, one file each, as a stream builds them."""
     yield from ()
-    with export_folder(engine, plan.path, plan.span, overwrite=plan.overwrite) as folder:
-        opened = open_sample(engine, plan.sample)
+    with export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
+        opened = open_sample(context, plan.sample)
         try:
-            engine.check_stopped()
-            batches, size = _write_batches(plan, engine, opened, loading.BatchWriter(folder, plan.format))
+            context.check_stopped()
+            batches, size = _write_batches(plan, context, opened, loading.BatchWriter(folder, plan.format))
         finally:
             opened.lease.release()
     return Outcome(f"{counted(batches, 'batch', 'batches')} to {plan.path}, {size_words(size)}", batches)
 
 
-def _write_batches(plan: CopySamplePlan, engine: Engine, opened: Opened, writer: BatchWriter) -> tuple[int, int]:
+def _write_batches(
+    plan: CopySamplePlan, context: ExecutionContext, opened: Opened, writer: BatchWriter
+) -> tuple[int, int]:
     """How many batches were written, and their bytes; the threads that make batches write them."""
     sample, what, done, size = plan.sample, f"writing {plan.path}", 0, 0
     with (
@@ -101,7 +103,7 @@ def _write_batches(plan: CopySamplePlan, engine: Engine, opened: Opened, writer:
             opened.seeds,
             opened.spec,
             device="cpu",
-            most=engine.threads,
+            most=context.threads,
             way=sample.way,
             cache=opened.cache,
             transform=writer,
@@ -112,7 +114,7 @@ def _write_batches(plan: CopySamplePlan, engine: Engine, opened: Opened, writer:
             total = len(stream)
             sizes: Iterator[Any] = iter(stream)  # a transform's results stand in the batches' places
             for number, written in enumerate(sizes):
-                engine.step(what, (epoch + number / total) / sample.epochs)
+                context.step(what, (epoch + number / total) / sample.epochs)
                 done, size = done + 1, size + written
         writer.finish(lineage, sample.epochs)
     return done, size

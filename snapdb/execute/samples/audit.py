@@ -19,15 +19,15 @@ from snapdb import loading
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import snapshot_rows, time_expression
 from snapdb.catalog.listing import listing
-from snapdb.execute.operator import Engine, Rows
+from snapdb.execute.operator import ExecutionContext, Rows
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.execute.snapshots.graph_data import end_expression
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature
 from snapdb.graph.open import read_layout
 from snapdb.plan.samples import AuditPlan, SamplePlan
-from snapdb.relational import Names, quote
 from snapdb.sampling import Seeds
+from snapdb.sql_engine import Names, quote
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import fill_value
 from snapdb.storage.tables.id_maps import read_map
@@ -50,19 +50,19 @@ Counts = Counter[tuple[int, str]]
 Int64s = npt.NDArray[np.int64]
 
 
-def audit(plan: AuditPlan, engine: Engine) -> Rows:
+def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
     """AUDIT SAMPLE: sample the epochs' batches and give a row for each batch and check."""
     sample = plan.sample
     yield listing(_FIELDS, [])
-    truth = snapshot_truth(engine, sample)
-    opened = open_sample(engine, sample)
+    truth = snapshot_truth(context, sample)
+    opened = open_sample(context, sample)
     try:
-        engine.check_stopped()
+        context.check_stopped()
         with (
             sample.places.under(),
-            loading.BatchStream(opened.view, opened.seeds, opened.spec, most=engine.threads, way=sample.way) as stream,
+            loading.BatchStream(opened.view, opened.seeds, opened.spec, most=context.threads, way=sample.way) as stream,
         ):
-            batches = _batches(engine, stream, sample.epochs)
+            batches = _batches(context, stream, sample.epochs)
             yield from audited(truth, opened, [walk.relation for walk in stream.sampler.walks], batches)
     finally:
         opened.lease.release()
@@ -84,12 +84,12 @@ def audited(
         yield _listed(first, number + 1, found + truth.violations(evidence))
 
 
-def _batches(engine: Engine, stream: BatchStream, epochs: int) -> Iterator[Batch]:
+def _batches(context: ExecutionContext, stream: BatchStream, epochs: int) -> Iterator[Batch]:
     """The epochs' batches, one after another."""
     for epoch in range(epochs if len(stream) else 0):
         for index, batch in enumerate(stream):
             yield batch
-            engine.step(f"auditing {stream.spec.snapshot}", (epoch + (index + 1) / len(stream)) / epochs)
+            context.step(f"auditing {stream.spec.snapshot}", (epoch + (index + 1) / len(stream)) / epochs)
 
 
 def _of_batch(number: int, batch: Batch, opened: Opened) -> Counts:
@@ -109,7 +109,7 @@ def _listed(start: int, stop: int, found: Counts) -> pa.RecordBatch:
 class Truth:
     """The snapshot as SQL sees it, and the statement whose batches are held against it."""
 
-    engine: Engine
+    context: ExecutionContext
     spec: SampleSpec
     rows: Mapping[str, VertexRows | EdgeRows]
     """Element → its rows in the snapshot."""
@@ -211,22 +211,22 @@ class Truth:
             WHERE {known}"""
 
     def _ask(self, query: str, sources: Mapping[str, pa.Table]) -> pa.Table:
-        with self.engine.relational.session(Names(sources=sources)) as session:
+        with self.context.sql_engine.session(Names(sources=sources)) as session:
             return session.table(query)
 
 
-def snapshot_truth(engine: Engine, plan: SamplePlan) -> Truth:
+def snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> Truth:
     """What SQL sees of a sampler's snapshot.
 
     Raises:
         CorruptError: a file of its tables is missing.
     """
     snapshot = plan.snapshot
-    engine.context.views(snapshot)  # says what is missing of its tables and their files
-    tables = tables_at(engine.home, engine.ledger, snapshot.version)
-    layout = read_layout(engine.home, snapshot)
-    ids = {v.name: read_map(engine.ledger, v.map_id).sql(engine.home) for v in layout.vertices}
-    return Truth(engine, plan.spec, snapshot_rows(snapshot, tables, engine.home.path), ids)
+    context.bind_context.views(snapshot)  # says what is missing of its tables and their files
+    tables = tables_at(context.db_dir, context.catalog_db, snapshot.version)
+    layout = read_layout(context.db_dir, snapshot)
+    ids = {v.name: read_map(context.catalog_db, v.map_id).sql(context.db_dir) for v in layout.vertices}
+    return Truth(context, plan.spec, snapshot_rows(snapshot, tables, context.db_dir.path), ids)
 
 
 def _untimely(spec: SampleSpec) -> str:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from snapdb import train
 from snapdb.catalog import Catalog
 from snapdb.errors import BindError, SnapdbError, Span
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.plan import bind
 from snapdb.plan.names import find_vertex_type
 from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
-from snapdb.relational import quote, quote_odd
 from snapdb.sql import parse
 from snapdb.sql.samples import Sample
 from snapdb.sql.syntax import Name, Statement
+from snapdb.sql_engine import quote, quote_odd
 from snapdb.types import FULL, Snapshot, VertexElement
 
 if TYPE_CHECKING:
@@ -88,14 +88,14 @@ class Inference:
         (statement,) = parse(f"{create} {quote_odd(self.into)} AS {query}")
         return statement
 
-    def opened(self, engine: Engine, rules: Sequence[Rule]) -> Ready:
+    def opened(self, context: ExecutionContext, rules: Sequence[Rule]) -> Ready:
         """The snapshot, opened whole: the rules, which leave out what one hop from the seeds does not reach, rest.
 
         Raises:
             BindError: a name leads nowhere, it is not said which vertex type is meant, or a fanout is not FULL.
             CorruptError: a file of the snapshot is missing or damaged.
         """
-        snapshot = engine.context.catalog.snapshot(self.snapshot)
+        snapshot = context.bind_context.catalog.snapshot(self.snapshot)
         element = self._element(snapshot)
         if self.column.lower() in {name.lower() for name in element.key}:
             raise BindError(
@@ -106,13 +106,13 @@ class Inference:
         assert isinstance(statement, Sample)
         try:
             _check_full(statement)
-            plan = bind(statement, engine.context)
+            plan = bind(statement, context.bind_context)
             assert isinstance(plan, SamplePlan)
-            opened = open_sample(engine, plan)
+            opened = open_sample(context, plan)
         except SnapdbError as error:
             raise error.located(statement.source) from error.__cause__
-        types = {c.name: c.type for c in engine.context.tables_under(snapshot)[element.table.lower()].columns}
-        return Ready(self, engine, plan, opened, element, {name: types[name] for name in element.key})
+        types = {c.name: c.type for c in context.bind_context.tables_under(snapshot)[element.table.lower()].columns}
+        return Ready(self, context, plan, opened, element, {name: types[name] for name in element.key})
 
     def _element(self, snapshot: Snapshot) -> VertexElement:
         """The vertex type that is meant."""
@@ -153,7 +153,7 @@ class Ready:
     """An inference whose snapshot is open."""
 
     asked: Inference
-    engine: Engine
+    context: ExecutionContext
     plan: SamplePlan
     opened: Opened
     element: VertexElement
@@ -166,7 +166,7 @@ class Ready:
         Raises:
             InputError: a layer does not give what is asked of it.
         """
-        asked, view, path = self.asked, self.opened.view, self.engine.home.path
+        asked, view, path = self.asked, self.opened.view, self.context.db_dir.path
         passes = train.Passes(
             view,
             replace(self.plan.spec, order="IN ORDER"),
@@ -174,9 +174,9 @@ class Ready:
             folder=path if os.access(path, os.W_OK) else Path(tempfile.gettempdir()),
             transform=asked.transform,
             threads=asked.threads,
-            most=self.engine.threads,
+            most=self.context.threads,
             device=asked.device,
-            step=self.engine.step,
+            step=self.context.step,
         )
         try:
             states = passes.states(self.element.name)

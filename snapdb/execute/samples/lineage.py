@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from snapdb.errors import FormatError, InputError, SnapdbError
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.graph.lineage import Pinned, definition_digest, pinned
 from snapdb.plan.queries import Parameters
 from snapdb.plan.samples import SamplePlan
@@ -56,22 +56,22 @@ _MORE: dict[str, tuple[type, ...]] = {
 _CODINGS = ("classes", "widths")
 
 
-def sample_lineage(engine: Engine, plan: SamplePlan) -> dict[str, Any]:
+def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, Any]:
     """Where a sampler's seeds come from, as plain values for JSON."""
-    version = engine.context.catalog.version
+    version = context.bind_context.catalog.version
     said = {"seed_query": plan.outside} if plan.outside else {}
     return {
         "tables_version": version,
-        "tables_digest": tables_digest(engine, version),
+        "tables_digest": tables_digest(context, version),
         "given_seeds": plan.outside is not None,
         **said,
-        **_parameters(engine.context.parameters, named_parameters(plan.spec.text, plan.outside)),
+        **_parameters(context.bind_context.parameters, named_parameters(plan.spec.text, plan.outside)),
     }
 
 
-def tables_digest(engine: Engine, version: int) -> str | None:
+def tables_digest(context: ExecutionContext, version: int) -> str | None:
     """The hash of a version, which stands for those before it too; None when there is no such version."""
-    rows = engine.ledger.rows("SELECT hash FROM versions WHERE version = ?", (version,))
+    rows = context.catalog_db.rows("SELECT hash FROM versions WHERE version = ?", (version,))
     return rows[0]["hash"] if rows else None
 
 

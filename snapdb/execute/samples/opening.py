@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from snapdb.catalog import Catalog
 from snapdb.errors import SnapdbError
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.lineage import sample_lineage
 from snapdb.execute.samples.seeds import check_born, read_seeds
 from snapdb.execute.snapshots.element_columns import Reading, births, with_columns
@@ -56,7 +56,7 @@ class Opened:
 
 
 def open_statement(
-    engine: Engine,
+    context: ExecutionContext,
     statement: Sample | SampleUsing,
     seeds: Any,
     rules: Sequence[Rule],
@@ -75,19 +75,19 @@ def open_statement(
         DataError: the seeds do not fit, or weights.
     """
     try:
-        plan = bind(statement, engine.context)
+        plan = bind(statement, context.bind_context)
         assert isinstance(plan, SamplePlan)
         if seeds is not None:
-            plan = with_seeds(engine.context, plan, seeds)
+            plan = with_seeds(context.bind_context, plan, seeds)
         plan = optimize(replace(plan, delivers=delivers), rules)
         assert isinstance(plan, SamplePlan)
         plan = replace(plan, spec=restore(plan.spec))
-        return plan, open_sample(engine, plan)
+        return plan, open_sample(context, plan)
     except SnapdbError as error:
         raise error.located(statement.source) from error.__cause__
 
 
-def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
+def open_sample(context: ExecutionContext, plan: SamplePlan) -> Opened:
     """Open the plan's snapshot and read its seeds.
 
     Raises:
@@ -95,38 +95,38 @@ def open_sample(engine: Engine, plan: SamplePlan) -> Opened:
         DataError: the seeds do not fit, or weights.
     """
     with plan.places.under():
-        return _open(engine, plan)
+        return _open(context, plan)
 
 
-def _open(engine: Engine, plan: SamplePlan) -> Opened:
-    with unless_moved(engine.ledger, plan.snapshot):
-        _build_outgoing(engine, plan)
-    engine.report(f"opening {plan.snapshot.name}", None)
-    opened = open_snapshot(engine.home, engine.ledger, plan.snapshot, plan.way.opens)
+def _open(context: ExecutionContext, plan: SamplePlan) -> Opened:
+    with unless_moved(context.catalog_db, plan.snapshot):
+        _build_outgoing(context, plan)
+    context.report(f"opening {plan.snapshot.name}", None)
+    opened = open_snapshot(context.db_dir, context.catalog_db, plan.snapshot, plan.way.opens)
     try:
-        engine.check_stopped()
+        context.check_stopped()
         with warming() if plan.way.applied(plan.spec).backend != "torch" else nullcontext():
-            seeds = read_seeds(engine, plan, opened.view, opened.id_maps[plan.spec.seed_type])
-        engine.check_stopped()
-        view = with_columns(engine, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
+            seeds = read_seeds(context, plan, opened.view, opened.id_maps[plan.spec.seed_type])
+        context.check_stopped()
+        view = with_columns(context, plan, opened.view, opened.id_maps, timed=seeds.time is not None)
         check_born(plan, view, seeds)
-        lineage = {**view.lineage, **sample_lineage(engine, plan)}
+        lineage = {**view.lineage, **sample_lineage(context, plan)}
         reader = WithoutIdle(view.adjacency, plan.way.idle, plan.snapshot.graph, view.node_counts)
         view = replace(view, adjacency=reader, lineage=lineage)
         spec = _with_period(plan.spec, view, seeds)
-        return Opened(view, seeds, spec, opened.lease, _cache_source(engine, plan.sampler))
+        return Opened(view, seeds, spec, opened.lease, _cache_source(context, plan.sampler))
     except BaseException:
         opened.lease.release()
         raise
 
 
-def _cache_source(engine: Engine, sampler: Sampler | None) -> CacheSource | None:
+def _cache_source(context: ExecutionContext, sampler: Sampler | None) -> CacheSource | None:
     """The caches of a named sampler."""
     if sampler is None:
         return None
     named = sampler.name.lower()
-    caches = tuple(cache for cache in engine.context.catalog.caches.values() if cache.sampler.lower() == named)
-    return CacheSource(caches, engine.home, engine.caches) if caches else None
+    caches = tuple(cache for cache in context.bind_context.catalog.caches.values() if cache.sampler.lower() == named)
+    return CacheSource(caches, context.db_dir, context.caches) if caches else None
 
 
 def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
@@ -136,27 +136,27 @@ def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
     return with_every(spec, auto_every(view, spec, batches_in(seeds.ids.size, spec, 0)))
 
 
-def _build_outgoing(engine: Engine, plan: SamplePlan) -> None:
+def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
     """Sort edges that the sampler traverses in reverse, where that is worth storing and can be stored."""
     relations = [relation for fanout in plan.spec.fanouts for relation in fanout.relations]
     walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.way.idle}
     link = plan.spec.link
     walked |= {} if link is None else {edge.edge: edge for edge in link.known_types}
-    if engine.home.read_only or not walked:
+    if context.db_dir.read_only or not walked:
         return
-    layout = read_layout(engine.home, plan.snapshot)
+    layout = read_layout(context.db_dir, plan.snapshot)
     counts = {v.name: v.count for v in layout.vertices}
     for edge in layout.edges:
         if edge.name in walked and edge.edges >= _WORTH and serves_outgoing(edge):
             type_, what = walked[edge.name], f"sorting {edge.name} by source"
             build = partial(
                 write_outgoing,
-                engine.home.path,
+                context.db_dir.path,
                 edge,
                 (counts[type_.source], counts[type_.destination]),
-                report=partial(engine.step, what),
+                report=partial(context.step, what),
             )
-            find_or_build(engine.home, engine.ledger, outgoing_artefact(edge), build)
+            find_or_build(context.db_dir, context.catalog_db, outgoing_artefact(edge), build)
 
 
 class _Mark(NamedTuple):
@@ -266,19 +266,19 @@ class _Look:
         )
 
 
-def open_whole(engine: Engine, snapshot: Snapshot) -> OpenSnapshot:
+def open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
     """The whole snapshot as arrays, with the births of vertices; its files stay until the lease is released.
 
     Raises:
         CorruptError: a file of it is missing or damaged.
         CommitConflict: it was replaced or dropped at this moment.
     """
-    opened = open_snapshot(engine.home, engine.ledger, snapshot)
+    opened = open_snapshot(context.db_dir, context.catalog_db, snapshot)
     bearing = [vertex.name for vertex in snapshot.graph.vertices if vertex.event_time]
     if not bearing:
         return opened
     try:
-        reading = Reading.of(engine, snapshot, opened.view, opened.id_maps)
+        reading = Reading.of(context, snapshot, opened.view, opened.id_maps)
         born = {name: births(reading, name) for name in bearing}
     except BaseException:
         opened.lease.release()

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.execute.samples.rows import RowMaker, Task
 from snapdb.loading.options import Options
@@ -23,38 +23,40 @@ _SHOWN = 3
 """Fanouts that a notice names."""
 
 
-def sample(plan: SamplePlan, engine: Engine) -> Rows:
+def sample(plan: SamplePlan, context: ExecutionContext) -> Rows:
     """SAMPLE: a row for each sampled edge, with the keys of the user's tables, in the order of batches."""
-    opened = open_sample(engine, plan)
+    opened = open_sample(context, plan)
     try:
-        engine.check_stopped()
+        context.check_stopped()
         with plan.places.under():
             maker = RowMaker(opened, plan.way)
         yield pa.RecordBatch.from_pylist([], schema=maker.schema)
-        yield from _sampled_rows(engine, plan, opened, maker)
+        yield from _sampled_rows(context, plan, opened, maker)
     finally:
         opened.lease.release()
     return None
 
 
-def _sampled_rows(engine: Engine, plan: SamplePlan, opened: Opened, maker: RowMaker) -> Iterator[pa.RecordBatch]:
+def _sampled_rows(
+    context: ExecutionContext, plan: SamplePlan, opened: Opened, maker: RowMaker
+) -> Iterator[pa.RecordBatch]:
     """The rows of all batches in their order, made by one thread or by several; these end when the reader does."""
 
     def rows_of(task: Task) -> list[pa.RecordBatch]:
-        engine.check_stopped()
+        context.check_stopped()
         return maker.rows(task)
 
     total = batches_before(opened.seeds.ids.size, opened.spec, plan.epochs)
-    options = Options(plan.way.threads, most=engine.threads)
+    options = Options(plan.way.threads, most=context.threads)
     threads = 1 if maker.in_order else min(options.threads_of(1, on_gpu=maker.on_gpu), total)
     epochs = range(plan.epochs if total else 0)
     tasks = (task for epoch in epochs for task in epoch_tasks(opened.seeds, opened.spec, epoch))
     if threads <= 1:
-        yield from _read(engine, plan, map(rows_of, tasks), total)
+        yield from _read(context, plan, map(rows_of, tasks), total)
         return
     results = Ordered(rows_of, tasks, threads=threads, room=lambda under_way: maker.room(threads + 1))
     try:
-        yield from _read(engine, plan, results, total)
+        yield from _read(context, plan, results, total)
     finally:
         results.close()
 
@@ -68,30 +70,30 @@ def epoch_tasks(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[Task]:
 
 
 def _read(
-    engine: Engine, plan: SamplePlan, results: Iterator[list[pa.RecordBatch]], total: int
+    context: ExecutionContext, plan: SamplePlan, results: Iterator[list[pa.RecordBatch]], total: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of every batch, with progress reported before each."""
     for number in range(total):
-        engine.step(f"sampling {plan.spec.snapshot}", number / total)
+        context.step(f"sampling {plan.spec.snapshot}", number / total)
         yield from next(results)
 
 
-def create_sampler(plan: CreateSamplerPlan, engine: Engine) -> Rows:
+def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
     """CREATE SAMPLER: write the row of the sampler, in place of the one that the plan replaces."""
     yield from ()
-    sampler = replace(plan.sampler, text=_text(engine, plan))
-    with engine.ledger.writing(publishes=True) as connection:
+    sampler = replace(plan.sampler, text=_text(context, plan))
+    with context.catalog_db.writing(publishes=True) as connection:
         put_name(connection, sampler, plan.replaces)
     said = f"{_said(sampler)}{_unreached(plan.sample.spec)}"
     return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {said}")
 
 
-def _text(engine: Engine, plan: CreateSamplerPlan) -> str:
+def _text(context: ExecutionContext, plan: CreateSamplerPlan) -> str:
     """What is kept; where rows serve EVERY AUTO batches, how many that are now."""
     refresh = plan.sample.spec.refresh
     if refresh is None or refresh.every is not None:
         return plan.sampler.text
-    opened = open_sample(engine, plan.sample)
+    opened = open_sample(context, plan.sample)
     opened.lease.release()
     return opened.spec.text
 

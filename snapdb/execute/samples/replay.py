@@ -13,7 +13,7 @@ import pyarrow as pa
 from snapdb import loading
 from snapdb.catalog.windows import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.lineage import Past, named_parameters, tables_digest
 from snapdb.execute.samples.opening import Opened, open_statement
 from snapdb.execute.samples.operators import epoch_tasks
@@ -23,15 +23,15 @@ from snapdb.execute.snapshots.operators import filed
 from snapdb.graph.codings import codings
 from snapdb.graph.open import read_layout
 from snapdb.loading.lineage import seeds_digest
-from snapdb.plan import Context, optimize
+from snapdb.plan import BindContext, optimize
 from snapdb.plan.fits import misfits
 from snapdb.plan.queries import Parameters
 from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.plan.times import LAST
-from snapdb.relational import quote_odd
 from snapdb.sampling import batches_in
+from snapdb.sql_engine import quote_odd
 from snapdb.types import Snapshot, TimeUnit, VertexElement, Window
 
 if TYPE_CHECKING:
@@ -80,41 +80,41 @@ class Replay:
             past.parameters if parameters is None else parameters,
         )
 
-    def batch(self, engine: Engine, rules: Sequence[Rule]) -> Batch:
+    def batch(self, context: ExecutionContext, rules: Sequence[Rule]) -> Batch:
         """The batch, on the CPU; nothing of it is read later."""
         with (
-            self._opened(engine, rules, "batches") as (plan, opened),
+            self._opened(context, rules, "batches") as (plan, opened),
             loading.BatchStream(
-                opened.view, opened.seeds, opened.spec, threads=0, way=plan.way, report=engine.step
+                opened.view, opened.seeds, opened.spec, threads=0, way=plan.way, report=context.step
             ) as stream,
         ):
             return _whole(stream.replayed(self.epoch, self.number))
 
-    def rows(self, engine: Engine, rules: Sequence[Rule]) -> pa.Table:
+    def rows(self, context: ExecutionContext, rules: Sequence[Rule]) -> pa.Table:
         """The rows that SAMPLE gives of the batch."""
-        with self._opened(engine, rules, "rows") as (plan, opened):
+        with self._opened(context, rules, "rows") as (plan, opened):
             maker = RowMaker(opened, plan.way)
             tasks = list(epoch_tasks(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
             if maker.in_order:  # those of earlier epochs too, for the rows that they come by
                 epochs = (epoch_tasks(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
                 tasks = [*chain.from_iterable(epochs), *tasks]
                 for task in tasks[:-1]:
-                    engine.check_stopped()
+                    context.check_stopped()
                     maker.rows(task)
             return pa.Table.from_batches(maker.rows(tasks[-1]), maker.schema)
 
     @contextmanager
     def _opened(
-        self, engine: Engine, rules: Sequence[Rule], delivers: Literal["rows", "batches"]
+        self, context: ExecutionContext, rules: Sequence[Rule], delivers: Literal["rows", "batches"]
     ) -> Iterator[tuple[SamplePlan, Opened]]:
         """The sampler and its seeds, as they were."""
         past = self.past
-        _check_database(engine, past)
+        _check_database(context, past)
         # A batch depends on none of these, and the machine that it was made on may have had other devices.
         clauses = replace(past.sampler.clauses, device=None, backend=None, memory=None)
         statement = replace(past.sampler, clauses=clauses)
-        with _standing(engine, rules, past) as snapshot:
-            then = replace(engine, context=_then(engine.context, past, snapshot, self.parameters))
+        with _standing(context, rules, past) as snapshot:
+            then = replace(context, bind_context=_then(context.bind_context, past, snapshot, self.parameters))
             plan, opened = open_statement(then, statement, self.seeds, rules, delivers, past.drawn)
             try:
                 self._check(plan, opened)
@@ -142,45 +142,45 @@ def _missing(what: str, argument: str) -> InputError:
     return InputError(f"this batch {what}; give the same again: {argument}=…", code="not-in-lineage")
 
 
-def _check_database(engine: Engine, past: Past) -> None:
+def _check_database(context: ExecutionContext, past: Past) -> None:
     """Nothing when all that was committed up to then is what is there."""
-    head, version = engine.context.catalog.version, past.tables_version
-    if version <= head and tables_digest(engine, version) == past.tables_digest:
+    head, version = context.bind_context.catalog.version, past.tables_version
+    if version <= head and tables_digest(context, version) == past.tables_digest:
         return
     found = f"its version {version} is another" if version <= head else f"its newest version is {head}"
     raise DatabaseError(
-        f"{engine.home.path} is not the database of this lineage, which is of version {version} of {past.database}: "
+        f"{context.db_dir.path} is not the database of this lineage, which is of version {version} of {past.database}: "
         f"{found}; say which one it is: database=… (--database)",
         code="other-database",
     )
 
 
 @contextmanager
-def _standing(engine: Engine, rules: Sequence[Rule], past: Past) -> Iterator[Snapshot]:
+def _standing(context: ExecutionContext, rules: Sequence[Rule], past: Past) -> Iterator[Snapshot]:
     """A snapshot that holds what the lineage's held: one that is there, or one for the time of the block."""
-    known = engine.context.catalog.snapshots
-    if found := next((one for one in known.values() if past.fits(one) and _codes_as_then(engine, past, one)), None):
+    known = context.bind_context.catalog.snapshots
+    if found := next((one for one in known.values() if past.fits(one) and _codes_as_then(context, past, one)), None):
         yield found
         return
-    plan = _pinning(engine.context, past)
-    if engine.home.read_only:
-        raise _unwritable(engine.context, past, plan)
+    plan = _pinning(context.bind_context, past)
+    if context.db_dir.read_only:
+        raise _unwritable(context.bind_context, past, plan)
     changed = optimize(plan, rules)
     assert isinstance(changed, CreateSnapshotPlan)
-    made = make_files(engine, changed)
+    made = make_files(context, changed)
     try:
-        yield filed(engine, changed, made)
+        yield filed(context, changed, made)
     finally:
-        engine.home.disk.remove(made.path)
+        context.db_dir.disk.remove(made.path)
 
 
-def _codes_as_then(engine: Engine, past: Past, snapshot: Snapshot) -> bool:
+def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) -> bool:
     """Whether a snapshot keeps classes and widths as the lineage says; one of an older snapdb may not."""
     if past.codings is None:
         return True
     try:
-        layout = read_layout(engine.home, snapshot)
-        return codings(engine.home, snapshot.graph, layout) == past.codings
+        layout = read_layout(context.db_dir, snapshot)
+        return codings(context.db_dir, snapshot.graph, layout) == past.codings
     except CorruptError:  # dropped at this moment, or damaged: it is pinned again
         return False
 
@@ -228,8 +228,8 @@ def _told(coding: Any) -> str:
     return f"{coding['count']}{known}" if "count" in coding else str(dict(coding))
 
 
-def _unwritable(context: Context, past: Past, plan: CreateSnapshotPlan) -> DatabaseError:
-    graph = context.catalog.graphs.get(plan.graph.name.lower())
+def _unwritable(bind_context: BindContext, past: Past, plan: CreateSnapshotPlan) -> DatabaseError:
+    graph = bind_context.catalog.graphs.get(plan.graph.name.lower())
     stands = graph is not None and set(plan.graph.elements) <= set(graph.elements)
     hint = f", or run there: {create_text(plan)}" if stands else ""
     return DatabaseError(
@@ -239,9 +239,9 @@ def _unwritable(context: Context, past: Past, plan: CreateSnapshotPlan) -> Datab
     )
 
 
-def _pinning(context: Context, past: Past) -> CreateSnapshotPlan:
+def _pinning(bind_context: BindContext, past: Past) -> CreateSnapshotPlan:
     """What makes the lineage's snapshot again, under a name that is free."""
-    taken, tables = context.catalog.kind_of(past.snapshot) is not None, context.tables_at(past.version)
+    taken, tables = bind_context.catalog.kind_of(past.snapshot) is not None, bind_context.tables_at(past.version)
     if problem := next(misfits(past.pinned.graph, tables), None):
         raise InputError(
             f"this lineage is damaged: its graph does not fit version {past.version}: {problem}", code="lineage"
@@ -258,16 +258,16 @@ def _pinning(context: Context, past: Past) -> CreateSnapshotPlan:
     )
 
 
-def _then(context: Context, past: Past, snapshot: Snapshot, parameters: Parameters) -> Context:
+def _then(bind_context: BindContext, past: Past, snapshot: Snapshot, parameters: Parameters) -> BindContext:
     """The database as the stream found it: the tables of its version, and its snapshot by its name."""
-    snapshots = {**context.catalog.snapshots, past.snapshot.lower(): replace(snapshot, name=past.snapshot)}
+    snapshots = {**bind_context.catalog.snapshots, past.snapshot.lower(): replace(snapshot, name=past.snapshot)}
     catalog = replace(
-        context.catalog,
+        bind_context.catalog,
         version=past.tables_version,
-        tables=context.tables_at(past.tables_version),
+        tables=bind_context.tables_at(past.tables_version),
         snapshots=snapshots,
     )
-    return replace(context, catalog=catalog, parameters=parameters)
+    return replace(bind_context, catalog=catalog, parameters=parameters)
 
 
 def _whole(batch: Batch) -> Batch:

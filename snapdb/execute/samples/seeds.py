@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CorruptError, DataError
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.snapshots.edges import NO_KEY, run_lookup
 from snapdb.execute.snapshots.element_columns import read_tables
 from snapdb.graph import GraphView
@@ -22,8 +22,8 @@ from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.plan.fits import key_family
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import about_seeds
-from snapdb.relational import Names, quote_odd
 from snapdb.sampling import Seeds
+from snapdb.sql_engine import Names, quote_odd
 from snapdb.storage.arrays.array_files import STATIC
 from snapdb.storage.tables.id_maps import IdMap
 from snapdb.storage.tables.segments import check_files
@@ -33,7 +33,7 @@ Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-def read_seeds(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
+def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
     """The seed set of a sampler, whose births are not looked at yet.
 
     Args:
@@ -44,7 +44,7 @@ def read_seeds(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap)
         DataError: ids or times that are NULL, seeds that are there twice, or not in the snapshot: counted, three shown.
     """
     with about_seeds(plan.seeds.span, plan.outside):
-        return _read(engine, plan, view, id_map)
+        return _read(context, plan, view, id_map)
 
 
 def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
@@ -78,22 +78,22 @@ def check_born(plan: SamplePlan, view: GraphView, seeds: Seeds) -> None:
         )
 
 
-def _read(engine: Engine, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
+def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
     asked, spec, columns = plan.seeds, plan.spec, plan.columns
-    with engine.context.session(asked) as session:
+    with context.bind_context.session(asked) as session:
         described = session.describe(asked.text, asked.parameters)
         table = session.table(asked.text, asked.parameters)
     _check_total(table, columns.order)
     ends = None
     if spec.link is None:
-        check_files(engine.home, f"the ids of {spec.seed_type}", id_map.segments)
-        ids = _lookup(engine, table.select(list(columns.key)), id_map)
+        check_files(context.db_dir, f"the ids of {spec.seed_type}", id_map.segments)
+        ids = _lookup(context, table.select(list(columns.key)), id_map)
         _check_found(plan, table, ~_alive(view, spec.seed_type, ids))
     else:
         ids = edge_ids(table.column(columns.key[0]))
-        ends = _ends(engine, plan, view, spec.link, ids)
+        ends = _ends(context, plan, view, spec.link, ids)
         _check_found(plan, table, ends[0] < 0)
-    time = None if columns.time is None else seed_times(engine, plan, table, described[columns.time])
+    time = None if columns.time is None else seed_times(context, plan, table, described[columns.time])
     y = None if columns.y is None else seed_targets(table.column(columns.y), described[columns.y].type)
     others = {described[i].name: seed_column(plan, table, i, described[i]) for i in columns.others}
     first = [ids] if time is None else [ids, time] if spec.link is None else [time, ids]
@@ -125,11 +125,11 @@ def _inverse(order: Int64s) -> Int64s:
     return found
 
 
-def _lookup(engine: Engine, table: pa.Table, id_map: IdMap) -> Int64s:
+def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s:
     """[rows] dense ids; -1 where a key is NULL or was never in the table."""
     if pa.types.is_signed_integer(table.column(0).type):
-        with engine.relational.session() as session:
-            lookup = run_lookup(session, id_map, engine.home.path)
+        with context.sql_engine.session() as session:
+            lookup = run_lookup(session, id_map, context.db_dir.path)
         if lookup is not None:
             return lookup(table.column(0).cast(pa.int64()).fill_null(NO_KEY).to_numpy())
     keys = [f"k{i}" for i in range(len(id_map.columns))]
@@ -137,9 +137,9 @@ def _lookup(engine: Engine, table: pa.Table, id_map: IdMap) -> Int64s:
     types = {k: c.type if key_family(c.type) == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)}
     given = [f"TRY_CAST(s.{k} AS {t})" if t else f"s.{k}" for k, t in types.items()]
     same = " AND ".join(f"{g} = m.{k}" for g, k in zip(given, keys, strict=True))
-    query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(engine.home)}) m ON {same}"
+    query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(context.db_dir)}) m ON {same}"
     dense = np.full(table.num_rows, -1, np.int64)
-    with engine.relational.session(Names(sources={"seeds": numbered})) as session:
+    with context.sql_engine.session(Names(sources={"seeds": numbered})) as session:
         found = session.table(query)
     dense[found["n"].to_numpy()] = found["dense"].to_numpy()
     return dense
@@ -154,12 +154,14 @@ def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
     return there & alive[np.where(there, ids, 0)] if alive.size else np.zeros_like(there)
 
 
-def _ends(engine: Engine, plan: SamplePlan, view: GraphView, link: Link, ids: Int64s) -> tuple[Int64s, Int64s]:
+def _ends(
+    context: ExecutionContext, plan: SamplePlan, view: GraphView, link: Link, ids: Int64s
+) -> tuple[Int64s, Int64s]:
     """The ends of seed edges; -1 where one is not in the snapshot."""
     element = plan.snapshot.graph.edge(link.edge.edge)
     assert element is not None, "the edge type was looked up"
-    limit = read_tables(engine, plan.snapshot)[element.table.lower()].next_row
-    return find_ends(view, link.edge, ids, limit, lambda share: engine.step(f"finding seeds in {element.name}", share))
+    limit = read_tables(context, plan.snapshot)[element.table.lower()].next_row
+    return find_ends(view, link.edge, ids, limit, lambda share: context.step(f"finding seeds in {element.name}", share))
 
 
 def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
@@ -203,7 +205,7 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
         )
 
 
-def seed_times(engine: Engine, plan: SamplePlan, table: pa.Table, column: Column) -> Int64s:
+def seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, column: Column) -> Int64s:
     """[rows] the times of seeds: microseconds since 1970 UTC, or the user's integers.
 
     Raises:
@@ -220,7 +222,7 @@ def seed_times(engine: Engine, plan: SamplePlan, table: pa.Table, column: Column
             ) from error
     else:
         given = pa.table({"at": values})
-        with engine.relational.session(Names(sources={"seeds": given})) as session:
+        with context.sql_engine.session(Names(sources={"seeds": given})) as session:
             times = session.table(f"SELECT {time_expression(Column('at', column.type))} FROM seeds").column(0)
     if times.null_count:
         rows = np.flatnonzero(times.is_null().to_numpy())

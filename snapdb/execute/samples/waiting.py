@@ -14,7 +14,7 @@ from snapdb.catalog import Catalog
 from snapdb.errors import DatabaseError, QueryError, WaitTimeout
 from snapdb.execute.tasks.leader import command, nobody, who
 from snapdb.graph.lineage import published
-from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.task_rows import LEASE_TTL, read_leader
 from snapdb.types import Published, did_you_mean
 
@@ -49,7 +49,7 @@ class Awaited:
             raise ValueError(f"timeout is 0 seconds or more, or None to wait for ever, found {timeout!r}")
         return cls(name, newer_than, timeout)
 
-    def wait(self, ledger: Ledger, catalog: Callable[[], Catalog], stopped: threading.Event) -> Published:
+    def wait(self, catalog_db: CatalogDb, catalog: Callable[[], Catalog], stopped: threading.Event) -> Published:
         """The publication, as soon as it is there.
 
         Args:
@@ -63,23 +63,25 @@ class Awaited:
             DatabaseError: the database is not there any more, or is read as files that nobody changes.
         """
         began = time.monotonic()
-        leader = read_leader(ledger)
+        leader = read_leader(catalog_db)
         seen: Catalog | None = None
         while True:
             now = catalog()
             if now is not seen and (found := self._found(now)) is not None:
                 return found
             seen = now
-            if ledger.home.immutable:
+            if catalog_db.db_dir.immutable:
                 raise DatabaseError(
-                    f"{ledger.home.path} cannot be written from here and nobody had it open, so it is read as files "
-                    "that do not change, and waiting would never end; open it again once a writer has it open",
+                    f"{catalog_db.db_dir.path} cannot be written from here and nobody had it open, so it is read as "
+                    "files that do not change, and waiting would never end; open it again once a writer has it open",
                     code="cannot-wait",
                 )
             left = math.inf if self.timeout is None else began + self.timeout - time.monotonic()
             if left <= 0:
-                silent = time.monotonic() - began > LEASE_TTL and leader is not None and leader == read_leader(ledger)
-                raise WaitTimeout(f"{self._words(now)}; {_daemon(ledger, silent=silent)}", code="wait-timeout")
+                silent = (
+                    time.monotonic() - began > LEASE_TTL and leader is not None and leader == read_leader(catalog_db)
+                )
+                raise WaitTimeout(f"{self._words(now)}; {_daemon(catalog_db, silent=silent)}", code="wait-timeout")
             if stopped.wait(min(_PULSE, left)):
                 raise QueryError("interrupted", code="interrupted")
 
@@ -117,14 +119,14 @@ def _said(found: Published) -> str:
     return f"version {found.version}, published {found.time.isoformat(' ', 'milliseconds')}"
 
 
-def _daemon(ledger: Ledger, *, silent: bool) -> str:
+def _daemon(catalog_db: CatalogDb, *, silent: bool) -> str:
     """Who would publish it."""
-    leader, home = read_leader(ledger), ledger.home
+    leader, db_dir = read_leader(catalog_db), catalog_db.db_dir
     if leader is None:
-        return nobody(home)
+        return nobody(db_dir)
     if silent:
-        return f"the daemon that led it, {who(leader)}, does not answer; run: {command('run', home)}"
-    return f"its daemon is {who(leader)}; what it did: {command('history', home)}"
+        return f"the daemon that led it, {who(leader)}, does not answer; run: {command('run', db_dir)}"
+    return f"its daemon is {who(leader)}; what it did: {command('history', db_dir)}"
 
 
 def _seconds(timeout: object) -> bool:

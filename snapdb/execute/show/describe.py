@@ -15,16 +15,16 @@ from snapdb.catalog.listing import listing
 from snapdb.catalog.system_tables import facts, told
 from snapdb.catalog.task_tables import SHOWN_RUNS, SHOWN_TASKS, Look, look
 from snapdb.catalog.windows import moment, window_text
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.tasks.leader import leads
 from snapdb.graph.open import unless_moved
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
 from snapdb.plan.show import DescribePlan, ShowPlan
 from snapdb.plan.times import spelled
-from snapdb.relational import text_literal
 from snapdb.schedule import firings
 from snapdb.sql.lexer import scan
 from snapdb.sql.samples import print_refresh_clause
+from snapdb.sql_engine import text_literal
 from snapdb.storage.manifests import read_manifest
 from snapdb.types import (
     Cache,
@@ -68,11 +68,13 @@ _LISTS: Mapping[str, _List] = {
 }
 
 
-def show(plan: ShowPlan, engine: Engine) -> Rows:
+def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
     """SHOW: one row for each table, graph, snapshot and so on, from the system tables."""
     list_ = _LISTS[plan.what]
     tables = {table.name.lower(): table for table in plan.tables}  # those of the version that was asked for
-    found = facts(list_.facts, replace(engine.context.catalog, tables=tables), engine.ledger, engine.context.due)
+    found = facts(
+        list_.facts, replace(context.bind_context.catalog, tables=tables), context.catalog_db, context.bind_context.due
+    )
     kept = [_like(name, plan.like) for name in found.column(list_.named).to_pylist()]
     if list_.of is not None and plan.of is not None:
         of = plan.of.lower()
@@ -97,23 +99,23 @@ _DIRECTORIES = {"vertex": (("features", "patch"),), "edge": (("topology", "patch
 """Which directories a kind of element is read from: each with a patch, which follows it."""
 
 
-def describe(plan: DescribePlan, engine: Engine) -> Rows:
+def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
     """DESCRIBE: the parts of a table, graph, snapshot, sampler, cache or task."""
     match plan.target:
         case Table() as table:
             yield _table(table)
         case PropertyGraph() as graph:
             yield _graph(graph)
-            retention = engine.context.catalog.retentions.get(graph.name.lower())
+            retention = context.bind_context.catalog.retentions.get(graph.name.lower())
             return None if retention is None else Outcome(f"of its snapshots it keeps {retention}")
         case Snapshot() as snapshot:
-            yield _snapshot(engine, snapshot)
+            yield _snapshot(context, snapshot)
         case Sampler() as sampler:
             yield describe_sampler(sampler)
         case Cache() as cache:
-            yield describe_cache(engine, cache)
+            yield describe_cache(context, cache)
         case Task() as task:
-            yield describe_task(engine, task)
+            yield describe_task(context, task)
     return None
 
 
@@ -206,7 +208,7 @@ def _feature(spec: FeatureSpec) -> str:
     return " ".join(parts)
 
 
-def _snapshot(engine: Engine, snapshot: Snapshot) -> pa.RecordBatch:
+def _snapshot(context: ExecutionContext, snapshot: Snapshot) -> pa.RecordBatch:
     """The snapshot in its first row, then its elements."""
     names = (
         "name",
@@ -222,8 +224,8 @@ def _snapshot(engine: Engine, snapshot: Snapshot) -> pa.RecordBatch:
         "stored",
     )
     types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT, pa.int64(), _TEXT, _TEXT, _TEXT)
-    with unless_moved(engine.ledger, snapshot):
-        layout = read_manifest(engine.home.inside(snapshot.path))["layout"]
+    with unless_moved(context.catalog_db, snapshot):
+        layout = read_manifest(context.db_dir.inside(snapshot.path))["layout"]
     head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.form, snapshot.version)
     rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None, snapshot.bytes, None, None, None)]
     specs = {element.name: element.features for element in snapshot.graph.elements}
@@ -250,10 +252,10 @@ def _filter(snapshot: Snapshot, element: str) -> str | None:
 _PROPERTIES = (("property", pa.string()), ("value", pa.string()))
 
 
-def describe_cache(engine: Engine, cache: Cache) -> pa.RecordBatch:
+def describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
     """A row a property; those that streams tell of are NULL until one has it."""
-    catalog = engine.context.catalog
-    streams, stats, generations = told(engine.home, cache)
+    catalog = context.bind_context.catalog
+    streams, stats, generations = told(context.db_dir, cache)
     sampler = catalog.sampler(cache.sampler)
     having = f"{streams}{_elsewhere(generations, sampler.generation)}"
     of_streams = [(name, None if stats is None else value) for name, value in _cache_stats(stats or CacheStats())]
@@ -364,10 +366,10 @@ _NEXT = 3
 """So many firings are foretold."""
 
 
-def describe_task(engine: Engine, task: Task) -> pa.RecordBatch:
+def describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
     """A row a property; what is not said or did not happen is NULL."""
-    seen = look(engine.context.catalog, engine.ledger, engine.context.due)[task.id]
-    daemon = ("daemon", leads(engine.home, engine.ledger))
+    seen = look(context.bind_context.catalog, context.catalog_db, context.bind_context.due)[task.id]
+    daemon = ("daemon", leads(context.db_dir, context.catalog_db))
     return listing(_PROPERTIES, [*_task_properties(task), *_task_state(task, seen), daemon])
 
 

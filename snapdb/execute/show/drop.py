@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from snapdb.errors import CommitConflict
-from snapdb.execute.operator import Engine, Outcome, Rows, publish
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows, publish
 from snapdb.plan.show import KINDS, DropPlan
 from snapdb.storage.catalog_db.pending_deletes import delete_unless_held
 from snapdb.storage.catalog_db.task_rows import drop_task
@@ -14,45 +14,47 @@ from snapdb.storage.tables.commit import drop_names
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task
 
 
-def drop(plan: DropPlan, engine: Engine) -> Rows:
+def drop(plan: DropPlan, context: ExecutionContext) -> Rows:
     """DROP: remove a table (as a version), graph, snapshot, sampler, cache, task or tag, and its dependants."""
     yield from ()
     match plan.target:
         case Table() as table:
-            return _drop_table(engine, table, plan)
+            return _drop_table(context, table, plan)
         case PropertyGraph() | Snapshot() | Sampler() | Cache() as target:
-            return _drop_names(engine, target, plan)
+            return _drop_names(context, target, plan)
         case Task() as task:
-            return _drop_task(engine, task)
+            return _drop_task(context, task)
         case Tag() as tag:
-            return _drop_tag(engine, tag)
+            return _drop_tag(context, tag)
 
 
-def _drop_table(engine: Engine, table: Table, plan: DropPlan) -> Outcome:
+def _drop_table(context: ExecutionContext, table: Table, plan: DropPlan) -> Outcome:
     names = _names(plan.dependants)
     drop = DropTable(table.id, plan.base)
     changes: list[Change] = [names, drop] if plan.dependants else [drop]
-    outcome = publish(engine, changes, None, f"table {table.name} dropped{_with(plan)}", 0)
-    _remove(engine, names)
+    outcome = publish(context, changes, None, f"table {table.name} dropped{_with(plan)}", 0)
+    _remove(context, names)
     return outcome
 
 
-def _drop_names(engine: Engine, target: PropertyGraph | Snapshot | Sampler | Cache, plan: DropPlan) -> Outcome:
+def _drop_names(
+    context: ExecutionContext, target: PropertyGraph | Snapshot | Sampler | Cache, plan: DropPlan
+) -> Outcome:
     names = _names((*plan.dependants, target))
-    with engine.ledger.writing(publishes=True) as connection:
+    with context.catalog_db.writing(publishes=True) as connection:
         drop_names(connection, names)
-    _remove(engine, names)
+    _remove(context, names)
     return Outcome(f"{KINDS[type(target)]} {target.name} dropped{_with(plan)}")
 
 
-def _drop_task(engine: Engine, task: Task) -> Outcome:
-    with engine.ledger.writing(publishes=True) as connection:
+def _drop_task(context: ExecutionContext, task: Task) -> Outcome:
+    with context.catalog_db.writing(publishes=True) as connection:
         drop_task(connection, task)
     return Outcome(f"task {task.name} dropped; its runs stay on record")
 
 
-def _drop_tag(engine: Engine, tag: Tag) -> Outcome:
-    with engine.ledger.writing(publishes=True) as connection:
+def _drop_tag(context: ExecutionContext, tag: Tag) -> Outcome:
+    with context.catalog_db.writing(publishes=True) as connection:
         row = (tag.name.lower(), tag.version)
         if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
             raise CommitConflict(
@@ -74,9 +76,9 @@ def _with(plan: DropPlan) -> str:
     return f", and with it {', '.join(named)}" if named else ""
 
 
-def _remove(engine: Engine, names: DropNames) -> None:
+def _remove(context: ExecutionContext, names: DropNames) -> None:
     """Files go once the catalog names them no more, unless somebody reads them; so does what caches hold."""
     for snapshot in names.snapshots:
-        delete_unless_held(engine.home, snapshot.path)
+        delete_unless_held(context.db_dir, snapshot.path)
     for cache in names.caches:
-        engine.caches.drop(cache)
+        context.caches.drop(cache)

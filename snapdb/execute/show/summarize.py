@@ -17,7 +17,7 @@ from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import time_text
 from snapdb.errors import CorruptError
 from snapdb.execute.diff.sides import degree_bins
-from snapdb.execute.operator import Engine, Rows
+from snapdb.execute.operator import ExecutionContext, Rows
 from snapdb.graph import Adjacency, Feature, GraphView, open_snapshot
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
@@ -27,7 +27,7 @@ from snapdb.kernels.radix import count_buckets
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.plan.fits import time_unit
 from snapdb.plan.show import SummarizePlan
-from snapdb.relational import ROW_ID, Session
+from snapdb.sql_engine import ROW_ID, Session
 from snapdb.storage.arrays.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import FeatureSource, parts_of
@@ -63,15 +63,15 @@ _IDS = 1 << 22
 """Vertices that are looked at together."""
 
 
-def summarize(plan: SummarizePlan, engine: Engine) -> Rows:
+def summarize(plan: SummarizePlan, context: ExecutionContext) -> Rows:
     """SUMMARIZE SNAPSHOT: one row per element; the snapshot is read once or twice, one part at a time."""
     snapshot = plan.snapshot
-    with unless_moved(engine.ledger, snapshot):
-        layout = read_layout(engine.home, snapshot)
-    opened = open_snapshot(engine.home, engine.ledger, snapshot)
+    with unless_moved(context.catalog_db, snapshot):
+        layout = read_layout(context.db_dir, snapshot)
+    opened = open_snapshot(context.db_dir, context.catalog_db, snapshot)
     try:
-        with engine.relational.session() as session:
-            rows = _Summary(engine, session, snapshot, layout, opened.view).rows()
+        with context.sql_engine.session() as session:
+            rows = _Summary(context, session, snapshot, layout, opened.view).rows()
     finally:
         opened.lease.release()
     yield listing(_FIELDS, rows)
@@ -82,7 +82,7 @@ def summarize(plan: SummarizePlan, engine: Engine) -> Rows:
 class _Summary:
     """One snapshot on its way into rows."""
 
-    engine: Engine
+    context: ExecutionContext
     session: Session
     snapshot: Snapshot
     layout: SnapshotLayout
@@ -93,7 +93,9 @@ class _Summary:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Vertex types, then edge types."""
-        sources = snapshot_rows(self.snapshot, self.engine.context.tables_under(self.snapshot), self.engine.home.path)
+        sources = snapshot_rows(
+            self.snapshot, self.context.bind_context.tables_under(self.snapshot), self.context.db_dir.path
+        )
         graph = self.snapshot.graph
         # Edges first: the degrees of vertices are sums over edge types.
         edges = [self._edge(e, lies, sources[e.name]) for e, lies in zip(graph.edges, self.layout.edges, strict=True)]
@@ -104,7 +106,7 @@ class _Summary:
         view, name = self.view, element.name
         features = self._features(element, rows, view.edge_features)
         adjacency = view.adjacency(Relation(element.type, "IN"))
-        step = partial(self.engine.step, f"summarising {name}")
+        step = partial(self.context.step, f"summarising {name}")
         facts = edge_facts(name, adjacency, view.node_counts[element.source], features, step)
         _add(self.incoming, element.destination, facts.incoming)
         _add(self.outgoing, element.source, facts.outgoing)
@@ -130,14 +132,14 @@ class _Summary:
         for low in range(0, lies.count, _IDS):
             ids = np.arange(low, min(low + _IDS, lies.count))
             for _ in features.add(ids if alive is None else ids[alive[ids]]):
-                self.engine.step(f"summarising {name}", low / lies.count)
+                self.context.step(f"summarising {name}", low / lies.count)
         growth = self._births(rows)
         incoming, outgoing = self.incoming.get(name), self.outgoing.get(name)
         touching = [counts for counts in (incoming, outgoing) if counts is not None]
         chart = self._degree_chart(name, sum(touching[1:], touching[0])) if touching else None
         bytes_ = self._shared(lies.features, lies.patch, *lies.history)
         if alive is not None:
-            bytes_ += (self.engine.home.inside(self.snapshot.path) / f"alive-{index}.npy").stat().st_size
+            bytes_ += (self.context.db_dir.inside(self.snapshot.path) / f"alive-{index}.npy").stat().st_size
         return (
             name,
             "vertex",
@@ -153,7 +155,7 @@ class _Summary:
         self, element: VertexElement | EdgeElement, rows: ElementRows, known: Mapping[str, Mapping[str, Feature]]
     ) -> FeatureFacts:
         """Of an element, with nothing but what is missing."""
-        self.engine.report(f"summarising {element.name}", None)
+        self.context.report(f"summarising {element.name}", None)
         return FeatureFacts(known.get(element.name, {}), missing_rows(self.session, rows, element.features))
 
     def _degrees(
@@ -190,7 +192,7 @@ class _Summary:
         if rows.time is None:
             return None
         times = f"SELECT {time_expression(rows.time)} AS t FROM ({rows.sql})"
-        with self.engine.watching(self.session, f"summarising {rows.element.name}"):
+        with self.context.watching(self.session, f"summarising {rows.element.name}"):
             first, last = self.session.rows(f"SELECT min(t), max(t) FROM ({times})")[0]
             if first is None:
                 return None
@@ -204,7 +206,7 @@ class _Summary:
 
     def _shared(self, *directories: str | None) -> int:
         """The bytes of published directories."""
-        paths = [self.engine.home.inside(path) for path in directories if path is not None]
+        paths = [self.context.db_dir.inside(path) for path in directories if path is not None]
         return sum(int(entry["bytes"]) for path in paths for entry in read_manifest(path)["files"].values())
 
 

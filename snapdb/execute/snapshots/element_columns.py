@@ -12,11 +12,11 @@ import numpy.typing as npt
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import snapshot_rows, time_expression
 from snapdb.errors import CorruptError, DataError
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.snapshots.graph_data import VertexData
 from snapdb.graph import GraphView
 from snapdb.plan.samples import SamplePlan
-from snapdb.relational import ROW_ID, quote, table_rows
+from snapdb.sql_engine import ROW_ID, quote, table_rows
 from snapdb.storage.arrays.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.tables.id_maps import IdMap
@@ -33,7 +33,7 @@ _BATCH = 500_000
 class Reading:
     """What columns are read from."""
 
-    engine: Engine
+    context: ExecutionContext
     snapshot: Snapshot
     view: GraphView
     id_maps: Mapping[str, IdMap]
@@ -41,19 +41,21 @@ class Reading:
     """Of each element, as the snapshot has them."""
 
     @classmethod
-    def of(cls, engine: Engine, snapshot: Snapshot, view: GraphView, id_maps: Mapping[str, IdMap]) -> Reading:
+    def of(
+        cls, context: ExecutionContext, snapshot: Snapshot, view: GraphView, id_maps: Mapping[str, IdMap]
+    ) -> Reading:
         """Of a snapshot that is open."""
-        rows = snapshot_rows(snapshot, read_tables(engine, snapshot), engine.home.path)
-        return cls(engine, snapshot, view, id_maps, rows)
+        rows = snapshot_rows(snapshot, read_tables(context, snapshot), context.db_dir.path)
+        return cls(context, snapshot, view, id_maps, rows)
 
 
-def read_tables(engine: Engine, snapshot: Snapshot) -> Mapping[str, Table]:
+def read_tables(context: ExecutionContext, snapshot: Snapshot) -> Mapping[str, Table]:
     """The tables of a snapshot's version by case-folded name."""
-    return tables_at(engine.home, engine.ledger, snapshot.version)
+    return tables_at(context.db_dir, context.catalog_db, snapshot.version)
 
 
 def with_columns(
-    engine: Engine, plan: SamplePlan, view: GraphView, id_maps: Mapping[str, IdMap], *, timed: bool
+    context: ExecutionContext, plan: SamplePlan, view: GraphView, id_maps: Mapping[str, IdMap], *, timed: bool
 ) -> GraphView:
     """The view with the weights and births that the sampler asks for.
 
@@ -72,7 +74,7 @@ def with_columns(
     weighing = negatives is not None and negatives.weight is not None
     if not (other or born or weighing):
         return view
-    reading = Reading.of(engine, plan.snapshot, view, id_maps)
+    reading = Reading.of(context, plan.snapshot, view, id_maps)
     changed = replace(
         view,
         weights={name: _edge_weights(reading, name, column) for name, column in other},
@@ -85,17 +87,17 @@ def with_columns(
 
 def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
     """By edge id; what is not in the table is NaN, and no edge of the snapshot leads there."""
-    engine, rows = reading.engine, reading.rows[name]
+    context, rows = reading.context, reading.rows[name]
     assert isinstance(rows, EdgeRows)
-    check_table(engine.home, rows.table)
-    engine.report(f"reading {name}.{column}", None)
+    check_table(context.db_dir, rows.table)
+    context.report(f"reading {name}.{column}", None)
     found = np.full(rows.table.next_row, np.nan)
     every = table_rows(rows.table, rows.root, row_ids=True, ordered=False)
     nulls = 0
-    with engine.relational.session() as session:
+    with context.sql_engine.session() as session:
         query = f"SELECT {quote(ROW_ID)}, CAST({quote(column)} AS DOUBLE) FROM ({every})"
         for batch in session.reader(query, rows=_BATCH):
-            engine.check_stopped()
+            context.check_stopped()
             values = batch.column(1)
             nulls += values.null_count
             found[batch.column(0).to_numpy()] = values.to_numpy(zero_copy_only=False)
@@ -119,7 +121,7 @@ def births(reading: Reading, name: str) -> npt.NDArray[np.int64]:
     time = time_expression(rows.time)
     if rows.element.nulls_static:
         time = f"CASE WHEN {quote(rows.time.name)} IS NULL THEN {STATIC} ELSE {time} END"
-    reading.engine.report(f"reading {name}.{rows.time.name}", None)
+    reading.context.report(f"reading {name}.{rows.time.name}", None)
     born = np.full(reading.view.node_counts[name], FOREVER, np.int64)
     for ids, values in by_dense_id(reading, rows, time):
         born[ids] = values
@@ -143,7 +145,7 @@ def _destination_weights(reading: Reading, link: Link, column: str) -> Floats:
 def _vertex_weights(reading: Reading, name: str, column: str) -> Floats:
     rows = reading.rows[name]
     assert isinstance(rows, VertexRows)
-    reading.engine.report(f"reading {name}.{column}", None)
+    reading.context.report(f"reading {name}.{column}", None)
     weights = np.zeros(reading.view.node_counts[name])
     for ids, values in by_dense_id(reading, rows, f"CAST({quote(column)} AS DOUBLE)"):
         weights[ids] = values
@@ -164,15 +166,15 @@ def by_dense_id(
     reading: Reading, rows: VertexRows, expression: str
 ) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
     """Dense ids with an expression over the rows of a vertex type, in parts; NULL is NaN."""
-    engine, id_map = reading.engine, reading.id_maps[rows.element.name]
-    check_table(engine.home, rows.table)
-    check_files(engine.home, f"the ids of {rows.element.name}", id_map.segments)
-    data = VertexData(rows, id_map, id_map.sql(engine.home))
+    context, id_map = reading.context, reading.id_maps[rows.element.name]
+    check_table(context.db_dir, rows.table)
+    check_files(context.db_dir, f"the ids of {rows.element.name}", id_map.segments)
+    data = VertexData(rows, id_map, id_map.sql(context.db_dir))
     count = reading.view.node_counts[rows.element.name]
-    with engine.relational.session() as session:
+    with context.sql_engine.session() as session:
         query = f"SELECT {quote(ROW_ID)}, {expression} FROM ({data.keyed})"
         for batch in session.reader(query, rows=_BATCH):
-            engine.check_stopped()
+            context.check_stopped()
             ids = batch.column(0).to_numpy()
             if ids.size and int(ids.max()) >= count:
                 raise CorruptError(

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from snapdb.catalog.differences import rows_beyond
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.snapshots.files import edge_width, limits_of, restricted
 from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, edges_at
 from snapdb.execute.snapshots.topologies import REBUILD_SHARE, rows_apart, wanted_topology
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, choose_encoding
-from snapdb.relational import Session
+from snapdb.sql_engine import Session
 from snapdb.storage.artifacts import find_artifact, nearest_artifact
 
 _SORTED = 5_000_000
@@ -42,9 +42,11 @@ class Sketch:
     seconds: float
 
 
-def sketched(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool) -> list[Sketch]:
+def sketched(
+    context: ExecutionContext, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
+) -> list[Sketch]:
     """Every element; nothing is written."""
-    return [*_vertices(session, plan, data), *_edges(engine, session, plan, data, full)]
+    return [*_vertices(session, plan, data), *_edges(context, session, plan, data, full)]
 
 
 def _vertices(session: Session, plan: CreateSnapshotPlan, data: GraphData) -> Iterator[Sketch]:
@@ -54,11 +56,13 @@ def _vertices(session: Session, plan: CreateSnapshotPlan, data: GraphData) -> It
         yield Sketch(name, "vertex", rows, None, bytes_, "", "", 0, bytes_ / _WRITTEN)
 
 
-def _edges(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool) -> Iterator[Sketch]:
+def _edges(
+    context: ExecutionContext, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
+) -> Iterator[Sketch]:
     for name, edge in restricted(plan, data).edges.items():
         element, whole = edge.rows.element, data.edges[name]
         (rows,) = session.rows(f"SELECT count(*) FROM ({edge.rows.sql})")[0]
-        where, shared, seconds, held, patched = _topology(engine, session, whole, full)
+        where, shared, seconds, held, patched = _topology(context, session, whole, full)
         width = edge_width(whole)
         prefix = limits_of(plan, element).plain(edge)
         shape = EdgeShape(name, edge.destination.id_map.limit, rows, max(rows, held), width, prefix, patched)
@@ -67,17 +71,19 @@ def _edges(engine: Engine, session: Session, plan: CreateSnapshotPlan, data: Gra
         yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
 
 
-def _topology(engine: Engine, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int, bool]:
+def _topology(
+    context: ExecutionContext, session: Session, data: EdgeData, full: bool
+) -> tuple[str, int, float, int, bool]:
     """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
     wanted = wanted_topology(data)
-    found = None if full else find_artifact(engine.home, engine.ledger, wanted.digest)
+    found = None if full else find_artifact(context.db_dir, context.catalog_db, wanted.digest)
     if found is not None:
         return "a topology that is there", 0, 0.0, int(found.facts["edges"]), found.base is not None
     rows = data.rows.table.rows
     if data.rows.element.on_dangling == "SKIP":
         (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]
-    base = None if full else nearest_artifact(engine.home, engine.ledger, wanted, whole=False)
-    before = None if base is None else edges_at(engine, data, base.version)
+    base = None if full else nearest_artifact(context.db_dir, context.catalog_db, wanted, whole=False)
+    before = None if base is None else edges_at(context, data, base.version)
     if base is not None and before is not None and rows_apart(before, data) <= REBUILD_SHARE * base.facts["edges"]:
         parts = [
             rows_beyond(session, data.rows.root, one.rows.table, other.rows.table)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from snapdb.catalog.differences import rows_beyond
 from snapdb.catalog.elements import time_expression
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.snapshots.graph_data import (
     EdgeData,
     VertexData,
@@ -20,7 +20,7 @@ from snapdb.execute.snapshots.graph_data import (
     vertex_facts,
     vertices_at,
 )
-from snapdb.relational import ROW_ID, Session, quote, table_rows
+from snapdb.sql_engine import ROW_ID, Session, quote, table_rows
 from snapdb.storage.arrays.feature_files import (
     NO_GROWTH,
     Growth,
@@ -76,7 +76,7 @@ class Features:
     """What it took, for a person."""
 
 
-def vertex_features(engine: Engine, session: Session, data: VertexData, *, full: bool = False) -> Features:
+def vertex_features(context: ExecutionContext, session: Session, data: VertexData, *, full: bool = False) -> Features:
     """The features and target of one vertex type, after its rows were checked; empty when it has neither.
 
     Raises:
@@ -84,20 +84,20 @@ def vertex_features(engine: Engine, session: Session, data: VertexData, *, full:
             counts them and shows three.
     """
     element, table = data.rows.element, data.rows.table
-    specs, added = _own(element.features), added_rows(engine.ledger, table, data.rows.root)
+    specs, added = _own(element.features), added_rows(context.catalog_db, table, data.rows.root)
     columns = data.features_of("")  # their types say what grows, and no row is read
     growing = growth_spec(columns, specs, element.target, element.classes)
     wanted = _wanted_vertices(data, specs, growing)
 
     def build(directory: Path) -> dict[str, Any]:
-        engine.report(f"building the features of {element.name}", None)
+        context.report(f"building the features of {element.name}", None)
         check_vertices(session, data)
         return _written(
             session, data.features, specs, element.target, directory, compute_growth(session, added, growing)
         )
 
     def changed(base: CachedArtifact) -> _Changed | None:
-        before = vertices_at(engine, data, base.version)
+        before = vertices_at(context, data, base.version)
         if before is None or element.on_duplicate != "ERROR":
             return None
         rows = rows_beyond(session, data.rows.root, table, before.rows.table)
@@ -108,7 +108,7 @@ def vertex_features(engine: Engine, session: Session, data: VertexData, *, full:
         left = data.rows.sql if _lost(table, before.rows.table) else None
         return _Changed(data.features_of(data.numbered(new)), growth, left)
 
-    return _features(engine, session, wanted, specs, element.target, build, changed, full)
+    return _features(context, session, wanted, specs, element.target, build, changed, full)
 
 
 def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: GrowthSpec) -> ArtifactSpec:
@@ -127,7 +127,9 @@ def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: 
     )
 
 
-def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: bool = False) -> Features | None:
+def edge_features(
+    context: ExecutionContext, session: Session, data: EdgeData, *, full: bool = False
+) -> Features | None:
     """The features of one edge type by edge id; None when the graph names none."""
     element, table = data.rows.element, data.rows.table
     if not element.features:
@@ -142,12 +144,12 @@ def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: boo
     )
 
     def build(directory: Path) -> dict[str, Any]:
-        engine.report(f"building the features of {element.name}", None)
+        context.report(f"building the features of {element.name}", None)
         check_features(session, data.features, element.features)
         return _written(session, data.features, element.features, None, directory, NO_GROWTH)
 
     def changed(base: CachedArtifact) -> _Changed | None:
-        before = edges_at(engine, data, base.version)
+        before = edges_at(context, data, base.version)
         if before is None:
             return None
         rows = rows_beyond(session, data.rows.root, table, before.rows.table)
@@ -156,7 +158,7 @@ def edge_features(engine: Engine, session: Session, data: EdgeData, *, full: boo
         check_features(session, source, element.features)
         return _Changed(source, NO_GROWTH, everything if _lost(table, before.rows.table) else None)
 
-    return _features(engine, session, wanted, element.features, None, build, changed, full)
+    return _features(context, session, wanted, element.features, None, build, changed, full)
 
 
 def _lost(table: Table, before: Table) -> bool:
@@ -164,16 +166,18 @@ def _lost(table: Table, before: Table) -> bool:
     return table.deletes != before.deletes or table.next_row < before.next_row
 
 
-def histories(engine: Engine, session: Session, data: VertexData, tables: Mapping[str, Table]) -> dict[str, Path]:
+def histories(
+    context: ExecutionContext, session: Session, data: VertexData, tables: Mapping[str, Table]
+) -> dict[str, Path]:
     """By feature, the values that change in time; always built whole when their table changed."""
     found = {}
     for spec in data.rows.element.features:
         if spec.history is not None:
-            found[spec.name] = _history(engine, session, data, spec, tables[spec.history.table.lower()])
+            found[spec.name] = _history(context, session, data, spec, tables[spec.history.table.lower()])
     return found
 
 
-def _history(engine: Engine, session: Session, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
+def _history(context: ExecutionContext, session: Session, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
     assert spec.history is not None
     named = [*spec.history.key, spec.history.event_time, *spec.columns]
     facts = [data.id_map.id, data.rows.table.id, table.id, fields(table, named), _plain([spec])]
@@ -195,15 +199,15 @@ def _history(engine: Engine, session: Session, data: VertexData, spec: FeatureSp
     )
 
     def build(directory: Path) -> dict[str, Any]:
-        engine.report(f"building the history of {spec.name}", None)
+        context.report(f"building the history of {spec.name}", None)
         described = FeatureSource(table.name, rows, table.columns, data.id_map.limit, spec.history.key)  # type: ignore[union-attr]
         return write_history(session, described, spec, directory)
 
-    return find_or_build(engine.home, engine.ledger, wanted, build).path
+    return find_or_build(context.db_dir, context.catalog_db, wanted, build).path
 
 
 def _features(
-    engine: Engine,
+    context: ExecutionContext,
     session: Session,
     wanted: ArtifactSpec,
     specs: tuple[FeatureSpec, ...],
@@ -213,21 +217,21 @@ def _features(
     full: bool,
 ) -> Features:
     """Those of the digest; else the nearest ones with the rows that changed since; else what `build` builds."""
-    home, ledger = engine.home, engine.ledger
-    if found := find_artifact(home, ledger, wanted.digest):
+    db_dir, catalog_db = context.db_dir, context.catalog_db
+    if found := find_artifact(db_dir, catalog_db, wanted.digest):
         if not full:
             return _told(found, "found")
-    elif not full and (base := nearest_artifact(home, ledger, wanted)) and (change := changed(base)):
-        made = _patched(engine, session, wanted, specs, target, change, base)
+    elif not full and (base := nearest_artifact(db_dir, catalog_db, wanted)) and (change := changed(base)):
+        made = _patched(context, session, wanted, specs, target, change, base)
         if made is not None:
             return made
     if full:
         wanted = wanted.anew()
-    return _told(find_or_build(home, ledger, wanted, build), "built")
+    return _told(find_or_build(db_dir, catalog_db, wanted, build), "built")
 
 
 def _patched(
-    engine: Engine,
+    context: ExecutionContext,
     session: Session,
     wanted: ArtifactSpec,
     specs: tuple[FeatureSpec, ...],
@@ -236,7 +240,7 @@ def _patched(
     base: CachedArtifact,
 ) -> Features | None:
     """The base with the rows that changed in the place of its own; None when they do not fit into it."""
-    home, ledger, source = engine.home, engine.ledger, change.source
+    db_dir, catalog_db, source = context.db_dir, context.catalog_db, change.source
     (rows,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
     held = max(int(base.facts.get("rows", 0)), 1)
     if rows > _REBUILD_SHARE * held:
@@ -252,10 +256,10 @@ def _patched(
 
     try:
         if rows <= _MERGE_SHARE * held:
-            return _told(find_or_build(home, ledger, wanted, patch, base.path), f"patched: {rows:,} rows")
+            return _told(find_or_build(db_dir, catalog_db, wanted, patch, base.path), f"patched: {rows:,} rows")
         apart = replace(wanted, digest=digest_of(wanted.digest, "patch"))
-        newer = find_or_build(home, ledger, apart, patch, base.path)
-        merged = find_or_build(home, ledger, wanted, lambda d: merge_features(base.path, newer.path, d))
+        newer = find_or_build(db_dir, catalog_db, apart, patch, base.path)
+        merged = find_or_build(db_dir, catalog_db, wanted, lambda d: merge_features(base.path, newer.path, d))
         return _told(merged, f"merged: {rows:,} rows")
     except _UnfitError:
         return None

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.errors import BindError
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.snapshots.features import Features, edge_features, histories, vertex_features
 from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, VertexData, graph_data
 from snapdb.execute.snapshots.topologies import Topology, topology
@@ -24,7 +24,7 @@ from snapdb.kernels.forms import live_arrays, plain_array
 from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import degrees_of, logical_parts, neighbours_of
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, Encoding, choose_encoding
-from snapdb.relational import Session
+from snapdb.sql_engine import Session
 from snapdb.storage.arrays.array_files import ArrayFile
 from snapdb.storage.arrays.feature_history import check_history
 from snapdb.storage.disk import fresh_name
@@ -47,30 +47,30 @@ class Made:
     """By edge type, how many dangling edges were left out."""
 
 
-def make_files(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = False) -> Made:
+def make_files(context: ExecutionContext, plan: CreateSnapshotPlan, *, full: bool = False) -> Made:
     """Write the directory of a snapshot, and before it what it shares with others.
 
     Args:
         full: Build what is shared from the tables, whatever is there.
     """
-    final = engine.home.path / "snapshots" / fresh_name()
-    with engine.relational.session() as session:
-        data = graph_data(engine, session, plan.graph, plan.tables)
+    final = context.db_dir.path / "snapshots" / fresh_name()
+    with context.sql_engine.session() as session:
+        data = graph_data(context, session, plan.graph, plan.tables)
         chosen = restricted(plan, data)
-        features = {name: vertex_features(engine, session, v, full=full) for name, v in data.vertices.items()}
-        paths = {name: histories(engine, session, v, plan.tables) for name, v in data.vertices.items()}
-        found = {name: topology(engine, session, edge, full=full) for name, edge in data.edges.items()}
+        features = {name: vertex_features(context, session, v, full=full) for name, v in data.vertices.items()}
+        paths = {name: histories(context, session, v, plan.tables) for name, v in data.vertices.items()}
+        found = {name: topology(context, session, edge, full=full) for name, edge in data.edges.items()}
         facts: dict[str, object] = {"kind": "snapshot"}
-        with publishing(engine.home.disk, final, facts) as staging:
+        with publishing(context.db_dir.disk, final, facts) as staging:
             alive = {name: vertex.alive(session) for name, vertex in chosen.vertices.items()}
             vertices = []
             for i, (name, vertex) in enumerate(chosen.vertices.items()):
                 _check_histories(session, plan, vertex, alive[name], paths[name])
                 if (mask := alive[name]) is not None:
                     np.save(staging / f"alive-{i}.npy", mask)
-                vertices.append(_vertices(engine, vertex, mask, features[name], paths[name]))
+                vertices.append(_vertices(context, vertex, mask, features[name], paths[name]))
             edges = [
-                _edges(engine, session, plan, edge, alive, found[name], staging, i, full)
+                _edges(context, session, plan, edge, alive, found[name], staging, i, full)
                 for i, (name, edge) in enumerate(chosen.edges.items())
             ]
             layout = SnapshotLayout(tuple(vertices), tuple(edges))
@@ -101,7 +101,7 @@ def _listed(ids: npt.NDArray[np.int64]) -> str:
 
 
 def _vertices(
-    engine: Engine, data: VertexData, alive: Bools | None, features: Features, paths: Mapping[str, Path]
+    context: ExecutionContext, data: VertexData, alive: Bools | None, features: Features, paths: Mapping[str, Path]
 ) -> VertexLayout:
     """Which dense ids are in the snapshot, and where the features of all of them are."""
     element = data.rows.element
@@ -111,17 +111,17 @@ def _vertices(
         nodes=data.id_map.limit if alive is None else int(alive.sum()),
         map_id=data.id_map.id,
         key=element.key,
-        features=_relative(engine, features.base),
+        features=_relative(context, features.base),
         feature_names=tuple(f.name for f in element.features if f.history is None),
         target=element.target is not None,
-        patch=_relative(engine, features.patch),
-        history=tuple(str(path.relative_to(engine.home.path)) for path in paths.values()),
+        patch=_relative(context, features.patch),
+        history=tuple(str(path.relative_to(context.db_dir.path)) for path in paths.values()),
         history_names=tuple(paths),
     )
 
 
 def _edges(
-    engine: Engine,
+    context: ExecutionContext,
     session: Session,
     plan: CreateSnapshotPlan,
     data: EdgeData,
@@ -142,16 +142,16 @@ def _edges(
     shape = EdgeShape(element.name, data.destination.id_map.limit, kept, found.edges, edge_width(data), prefix, patched)
     choice = _choice(plan, shape)
     _write_form(choice, adjacency, let_in, staging, index)
-    features = edge_features(engine, session, data, full=full)
+    features = edge_features(context, session, data, full=full)
     return EdgeLayout(
         name=element.name,
         form=choice.form,
         edges=kept,
-        topology=str(found.root.relative_to(engine.home.path)),
-        features=None if features is None else _relative(engine, features.base),
+        topology=str(found.root.relative_to(context.db_dir.path)),
+        features=None if features is None else _relative(context, features.base),
         feature_names=tuple(f.name for f in element.features),
-        patch=_relative(engine, found.patch),
-        feature_patch=None if features is None else _relative(engine, features.patch),
+        patch=_relative(context, found.patch),
+        feature_patch=None if features is None else _relative(context, features.patch),
         reason=choice.reason,
         bytes=choice.bytes,
         before=limits.window.stop if choice.form == "ends" and limits.plain(data) else None,
@@ -206,8 +206,8 @@ def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
                 files[name].append(column.read(part.positions))
 
 
-def _relative(engine: Engine, directory: Path | None) -> str | None:
-    return None if directory is None else str(directory.relative_to(engine.home.path))
+def _relative(context: ExecutionContext, directory: Path | None) -> str | None:
+    return None if directory is None else str(directory.relative_to(context.db_dir.path))
 
 
 # Selection of vertices and edges, by their times where these decide, else by reading the tables

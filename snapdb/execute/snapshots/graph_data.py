@@ -12,8 +12,8 @@ import numpy.typing as npt
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CommitConflict, DataError
-from snapdb.execute.operator import Engine
-from snapdb.relational import ROW_ID, Session, quote, quote_all, table_rows, text_literal
+from snapdb.execute.operator import ExecutionContext
+from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, table_rows, text_literal
 from snapdb.storage.arrays.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.arrays.feature_types import FeatureSource, check_features
@@ -108,22 +108,24 @@ class GraphData:
     edges: Mapping[str, EdgeData]
 
 
-def graph_data(engine: Engine, session: Session, graph: PropertyGraph, tables: Mapping[str, Table]) -> GraphData:
+def graph_data(
+    context: ExecutionContext, session: Session, graph: PropertyGraph, tables: Mapping[str, Table]
+) -> GraphData:
     """The rows of a graph's elements. Keys that no graph has named before get their dense ids here."""
-    root = engine.home.path
+    root = context.db_dir.path
     vertices = {}
     for vertex in graph.vertices:
         table = tables[vertex.table.lower()]
-        check_table(engine.home, table)
-        engine.report(f"numbering the keys of {vertex.name}", None)
-        id_map = _ensure(engine, session, table, vertex.key)
-        check_files(engine.home, f"the ids of {vertex.name}", id_map.segments)
-        vertices[vertex.name] = VertexData(VertexRows(vertex, table, root), id_map, id_map.sql(engine.home))
+        check_table(context.db_dir, table)
+        context.report(f"numbering the keys of {vertex.name}", None)
+        id_map = _ensure(context, session, table, vertex.key)
+        check_files(context.db_dir, f"the ids of {vertex.name}", id_map.segments)
+        vertices[vertex.name] = VertexData(VertexRows(vertex, table, root), id_map, id_map.sql(context.db_dir))
     edges = {}
     for edge in graph.edges:
         source, destination = vertices[edge.source], vertices[edge.destination]
         table = tables[edge.table.lower()]
-        check_table(engine.home, table)
+        check_table(context.db_dir, table)
         rows = EdgeRows(edge, table, root, source.rows, destination.rows)
         edges[edge.name] = EdgeData(rows, source, destination)
     return GraphData(vertices, edges)
@@ -276,11 +278,11 @@ def _check_ends(
         )
 
 
-def _ensure(engine: Engine, session: Session, table: Table, key: Sequence[str]) -> IdMap:
+def _ensure(context: ExecutionContext, session: Session, table: Table, key: Sequence[str]) -> IdMap:
     """The id map of a key, tried again while other writers append."""
     for attempt in range(_TRIES):
         try:
-            return ensure_map(engine.home, engine.ledger, session, table, key)
+            return ensure_map(context.db_dir, context.catalog_db, session, table, key)
         except CommitConflict:
             if attempt == _TRIES - 1:
                 raise
@@ -297,14 +299,14 @@ def _shown(session: Session, key: Sequence[str], rows: str) -> str:
 # The same elements at another version of their tables, to find what changed since
 
 
-def vertices_at(engine: Engine, data: VertexData, version: int) -> VertexData | None:
+def vertices_at(context: ExecutionContext, data: VertexData, version: int) -> VertexData | None:
     """The vertex type as its table was at a version; None when the table was not there."""
-    return _vertices_of(data, _tables(engine, version))
+    return _vertices_of(data, _tables(context, version))
 
 
-def edges_at(engine: Engine, data: EdgeData, version: int) -> EdgeData | None:
+def edges_at(context: ExecutionContext, data: EdgeData, version: int) -> EdgeData | None:
     """The edge type as its tables were at a version; None when one was not there."""
-    tables = _tables(engine, version)
+    tables = _tables(context, version)
     source, destination = _vertices_of(data.source, tables), _vertices_of(data.destination, tables)
     table = tables.get(data.rows.table.id)
     if source is None or destination is None or table is None:
@@ -339,8 +341,8 @@ def newest(*elements: VertexData | EdgeData) -> int:
     return max(e.rows.table.state for e in elements)
 
 
-def _tables(engine: Engine, version: int) -> dict[int, Table]:
-    return {table.id: table for table in tables_at(engine.home, engine.ledger, version).values()}
+def _tables(context: ExecutionContext, version: int) -> dict[int, Table]:
+    return {table.id: table for table in tables_at(context.db_dir, context.catalog_db, version).values()}
 
 
 def _vertices_of(data: VertexData, tables: dict[int, Table]) -> VertexData | None:

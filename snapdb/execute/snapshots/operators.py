@@ -13,13 +13,13 @@ from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import window_text
 from snapdb.errors import CommitConflict
 from snapdb.execute.diff.rows import ElementRows, difference, tally
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.snapshots.estimates import sketched
 from snapdb.execute.snapshots.files import Made, make_files
 from snapdb.execute.snapshots.graph_data import check_vertices, graph_data
 from snapdb.execute.snapshots.topologies import check_new
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
-from snapdb.relational import Session
+from snapdb.sql_engine import Session
 from snapdb.storage.catalog_db.codec import encode
 from snapdb.storage.catalog_db.pending_deletes import add_pending_deletes, delete_unless_held, forget_deleted
 from snapdb.storage.tables.commit import check_free, now
@@ -27,10 +27,10 @@ from snapdb.types import FORMS, Snapshot
 from snapdb.types.text import counted
 
 
-def create_snapshot(plan: CreateSnapshotPlan, engine: Engine) -> Rows:
+def create_snapshot(plan: CreateSnapshotPlan, context: ExecutionContext) -> Rows:
     """CREATE SNAPSHOT: publish the directory of a snapshot, then the row that names it."""
     yield from ()
-    snapshot, made = publish_snapshot(engine, plan)
+    snapshot, made = publish_snapshot(context, plan)
     skipped = "".join(f"; {n:,} dangling edges of {name} skipped" for name, n in made.skipped.items())
     return Outcome(
         f"snapshot {snapshot.name} of {snapshot.graph.name} at version {snapshot.version}: "
@@ -38,7 +38,9 @@ def create_snapshot(plan: CreateSnapshotPlan, engine: Engine) -> Rows:
     )
 
 
-def publish_snapshot(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = False) -> tuple[Snapshot, Made]:
+def publish_snapshot(
+    context: ExecutionContext, plan: CreateSnapshotPlan, *, full: bool = False
+) -> tuple[Snapshot, Made]:
     """Make a snapshot, in the place of the one that the plan replaces.
 
     Args:
@@ -47,14 +49,14 @@ def publish_snapshot(engine: Engine, plan: CreateSnapshotPlan, *, full: bool = F
     Raises:
         CommitConflict: what it replaces was replaced or dropped meanwhile, or its graph was.
     """
-    made = make_files(engine, plan, full=full)
+    made = make_files(context, plan, full=full)
     try:
-        snapshot = _record(engine, plan, made)
+        snapshot = _record(context, plan, made)
     except BaseException:
-        engine.home.disk.remove(made.path)
+        context.db_dir.disk.remove(made.path)
         raise
     if plan.replaces is not None:
-        delete_unless_held(engine.home, plan.replaces.path)
+        delete_unless_held(context.db_dir, plan.replaces.path)
     return snapshot, made
 
 
@@ -82,7 +84,7 @@ def moved_to(plan: CreateSnapshotPlan) -> Snapshot:
     )
 
 
-def filed(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
+def filed(context: ExecutionContext, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
     """The snapshot of a plan that has files, and no row yet."""
     layout = made.layout
     return dataclasses.replace(
@@ -91,14 +93,14 @@ def filed(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
         nodes=sum(v.nodes for v in layout.vertices),
         edges=sum(e.edges for e in layout.edges),
         bytes=made.bytes,
-        path=str(made.path.relative_to(engine.home.path)),
+        path=str(made.path.relative_to(context.db_dir.path)),
     )
 
 
-def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
+def _record(context: ExecutionContext, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
     """The row that makes the snapshot real."""
-    snapshot = filed(engine, plan, made)
-    with engine.ledger.writing(publishes=True) as connection:
+    snapshot = filed(context, plan, made)
+    with context.catalog_db.writing(publishes=True) as connection:
         if plan.replaces is not None:
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:
@@ -106,7 +108,7 @@ def _record(engine: Engine, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
                     f"{plan.name} moved: it was replaced or dropped meanwhile; run the statement again",
                     code="snapshot-moved",
                 )
-            forget_deleted(connection, engine.home)
+            forget_deleted(connection, context.db_dir)
             add_pending_deletes(connection, [plan.replaces.path])
         check_free(connection, plan.name)
         if not connection.execute("SELECT 1 FROM graphs WHERE folded = ?", (plan.graph.name.lower(),)).fetchone():
@@ -136,39 +138,39 @@ _DRY = [
 ]
 
 
-def refresh_snapshot(plan: RefreshPlan, engine: Engine) -> Rows:
+def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
     """REFRESH SNAPSHOT: build the snapshot anew from what exists, and publish it in its own place.
 
     Open readers keep the files of before; later ones open the new ones.
     """
     if plan.dry_run:
-        yield listing(_DRY, _would(engine, plan))
+        yield listing(_DRY, _would(context, plan))
         return None
     was = f"version {plan.before.version}, {window_text(plan.before)}"
-    snapshot, made = publish_snapshot(engine, plan.create, full=plan.full)
+    snapshot, made = publish_snapshot(context, plan.create, full=plan.full)
     now = f"version {snapshot.version}, {window_text(snapshot)}"
     works = "; ".join(f"{name} {work}" for name, work in made.works.items() if work != "found")
     moved = f"{was} → {now}" if was != now else f"still {now}"
     counts = f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form})"
-    known = engine.context.catalog.graphs.get(plan.create.graph.name.lower())
+    known = context.bind_context.catalog.graphs.get(plan.create.graph.name.lower())
     older = known is not None and any(e not in known.elements for e in plan.create.graph.elements)
     hint = f"graph {snapshot.graph.name} was replaced since; CREATE OR REPLACE SNAPSHOT takes the new one"
     parts = [f"snapshot {snapshot.name}: {moved}", counts, works, hint if older else ""]
     return Outcome("; ".join(part for part in parts if part))
 
 
-def _would(engine: Engine, plan: RefreshPlan) -> list[tuple[Any, ...]]:
+def _would(context: ExecutionContext, plan: RefreshPlan) -> list[tuple[Any, ...]]:
     """What would be other, and what it would take."""
-    create, root = plan.create, engine.home.path
-    tables = tables_at(engine.home, engine.ledger, plan.before.version)
+    create, root = plan.create, context.db_dir.path
+    tables = tables_at(context.db_dir, context.catalog_db, plan.before.version)
     before = snapshot_rows(plan.before, tables, root)
     after = snapshot_rows(moved_to(create), create.tables, root)
-    with engine.relational.session() as session:
-        data = graph_data(engine, session, create.graph, create.tables)
+    with context.sql_engine.session() as session:
+        data = graph_data(context, session, create.graph, create.tables)
         for vertex in data.vertices.values():
             check_vertices(session, vertex)
         for edge in data.edges.values():
-            check_new(engine, session, edge)
+            check_new(context, session, edge)
         return [
             (
                 s.element,
@@ -178,7 +180,7 @@ def _would(engine: Engine, plan: RefreshPlan) -> list[tuple[Any, ...]]:
                 s.bytes + s.topology_bytes,
                 s.topology or None,
             )
-            for s in sketched(engine, session, create, data, plan.full)
+            for s in sketched(context, session, create, data, plan.full)
         ]
 
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from snapdb.catalog.differences import deleted_beyond, rows_beyond
 from snapdb.errors import CorruptError
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
 from snapdb.execute.snapshots.graph_data import EdgeData, VertexData, check_edges, edge_facts, edges_at, fields, newest
 from snapdb.kernels.lookup import ending_in, find_edges, find_ids
-from snapdb.relational import ROW_ID, Session, quote, quote_all
+from snapdb.sql_engine import ROW_ID, Session, quote, quote_all
 from snapdb.storage.arrays.patches import Patch, build_patch, read_patch, write_merged, write_patch
 from snapdb.storage.arrays.topology import EdgeArrays, Rows, build_rows, check_rows, read_rows
 from snapdb.storage.artifacts import (
@@ -53,7 +53,7 @@ class Topology:
     """Bytes."""
 
 
-def topology(engine: Engine, session: Session, data: EdgeData, *, full: bool = False) -> Topology:
+def topology(context: ExecutionContext, session: Session, data: EdgeData, *, full: bool = False) -> Topology:
     """The adjacency of one edge type with all the edges of its version.
 
     Args:
@@ -65,11 +65,11 @@ def topology(engine: Engine, session: Session, data: EdgeData, *, full: bool = F
     wanted = wanted_topology(data)
     if full:
         wanted = wanted.anew()
-    elif found := find_artifact(engine.home, engine.ledger, wanted.digest):
+    elif found := find_artifact(context.db_dir, context.catalog_db, wanted.digest):
         return _found(found, "found")
-    elif patched := _patched(engine, session, data, wanted):
+    elif patched := _patched(context, session, data, wanted):
         return patched
-    return _found(_built(engine, session, data, wanted), "built")
+    return _found(_built(context, session, data, wanted), "built")
 
 
 def wanted_topology(data: EdgeData) -> ArtifactSpec:
@@ -86,22 +86,22 @@ def wanted_topology(data: EdgeData) -> ArtifactSpec:
     )
 
 
-def check_new(engine: Engine, session: Session, data: EdgeData) -> None:
+def check_new(context: ExecutionContext, session: Session, data: EdgeData) -> None:
     """Nothing when its topology could be made: the edges that would be looked at then are looked at now.
 
     Raises:
         DataError: as `topology` does.
     """
     wanted = wanted_topology(data)
-    if find_artifact(engine.home, engine.ledger, wanted.digest):
+    if find_artifact(context.db_dir, context.catalog_db, wanted.digest):
         return
-    base = nearest_artifact(engine.home, engine.ledger, wanted, whole=False)
-    before = None if base is None else edges_at(engine, data, base.version)
+    base = nearest_artifact(context.db_dir, context.catalog_db, wanted, whole=False)
+    before = None if base is None else edges_at(context, data, base.version)
     rows: str | None = edge_rows(data)
     if before is not None and _only_edges_changed(session, before, data):
         rows = rows_beyond(session, data.rows.root, data.rows.table, before.rows.table)
     for _ in DenseEdges(session, data, rows) if rows is not None else ():
-        engine.check_stopped()
+        context.check_stopped()
 
 
 def _found(found: CachedArtifact, work: str) -> Topology:
@@ -111,11 +111,11 @@ def _found(found: CachedArtifact, work: str) -> Topology:
     return Topology(root, patch, facts["edges"], facts["skipped"], work, written)
 
 
-def _built(engine: Engine, session: Session, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
+def _built(context: ExecutionContext, session: Session, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
     what = f"building the topology of {data.rows.element.name}"
 
     def build(directory: Path) -> dict[str, Any]:
-        engine.report(what, None)
+        context.report(what, None)
         edges = DenseEdges(session, data, edge_rows(data))
         facts = build_rows(
             edges,
@@ -124,27 +124,27 @@ def _built(engine: Engine, session: Session, data: EdgeData, wanted: ArtifactSpe
             data.rows.table.rows,
             data.rows.table.next_row,
             directory,
-            report=lambda share: engine.step(what, share),
+            report=lambda share: context.step(what, share),
         )
         return facts | {"skipped": edges.skipped}
 
-    return find_or_build(engine.home, engine.ledger, wanted, build)
+    return find_or_build(context.db_dir, context.catalog_db, wanted, build)
 
 
-def _patched(engine: Engine, session: Session, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
+def _patched(context: ExecutionContext, session: Session, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
     """The nearest one with what changed since; None when there is none, or when too much changed."""
-    base = nearest_artifact(engine.home, engine.ledger, wanted, whole=False)
-    before = None if base is None else edges_at(engine, data, base.version)
+    base = nearest_artifact(context.db_dir, context.catalog_db, wanted, whole=False)
+    before = None if base is None else edges_at(context, data, base.version)
     if (
         base is not None
         and base.base is not None
         and (before is None or not _only_edges_changed(session, before, data))
     ):
-        base = nearest_artifact(engine.home, engine.ledger, wanted)
-        before = None if base is None else edges_at(engine, data, base.version)
+        base = nearest_artifact(context.db_dir, context.catalog_db, wanted)
+        before = None if base is None else edges_at(context, data, base.version)
     if base is None or before is None or rows_apart(before, data) > REBUILD_SHARE * base.facts["edges"]:
         return None
-    engine.report(f"finding what changed in {data.rows.element.name}", None)
+    context.report(f"finding what changed in {data.rows.element.name}", None)
     directory = base.base or base.path
     root = read_rows(directory)
     former = None if base.base is None else read_patch(base.path, root)
@@ -156,12 +156,12 @@ def _patched(engine: Engine, session: Session, data: EdgeData, wanted: ArtifactS
     facts = {"edges": edges, "skipped": change.skipped}
     wider = patch.rows.indices.dtype != root.indices.dtype
     if wider or patch.rows.indices.size > MERGE_SHARE * root.indices.size:
-        engine.report(f"merging the topology of {data.rows.element.name}", None)
+        context.report(f"merging the topology of {data.rows.element.name}", None)
         merged = find_or_build(
-            engine.home, engine.ledger, wanted, lambda d: write_merged(root, patch, limits[1], d) | facts
+            context.db_dir, context.catalog_db, wanted, lambda d: write_merged(root, patch, limits[1], d) | facts
         )
         return _found(merged, _told("merged", change))
-    made = find_or_build(engine.home, engine.ledger, wanted, lambda d: write_patch(patch, d) | facts, directory)
+    made = find_or_build(context.db_dir, context.catalog_db, wanted, lambda d: write_patch(patch, d) | facts, directory)
     return _found(made, _told("patched", change))
 
 

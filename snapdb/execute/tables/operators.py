@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
-from snapdb.execute.operator import Engine, Outcome, Rows, publish
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows, publish
 from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
-from snapdb.relational import ROW_ID, Session, parquet_files, quote, quote_all
+from snapdb.sql_engine import ROW_ID, Session, parquet_files, quote, quote_all
 from snapdb.storage.tables.changes import AddTable, Append, Change, Loaded
 from snapdb.storage.tables.changes import AlterTable as Alter
 from snapdb.storage.tables.segments import copy_segment, write_query, write_segment
@@ -20,20 +20,22 @@ from snapdb.types.text import counted
 _ID = quote(ROW_ID)
 
 
-def create_table(plan: CreateTablePlan, engine: Engine) -> Rows:
+def create_table(plan: CreateTablePlan, context: ExecutionContext) -> Rows:
     """CREATE TABLE: write the first rows of a new table and publish it."""
     yield from ()
-    files = _copy_files(engine, "tables", plan.name, plan.copies) if plan.copies else (_write_first_rows(engine, plan),)
+    files = (
+        _copy_files(context, "tables", plan.name, plan.copies) if plan.copies else (_write_first_rows(context, plan),)
+    )
     rows = sum(file.rows for file in files)
     replaces = None if plan.replaces is None else plan.replaces.id
-    change = AddTable(engine.work.next_table(), plan.name, plan.columns, files, replaces, plan.base)
-    return publish(engine, [change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
+    change = AddTable(context.work.next_table(), plan.name, plan.columns, files, replaces, plan.base)
+    return publish(context, [change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
 
 
-def _write_first_rows(engine: Engine, plan: CreateTablePlan) -> Segment:
+def _write_first_rows(context: ExecutionContext, plan: CreateTablePlan) -> Segment:
     query = plan.query or _no_rows(plan)
-    with engine.context.session(query) as session, engine.watching(session, f"writing {plan.name}"):
-        return write_segment(engine.home, session, "tables", plan.columns, query.text, query.parameters)
+    with context.bind_context.session(query) as session, context.watching(session, f"writing {plan.name}"):
+        return write_segment(context.db_dir, session, "tables", plan.columns, query.text, query.parameters)
 
 
 def _no_rows(plan: CreateTablePlan) -> BoundQuery:
@@ -42,49 +44,51 @@ def _no_rows(plan: CreateTablePlan) -> BoundQuery:
     return BoundQuery(f"SELECT {columns} WHERE false", Span(0, 0))
 
 
-def insert(plan: InsertPlan, engine: Engine) -> Rows:
+def insert(plan: InsertPlan, context: ExecutionContext) -> Rows:
     """INSERT and COPY … FROM: write the new rows as segments and publish them, with ids for their keys."""
     yield from ()
     table = plan.table
-    files = _new_files(engine, plan)
-    review = warn_of_rows(engine, table, files)
+    files = _new_files(context, plan)
+    review = warn_of_rows(context, table, files)
     rows = sum(file.rows for file in files)
     changes: list[Change] = [Append(table.id, table.columns, files)]
     did, notes = f"{counted(rows, 'row')} added to {table.name}", ""
     if (new := plan.new) is not None:
         changes.append(Loaded(table.id, new.files))
         did, notes = f"{counted(len(new.files), 'file')}, {did}", new.notes()
-    outcome = publish(engine, changes, plan.message, did, rows, review)
+    outcome = publish(context, changes, plan.message, did, rows, review)
     return replace(outcome, message=outcome.message + notes)
 
 
-def _new_files(engine: Engine, plan: InsertPlan) -> tuple[Segment, ...]:
+def _new_files(context: ExecutionContext, plan: InsertPlan) -> tuple[Segment, ...]:
     """Write the new rows as files; all are removed where a file that they come from changed meanwhile."""
     table, files = plan.table, tuple[Segment, ...]()
     try:
         files = (
-            _copy_files(engine, table.folder, table.name, plan.copies) if plan.copies else (_write_rows(engine, plan),)
+            _copy_files(context, table.folder, table.name, plan.copies)
+            if plan.copies
+            else (_write_rows(context, plan),)
         )
         if plan.new is not None:
             plan.new.check_unmoved()
     except SnapdbError as error:
         for file in files:
-            engine.home.disk.remove(engine.home.path / file.path)
+            context.db_dir.disk.remove(context.db_dir.path / file.path)
         if plan.new is not None and isinstance(error, InputError | QueryError) and error.code != "interrupted":
             plan.new.check_unmoved()  # then this is why they could not be read
         raise
     return files
 
 
-def _write_rows(engine: Engine, plan: InsertPlan) -> Segment:
+def _write_rows(context: ExecutionContext, plan: InsertPlan) -> Segment:
     table, query = plan.table, plan.query
-    with engine.context.session(query) as session, engine.watching(session, f"writing {table.name}"):
+    with context.bind_context.session(query) as session, context.watching(session, f"writing {table.name}"):
         return write_segment(
-            engine.home, session, table.folder, table.columns, query.text, query.parameters, plan.supplied
+            context.db_dir, session, table.folder, table.columns, query.text, query.parameters, plan.supplied
         )
 
 
-def _copy_files(engine: Engine, folder: str, name: str, sources: Sequence[str]) -> tuple[Segment, ...]:
+def _copy_files(context: ExecutionContext, folder: str, name: str, sources: Sequence[str]) -> tuple[Segment, ...]:
     """Copy Parquet files of the user as segments of a table, hashed on the way; all of them or none.
 
     Args:
@@ -92,57 +96,57 @@ def _copy_files(engine: Engine, folder: str, name: str, sources: Sequence[str]) 
         name: The table's, for reports of progress.
     """
     copies: list[Segment] = []
-    with engine.relational.session() as session:
+    with context.sql_engine.session() as session:
         try:
             for number, source in enumerate(sources):
 
                 def report(share: float, number: int = number) -> None:
-                    engine.step(f"copying into {name}", (number + share) / len(sources))
+                    context.step(f"copying into {name}", (number + share) / len(sources))
 
-                engine.relational.check_folder(source)
-                copies.append(copy_segment(engine.home, session, folder, source, report))
+                context.sql_engine.check_folder(source)
+                copies.append(copy_segment(context.db_dir, session, folder, source, report))
         except BaseException:
             for file in copies:
-                engine.home.disk.remove(engine.home.path / file.path)
+                context.db_dir.disk.remove(context.db_dir.path / file.path)
             raise
     return tuple(copies)
 
 
-def delete(plan: DeletePlan, engine: Engine) -> Rows:
+def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
     """DELETE: find the rows and publish a segment of their row ids."""
     yield from ()
     table = plan.table
-    with engine.context.session(plan.find) as session, engine.watching(session, f"searching {table.name}"):
+    with context.bind_context.session(plan.find) as session, context.watching(session, f"searching {table.name}"):
         find = ("", plan.find.text, "")
-        file = write_query(engine.home, session, table.folder, find, plan.find.parameters)
+        file = write_query(context.db_dir, session, table.folder, find, plan.find.parameters)
     if file.rows == 0:
-        engine.home.disk.remove(engine.home.path / file.path)
+        context.db_dir.disk.remove(context.db_dir.path / file.path)
         return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
     did = f"{counted(file.rows, 'row')} removed from {table.name}"
-    return publish(engine, [engine.work.removal(table, file, plan.base)], plan.message, did, file.rows)
+    return publish(context, [context.work.removal(table, file, plan.base)], plan.message, did, file.rows)
 
 
-def update(plan: UpdatePlan, engine: Engine) -> Rows:
+def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
     """UPDATE: find the rows with their new values once, then remove the old rows and add the new ones in one change."""
     yield from ()
-    table, disk = plan.table, engine.home.disk
-    with engine.context.session(plan.find) as session, engine.watching(session, f"updating {table.name}"):
+    table, disk = plan.table, context.db_dir.disk
+    with context.bind_context.session(plan.find) as session, context.watching(session, f"updating {table.name}"):
         find = ("", plan.find.text, "")
-        found = write_query(engine.home, session, table.folder, find, plan.find.parameters)
+        found = write_query(context.db_dir, session, table.folder, find, plan.find.parameters)
         try:
             if found.rows == 0:
                 return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
-            gone, come = _split(engine, session, table, found)
+            gone, come = _split(context, session, table, found)
         finally:
-            disk.remove(engine.home.path / found.path)
-    warn_of_rows(engine, table, (come,), gone, plan.changed)
-    changes: list[Change] = [engine.work.removal(table, gone, plan.base), Append(table.id, table.columns, (come,))]
-    return publish(engine, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
+            disk.remove(context.db_dir.path / found.path)
+    warn_of_rows(context, table, (come,), gone, plan.changed)
+    changes: list[Change] = [context.work.removal(table, gone, plan.base), Append(table.id, table.columns, (come,))]
+    return publish(context, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
 
 
-def _split(engine: Engine, session: Session, table: Table, found: Segment) -> tuple[Segment, Segment]:
+def _split(context: ExecutionContext, session: Session, table: Table, found: Segment) -> tuple[Segment, Segment]:
     """The ids of the rows that go, and the rows that come, in the order of those that they replace."""
-    source = parquet_files([found], engine.home.path)
+    source = parquet_files([found], context.db_dir.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != found.rows:
         raise DataError(
@@ -151,16 +155,16 @@ def _split(engine: Engine, session: Session, table: Table, found: Segment) -> tu
             code="ambiguous-update",
         )
     columns = quote_all(c.name for c in table.columns)
-    gone = write_query(engine.home, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
+    gone = write_query(context.db_dir, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
     try:
         rows = f"SELECT {columns} FROM {source} ORDER BY {_ID}"
-        return gone, write_segment(engine.home, session, table.folder, table.columns, rows)
+        return gone, write_segment(context.db_dir, session, table.folder, table.columns, rows)
     except BaseException:
-        engine.home.disk.remove(engine.home.path / gone.path)
+        context.db_dir.disk.remove(context.db_dir.path / gone.path)
         raise
 
 
-def alter_table(plan: AlterPlan, engine: Engine) -> Rows:
+def alter_table(plan: AlterPlan, context: ExecutionContext) -> Rows:
     """ALTER TABLE: publish the new columns; files that exist are read through them."""
     yield from ()
-    return publish(engine, [Alter(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)
+    return publish(context, [Alter(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)

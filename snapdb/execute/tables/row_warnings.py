@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.errors import DataWarning
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.transactions import Review
-from snapdb.relational import ROW_ID, Session, key_bounds, key_rows, parquet_files, quote, table_rows
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.sql_engine import ROW_ID, Session, key_bounds, key_rows, parquet_files, quote, table_rows
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.tables.id_maps import IdMap, find_map
 from snapdb.types import EdgeElement, PropertyGraph, Segment, Table, VertexElement
 from snapdb.types.text import counted
@@ -51,7 +51,7 @@ Range = tuple[int, int]
 
 
 def warn_of_rows(
-    engine: Engine,
+    context: ExecutionContext,
     table: Table,
     files: Sequence[Segment],
     removed: Segment | None = None,
@@ -70,15 +70,15 @@ def warn_of_rows(
     Raises:
         DataWarning: the process turns warnings into errors. The files are removed.
     """
-    later = changed is None and engine.work.state == "idle"
-    new = _New(engine, table, tuple(files), removed)
+    later = changed is None and context.work.state == "idle"
+    new = _New(context, table, tuple(files), removed)
     if not new.count:
         return None
     try:
         _warn(_messages(new, changed, unique=later))
     except BaseException:
         for file in (*files, *([] if removed is None else [removed])):
-            engine.home.disk.remove(engine.home.path / file.path)
+            context.db_dir.disk.remove(context.db_dir.path / file.path)
         raise
     return _reviewed(new) if later else None
 
@@ -94,7 +94,7 @@ def _reviewed(new: _New) -> Review:
         seen = True
         if any(number < new.count for number in ids.values()):
             folded = new.table.name.lower()
-            for graph in new.engine.context.catalog.graphs.values():
+            for graph in new.context.bind_context.catalog.graphs.values():
                 for vertex in graph.vertices:
                     if vertex.table.lower() == folded and vertex.on_duplicate == "ERROR":
                         _warn(_duplicates(new, graph, vertex))
@@ -111,7 +111,7 @@ def _warn(messages: Iterable[str]) -> None:
 class _New:
     """Rows that are about to be added to a table."""
 
-    engine: Engine
+    context: ExecutionContext
     table: Table
     """Before them, with what the open transaction has added."""
     files: tuple[Segment, ...]
@@ -127,40 +127,40 @@ class _New:
     @property
     def rows(self) -> str:
         """SELECT the table's columns."""
-        return _rows(self.engine, self.table, self.files)
+        return _rows(self.context, self.table, self.files)
 
     @property
     def first_rows(self) -> str:
         """SELECT those of the rows that are looked at where each costs much."""
-        return f"SELECT * FROM {parquet_files(self.files, self.engine.home.path)} LIMIT {self.count // _SHARE}"
+        return f"SELECT * FROM {parquet_files(self.files, self.context.db_dir.path)} LIMIT {self.count // _SHARE}"
 
     def ranges(self, table: Table, id_map: IdMap) -> bool:
         """Whether the keys of a map are consecutive integers, for the most part."""
-        with self.engine.relational.session() as session:
+        with self.context.sql_engine.session() as session:
             return bool(self.keys_of(session, table, id_map).ranges)
 
     def keys_of(self, session: Session, table: Table, id_map: IdMap) -> KnownKeys:
         """The keys that a vertex table has, or has ever had; the new rows are not looked at."""
         if (known := self.known.get(id_map.id)) is not None:
             return known
-        added = self.engine.work.added(table.id)
+        added = self.context.work.added(table.id)
         files = [file for change in added for file in change.files]
         names = [column.name for column in id_map.columns]
-        own = [(_rows(self.engine, table, files), names)] if files else []
-        self.known[id_map.id] = KnownKeys.of(self.engine.home, session, id_map, own)
+        own = [(_rows(self.context, table, files), names)] if files else []
+        self.known[id_map.id] = KnownKeys.of(self.context.db_dir, session, id_map, own)
         return self.known[id_map.id]
 
 
-def _rows(engine: Engine, table: Table, files: Sequence[Segment]) -> str:
+def _rows(context: ExecutionContext, table: Table, files: Sequence[Segment]) -> str:
     """SELECT a table's columns of these files only."""
     segments = tuple(replace(file, columns=table.columns) for file in files)
     total = sum(file.rows for file in files)
-    return table_rows(replace(table, segments=segments, deletes=(), rows=total, next_row=total), engine.home.path)
+    return table_rows(replace(table, segments=segments, deletes=(), rows=total, next_row=total), context.db_dir.path)
 
 
 def _messages(new: _New, changed: frozenset[str] | None, *, unique: bool) -> Iterator[str]:
     folded = new.table.name.lower()
-    for graph in new.engine.context.catalog.graphs.values():
+    for graph in new.context.bind_context.catalog.graphs.values():
         for vertex in graph.vertices:
             wanted = vertex.on_duplicate == "ERROR" and not unique and _touches(vertex.key, changed)
             if wanted and vertex.table.lower() == folded:
@@ -176,10 +176,10 @@ def _touches(key: Sequence[str], changed: frozenset[str] | None) -> bool:
 
 def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
     """The table of a vertex type and the map of its key; None: no snapshot was made by it yet."""
-    table = new.engine.context.catalog.tables.get(vertex.table.lower())
+    table = new.context.bind_context.catalog.tables.get(vertex.table.lower())
     if table is None or not all(table.column(name) for name in vertex.key):
         return None
-    id_map = find_map(new.engine.ledger, table, vertex.key)
+    id_map = find_map(new.context.catalog_db, table, vertex.key)
     return None if id_map is None else (table, id_map)
 
 
@@ -188,7 +188,7 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
     if (found := _map(new, vertex)) is None:
         return
     table, id_map = found
-    with new.engine.relational.session() as session:
+    with new.context.sql_engine.session() as session:
         known = new.keys_of(session, table, id_map)
         keys = known.select(new.rows, vertex.key)
         wrong = f"SELECT * FROM ({keys}) WHERE k0 IS NOT NULL GROUP BY ALL HAVING count(*) > 1"
@@ -210,10 +210,10 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
 
 def _left(new: _New) -> str:
     """SELECT the rows that the table has before the new ones, without those that go."""
-    rows = table_rows(new.table, new.engine.home.path, row_ids=True)
+    rows = table_rows(new.table, new.context.db_dir.path, row_ids=True)
     if (file := new.removed) is None:
         return rows
-    gone = parquet_files([file], new.engine.home.path)
+    gone = parquet_files([file], new.context.db_dir.path)
     return f"SELECT * FROM ({rows}) WHERE {quote(ROW_ID)} NOT IN (SELECT row_id FROM {gone})"
 
 
@@ -229,7 +229,7 @@ class _End(NamedTuple):
 
 def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[str]:
     """A warning for each end where edges lead to keys that their vertex type has never had."""
-    with new.engine.relational.session() as session:
+    with new.context.sql_engine.session() as session:
         ends = list(_ends(new, graph, edge, changed))
         if not _suspicious(new, session, ends):
             return
@@ -262,7 +262,7 @@ def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset
 def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
     """Whether it is worth looking at each end by itself: not where one scan or filters find every key in its map."""
     known = [new.keys_of(session, end.table, end.id_map) for end in ends]
-    if not ends or any(new.engine.work.added(end.table.id) or end.table.id == new.table.id for end in ends):
+    if not ends or any(new.context.work.added(end.table.id) or end.table.id == new.table.id for end in ends):
         return bool(ends)
     if all(keys.ranges and not keys.others for keys in known):
         within = (f"({keys.within(quote(end.key[0]))})" for keys, end in zip(known, ends, strict=True))
@@ -270,7 +270,7 @@ def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
     if any(keys.ranges for keys in known):
         return True
     filters = [
-        (key_filter(session, end.id_map, new.engine.home), end.key) for end in ends if end.id_map.limit <= _MOST_KEYS
+        (key_filter(session, end.id_map, new.context.db_dir), end.key) for end in ends if end.id_map.limit <= _MOST_KEYS
     ]
     return len(filters) < len(ends) or lack(session, new.rows if new.count <= _FEW else new.first_rows, filters)
 
@@ -311,18 +311,20 @@ class KnownKeys:
     """Each SELECT k0, k1, …"""
 
     @staticmethod
-    def of(home: Home, session: Session, id_map: IdMap, more: Sequence[tuple[str, Sequence[str]]] = ()) -> KnownKeys:
+    def of(
+        db_dir: DatabaseDir, session: Session, id_map: IdMap, more: Sequence[tuple[str, Sequence[str]]] = ()
+    ) -> KnownKeys:
         """The keys of a map.
 
         Args:
             more: Queries of rows with keys beside it, and the columns of the key in each.
         """
         width = len(id_map.columns)
-        ranges, joined = _ranges(session, id_map, home)
+        ranges, joined = _ranges(session, id_map, db_dir)
         others = []
         if joined:
             names = ", ".join(f"k{i}" for i in range(width))
-            others.append(f"SELECT {names} FROM ({key_rows(joined, id_map.columns, home.path)})")
+            others.append(f"SELECT {names} FROM ({key_rows(joined, id_map.columns, db_dir.path)})")
         known = KnownKeys(width, ranges, tuple(others))
         for rows, key in more:
             known = known.also(rows, key)
@@ -365,18 +367,18 @@ class KnownKeys:
         return " UNION ALL ".join(self.others)
 
 
-def _ranges(session: Session, id_map: IdMap, home: Home) -> tuple[tuple[Range, ...], tuple[Segment, ...]]:
+def _ranges(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple[Range, ...], tuple[Segment, ...]]:
     """The ranges of a map's integers, and its files that hold something else.
 
     Keys of a map are distinct: a file with as many rows as its bounds are apart holds every integer between them.
     """
     if len(id_map.columns) > 1 or not id_map.segments or id_map.columns[0].type not in _INTEGERS:
         return (), id_map.segments
-    bounds = _bounds_of(session, id_map.segments, home)
+    bounds = _bounds_of(session, id_map.segments, db_dir)
     ranges: list[Range] = []
     joined = []
     for segment in id_map.segments:
-        found = bounds[str(home.path / segment.path)]
+        found = bounds[str(db_dir.path / segment.path)]
         if found is not None and found[1] - found[0] + 1 == segment.rows:
             ranges.append(found)
         else:
@@ -385,13 +387,13 @@ def _ranges(session: Session, id_map: IdMap, home: Home) -> tuple[tuple[Range, .
     return (merged, tuple(joined)) if len(merged) <= _MOST_RANGES else ((), id_map.segments)
 
 
-def _bounds_of(session: Session, segments: Sequence[Segment], home: Home) -> Mapping[str, Range | None]:
+def _bounds_of(session: Session, segments: Sequence[Segment], db_dir: DatabaseDir) -> Mapping[str, Range | None]:
     """The least and the greatest key of each file, by its path; None where its footer does not have them."""
-    paths = {str(home.path / segment.path): segment for segment in segments}
+    paths = {str(db_dir.path / segment.path): segment for segment in segments}
     if new := [segment for path, segment in paths.items() if path not in _bounds]:
         if len(_bounds) + len(new) > _REMEMBERED:
             _bounds.clear()
-        rows = session.rows(key_bounds([*paths.values()], home.path))
+        rows = session.rows(key_bounds([*paths.values()], db_dir.path))
         found = {path: (int(low), int(high)) for path, low, high in rows if low is not None and high is not None}
         _bounds.update({path: found.get(path) for path in paths})
     return {path: _bounds[path] for path in paths}
@@ -439,11 +441,11 @@ class KeyFilter:
         """How many keys it has room for."""
         return self.bits.size * 8 // _FILTER_BITS
 
-    def take(self, session: Session, id_map: IdMap, home: Home) -> None:
+    def take(self, session: Session, id_map: IdMap, db_dir: DatabaseDir) -> None:
         """Add the keys of files that it has not."""
         if new := [segment for segment in id_map.segments if segment.path not in self.files]:
             names = [f"k{i}" for i in range(len(self.types))]
-            query = f"SELECT {self.place(names)} AS place FROM ({key_rows(new, id_map.columns, home.path)})"
+            query = f"SELECT {self.place(names)} AS place FROM ({key_rows(new, id_map.columns, db_dir.path)})"
             for batch in session.reader(query, rows=_BATCH):
                 place = batch.column(0).to_numpy()
                 np.bitwise_or.at(self.bits, place >> 3, np.uint8(1) << (place & 7).astype(np.uint8))
@@ -472,13 +474,13 @@ def lack(session: Session, rows: str, keys: Sequence[tuple[KeyFilter, Sequence[s
     return False
 
 
-def key_filter(session: Session, id_map: IdMap, home: Home) -> KeyFilter:
+def key_filter(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> KeyFilter:
     """The filter of all keys of a map."""
-    name = (str(home.path), id_map.id)
+    name = (str(db_dir.path), id_map.id)
     found = _filters.pop(name, None)
     if found is None or found.keys < id_map.limit:
         found = KeyFilter.empty(id_map)
-    found.take(session, id_map, home)
+    found.take(session, id_map, db_dir)
     _filters[name] = found
     while len(_filters) > _FILTERS:
         _filters.popitem(last=False)

@@ -9,24 +9,24 @@ from pathlib import Path
 from typing import Literal
 
 from snapdb.catalog.windows import moment
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import Leader, read_leader
 
 
-def leads(home: Home, ledger: Ledger) -> str:
+def leads(db_dir: DatabaseDir, catalog_db: CatalogDb) -> str:
     """The daemon that leads, or what to do where none does."""
-    leader = read_leader(ledger)
+    leader = read_leader(catalog_db)
     if leader is None:
-        return nobody(home)
+        return nobody(db_dir)
     if _is_gone(leader):
-        return f"{who(leader)} ended without a word; {nobody(home)}"
+        return f"{who(leader)} ended without a word; {nobody(db_dir)}"
     return f"{who(leader)} since {moment(leader.since):%Y-%m-%d %H:%M:%S}+00:00"
 
 
-def nobody(home: Home) -> str:
+def nobody(db_dir: DatabaseDir) -> str:
     """That no daemon starts scheduled runs, and the command that starts one."""
-    return f"no daemon leads this database; run: {command('run', home)}"
+    return f"no daemon leads this database; run: {command('run', db_dir)}"
 
 
 def who(leader: Leader) -> str:
@@ -34,9 +34,9 @@ def who(leader: Leader) -> str:
     return f"pid {leader.pid} on {leader.host}"
 
 
-def command(name: Literal["run", "history"], home: Home) -> str:
+def command(name: Literal["run", "history"], db_dir: DatabaseDir) -> str:
     """What to type for `snapdb schedule`."""
-    return f"snapdb schedule {name} {shlex.quote(str(home.path))}"
+    return f"snapdb schedule {name} {shlex.quote(str(db_dir.path))}"
 
 
 def _is_gone(leader: Leader) -> bool:

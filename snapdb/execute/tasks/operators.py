@@ -6,15 +6,15 @@ import time
 
 from snapdb.catalog.windows import moment
 from snapdb.errors import CommitConflict, LockedError, QueryError
-from snapdb.execute.operator import Engine, Outcome, Rows
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.tasks.leader import nobody
 from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.progress import Stop
 from snapdb.execute.tasks.run_ends import Ended, settle
 from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
 from snapdb.plan.times import spelled
-from snapdb.relational import quote_odd, text_literal
 from snapdb.schedule import next_firing
+from snapdb.sql_engine import quote_odd, text_literal
 from snapdb.storage.catalog_db import task_rows
 from snapdb.storage.catalog_db.task_rows import (
     LEASE_TTL,
@@ -34,34 +34,34 @@ _PULSE = 0.1
 """Seconds between two reads of the lease, while a daemon may be about to take the lock of a run."""
 
 
-def create_task(plan: CreateTaskPlan, engine: Engine) -> Rows:
+def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
     """CREATE TASK: write the row of the task, in place of the one that the plan replaces."""
     yield from ()
-    with engine.ledger.writing(publishes=True) as connection:
+    with context.catalog_db.writing(publishes=True) as connection:
         task = put_task(connection, plan.task, plan.replaces)
-    return Outcome(f"task {task.name}: {task.schedule.text}; {_next(engine, task, task.created)}")
+    return Outcome(f"task {task.name}: {task.schedule.text}; {_next(context, task, task.created)}")
 
 
-def alter_task(plan: AlterTaskPlan, engine: Engine) -> Rows:
+def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
     """ALTER TASK: write the task with its new attributes."""
     yield from ()
     task, since = plan.after, plan.since
-    with engine.ledger.writing(publishes=True) as connection:
+    with context.catalog_db.writing(publishes=True) as connection:
         task_rows.alter_task(connection, plan.before, task, since)
-    then = "" if since is None else f"; {_next(engine, task, since)}"
+    then = "" if since is None else f"; {_next(context, task, since)}"
     return Outcome(f"task {task.name}: {plan.did}{then}")
 
 
-def _next(engine: Engine, task: Task, after: int) -> str:
+def _next(context: ExecutionContext, task: Task, after: int) -> str:
     """When it runs, and what that takes."""
     fires = next_firing(task.schedule, after)
     if fires is None:
         return "it never fires again"
     first = f"next at {spelled(fires)}"
-    return first if read_leader(engine.ledger) is not None else f"{first}, but {nobody(engine.home)}"
+    return first if read_leader(context.catalog_db) is not None else f"{first}, but {nobody(context.db_dir)}"
 
 
-def execute_task(plan: ExecuteTaskPlan, engine: Engine) -> Rows:
+def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
     """EXECUTE TASK: run a task in this process, whatever its schedule and its condition are.
 
     Raises:
@@ -70,27 +70,27 @@ def execute_task(plan: ExecuteTaskPlan, engine: Engine) -> Rows:
     """
     yield from ()
     task, started = plan.task, time.perf_counter()
-    assert engine.opener is not None, "a database gives one to every statement"
-    engine.tables.release()  # the run opens the database for itself, and VACUUM in it waits for readers
-    lock = RunLock(engine.home, task.id)
+    assert context.opener is not None, "a database gives one to every statement"
+    context.tables.release()  # the run opens the database for itself, and VACUUM in it waits for readers
+    lock = RunLock(context.db_dir, task.id)
     try:
         if not lock.take():
-            raise _busy(engine, task)
-        run = _begun(engine, task)
-        ended = perform(engine.opener, engine.home, engine.ledger, task, run, Stop(engine.stopped), lock=lock)
+            raise _busy(context, task)
+        run = _begun(context, task)
+        ended = perform(context.opener, context.db_dir, context.catalog_db, task, run, Stop(context.stopped), lock=lock)
     finally:
         lock.release()
     return _outcome(task, ended, time.perf_counter() - started)
 
 
-def _begun(engine: Engine, task: Task) -> Run:
+def _begun(context: ExecutionContext, task: Task) -> Run:
     """The row of a new run, for who holds the lock of the task's runs."""
-    for abandoned in _going(engine, task):
-        if abandoned.cause == "schedule" and _led(engine, abandoned):
-            raise _busy(engine, task)
-        settle(engine.ledger, task, abandoned, now())
+    for abandoned in _going(context, task):
+        if abandoned.cause == "schedule" and _led(context, abandoned):
+            raise _busy(context, task)
+        settle(context.catalog_db, task, abandoned, now())
     begins = now()
-    with engine.ledger.writing(counted=False) as connection:
+    with context.catalog_db.writing(counted=False) as connection:
         if read_tasks(connection).get(task.name.lower()) != task:
             raise CommitConflict(
                 f"task {task.name} moved: it was altered, replaced or dropped meanwhile; run the statement again",
@@ -98,29 +98,29 @@ def _begun(engine: Engine, task: Task) -> Run:
             )
         if not any(read_runs(connection, task=task.id, state="running")):
             return begin_run(connection, task, "manual", begins, fresh_name(), begins)
-    raise _busy(engine, task)
+    raise _busy(context, task)
 
 
-def _led(engine: Engine, run: Run) -> bool:
+def _led(context: ExecutionContext, run: Run) -> bool:
     """Whether a daemon lives that has begun a run, and is about to take its lock: until it beats, or is silent."""
-    first = read_leader(engine.ledger)
+    first = read_leader(context.catalog_db)
     last = time.monotonic() + LEASE_TTL
     while first is not None and first.holder == run.holder and time.monotonic() < last:
-        engine.check_stopped()
-        found = read_leader(engine.ledger)
+        context.check_stopped()
+        found = read_leader(context.catalog_db)
         if found is None or found != first:
             return found is not None and found.holder == run.holder
         time.sleep(_PULSE)
     return False
 
 
-def _going(engine: Engine, task: Task) -> list[Run]:
-    with engine.ledger.reading() as connection:
+def _going(context: ExecutionContext, task: Task) -> list[Run]:
+    with context.catalog_db.reading() as connection:
         return list(read_runs(connection, task=task.id, state="running"))
 
 
-def _busy(engine: Engine, task: Task) -> LockedError:
-    going = _going(engine, task)
+def _busy(context: ExecutionContext, task: Task) -> LockedError:
+    going = _going(context, task)
     since = ""
     if going and going[-1].started is not None:
         began = moment(going[-1].started).isoformat(sep=" ", timespec="seconds")

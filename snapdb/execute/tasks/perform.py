@@ -22,14 +22,14 @@ from snapdb.execute.maintenance import apply_retentions
 from snapdb.execute.operator import Opener, OwnDatabase
 from snapdb.execute.tasks.progress import Progress, Stop, Watch
 from snapdb.execute.tasks.run_ends import Ended, EndState, record
-from snapdb.relational.files import resolved
 from snapdb.schedule import stamp
 from snapdb.sql import parse
 from snapdb.sql.syntax import Statement
 from snapdb.sql.task_bodies import changed_graphs, rendered, with_counts
 from snapdb.sql.versions import Rollback
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.sql_engine.files import resolved
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, exports_of, find_run, last_ok, note_export, note_run
 from snapdb.storage.disk import MeteredDisk, hash_file, is_hidden_beside
 from snapdb.storage.manifests import MANIFEST
@@ -62,8 +62,8 @@ _HELD = """
 
 def perform(
     opener: Opener,
-    home: Home,
-    ledger: Ledger,
+    db_dir: DatabaseDir,
+    catalog_db: CatalogDb,
     task: Task,
     run: Run,
     stop: Stop,
@@ -75,8 +75,8 @@ def perform(
 
     Args:
         opener: Opens the database for this run.
-        home: The database.
-        ledger: Its rows, to write of the run.
+        db_dir: The database.
+        catalog_db: Where the run is recorded.
         run: Its row, in state 'running'.
         stop: Ends it from another thread.
         lock: That of the task's runs where the caller holds it; None: it is taken here.
@@ -88,17 +88,17 @@ def perform(
     own: RunLock | None = None
     caught: BaseException | None = None
     skipped = False
-    attempt = _Attempt(home, ledger, task, run, Watch(stop, None if task.timeout is None else task.timeout / 1e6))
+    attempt = _Attempt(db_dir, catalog_db, task, run, Watch(stop, None if task.timeout is None else task.timeout / 1e6))
     try:
         try:
             with attempt.watch:
                 if lock is None:
-                    own = RunLock(home, task.id)
+                    own = RunLock(db_dir, task.id)
                     _take(own, attempt.watch)
                 skipped = not attempt.made(opener)
         except (Exception, KeyboardInterrupt) as error:
             caught = error
-        ended = _recorded(ledger, task, attempt.ended(caught, now(), skipped=skipped))
+        ended = _recorded(catalog_db, task, attempt.ended(caught, now(), skipped=skipped))
         if isinstance(caught, KeyboardInterrupt):
             raise caught
         return ended
@@ -124,9 +124,9 @@ def _take(lock: RunLock, watch: Watch) -> None:
         time.sleep(_PULSE)
 
 
-def _recorded(ledger: Ledger, task: Task, ended: Ended) -> Ended:
+def _recorded(catalog_db: CatalogDb, task: Task, ended: Ended) -> Ended:
     try:
-        return record(ledger, task, ended)
+        return record(catalog_db, task, ended)
     except SnapdbError as error:
         return replace(ended, log=f"{ended.log}its end could not be recorded: {error.message}\n")
 
@@ -135,8 +135,8 @@ def _recorded(ledger: Ledger, task: Task, ended: Ended) -> Ended:
 class _Attempt:
     """One attempt to run a task."""
 
-    home: Home
-    ledger: Ledger
+    db_dir: DatabaseDir
+    catalog_db: CatalogDb
     task: Task
     run: Run
     watch: Watch
@@ -152,10 +152,10 @@ class _Attempt:
         self.progress.total = len(statements)
         # A run that was begun is ended, and one by hand was wanted, whatever the condition says now.
         asks = run.step == 0 and run.cause == "schedule"
-        query = condition_query(self.home, self.ledger, task) if asks else None
+        query = condition_query(self.db_dir, self.catalog_db, task) if asks else None
         condition = None if query is None else rendered(query, values, task.folder)
         places = {*text.places, *(() if condition is None else condition.places)}
-        body = Body(self.home, self.ledger, run, self.progress, self.watch)
+        body = Body(self.db_dir, self.catalog_db, run, self.progress, self.watch)
         disk = body.disk()
         self.watch.check()
         allowed = {real for place in places if (real := resolved(place)) is not None}
@@ -176,8 +176,8 @@ class _Attempt:
         """Let snapshots go that nothing keeps; the run has done its work, whatever comes of that."""
         try:
             self.watch.check()
-            with database.reading() as engine:
-                self.progress.lines += apply_retentions(engine)
+            with database.reading() as context:
+                self.progress.lines += apply_retentions(context)
         except Exception as error:
             said = str(error).partition("\n")[0]
             self.progress.lines.append(f"retention was not applied: {said}")
@@ -215,7 +215,7 @@ class _Attempt:
     def _step(self) -> int:
         """How many statements the run's row says are done."""
         try:
-            with self.ledger.reading() as connection:
+            with self.catalog_db.reading() as connection:
                 found = find_run(connection, self.run)
         except SnapdbError:  # then its end cannot be recorded either
             return self.run.step
@@ -230,15 +230,15 @@ class Body:
     outside of the catalog: a row of exports says before which folder it puts there, so that a later attempt knows it.
     """
 
-    home: Home
-    ledger: Ledger
+    db_dir: DatabaseDir
+    catalog_db: CatalogDb
     run: Run
     progress: Progress
     watch: Watch
 
     def disk(self) -> MeteredDisk:
         """The disk that the run's database is to be opened on."""
-        return MeteredDisk(self.home.disk, self._leaving)
+        return MeteredDisk(self.db_dir.disk, self._leaving)
 
     def go(self, database: OwnDatabase, statements: Sequence[Statement], disk: MeteredDisk) -> None:
         """Run the statements that are not done yet.
@@ -247,10 +247,10 @@ class Body:
             QueryError: the run is to end (code 'interrupted'); also what a statement raises.
             CommitConflict: the run was given up.
         """
-        with database.reading() as engine:
-            own, work = engine.ledger, engine.work
+        with database.reading() as context:
+            own, work = context.catalog_db, context.work
         own.mark = mark = RunMark(self.run)
-        with self.ledger.reading() as connection:
+        with self.catalog_db.reading() as connection:
             before = exports_of(connection, self.run)
         for number, statement in enumerate(statements, start=1):
             if number <= self.run.step:
@@ -289,7 +289,7 @@ class Body:
         short = text if len(text) <= _EXCERPT else f"{text[: _EXCERPT - 1]}…"
         self.progress.lines.append(f"{number} {short}: {said} ({seconds:.2f} s)")
 
-    def _note_done(self, own: Ledger, number: int) -> None:
+    def _note_done(self, own: CatalogDb, number: int) -> None:
         """Note a statement that published nothing."""
         with own.reading() as connection:
             row = find_run(connection, self.run)
@@ -299,11 +299,11 @@ class Body:
 
     def _leaving(self, source: Path, target: Path) -> None:
         """Record what is about to get a name outside the database; CommitConflict once the run is given up."""
-        if target.is_relative_to(self.home.path) or is_hidden_beside(target):
+        if target.is_relative_to(self.db_dir.path) or is_hidden_beside(target):
             return
         manifest, statement = source / MANIFEST, self.progress.statement
         note = f"{statement} puts {json.dumps(str(target))}"
-        with self.ledger.writing(counted=False) as connection:
+        with self.catalog_db.writing(counted=False) as connection:
             if manifest.is_file():
                 note_export(connection, self.run, RunExport(statement, str(target), hash_file(manifest)[1]))
             note_run(connection, self.run, note)
@@ -316,7 +316,7 @@ def _stands(export: RunExport) -> bool:
     return manifest.is_file() and hash_file(manifest)[1] == export.sha256
 
 
-def condition_query(home: Home, ledger: Ledger, task: Task) -> str | None:
+def condition_query(db_dir: DatabaseDir, catalog_db: CatalogDb, task: Task) -> str | None:
     """The query whose only value tells whether the task is to run; None: it runs at every firing.
 
     Raises:
@@ -324,7 +324,7 @@ def condition_query(home: Home, ledger: Ledger, task: Task) -> str | None:
     """
     if task.condition is None:
         return None
-    return f"SELECT ({with_counts(task.condition, _counts(home, ledger, task))})"
+    return f"SELECT ({with_counts(task.condition, _counts(db_dir, catalog_db, task))})"
 
 
 def holds(database: OwnDatabase, query: str) -> bool:
@@ -358,11 +358,11 @@ def changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int
     return int(changed) + int(held)
 
 
-def _counts(home: Home, ledger: Ledger, task: Task) -> Mapping[str, int]:
+def _counts(db_dir: DatabaseDir, catalog_db: CatalogDb, task: Task) -> Mapping[str, int]:
     asked = [name for name, _ in changed_graphs(task.condition or "")]
     if not asked:
         return {}
-    catalog = load(home, ledger)
+    catalog = load(db_dir, catalog_db)
     graphs = {name: catalog.graph(name) for name in asked}
-    with ledger.reading() as connection:
+    with catalog_db.reading() as connection:
         return {name: changed_rows(connection, graph, task.id) for name, graph in graphs.items()}

@@ -9,8 +9,8 @@ from typing import Literal
 
 from snapdb.errors import CommitConflict
 from snapdb.sql.task_bodies import statements_of
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import RunLock, end_run, find_run, forget_run, read_tasks
 from snapdb.types import Run, Task
 
@@ -51,7 +51,7 @@ def retry_delay(attempt: int) -> int:
     return _SECOND * min(1 << min(attempt - 1, 10), _LONGEST)
 
 
-def record(ledger: Ledger, task: Task | None, ended: Ended) -> Ended:
+def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
     """Write an end into the run's row, with the moment of the next attempt where one is left.
 
     Args:
@@ -63,7 +63,7 @@ def record(ledger: Ledger, task: Task | None, ended: Ended) -> Ended:
     """
     try:
         # Catalogs hold no runs: those that are loaded stay good.
-        with ledger.writing(counted=False) as connection:
+        with catalog_db.writing(counted=False) as connection:
             if ended.state == "skipped":
                 forget_run(connection, ended.run)
                 return replace(ended, recorded=True)
@@ -89,8 +89,8 @@ def record(ledger: Ledger, task: Task | None, ended: Ended) -> Ended:
 
 
 def settle_abandoned(
-    home: Home,
-    ledger: Ledger,
+    db_dir: DatabaseDir,
+    catalog_db: CatalogDb,
     task: Task | None,
     run: Run,
     now: int,
@@ -110,15 +110,15 @@ def settle_abandoned(
     Raises:
         DatabaseError: the disk refuses; nothing was changed.
     """
-    lock = RunLock(home, run.task)
+    lock = RunLock(db_dir, run.task)
     try:
-        return settle(ledger, task, run, now, error, state) if lock.take() else None
+        return settle(catalog_db, task, run, now, error, state) if lock.take() else None
     finally:
         lock.release()
 
 
 def settle(
-    ledger: Ledger,
+    catalog_db: CatalogDb,
     task: Task | None,
     run: Run,
     now: int,
@@ -126,7 +126,7 @@ def settle(
     state: Literal["failed", "timeout"] = "failed",
 ) -> Ended:
     """The same for who holds the lock of the task's runs."""
-    with ledger.reading() as connection:
+    with catalog_db.reading() as connection:
         found = find_run(connection, run)
         rows, size = _brought(connection, () if found is None else found.published)
     if found is None or found.state != "running":
@@ -134,12 +134,12 @@ def settle(
     total = None if task is None or found.replaced else statements_of(task.body)
     if total is not None and found.step >= total:
         log = f"{found.log}{error or 'its process ended'} when all was done, before it had said so\n"
-        return record(ledger, task, Ended(found, "ok", now, rows, size, log=log))
+        return record(catalog_db, task, Ended(found, "ok", now, rows, size, log=log))
     number = "the end" if total is None else f"statement {found.step + 1} of {total}"
     if total == 1:
         number = "its statement"
     said = f"{error or 'its process ended'} before {number} was done; what was under way left nothing"
-    return record(ledger, None if found.replaced else task, Ended(found, state, now, rows, size, said, found.log))
+    return record(catalog_db, None if found.replaced else task, Ended(found, state, now, rows, size, said, found.log))
 
 
 def _brought(connection: sqlite3.Connection, versions: Sequence[int]) -> tuple[int, int]:

@@ -25,15 +25,15 @@ from snapdb.plan.samples.clauses import (
 )
 from snapdb.plan.samples.plans import AuditPlan, CreateSamplerPlan, Origin, Places, SamplePlan, SeedColumns, about_seeds
 from snapdb.plan.samples.seeds import bind_order, seed_columns
-from snapdb.plan.scope import Context
-from snapdb.relational import Names, quote, quote_odd
-from snapdb.relational.sources import as_arrow
+from snapdb.plan.scope import BindContext
 from snapdb.sql import parse
 from snapdb.sql.embedded import rewrite
 from snapdb.sql.lexer import Token, identifier, scan
 from snapdb.sql.queries import Query
 from snapdb.sql.samples import Audit, Clauses, CreateSampler, Sample, SampleUsing
 from snapdb.sql.syntax import Name, Spanned
+from snapdb.sql_engine import Names, quote, quote_odd
+from snapdb.sql_engine.sources import as_arrow
 from snapdb.storage.tables.commit import author, now
 from snapdb.types import Column, Drawing, Fanout, Refresh, Sampler, SampleSpec, SeedOrder, Snapshot
 
@@ -53,7 +53,7 @@ _TORCH_CAP = 1024
 # SAMPLE: the snapshot, the seeds and every clause resolved to names that are there
 
 
-def bind_sample(statement: Sample | SampleUsing, context: Context) -> SamplePlan:
+def bind_sample(statement: Sample | SampleUsing, context: BindContext) -> SamplePlan:
     """A sampler whose names are those of its snapshot."""
     if isinstance(statement, Sample):
         return _bound(statement, context)
@@ -65,14 +65,14 @@ def bind_sample(statement: Sample | SampleUsing, context: Context) -> SamplePlan
     return replace(plan, spec=spec, sampler=sampler, places=replace(plan.places, origin=origin))
 
 
-def _bound(statement: Sample, context: Context) -> SamplePlan:
+def _bound(statement: Sample, context: BindContext) -> SamplePlan:
     _check_numbers(statement.clauses)
     snapshot = find_snapshot(context, statement.snapshot)
     spec = _spec(statement, snapshot, context)
     query, clauses = statement.seeds.query, statement.clauses
     seeds = context.asked(query, first=snapshot)
     with about_seeds(seeds.span, None), context.describing(seeds) as session:
-        check_repeatable(context.relational, query, _WHY)
+        check_repeatable(context.sql_engine, query, _WHY)
         described = session.describe(seeds.text, seeds.parameters)
         order = bind_order(session, seeds, described, spec.order, clauses.order.span if clauses.order else None)
     clause = clauses.temporal or clauses.known
@@ -81,12 +81,12 @@ def _bound(statement: Sample, context: Context) -> SamplePlan:
     return SamplePlan(spec, snapshot, seeds, epochs, columns._replace(order=order), _places(clauses))
 
 
-def bind_audit(statement: Audit, context: Context) -> AuditPlan:
+def bind_audit(statement: Audit, context: BindContext) -> AuditPlan:
     """A sampler whose batches are looked at."""
     return AuditPlan(replace(bind_sample(statement.sample, context), delivers="batches"), statement.text)
 
 
-def with_seeds(context: Context, plan: SamplePlan, seeds: Any) -> SamplePlan:
+def with_seeds(context: BindContext, plan: SamplePlan, seeds: Any) -> SamplePlan:
     """The same sampler with seeds from outside its statement: a SELECT, or ids as a tensor, array, list or Arrow.
 
     Further columns are the seeds' times and targets, as in SEEDS: a mapping with `seed_time` gives a column each. Ids
@@ -114,7 +114,7 @@ def _places(clauses: Clauses) -> Places:
 
 
 def _columns(
-    context: Context, described: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, place: Span, clause: Span
+    context: BindContext, described: Sequence[Column], spec: SampleSpec, snapshot: Snapshot, place: Span, clause: Span
 ) -> SeedColumns:
     """Which of the query's columns are what; `clause` is where a seed's time is asked for."""
     columns = seed_columns(described, spec, snapshot, context.tables_under(snapshot), place)
@@ -128,7 +128,7 @@ def _columns(
     return columns
 
 
-def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> BoundQuery:
+def _asked_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQuery:
     """A SELECT from outside; what is wrong in it is shown in it."""
     (query, *more) = parse(seeds) or (None,)
     if not isinstance(query, Query) or more:
@@ -138,14 +138,14 @@ def _asked_outside(context: Context, plan: SamplePlan, seeds: str) -> BoundQuery
     try:
         asked = context.asked(query.query, first=plan.snapshot)
         with context.describing(asked) as session:
-            check_repeatable(context.relational, query.query, _WHY)
+            check_repeatable(context.sql_engine, query.query, _WHY)
             session.describe(asked.text, asked.parameters)
     except SnapdbError as error:
         raise error.located(seeds, query.span) from error.__cause__
     return asked
 
 
-def _given(context: Context, plan: SamplePlan, seeds: Any) -> BoundQuery:
+def _given(context: BindContext, plan: SamplePlan, seeds: Any) -> BoundQuery:
     table = as_arrow(seeds)
     name = "snapdb seeds given"
     columns = [quote(c) for c in table.column_names]
@@ -157,7 +157,7 @@ def _given(context: Context, plan: SamplePlan, seeds: Any) -> BoundQuery:
     return BoundQuery(f"SELECT {', '.join(columns)} FROM {quote(name)}", Span(0, 0), Names(sources={name: table}))
 
 
-def _key(context: Context, plan: SamplePlan) -> list[Column]:
+def _key(context: BindContext, plan: SamplePlan) -> list[Column]:
     """The columns that tell a seed of the sampler."""
     if plan.spec.link is not None:
         return [Column("e_id", "BIGINT")]
@@ -177,7 +177,7 @@ def _clause_needing_time(spec: SampleSpec) -> str | None:
     return None
 
 
-def _spec(statement: Sample, snapshot: Snapshot, context: Context) -> SampleSpec:
+def _spec(statement: Sample, snapshot: Snapshot, context: BindContext) -> SampleSpec:
     """Every clause, bound."""
     clauses, tables = statement.clauses, context.tables_under(snapshot)
     link = bind_link(statement, snapshot, context, tables)
@@ -273,7 +273,7 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
         )
 
 
-def bind_create_sampler(statement: CreateSampler, context: Context) -> Plan:
+def bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan:
     """The sampler with its statement whole: of SAMPLE USING, what that came to."""
     name = statement.name
     found = context.catalog.samplers.get(name.text.lower())

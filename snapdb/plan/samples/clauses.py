@@ -11,10 +11,9 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.fits import graph_times, is_weight
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.names import find_column, find_edge_type
-from snapdb.plan.scope import Context
+from snapdb.plan.scope import BindContext
 from snapdb.plan.snapshots import check_length, event_unit
 from snapdb.plan.times import duration, whole
-from snapdb.relational import quote_odd
 from snapdb.sql import parse
 from snapdb.sql.embedded import rewrite
 from snapdb.sql.samples import (
@@ -27,6 +26,7 @@ from snapdb.sql.samples import (
     print_refresh_clause,
 )
 from snapdb.sql.syntax import Name, SqlFragment
+from snapdb.sql_engine import quote_odd
 from snapdb.types import (
     FULL,
     Column,
@@ -66,7 +66,7 @@ _ROWLESS: dict[Method, str] = {
 """Why some methods draw from no row."""
 
 
-def bind_fanouts(statement: Sample, snapshot: Snapshot, context: Context) -> tuple[Fanout, ...]:
+def bind_fanouts(statement: Sample, snapshot: Snapshot, context: BindContext) -> tuple[Fanout, ...]:
     """One fanout for each edge type and direction, DEFAULT spread over the types that are not named.
 
     METHOD FULL leaves a 0 and makes every other number FULL.
@@ -131,7 +131,7 @@ def _and(numbers: set[int]) -> str:
 
 
 def bind_drawing(
-    statement: Sample, snapshot: Snapshot, fanouts: Sequence[Fanout], context: Context, tables: Mapping[str, Table]
+    statement: Sample, snapshot: Snapshot, fanouts: Sequence[Fanout], context: BindContext, tables: Mapping[str, Table]
 ) -> Drawing:
     """How edges are drawn.
 
@@ -206,7 +206,7 @@ def _weights(
     method: Method,
     snapshot: Snapshot,
     walked: Sequence[EdgeElement],
-    context: Context,
+    context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
     """The weight column of each edge type that has one, in the graph's order."""
@@ -229,7 +229,7 @@ def _said(
     columns: Sequence[WeightColumn],
     snapshot: Snapshot,
     walked: Sequence[EdgeElement],
-    context: Context,
+    context: BindContext,
     tables: Mapping[str, Table],
 ) -> dict[str, str]:
     """What WEIGHT BY names, by edge type."""
@@ -277,7 +277,7 @@ def _place(statement: Sample) -> Span:
     return (statement.clauses.method or statement.fanouts).span
 
 
-def bind_link(statement: Sample, snapshot: Snapshot, context: Context, tables: Mapping[str, Table]) -> Link | None:
+def bind_link(statement: Sample, snapshot: Snapshot, context: BindContext, tables: Mapping[str, Table]) -> Link | None:
     """What seed edges bring with them; None: the seeds are vertices.
 
     Raises:
@@ -310,7 +310,7 @@ def bind_link(statement: Sample, snapshot: Snapshot, context: Context, tables: M
     )
 
 
-def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: Context) -> tuple[EdgeType, ...]:
+def _among(clauses: Clauses, seeds: EdgeElement, snapshot: Snapshot, context: BindContext) -> tuple[EdgeType, ...]:
     """The edge types of EXCLUDE KNOWN … IN, which have the ends of the seeds' own."""
     found: list[EdgeType] = []
     for name in () if clauses.known is None else clauses.known.types:
@@ -363,7 +363,7 @@ def _check_not_degree(column: str, place: Span) -> None:
 
 
 def bind_temporal(
-    statement: Sample, snapshot: Snapshot, context: Context, tables: Mapping[str, Table]
+    statement: Sample, snapshot: Snapshot, context: BindContext, tables: Mapping[str, Table]
 ) -> Temporal | None:
     """How far a seed sees; None: whatever the snapshot holds.
 
@@ -391,9 +391,9 @@ def bind_temporal(
     return Temporal(clause.value, within)
 
 
-def _length(context: Context, length: SqlFragment, unit: TimeUnit | None) -> int:
+def _length(context: BindContext, length: SqlFragment, unit: TimeUnit | None) -> int:
     asked = context.asked(length)
-    check_repeatable(context.relational, length, "what a seed sees must be repeatable", "write the length itself")
+    check_repeatable(context.sql_engine, length, "what a seed sees must be repeatable", "write the length itself")
     check_length(context, asked, unit, "WITHIN")
     found = whole(context, asked) if unit == "integer" else duration(context, length)
     if found < 0:

@@ -9,7 +9,7 @@ from snapdb.plan.fits import graph_times, is_event_time, is_seed_value, key_fami
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples.plans import SeedColumns
 from snapdb.plan.snapshots import event_unit
-from snapdb.relational import Session, order_keys
+from snapdb.sql_engine import Session, order_keys
 from snapdb.types import Column, SampleSpec, SeedOrder, Snapshot, Table
 from snapdb.types.sampling import BATCH_NAMES
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from snapdb.errors import CorruptError
 from snapdb.kernels.overlay import Csr
-from snapdb.relational import ROW_ID, Session, quote, table_rows
+from snapdb.sql_engine import ROW_ID, Session, quote, table_rows
 from snapdb.storage.arrays.array_files import Int64s
 from snapdb.storage.arrays.feature_types import (
     FeatureSource,
@@ -30,7 +30,7 @@ from snapdb.storage.arrays.feature_types import (
     numbers_of,
     parts_of,
 )
-from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.manifests import map_array
 from snapdb.storage.memory_maps import prefer_huge_pages
 from snapdb.types import FeatureSpec, Table
@@ -151,9 +151,9 @@ class AddedRows:
         return sorted(_First(version, value) for version, (value, _) in zip(versions, firsts, strict=True))
 
 
-def added_rows(ledger: Ledger, table: Table, root: Path) -> AddedRows:
+def added_rows(catalog_db: CatalogDb, table: Table, root: Path) -> AddedRows:
     """The rows that were added to a table up to its version."""
-    rows = ledger.rows(
+    rows = catalog_db.rows(
         "SELECT version, sum(rows_added) AS added FROM changes WHERE table_id = ? AND version <= ? AND rows_added > 0 "
         "GROUP BY version ORDER BY version",
         (table.id, table.state),

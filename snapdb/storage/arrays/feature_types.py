@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.errors import DataError
-from snapdb.relational import ROW_ID, Session, quote
+from snapdb.sql_engine import ROW_ID, Session, quote
 from snapdb.storage.arrays.array_files import Int64s
 from snapdb.types import Column, FeatureSpec
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
 from snapdb.storage.catalog_db.chain import append_version, check_not_forked
-from snapdb.storage.catalog_db.db_dir import CATALOG, Home, catalog_uri, check_format, check_in_place, file_id
+from snapdb.storage.catalog_db.db_dir import CATALOG, DatabaseDir, catalog_uri, check_format, check_in_place, file_id
 from snapdb.storage.catalog_db.locks import CatalogLock
 from snapdb.storage.catalog_db.schema import migrate
 
@@ -28,37 +28,37 @@ Mark = Callable[[sqlite3.Connection, int, bool], None]
 """Called inside a transaction before it commits, with the head that it began at, and whether it publishes."""
 
 
-class Ledger:
+class CatalogDb:
     """Rows about tables, versions, graphs and snapshots. A version row is a commit: it is there or it is not."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, db_dir: DatabaseDir) -> None:
         self._lock = threading.RLock()
         self._closed = False
         self._process = os.getpid()
-        self._home = home
+        self._db_dir = db_dir
         self.mark: Mark | None = None
         """What records each transaction of a task's run in the run's row, and rejects it when the run was given up."""
-        self._files = CatalogLock(home)
+        self._files = CatalogLock(db_dir)
         try:
-            self._connection = connect_catalog(home)
-            if _format(self._connection, home) == 0:
-                _make(self._connection, home)
+            self._connection = connect_catalog(db_dir)
+            if _format(self._connection, db_dir) == 0:
+                _make(self._connection, db_dir)
             self._files.pin()
         except sqlite3.DatabaseError as error:
             self._files.release()
-            raise plain(error, f"cannot open {home.catalog}") from error
+            raise plain(error, f"cannot open {db_dir.catalog}") from error
         except BaseException:
             self._files.release()
             raise
-        self._wal = home.path / f"{CATALOG}-wal"
-        self.file = file_id(home.catalog)
+        self._wal = db_dir.path / f"{CATALOG}-wal"
+        self.file = file_id(db_dir.catalog)
         """The id of the open file, even when another file takes its path later."""
         self._wal_id = file_id(self._wal)
 
     @property
-    def home(self) -> Home:
+    def db_dir(self) -> DatabaseDir:
         """The database directory."""
-        return self._home
+        return self._db_dir
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> list[sqlite3.Row]:
         """The rows of a SELECT."""
@@ -119,14 +119,14 @@ class Ledger:
             raise plain(error, "cannot write the catalog") from error
         try:
             head, _ = before = self._head()
-            check_not_forked(self._home.path, self._connection)
+            check_not_forked(self._db_dir.path, self._connection)
             yield self._connection
             if self.mark is not None:
                 self.mark(self._connection, head, publishes)
             if counted:
                 self._connection.execute("UPDATE facts SET value = value + 1 WHERE name = 'changes'")
             after = self._head()
-            self._home.disk.commit(self._connection)
+            self._db_dir.disk.commit(self._connection)
         except sqlite3.DatabaseError as error:
             self._undo()
             raise plain(error, "cannot write the catalog") from error
@@ -134,7 +134,7 @@ class Ledger:
             self._undo()
             raise
         if after != before:
-            append_version(self._home.path, *after)
+            append_version(self._db_dir.path, *after)
 
     @property
     def closed(self) -> bool:
@@ -147,7 +147,7 @@ class Ledger:
             if self._closed:
                 return
             self._closed = True
-            in_place = file_id(self._wal) == self._wal_id and file_id(self._home.catalog) == self.file
+            in_place = file_id(self._wal) == self._wal_id and file_id(self._db_dir.catalog) == self.file
             with self._files.closing(whole=in_place):
                 self._connection.close()
             self._files.release()
@@ -175,11 +175,11 @@ class Ledger:
 
     def _check_files(self) -> None:
         """Raise DatabaseError when the catalog or its write-ahead log is not the file that was opened."""
-        check_in_place(self._home.path, self.file)
+        check_in_place(self._db_dir.path, self.file)
         if self._wal_id is not None and file_id(self._wal) != self._wal_id:
             raise DatabaseError(
-                f"the write-ahead log of the database at {self._home.path} was removed or replaced while it was open; "
-                "connect to it again, and run CHECK DATABASE",
+                f"the write-ahead log of the database at {self._db_dir.path} was removed or replaced while it was "
+                "open; connect to it again, and run CHECK DATABASE",
                 code="database-gone",
             )
 
@@ -200,13 +200,13 @@ class Ledger:
             self._connection.execute("ROLLBACK")
 
 
-def connect_catalog(home: Home) -> sqlite3.Connection:
+def connect_catalog(db_dir: DatabaseDir) -> sqlite3.Connection:
     """A connection to the catalog's file, which a writer creates when it is missing."""
     connection = sqlite3.connect(
-        catalog_uri(home), uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
+        catalog_uri(db_dir), uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
     )
     connection.row_factory = sqlite3.Row
-    if not home.read_only:
+    if not db_dir.read_only:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 0")  # `CatalogLock` decides when there is no reader
@@ -215,26 +215,26 @@ def connect_catalog(home: Home) -> sqlite3.Connection:
     return connection
 
 
-def _format(connection: sqlite3.Connection, home: Home) -> int:
+def _format(connection: sqlite3.Connection, db_dir: DatabaseDir) -> int:
     """The catalog's format, which this snapdb reads; 0 for a new file."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    check_format(home, version, application)
+    check_format(db_dir, version, application)
     return int(version)
 
 
-def _make(connection: sqlite3.Connection, home: Home) -> None:
+def _make(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
     """Create a new catalog; of two processes that create one database at once, one does it."""
     deadline = time.monotonic() + _PATIENCE
     while True:
         try:
-            migrate(connection, home.disk)
+            migrate(connection, db_dir.disk)
             break
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
-    home.disk.settle(home.path)
+    db_dir.disk.settle(db_dir.path)
 
 
 def plain(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedError:

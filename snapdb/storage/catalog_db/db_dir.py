@@ -66,7 +66,7 @@ def network_disk(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class DatabaseDir:
     """A directory that holds, or will hold, a database."""
 
     path: Path
@@ -94,7 +94,7 @@ class Home:
         return self.path / path
 
 
-def open_home(
+def open_db_dir(
     path: Path,
     *,
     read_only: bool,
@@ -102,7 +102,7 @@ def open_home(
     disk: Disk | None = None,
     older: bool = False,
     mounts: Path = _MOUNTS,
-) -> Home:
+) -> DatabaseDir:
     """The database directory at `path`, which is created when it does not exist; its parent directory must exist.
 
     Args:
@@ -120,19 +120,19 @@ def open_home(
         raise DatabaseError(
             f"{path} is a file; a snapdb database is a directory: choose another path", code="not-a-directory"
         )
-    home = Home(path, read_only, disk or Disk(), _immutable(path, read_only, mounts))
-    if home.catalog.exists():
-        _check_catalog(home, older)
+    db_dir = DatabaseDir(path, read_only, disk or Disk(), _immutable(path, read_only, mounts))
+    if db_dir.catalog.exists():
+        _check_catalog(db_dir, older)
     elif read_only or not make:
         raise no_database(path)
     else:
-        _make(home)
+        _make(db_dir)
     if not read_only and not os.access(path, os.W_OK):
         raise DatabaseError(
             f"{path} is not writable; open it with read_only=True (--read-only) or fix its permissions",
             code="not-writable",
         )
-    return home
+    return db_dir
 
 
 def _check_name(path: Path) -> None:
@@ -213,8 +213,8 @@ def _missing_directory(path: Path) -> str | None:
     return f"there is no directory {missing}; {hint}"
 
 
-def _make(home: Home) -> None:
-    path = home.path
+def _make(db_dir: DatabaseDir) -> None:
+    path = db_dir.path
     if (missing := _missing_directory(path)) is not None:
         raise DatabaseError(f"cannot create a database at {path}: {missing}", code="no-directory")
     if path.is_dir() and any(path.iterdir()):
@@ -222,7 +222,7 @@ def _make(home: Home) -> None:
             f"{path} is not a snapdb database: it has no {CATALOG} and is not empty", code="not-a-database"
         )
     try:
-        home.disk.make(path)
+        db_dir.disk.make(path)
     except OSError as error:
         raise DatabaseError(
             f"cannot make the database directory {path}: {error.strerror}", code="cannot-write"
@@ -279,39 +279,41 @@ def raise_if_replaced(path: Path) -> Iterator[None]:
         raise
 
 
-def catalog_uri(home: Home) -> str:
+def catalog_uri(db_dir: DatabaseDir) -> str:
     """The URI by which SQLite opens the catalog; only a writer creates a missing one."""
-    uri = f"file:{url_quote(str(home.catalog))}?mode={'ro' if home.read_only else 'rwc'}"
-    return f"{uri}&immutable=1" if home.immutable else uri  # SQLite would otherwise want to make a -shm file beside it
+    uri = f"file:{url_quote(str(db_dir.catalog))}?mode={'ro' if db_dir.read_only else 'rwc'}"
+    return (
+        f"{uri}&immutable=1" if db_dir.immutable else uri
+    )  # SQLite would otherwise want to make a -shm file beside it
 
 
-def _check_catalog(home: Home, older: bool) -> None:
+def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
     """Reject what is no SQLite file, no catalog of snapdb or of a newer format; and older formats unless `older`."""
     try:
-        size = home.catalog.stat().st_size
+        size = db_dir.catalog.stat().st_size
     except OSError as error:
-        raise DatabaseError(f"cannot read {home.catalog}: {error.strerror}", code="cannot-read") from error
+        raise DatabaseError(f"cannot read {db_dir.catalog}: {error.strerror}", code="cannot-read") from error
     if not size:  # another process is creating it at this moment, unless there are tables already
-        if any((home.path / folder).exists() for folder in ("tables", "ids", "snapshots")):
+        if any((db_dir.path / folder).exists() for folder in ("tables", "ids", "snapshots")):
             raise CorruptError(
-                f"{home.catalog} is empty, though there are tables; restore it from a backup", code="damaged-catalog"
+                f"{db_dir.catalog} is empty, though there are tables; restore it from a backup", code="damaged-catalog"
             )
         return
     # Read through SQLite: when a process closes a file, it loses every lock on it, also those of its connections.
     try:
-        with closing(sqlite3.connect(catalog_uri(home), uri=True, isolation_level=None)) as connection:
+        with closing(sqlite3.connect(catalog_uri(db_dir), uri=True, isolation_level=None)) as connection:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             (application,) = connection.execute("PRAGMA application_id").fetchone()
     except sqlite3.DatabaseError as error:
         if "not a database" not in str(error):
             return  # opening the connection reports what is wrong with it
         raise FormatError(
-            f"{home.path} is not a snapdb database: {CATALOG} is not a SQLite file", code="not-a-database"
+            f"{db_dir.path} is not a snapdb database: {CATALOG} is not a SQLite file", code="not-a-database"
         ) from error
-    check_format(home, max(version, FORMAT) if older else version, application)
+    check_format(db_dir, max(version, FORMAT) if older else version, application)
 
 
-def check_format(home: Home, version: int, application: int) -> None:
+def check_format(db_dir: DatabaseDir, version: int, application: int) -> None:
     """Check that this snapdb reads a catalog with this format number and application id.
 
     Raises:
@@ -319,27 +321,27 @@ def check_format(home: Home, version: int, application: int) -> None:
     """
     if version > FORMAT:
         raise FormatError(
-            f"{home.path} has format {version}, this snapdb reads up to {FORMAT}: install a newer snapdb",
+            f"{db_dir.path} has format {version}, this snapdb reads up to {FORMAT}: install a newer snapdb",
             code="newer-format",
         )
     if 0 < version < FORMAT:
         raise FormatError(
-            f"{home.path} has format {version} of an older snapdb, this one has {FORMAT}: run "
-            f"`snapdb upgrade {home.path}`, which keeps a backup of the catalog",
+            f"{db_dir.path} has format {version} of an older snapdb, this one has {FORMAT}: run "
+            f"`snapdb upgrade {db_dir.path}`, which keeps a backup of the catalog",
             code="old-format",
         )
     if application not in (0, APPLICATION_ID):
         raise FormatError(
-            f"{home.path} is not a snapdb database: {CATALOG} belongs to another application", code="not-a-database"
+            f"{db_dir.path} is not a snapdb database: {CATALOG} belongs to another application", code="not-a-database"
         )
 
 
 @contextmanager
-def raise_if_misread(home: Home) -> Iterator[None]:
+def raise_if_misread(db_dir: DatabaseDir) -> Iterator[None]:
     """Raise CorruptError for the errors that decoding damaged rows raises in the block."""
     try:
         yield
     except MISREAD as error:
         raise CorruptError(
-            f"{home.catalog} is damaged ({error}); restore it from a backup", code="damaged-catalog"
+            f"{db_dir.catalog} is damaged ({error}); restore it from a backup", code="damaged-catalog"
         ) from error

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from snapdb.errors import CorruptError, LockedError
-from snapdb.storage.catalog_db.db_dir import CATALOG, Home
+from snapdb.storage.catalog_db.db_dir import CATALOG, DatabaseDir
 from snapdb.storage.disk import unwritten
 from snapdb.storage.manifests import MANIFEST
 
@@ -42,26 +42,26 @@ _AVAILABLE = hasattr(fcntl, "F_OFD_SETLK")
 class CatalogLock:
     """The locks of one open catalog: they keep its files from deletion and order its transactions."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, db_dir: DatabaseDir) -> None:
         """Protect the files of an existing catalog; those of a new one are protected by `pin`."""
-        self._home = home
+        self._db_dir = db_dir
         self._descriptors: list[int] = []
         self._finalizer = weakref.finalize(self, _close_all, self._descriptors)
         if self._protects:
-            self._share(home.catalog, _SHARED_RANGE, where=_is_wal)
+            self._share(db_dir.catalog, _SHARED_RANGE, where=_is_wal)
 
     @property
     def _protects(self) -> bool:
-        return _AVAILABLE and not self._home.immutable
+        return _AVAILABLE and not self._db_dir.immutable
 
     def pin(self) -> None:
         """Protect the files that SQLite has opened, until `release`."""
         if not self._protects:
             return
         if not self._descriptors:
-            self._share(self._home.catalog, _SHARED_RANGE, where=_is_wal)
-        self._share(self._home.path / f"{CATALOG}-shm", _DEAD_MAN_SWITCH)
-        if not self._home.read_only:
+            self._share(self._db_dir.catalog, _SHARED_RANGE, where=_is_wal)
+        self._share(self._db_dir.path / f"{CATALOG}-shm", _DEAD_MAN_SWITCH)
+        if not self._db_dir.read_only:
             _unlock(self._open())  # create the lock file, so that readers find it
 
     @contextmanager
@@ -74,7 +74,7 @@ class CatalogLock:
         descriptor = self._open()
         try:
             if descriptor is not None:
-                _wait(descriptor, fcntl.F_RDLCK, _USERS, self._home)
+                _wait(descriptor, fcntl.F_RDLCK, _USERS, self._db_dir)
             yield
         finally:
             _unlock(descriptor)
@@ -89,8 +89,8 @@ class CatalogLock:
         descriptor = self._open()
         try:
             if descriptor is not None:
-                _wait(descriptor, fcntl.F_WRLCK, _WRITER, self._home, patience)
-                _wait(descriptor, fcntl.F_RDLCK, _USERS, self._home, patience)
+                _wait(descriptor, fcntl.F_WRLCK, _WRITER, self._db_dir, patience)
+                _wait(descriptor, fcntl.F_RDLCK, _USERS, self._db_dir, patience)
             yield descriptor
         finally:
             _unlock(descriptor)
@@ -106,7 +106,7 @@ class CatalogLock:
         Args:
             whole: The files at their paths are the ones that were opened.
         """
-        descriptor = self._open() if whole and self._descriptors and not self._home.read_only else None
+        descriptor = self._open() if whole and self._descriptors and not self._db_dir.read_only else None
         try:
             if descriptor is not None and _lock(descriptor, fcntl.F_WRLCK, _WRITER):
                 for held in self._descriptors:
@@ -130,15 +130,15 @@ class CatalogLock:
             os.close(descriptor)
             return
         self._descriptors.append(descriptor)
-        _wait(descriptor, fcntl.F_RDLCK, place, self._home)
+        _wait(descriptor, fcntl.F_RDLCK, place, self._db_dir)
 
     def _open(self) -> int | None:
         """A new file description for each transaction, whose lock a process forked before it cannot hold."""
         if not self._protects:
             return None
-        path = self._home.path / _LOCK_FILE
+        path = self._db_dir.path / _LOCK_FILE
         try:
-            if not self._home.read_only:
+            if not self._db_dir.read_only:
                 return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:  # read-only, and never written by a snapdb that has this file
@@ -155,12 +155,12 @@ def _is_wal(catalog: int) -> bool:
     return os.pread(catalog, 100, 0)[_WAL_HEADER] == b"\x02\x02"
 
 
-def _wait(descriptor: int, kind: int, place: tuple[int, int], home: Home, patience: float = 10.0) -> None:
+def _wait(descriptor: int, kind: int, place: tuple[int, int], db_dir: DatabaseDir, patience: float = 10.0) -> None:
     deadline = time.monotonic() + patience
     while not _lock(descriptor, kind, place):
         if time.monotonic() > deadline:
             raise LockedError(
-                f"cannot use the catalog of {home.path}: another process held it for {patience:.0f} s; try again",
+                f"cannot use the catalog of {db_dir.path}: another process held it for {patience:.0f} s; try again",
                 code="catalog-busy",
             )
         time.sleep(_PAUSE)
@@ -229,10 +229,10 @@ class TablesLock:
     writes files that no version names yet.
     """
 
-    def __init__(self, home: Home) -> None:
-        path = home.path / "readers.lock"
+    def __init__(self, db_dir: DatabaseDir) -> None:
+        path = db_dir.path / "readers.lock"
         try:
-            self._descriptor: int | None = _share(path) if home.read_only else _share(path, os.O_CREAT)
+            self._descriptor: int | None = _share(path) if db_dir.read_only else _share(path, os.O_CREAT)
         except FileNotFoundError:  # read-only and never written: no process removes anything
             self._descriptor = None
 
@@ -264,9 +264,9 @@ class TablesLock:
 
 
 @contextmanager
-def assigning_ids(home: Home) -> Iterator[None]:
+def assigning_ids(db_dir: DatabaseDir) -> Iterator[None]:
     """Assign ids while no other process does: of two at once the catalog would reject one, which would start over."""
-    descriptor = os.open(home.path / "ids.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
+    descriptor = os.open(db_dir.path / "ids.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -275,9 +275,9 @@ def assigning_ids(home: Home) -> Iterator[None]:
 
 
 @contextmanager
-def merging_files(home: Home) -> Iterator[bool]:
+def merging_files(db_dir: DatabaseDir) -> Iterator[bool]:
     """Whether no other process merges files during the block: two at once would do the same work twice."""
-    descriptor = os.open(home.path / "merges.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
+    descriptor = os.open(db_dir.path / "merges.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -289,24 +289,24 @@ def merging_files(home: Home) -> Iterator[bool]:
         os.close(descriptor)
 
 
-def remove_unless_held(home: Home, directory: Path) -> bool:
+def remove_unless_held(db_dir: DatabaseDir, directory: Path) -> bool:
     """Remove a published directory unless a lease holds it; then it stays, to be removed later."""
-    return _remove_unless_locked(home, directory, directory / MANIFEST)
+    return _remove_unless_locked(db_dir, directory, directory / MANIFEST)
 
 
-def remove_file_unless_held(home: Home, path: Path) -> bool:
+def remove_file_unless_held(db_dir: DatabaseDir, path: Path) -> bool:
     """Remove a file unless a lease holds its folder."""
-    return _remove_unless_locked(home, path, path.parent)
+    return _remove_unless_locked(db_dir, path, path.parent)
 
 
-def _remove_unless_locked(home: Home, path: Path, locked: Path) -> bool:
+def _remove_unless_locked(db_dir: DatabaseDir, path: Path, locked: Path) -> bool:
     try:
         descriptor = os.open(locked, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        home.disk.remove(path)
+        db_dir.disk.remove(path)
         return True
     except BlockingIOError:
         return False

@@ -6,8 +6,8 @@ import sqlite3
 import time
 from collections.abc import Iterable
 
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import remove_unless_held
 from snapdb.storage.manifests import MANIFEST
 
@@ -27,23 +27,23 @@ def add_pending_deletes(connection: sqlite3.Connection, paths: Iterable[str]) ->
     connection.executemany("INSERT OR IGNORE INTO garbage VALUES (?, ?)", [(path, moment) for path in paths])
 
 
-def forget_deleted(connection: sqlite3.Connection, home: Home) -> None:
+def forget_deleted(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
     """Remove, inside a transaction, the garbage rows of directories that are deleted."""
     rows = connection.execute(f"SELECT path FROM garbage WHERE {_IN_FOLDERS}").fetchall()
-    deleted = [(row["path"],) for row in rows if not home.inside(row["path"]).exists()]
+    deleted = [(row["path"],) for row in rows if not db_dir.inside(row["path"]).exists()]
     connection.executemany("DELETE FROM garbage WHERE path = ?", deleted)
 
 
-def delete_pending(home: Home, ledger: Ledger) -> int:
+def delete_pending(db_dir: DatabaseDir, catalog_db: CatalogDb) -> int:
     """Delete every pending directory that no process reads, and return how many were deleted."""
-    paths = [row["path"] for row in ledger.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
-    return sum(delete_unless_held(home, path) for path in paths if home.inside(path).exists())
+    paths = [row["path"] for row in catalog_db.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
+    return sum(delete_unless_held(db_dir, path) for path in paths if db_dir.inside(path).exists())
 
 
-def delete_unless_held(home: Home, path: str) -> bool:
+def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
     """Delete a pending directory; False when a process reads it. One without a manifest was partly deleted before."""
-    directory = home.inside(path)
+    directory = db_dir.inside(path)
     if (directory / MANIFEST).exists():
-        return remove_unless_held(home, directory)
-    home.disk.remove(directory)
+        return remove_unless_held(db_dir, directory)
+    db_dir.disk.remove(directory)
     return True

@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields, replace
 
 from snapdb.errors import CommitConflict
 from snapdb.storage.catalog_db.codec import decode, encode, is_sound
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.types import Cause, Run, RunExport, RunState, Task
 
 _REPLACED = "its task was replaced meanwhile"
@@ -290,8 +290,8 @@ class RunMark:
 class RunLock:
     """The lock of a task while it runs, until `release` or the end of the process: one run at a time."""
 
-    def __init__(self, home: Home, task: int) -> None:
-        folder = home.path / "runs"
+    def __init__(self, db_dir: DatabaseDir, task: int) -> None:
+        folder = db_dir.path / "runs"
         folder.mkdir(exist_ok=True)
         self._descriptor: int | None = os.open(folder / f"{task}.lock", os.O_RDONLY | os.O_CLOEXEC | os.O_CREAT, 0o666)
 
@@ -400,18 +400,18 @@ class Leader:
     """Microseconds since 1970 UTC."""
 
 
-def read_leader(ledger: Ledger) -> Leader | None:
+def read_leader(catalog_db: CatalogDb) -> Leader | None:
     """The leader on record, dead or alive; None when there is none."""
-    rows = ledger.rows("SELECT holder, beat, host, pid, since FROM leader")
+    rows = catalog_db.rows("SELECT holder, beat, host, pid, since FROM leader")
     return Leader(*rows[0]) if rows else None
 
 
-def acquire_lease(ledger: Ledger, me: Leader, silent: Leader | None) -> bool:
+def acquire_lease(catalog_db: CatalogDb, me: Leader, silent: Leader | None) -> bool:
     """Become the leader if there is none, or `silent` had no heartbeat since it was read; whether it did.
 
     The row is compared and replaced in one transaction: of several candidates, one wins.
     """
-    with ledger.writing(counted=False) as connection:
+    with catalog_db.writing(counted=False) as connection:
         row = connection.execute("SELECT holder, beat FROM leader").fetchone()
         if row is not None and (silent is None or tuple(row) != (silent.holder, silent.beat)):
             return False
@@ -422,9 +422,9 @@ def acquire_lease(ledger: Ledger, me: Leader, silent: Leader | None) -> bool:
     return True
 
 
-def heartbeat(ledger: Ledger, holder: str) -> bool:
+def heartbeat(catalog_db: CatalogDb, holder: str) -> bool:
     """Renew the lease; False when the holder does not lead any more."""
-    with ledger.writing(counted=False) as connection:
+    with catalog_db.writing(counted=False) as connection:
         return bool(connection.execute("UPDATE leader SET beat = beat + 1 WHERE holder = ?", (holder,)).rowcount)
 
 
@@ -438,7 +438,7 @@ def check_leader(connection: sqlite3.Connection, holder: str) -> None:
         raise CommitConflict("another daemon leads this database now; this one waits", code="leader-lost")
 
 
-def release_lease(ledger: Ledger, holder: str) -> None:
+def release_lease(catalog_db: CatalogDb, holder: str) -> None:
     """Give up the lease, so that the next leader need not wait for its end."""
-    with ledger.writing(counted=False) as connection:
+    with catalog_db.writing(counted=False) as connection:
         connection.execute("DELETE FROM leader WHERE holder = ?", (holder,))

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from snapdb.errors import CorruptError, InputError
 from snapdb.storage.catalog_db.chain import VERSION_LOG, log_text
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import CATALOG, Home, check_in_place
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import CATALOG, DatabaseDir, check_in_place
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.storage.check.database import verify_files
 from snapdb.storage.disk import hidden_beside, unwritten
@@ -43,7 +43,7 @@ class BackedUp:
     """The number of files that are hard links to those of the database."""
 
 
-def back_up(home: Home, ledger: Ledger, target: Path, *, link: bool, report: _Report) -> BackedUp:
+def back_up(db_dir: DatabaseDir, catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report) -> BackedUp:
     """Copy the database to a directory that does not exist yet, atomically, and check every file of the copy.
 
     Requires that the tables' lock is held.
@@ -57,29 +57,29 @@ def back_up(home: Home, ledger: Ledger, target: Path, *, link: bool, report: _Re
         CorruptError: a file of the database is missing or damaged.
         DatabaseError: the disk has an error or is full.
     """
-    _check_target(home, target)
+    _check_target(db_dir, target)
     staging = hidden_beside(target)
     try:
-        home.disk.make(staging)
-        version, lease = _copied_catalog(home, ledger, staging, report)
+        db_dir.disk.make(staging)
+        version, lease = _copied_catalog(db_dir, catalog_db, staging, report)
         try:
-            files = list(_files(home, staging))
-            linked, size = _place(home, staging, files, link, report)
+            files = list(_files(db_dir, staging))
+            linked, size = _place(db_dir, staging, files, link, report)
         finally:
             lease.release()
-        _verify(home, staging, report)
-        _settle(home, staging)
-        home.disk.rename(staging, target)
+        _verify(db_dir, staging, report)
+        _settle(db_dir, staging)
+        db_dir.disk.rename(staging, target)
     except OSError as error:
-        check_in_place(home.path)
+        check_in_place(db_dir.path)
         raise unwritten(target, error.strerror or str(error)) from error
     finally:
-        home.disk.remove(staging)
+        db_dir.disk.remove(staging)
     return BackedUp(version, len(files), size, linked)
 
 
-def _check_target(home: Home, target: Path) -> None:
-    if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(home.path)):
+def _check_target(db_dir: DatabaseDir, target: Path) -> None:
+    if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(db_dir.path)):
         raise InputError(f"{target} is in the database's own directory; name one outside it", code="unwritable-file")
     if os.path.lexists(target) and not (target.is_dir() and not any(target.iterdir())):
         raise InputError(
@@ -89,56 +89,56 @@ def _check_target(home: Home, target: Path) -> None:
         raise InputError(f"there is no directory {target.parent}; make it first", code="unwritable-file")
 
 
-def _copied_catalog(home: Home, ledger: Ledger, staging: Path, report: _Report) -> tuple[int, Lease]:
+def _copied_catalog(db_dir: DatabaseDir, catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:
     """Copy the catalog; the newest version in the copy, and a lease on the directories that it names."""
     for attempt in range(_ATTEMPTS):
         report("copying the catalog", None)
-        _copy_catalog(ledger, staging)
+        _copy_catalog(catalog_db, staging)
         with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
             versions = copy.execute("SELECT version, hash FROM versions ORDER BY version").fetchall()
             published = copy.execute("SELECT path FROM artefacts UNION ALL SELECT path FROM snapshots").fetchall()
         (staging / VERSION_LOG).write_text(log_text(versions))
         try:
-            return (versions[-1][0] if versions else 0), Lease(home.inside(path) for (path,) in published)
+            return (versions[-1][0] if versions else 0), Lease(db_dir.inside(path) for (path,) in published)
         except CorruptError:
             if attempt == _ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
 
 
-def _copy_catalog(ledger: Ledger, staging: Path) -> None:
+def _copy_catalog(catalog_db: CatalogDb, staging: Path) -> None:
     for name in (CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm"):
         (staging / name).unlink(missing_ok=True)
-    with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy, ledger.reading() as connection:
+    with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy, catalog_db.reading() as connection:
         connection.backup(copy)
 
 
-def _files(home: Home, staging: Path) -> Iterator[Path]:
+def _files(db_dir: DatabaseDir, staging: Path) -> Iterator[Path]:
     """The relative paths of every file that the copied catalog names, and of the files in directories that it names."""
     with closing(sqlite3.connect(staging / CATALOG, isolation_level=None)) as copy:
         copy.row_factory = sqlite3.Row
         named = sorted(referenced_paths(copy))
-    for path in map(home.inside, named):
+    for path in map(db_dir.inside, named):
         inside = sorted(path.iterdir()) if path.is_dir() else [path]
-        yield from (each.relative_to(home.path) for each in inside)
+        yield from (each.relative_to(db_dir.path) for each in inside)
 
 
-def _place(home: Home, staging: Path, files: list[Path], link: bool, report: _Report) -> tuple[int, int]:
+def _place(db_dir: DatabaseDir, staging: Path, files: list[Path], link: bool, report: _Report) -> tuple[int, int]:
     """Link or copy the files; the number of links, and the bytes of all files."""
     linked = size = 0
     for number, name in enumerate(files):
         report("copying files", number / len(files))
-        home.disk.make((staging / name).parent)
+        db_dir.disk.make((staging / name).parent)
         try:
-            size += (home.path / name).stat().st_size
-            link = link and _is_linked(home.path / name, staging / name)
+            size += (db_dir.path / name).stat().st_size
+            link = link and _is_linked(db_dir.path / name, staging / name)
             if not link:
-                copy_file(str(home.path / name), staging / name, lambda share: report("copying files", None))
-                home.disk.settle(staging / name)
+                copy_file(str(db_dir.path / name), staging / name, lambda share: report("copying files", None))
+                db_dir.disk.settle(staging / name)
         except FileNotFoundError as error:
-            check_in_place(home.path)
+            check_in_place(db_dir.path)
             raise CorruptError(
-                f"{home.path / name} is missing, so nothing was copied; CHECK DATABASE lists all damage",
+                f"{db_dir.path / name} is missing, so nothing was copied; CHECK DATABASE lists all damage",
                 code="missing-file",
             ) from error
         linked += link
@@ -155,17 +155,17 @@ def _is_linked(source: Path, target: Path) -> bool:
     return True
 
 
-def _verify(home: Home, staging: Path, report: _Report) -> None:
+def _verify(db_dir: DatabaseDir, staging: Path, report: _Report) -> None:
     """Check every file of the copy against its record."""
-    own = replace(home, path=staging, read_only=False, immutable=False)
-    ledger = Ledger(own)
+    own = replace(db_dir, path=staging, read_only=False, immutable=False)
+    catalog_db = CatalogDb(own)
     try:
-        verify_files(own, ledger, report)
+        verify_files(own, catalog_db, report)
     finally:
-        ledger.close()
+        catalog_db.close()
 
 
-def _settle(home: Home, staging: Path) -> None:
-    home.disk.settle(staging / CATALOG)
+def _settle(db_dir: DatabaseDir, staging: Path) -> None:
+    db_dir.disk.settle(staging / CATALOG)
     for directory, _, _ in os.walk(staging, topdown=False):
-        home.disk.settle(Path(directory))
+        db_dir.disk.settle(Path(directory))

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from snapdb.storage.catalog_db.chain import VERSION_LOG, link
 from snapdb.storage.catalog_db.codec import MISREAD
-from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import CATALOG
 
 _Kind = Literal["damaged", "missing", "chain", "catalog", "orphan"]
@@ -85,11 +85,11 @@ def in_catalog(problem: str) -> Problem:
     return Problem("catalog", CATALOG, problem, BACKUP)
 
 
-def read_contents(ledger: Ledger, *, integrity: bool = False) -> Contents:
+def read_contents(catalog_db: CatalogDb, *, integrity: bool = False) -> Contents:
     """All rows; with `integrity`, SQLite also checks every page and index of its file."""
     rows: dict[str, list[sqlite3.Row]] = {}
     problems: list[Problem] = []
-    with ledger.reading() as connection:
+    with catalog_db.reading() as connection:
         for table, order in _TABLES.items():
             try:
                 rows[table] = connection.execute(f"SELECT * FROM {table} ORDER BY {order}").fetchall()

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from snapdb.errors import CorruptError
 from snapdb.storage.catalog_db.chain import logged_versions
 from snapdb.storage.catalog_db.codec import MISREAD
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.check.catalog import (
     BACKUP,
@@ -48,32 +48,32 @@ class _PublishedFile(NamedTuple):
     remedy: str
 
 
-def _published_files(home: Home, contents: Contents) -> Iterator[_PublishedFile | Problem]:
+def _published_files(db_dir: DatabaseDir, contents: Contents) -> Iterator[_PublishedFile | Problem]:
     """Every published file, and the problems of the rows and manifests that should name them."""
     for table in ("segments", "id_segments"):
         for row in contents[table]:
             try:
-                yield _PublishedFile(home.inside(row["path"]), int(row["bytes"]), row["sha256"], BACKUP)
+                yield _PublishedFile(db_dir.inside(row["path"]), int(row["bytes"]), row["sha256"], BACKUP)
             except (CorruptError, ValueError, TypeError, AttributeError):
                 yield _bad_row(table, row)
     shared = {row["path"] for row in contents["artefacts"]}
     for table, remedy in (("artefacts", _SHARED), ("snapshots", _SNAPSHOT)):
         for row in contents[table]:
             try:
-                directory = home.inside(row["path"])
+                directory = db_dir.inside(row["path"])
             except (CorruptError, TypeError, AttributeError):
                 yield _bad_row(table, row)
             else:
-                yield from _directory(home, directory, shared if table == "snapshots" else row["digest"], remedy)
+                yield from _directory(db_dir, directory, shared if table == "snapshots" else row["digest"], remedy)
 
 
-def _compare_files(home: Home, files: Sequence[_PublishedFile], report: _Report) -> Iterator[Problem]:
+def _compare_files(db_dir: DatabaseDir, files: Sequence[_PublishedFile], report: _Report) -> Iterator[Problem]:
     """Read every file, and yield those that are missing or have other bytes."""
     total, done = sum(file.bytes for file in files) or 1, 0
     for file in files:
         report("reading every file", min(done / total, 1.0))
         done += file.bytes
-        path = str(file.path.relative_to(home.path))
+        path = str(file.path.relative_to(db_dir.path))
         try:
             size, digest = hash_file(file.path)
         except FileNotFoundError:
@@ -92,14 +92,14 @@ def _bad_row(table: str, row: Row) -> Problem:
 
 
 def _directory(
-    home: Home, directory: Path, expected: set[str] | str, remedy: str
+    db_dir: DatabaseDir, directory: Path, expected: set[str] | str, remedy: str
 ) -> Iterator[_PublishedFile | Problem]:
     """The files that a directory's manifest names, and the problems of the manifest.
 
     Args:
         expected: The digest of an artifact; for a snapshot's directory, the artifacts in the catalog.
     """
-    path = str((directory / MANIFEST).relative_to(home.path))
+    path = str((directory / MANIFEST).relative_to(db_dir.path))
     try:
         listed = parse_manifest(directory)
     except (FileNotFoundError, NotADirectoryError):
@@ -113,15 +113,15 @@ def _directory(
     for name, (size, sha256) in listed.files.items():
         yield _PublishedFile(directory / name, size, sha256, remedy)
     for named in listed.directories if isinstance(expected, set) else ():
-        if not _exists(home, named):
+        if not _exists(db_dir, named):
             yield Problem("missing", path, f"it stands on {named}, which is not there", remedy)
         elif named not in expected:
             yield in_catalog(f"no row of artefacts names {named}, though {path} stands on it")
 
 
-def _exists(home: Home, named: str) -> bool:
+def _exists(db_dir: DatabaseDir, named: str) -> bool:
     try:
-        return home.inside(named).is_dir()
+        return db_dir.inside(named).is_dir()
     except (CorruptError, ValueError):
         return False
 
@@ -129,7 +129,9 @@ def _exists(home: Home, named: str) -> bool:
 # CHECK DATABASE
 
 
-def check_database(home: Home, ledger: Ledger, report: _Report = lambda what, share: None) -> Iterator[Problem]:
+def check_database(
+    db_dir: DatabaseDir, catalog_db: CatalogDb, report: _Report = lambda what, share: None
+) -> Iterator[Problem]:
     """The problems of a database, damage before notes; requires that the tables' lock is held.
 
     Args:
@@ -140,38 +142,38 @@ def check_database(home: Home, ledger: Ledger, report: _Report = lambda what, sh
     """
     report("reading the catalog", None)
     # Listed before the catalog is read, which then names the files of commits meanwhile.
-    old = find_orphans(home, set(), now() - DEFAULT_GRACE)
-    logged = logged_versions(home.path)
-    contents = read_contents(ledger, integrity=True)
+    old = find_orphans(db_dir, set(), now() - DEFAULT_GRACE)
+    logged = logged_versions(db_dir.path)
+    contents = read_contents(catalog_db, integrity=True)
     yield from contents.problems
-    yield from _contradictions(home, contents, logged)
+    yield from _contradictions(db_dir, contents, logged)
     files: list[_PublishedFile] = []
-    for item in _published_files(home, contents):
+    for item in _published_files(db_dir, contents):
         if isinstance(item, _PublishedFile):
             files.append(item)
-        elif not contents.whole or _is_named(ledger, item.path):
+        elif not contents.whole or _is_named(catalog_db, item.path):
             yield item
-    for problem in _compare_files(home, files, report):
-        if not contents.whole or _is_named(ledger, problem.path):
+    for problem in _compare_files(db_dir, files, report):
+        if not contents.whole or _is_named(catalog_db, problem.path):
             yield problem
     if contents.whole:
-        yield from _orphans(home, contents, old)
+        yield from _orphans(db_dir, contents, old)
 
 
-def catalog_damage(home: Home, ledger: Ledger) -> Problem | None:
+def catalog_damage(db_dir: DatabaseDir, catalog_db: CatalogDb) -> Problem | None:
     """The first problem of the catalog itself, which is read completely; None when there is none."""
-    logged = logged_versions(home.path)
-    contents = read_contents(ledger, integrity=True)
-    return next(iter([*contents.problems, *_contradictions(home, contents, logged)]), None)
+    logged = logged_versions(db_dir.path)
+    contents = read_contents(catalog_db, integrity=True)
+    return next(iter([*contents.problems, *_contradictions(db_dir, contents, logged)]), None)
 
 
-def _contradictions(home: Home, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
+def _contradictions(db_dir: DatabaseDir, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
     """The contradictions of the catalog with its chains, itself, and the earlier entries of the version log."""
     if contents.whole:
         yield from _guarded(check_chain(contents))
         yield from check_fork(contents, logged)
         yield from _guarded(check_catalog(contents))
-        yield from _guarded(check_definitions(home, contents))
+        yield from _guarded(check_definitions(db_dir, contents))
 
 
 def _guarded(problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -182,24 +184,24 @@ def _guarded(problems: Iterable[Problem]) -> Iterator[Problem]:
         yield in_catalog(f"it holds a value of the wrong kind: {type(error).__name__}: {error}")
 
 
-def _is_named(ledger: Ledger, path: str) -> bool:
+def _is_named(catalog_db: CatalogDb, path: str) -> bool:
     """Whether the catalog still names a file or a directory above it: a snapshot may have been dropped meanwhile."""
-    with ledger.reading() as connection:
+    with catalog_db.reading() as connection:
         named = referenced_paths(connection)
     own = PurePosixPath(path)
     return any(str(p) in named for p in (own, *own.parents)) or path == "catalog.sqlite"
 
 
-def _orphans(home: Home, contents: Contents, old: Iterable[Entry]) -> Iterator[Problem]:
+def _orphans(db_dir: DatabaseDir, contents: Contents, old: Iterable[Entry]) -> Iterator[Problem]:
     tables = ("segments", "id_segments", "artefacts", "snapshots", "garbage")
     known = {row["path"] for table in tables for row in contents[table]}
-    known |= referenced_dirs(home, contents["snapshots"])[0]
+    known |= referenced_dirs(db_dir, contents["snapshots"])[0]
     for entry in old:
         if entry.path not in known:
             yield Problem("orphan", entry.path, f"nothing points at it ({entry.bytes:,} bytes)", _NOTES)
 
 
-def verify_files(home: Home, ledger: Ledger, report: _Report = lambda what, share: None) -> None:
+def verify_files(db_dir: DatabaseDir, catalog_db: CatalogDb, report: _Report = lambda what, share: None) -> None:
     """Check a database; unreferenced files are no damage.
 
     Args:
@@ -208,9 +210,9 @@ def verify_files(home: Home, ledger: Ledger, report: _Report = lambda what, shar
     Raises:
         CorruptError: the first damage.
     """
-    lock = TablesLock(home)
+    lock = TablesLock(db_dir)
     try:
-        for kind, path, problem, remedy in (p for p in check_database(home, ledger, report) if p.is_damage):
-            raise CorruptError(f"{home.path / path} ({kind}): {problem}; {remedy}", code="damaged-file")
+        for kind, path, problem, remedy in (p for p in check_database(db_dir, catalog_db, report) if p.is_damage):
+            raise CorruptError(f"{db_dir.path / path} ({kind}): {problem}; {remedy}", code="damaged-file")
     finally:
         lock.release()

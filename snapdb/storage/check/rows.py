@@ -8,7 +8,7 @@ from typing import Any
 
 from snapdb.errors import CorruptError
 from snapdb.storage.catalog_db.codec import MISREAD, decode, decode_columns, is_sound
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.pending_deletes import PUBLISHED_FOLDERS
 from snapdb.storage.check.catalog import Contents, Problem, in_catalog
 from snapdb.types import Cache, PropertyGraph, Retention, Run, RunExport, Sampler, Snapshot, Task
@@ -17,7 +17,7 @@ _SHA256 = 64
 """Hexadecimal digits."""
 
 
-def check_definitions(home: Home, contents: Contents) -> Iterator[Problem]:
+def check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Problem]:
     """The problems of rows that are in no chain; requires that every table could be read."""
     for look in (
         _names,
@@ -35,7 +35,7 @@ def check_definitions(home: Home, contents: Contents) -> Iterator[Problem]:
         _leader,
     ):
         yield from map(in_catalog, look(contents))
-    yield from map(in_catalog, _garbage(home, contents))
+    yield from map(in_catalog, _garbage(db_dir, contents))
 
 
 def _names(contents: Contents) -> Iterator[str]:
@@ -187,12 +187,12 @@ def _named_after(contents: Contents, type_: type[Any], kind: str, of: str) -> It
             yield f"{kind} {row['name']!r} is of {of} {getattr(thing, of)!r}, which is not there"
 
 
-def _garbage(home: Home, contents: Contents) -> Iterator[str]:
+def _garbage(db_dir: DatabaseDir, contents: Contents) -> Iterator[str]:
     named = {r["path"] for t in ("segments", "id_segments", "artefacts", "snapshots") for r in contents[t]}
     for row in contents["garbage"]:
         path, since = row["path"], row["since"]
         try:
-            home.inside(path)
+            db_dir.inside(path)
         except (CorruptError, *MISREAD):
             yield f"a row of garbage is damaged: it names {path!r}"
             continue

@@ -13,8 +13,8 @@ from sqlite3 import Connection, Row
 from typing import Literal, NamedTuple
 
 from snapdb.errors import CorruptError
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import remove_file_unless_held
 from snapdb.storage.catalog_db.pending_deletes import PUBLISHED_FOLDERS, add_pending_deletes, delete_unless_held
 from snapdb.storage.manifests import MANIFEST, parse_manifest
@@ -45,14 +45,14 @@ def referenced_paths(connection: sqlite3.Connection) -> set[str]:
     return {row["path"] for row in connection.execute(" UNION ALL ".join(f"SELECT path FROM {t}" for t in tables))}
 
 
-def find_orphans(home: Home, known: set[str], before: int) -> list[Entry]:
+def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[Entry]:
     """The files and directories of the database that are not `known`, and were last written before a moment.
 
     Args:
         known: Relative paths that the catalog names, also as garbage.
         before: Microseconds since 1970 UTC.
     """
-    entries = (_entry(home, path) for path in _paths(home) if str(path.relative_to(home.path)) not in known)
+    entries = (_entry(db_dir, path) for path in _paths(db_dir) if str(path.relative_to(db_dir.path)) not in known)
     return sorted(entry for entry in entries if entry is not None and entry.touched <= before)
 
 
@@ -61,13 +61,13 @@ def size_of(path: Path) -> int:
     return _bytes(_stats(path))
 
 
-def _entry(home: Home, path: Path) -> Entry | None:
+def _entry(db_dir: DatabaseDir, path: Path) -> Entry | None:
     """A path with its size and age; None when it was removed meanwhile."""
     stats = list(_stats(path))
     if not stats:
         return None
     touched = max(s.st_mtime_ns for s in stats) // 1000
-    return Entry(str(path.relative_to(home.path)), _bytes(stats), touched)
+    return Entry(str(path.relative_to(db_dir.path)), _bytes(stats), touched)
 
 
 def _bytes(stats: Iterable[os.stat_result]) -> int:
@@ -84,11 +84,11 @@ def _stats(path: Path) -> Iterator[os.stat_result]:
             continue
 
 
-def _paths(home: Home) -> Iterator[Path]:
+def _paths(db_dir: DatabaseDir) -> Iterator[Path]:
     """Every path that can be an orphan."""
     for folder, depth in _DEPTHS.items():
-        yield from _files(home.path / folder) if depth is None else _at_depth(home.path / folder, depth)
-    for path in _children(home.path):
+        yield from _files(db_dir.path / folder) if depth is None else _at_depth(db_dir.path / folder, depth)
+    for path in _children(db_dir.path):
         spill = _SPILL.fullmatch(path.name)
         if re.fullmatch(r"\..+\.tmp", path.name) or (spill is not None and not _is_alive(int(spill[1]))):
             yield path
@@ -141,7 +141,7 @@ class Unreferenced(NamedTuple):
 
 
 def find_unreferenced(
-    home: Home, ledger: Ledger, moment: int, grace: int, replaced: Iterable[str] = ()
+    db_dir: DatabaseDir, catalog_db: CatalogDb, moment: int, grace: int, replaced: Iterable[str] = ()
 ) -> list[Unreferenced]:
     """Every unreferenced file or directory.
 
@@ -150,22 +150,22 @@ def find_unreferenced(
         grace: Microseconds for which they are kept.
         replaced: Paths that become garbage at `moment`.
     """
-    present = find_orphans(home, set(), moment - grace)
-    with ledger.reading() as connection:
+    present = find_orphans(db_dir, set(), moment - grace)
+    with catalog_db.reading() as connection:
         named = referenced_paths(connection)
         garbage = {row["path"]: row["since"] for row in connection.execute("SELECT path, since FROM garbage")}
         snapshots, shared = _references(connection)
-    used, unread = _used(home, snapshots, shared)
+    used, unread = _used(db_dir, snapshots, shared)
     garbage = {path: since for path, since in garbage.items() if path not in named} | dict.fromkeys(replaced, moment)
-    idle = [path for path in sorted(shared.keys() - used) if _is_aged(home, path, moment - grace)]
+    idle = [path for path in sorted(shared.keys() - used) if _is_aged(db_dir, path, moment - grace)]
     stray = [o for o in present if o.path not in named | used | garbage.keys()]
     unreferenced = [
-        _garbage(home, path, moment - since, grace)
+        _garbage(db_dir, path, moment - since, grace)
         for path, since in sorted(garbage.items())
-        if not path.startswith(PUBLISHED_FOLDERS) or home.inside(path).exists()
+        if not path.startswith(PUBLISHED_FOLDERS) or db_dir.inside(path).exists()
     ]
     unreferenced += [
-        Unreferenced(path, size_of(home.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle
+        Unreferenced(path, size_of(db_dir.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle
     ]
     unreferenced += [
         Unreferenced(o.path, o.bytes, "orphan", "nothing points at it", unread if o.path.startswith(_SHARED) else None)
@@ -174,35 +174,35 @@ def find_unreferenced(
     return unreferenced
 
 
-def remove_unreferenced(home: Home, ledger: Ledger, entry: Unreferenced) -> bool:
+def remove_unreferenced(db_dir: DatabaseDir, catalog_db: CatalogDb, entry: Unreferenced) -> bool:
     """Remove a file and its row of garbage, while no other process reads tables; False when a reader holds it."""
-    path = home.inside(entry.path)
+    path = db_dir.inside(entry.path)
     if entry.kind == "artefact":
-        _drop_rows(ledger, [entry.path])
+        _drop_rows(catalog_db, [entry.path])
     if entry.path.startswith("ids/") and path.is_file():
-        removed = remove_file_unless_held(home, path)
+        removed = remove_file_unless_held(db_dir, path)
     else:
-        removed = delete_unless_held(home, entry.path)
+        removed = delete_unless_held(db_dir, entry.path)
     if removed and entry.kind == "garbage":
-        with ledger.writing() as connection:
+        with catalog_db.writing() as connection:
             connection.execute("DELETE FROM garbage WHERE path = ?", (entry.path,))
     return removed
 
 
-def remove_unused_artifacts(home: Home, ledger: Ledger, before: int) -> list[str]:
+def remove_unused_artifacts(db_dir: DatabaseDir, catalog_db: CatalogDb, before: int) -> list[str]:
     """Remove the artifacts that no snapshot uses, while no other process reads tables; the paths of the removed ones.
 
     Args:
         before: Younger ones are kept: microseconds since 1970 UTC.
     """
-    with ledger.reading() as connection:
+    with catalog_db.reading() as connection:
         snapshots, shared = _references(connection)
-    used, unread = _used(home, snapshots, shared)
-    idle = [path for path in sorted(shared.keys() - used) if _is_aged(home, path, before)]
+    used, unread = _used(db_dir, snapshots, shared)
+    idle = [path for path in sorted(shared.keys() - used) if _is_aged(db_dir, path, before)]
     if unread is not None or not idle:
         return []
-    _drop_rows(ledger, idle)
-    return [path for path in idle if delete_unless_held(home, path)]
+    _drop_rows(catalog_db, idle)
+    return [path for path in idle if delete_unless_held(db_dir, path)]
 
 
 def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None]]:
@@ -212,28 +212,30 @@ def _references(connection: Connection) -> tuple[list[Row], dict[str, str | None
     return snapshots, shared
 
 
-def _used(home: Home, snapshots: Iterable[Row], shared: Mapping[str, str | None]) -> tuple[set[str], str | None]:
+def _used(
+    db_dir: DatabaseDir, snapshots: Iterable[Row], shared: Mapping[str, str | None]
+) -> tuple[set[str], str | None]:
     """The artifacts that snapshots use, and why there may be more."""
-    used, unread = referenced_dirs(home, snapshots)
+    used, unread = referenced_dirs(db_dir, snapshots)
     return used | {path for path, family in shared.items() if str(family).removeprefix("outgoing:") in used}, unread
 
 
-def _drop_rows(ledger: Ledger, paths: Sequence[str]) -> None:
+def _drop_rows(catalog_db: CatalogDb, paths: Sequence[str]) -> None:
     """Delete the rows of artifacts before their directories: a crash leaves no row without its directory."""
-    with ledger.writing() as connection:
+    with catalog_db.writing() as connection:
         connection.executemany("DELETE FROM artefacts WHERE path = ?", [(path,) for path in paths])
         add_pending_deletes(connection, paths)
 
 
-def _garbage(home: Home, path: str, age: int, grace: int) -> Unreferenced:
+def _garbage(db_dir: DatabaseDir, path: str, age: int, grace: int) -> Unreferenced:
     if path.startswith(PUBLISHED_FOLDERS):  # readers hold leases on them, so that no grace is needed
-        return Unreferenced(path, size_of(home.inside(path)), "garbage", "nothing points at it", None)
+        return Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "nothing points at it", None)
     kept = None if age >= grace else f"replaced less than {_spoken(grace)} ago"
-    return Unreferenced(path, size_of(home.inside(path)), "garbage", "a merged file is in its place", kept)
+    return Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "a merged file is in its place", kept)
 
 
-def _is_aged(home: Home, path: str, before: int) -> bool:
-    manifest = home.inside(path) / MANIFEST
+def _is_aged(db_dir: DatabaseDir, path: str, before: int) -> bool:
+    manifest = db_dir.inside(path) / MANIFEST
     return not manifest.exists() or manifest.stat().st_mtime_ns // 1000 <= before
 
 
@@ -246,13 +248,13 @@ def _spoken(grace: int) -> str:
     return str(timedelta(microseconds=grace))
 
 
-def referenced_dirs(home: Home, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
+def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
     """The artifacts that snapshots, given as rows of the catalog, use, and why there may be more."""
     used: set[str] = set()
     unread: str | None = None
     for row in snapshots:
         try:
-            used.update(parse_manifest(home.inside(row["path"])).directories)
+            used.update(parse_manifest(db_dir.inside(row["path"])).directories)
         except (OSError, CorruptError):
             unread = f"snapshot {row['name']} may use it; its manifest cannot be read"
     return used, unread

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from snapdb.errors import InputError
-from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.types import Cache, Column, Sampler, Segment, Snapshot
 
 _MAGIC = b"PAR1"
@@ -148,13 +148,13 @@ class LoadRecord(NamedTuple):
     version: int
 
 
-def loaded_files(ledger: Ledger, table_id: int, paths: Iterable[str]) -> dict[str, LoadRecord]:
+def loaded_files(catalog_db: CatalogDb, table_id: int, paths: Iterable[str]) -> dict[str, LoadRecord]:
     """By path, the records of the files among `paths` that were loaded into a table."""
     query = """
         SELECT path, bytes, modified, version FROM loaded
         WHERE table_id = ? AND path IN (SELECT value FROM json_each(?))
     """
-    rows = ledger.rows(query, (table_id, json.dumps(list(paths))))
+    rows = catalog_db.rows(query, (table_id, json.dumps(list(paths))))
     return {
         row["path"]: LoadRecord(LoadedFile(row["path"], row["bytes"], row["modified"]), row["version"]) for row in rows
     }

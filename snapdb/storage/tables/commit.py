@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from snapdb.errors import BindError, CommitConflict
 from snapdb.storage.catalog_db.chain import facts_text, link
 from snapdb.storage.catalog_db.codec import decode, encode, encode_columns
-from snapdb.storage.catalog_db.connection import Ledger
+from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.pending_deletes import add_pending_deletes
 from snapdb.storage.tables.changes import (
     AddTable,
@@ -40,7 +40,7 @@ def now() -> int:
     return time.time_ns() // 1000
 
 
-def commit(ledger: Ledger, changes: Sequence[Change], message: str | None) -> int:
+def commit(catalog_db: CatalogDb, changes: Sequence[Change], message: str | None) -> int:
     """Publish the changes as one version and return its number.
 
     Raises:
@@ -49,7 +49,7 @@ def commit(ledger: Ledger, changes: Sequence[Change], message: str | None) -> in
         BindError: a table's name was taken meanwhile.
     """
     by = author()
-    with ledger.writing(publishes=True) as connection:
+    with catalog_db.writing(publishes=True) as connection:
         (head, then, parent) = _head(connection)
         version, moment = head + 1, max(now(), then + 1)
         _check_new_ids(connection, changes)

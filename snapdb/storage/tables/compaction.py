@@ -8,11 +8,11 @@ from itertools import chain, groupby
 from typing import Any, Literal, NamedTuple
 
 from snapdb.errors import CorruptError
-from snapdb.relational import Session, parquet_files, parquet_form, quote_all, table_rows
+from snapdb.sql_engine import Session, parquet_files, parquet_form, quote_all, table_rows
 from snapdb.storage.catalog_db.chain import facts_text, link
 from snapdb.storage.catalog_db.codec import decode_columns
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import hash_file
 from snapdb.storage.tables.commit import now
 from snapdb.storage.tables.id_maps import read_map
@@ -188,28 +188,28 @@ def _worth(run: list[Member]) -> list[tuple[Member, ...]]:
 # Merging
 
 
-def compact(home: Home, ledger: Ledger, session: Session, merge: Merge) -> bool:
+def compact(db_dir: DatabaseDir, catalog_db: CatalogDb, session: Session, merge: Merge) -> bool:
     """Replace several files by one; False when they were changed meanwhile.
 
     Raises:
         CorruptError: one has other bytes than were published, which merging would hide.
     """
     for member in merge.members:
-        _check(home, member)
-    file = _write(home, ledger, session, merge)
+        _check(db_dir, member)
+    file = _write(db_dir, catalog_db, session, merge)
     try:
-        with ledger.writing() as connection:
+        with catalog_db.writing() as connection:
             swapped = _swap(connection, merge, file)
     except BaseException:
-        home.disk.remove(home.path / file.path)
+        db_dir.disk.remove(db_dir.path / file.path)
         raise
     if not swapped:
-        home.disk.remove(home.path / file.path)
+        db_dir.disk.remove(db_dir.path / file.path)
     return swapped
 
 
-def _check(home: Home, member: Member) -> None:
-    path = home.inside(member.path)
+def _check(db_dir: DatabaseDir, member: Member) -> None:
+    path = db_dir.inside(member.path)
     try:
         hashed: tuple[int, str] | None = hash_file(path)
     except OSError:
@@ -221,21 +221,21 @@ def _check(home: Home, member: Member) -> None:
         )
 
 
-def _write(home: Home, ledger: Ledger, session: Session, merge: Merge) -> Segment:
+def _write(db_dir: DatabaseDir, catalog_db: CatalogDb, session: Session, merge: Merge) -> Segment:
     """The rows of all members in their order, as a new file."""
     match merge.kind:
         case "rows":
-            table = _table(ledger, merge)
-            file = write_segment(home, session, merge.folder, table.columns, table_rows(table, home.path))
+            table = _table(catalog_db, merge)
+            file = write_segment(db_dir, session, merge.folder, table.columns, table_rows(table, db_dir.path))
         case "deletes":
-            file = write_query(home, session, merge.folder, ("", _deletes(home, session, merge), ""))
+            file = write_query(db_dir, session, merge.folder, ("", _deletes(db_dir, session, merge), ""))
         case "ids":
-            columns = read_map(ledger, merge.owner).columns
+            columns = read_map(catalog_db, merge.owner).columns
             keys = ", ".join(f"CAST(k{i} AS {parquet_form(c.type)}) AS k{i}" for i, c in enumerate(columns))
-            query = f"SELECT {keys} FROM {parquet_files(_segments(merge), home.path)}"
-            file = write_query(home, session, merge.folder, ("", query, ""))
+            query = f"SELECT {keys} FROM {parquet_files(_segments(merge), db_dir.path)}"
+            file = write_query(db_dir, session, merge.folder, ("", query, ""))
     if file.rows != sum(member.rows for member in merge.members):
-        home.disk.remove(home.path / file.path)
+        db_dir.disk.remove(db_dir.path / file.path)
         raise CorruptError(
             f"files of {merge.name} hold {file.rows:,} rows, not those that the catalog counts; "
             "restore the database from a backup",
@@ -244,10 +244,10 @@ def _write(home: Home, ledger: Ledger, session: Session, merge: Merge) -> Segmen
     return file
 
 
-def _table(ledger: Ledger, merge: Merge) -> Table:
+def _table(catalog_db: CatalogDb, merge: Merge) -> Table:
     """A table of the members, with the columns that they were written with."""
     shape = merge.members[0].shape
-    (row,) = ledger.rows("SELECT columns FROM shapes WHERE id = ?", (shape,))
+    (row,) = catalog_db.rows("SELECT columns FROM shapes WHERE id = ?", (shape,))
     columns = decode_columns(row["columns"])
     rows = sum(m.rows for m in merge.members)
     stop = merge.members[-1].first + merge.members[-1].rows
@@ -259,11 +259,11 @@ def _segments(merge: Merge) -> tuple[Segment, ...]:
     return tuple(Segment(m.path, m.rows, m.bytes, m.sha256, m.first) for m in merge.members)
 
 
-def _deletes(home: Home, session: Session, merge: Merge) -> str:
+def _deletes(db_dir: DatabaseDir, session: Session, merge: Merge) -> str:
     """SELECT row_id and the version that removed it, which for a file of one version is in the catalog only."""
     parts = []
     for member, segment in zip(merge.members, _segments(merge), strict=True):
-        source = parquet_files([segment], home.path)
+        source = parquet_files([segment], db_dir.path)
         has_versions = any(c.name == _VERSION for c in session.describe(f"FROM {source}"))
         version = _VERSION if has_versions else f"{member.added}::BIGINT AS {_VERSION}"
         parts.append(f"SELECT row_id::BIGINT AS row_id, {version} FROM {source}")

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from snapdb.errors import CommitConflict
-from snapdb.relational import Session, key_rows, parquet_files, parquet_form, quote, table_rows
+from snapdb.sql_engine import Session, key_rows, parquet_files, parquet_form, quote, table_rows
 from snapdb.storage.catalog_db.codec import decode_columns
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.tables.changes import AssignIds
 from snapdb.storage.tables.segments import write_query
 from snapdb.types import Column, Segment, Table
@@ -38,9 +38,9 @@ class IdMap:
         """Dense ids are 0 ≤ id < limit."""
         return max((s.first + s.rows for s in self.segments), default=0)
 
-    def sql(self, home: Home) -> str:
+    def sql(self, db_dir: DatabaseDir) -> str:
         """SELECT k0, k1, …, dense."""
-        return key_rows(self.segments, self.columns, home.path)
+        return key_rows(self.segments, self.columns, db_dir.path)
 
 
 def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
@@ -50,15 +50,15 @@ def active_maps(connection: sqlite3.Connection, table_id: int) -> list[int]:
     return [row["id"] for row in rows if all(field in fields for field, _ in json.loads(row["key"]))]
 
 
-def maps_of(ledger: Ledger, table_id: int) -> list[IdMap]:
+def maps_of(catalog_db: CatalogDb, table_id: int) -> list[IdMap]:
     """Every id map of a table that still has the map's key columns."""
-    with ledger.reading() as connection:
+    with catalog_db.reading() as connection:
         return [_map(connection, map_id) for map_id in active_maps(connection, table_id)]
 
 
-def read_map(ledger: Ledger, map_id: int) -> IdMap:
+def read_map(catalog_db: CatalogDb, map_id: int) -> IdMap:
     """An id map as it is now; ids are only added, so that it serves older versions too."""
-    with ledger.reading() as connection:
+    with catalog_db.reading() as connection:
         return _map(connection, map_id)
 
 
@@ -76,44 +76,44 @@ def _columns_now(connection: sqlite3.Connection, table_id: int) -> tuple[Column,
     return () if row is None else decode_columns(row["columns"])
 
 
-def find_map(ledger: Ledger, table: Table, key: Sequence[str]) -> IdMap | None:
+def find_map(catalog_db: CatalogDb, table: Table, key: Sequence[str]) -> IdMap | None:
     """The id map of a table's key, or None when no graph has named that key."""
     fields = tuple(c.field for c in _columns(table, key))
-    with ledger.reading() as connection:
+    with catalog_db.reading() as connection:
         rows = connection.execute("SELECT id, key FROM id_maps WHERE table_id = ?", (table.id,)).fetchall()
         matches = (row["id"] for row in rows if tuple(field for field, _ in json.loads(row["key"])) == fields)
         map_id = next(matches, None)
         return None if map_id is None else _map(connection, map_id)
 
 
-def ensure_map(home: Home, ledger: Ledger, session: Session, table: Table, key: Sequence[str]) -> IdMap:
+def ensure_map(db_dir: DatabaseDir, catalog_db: CatalogDb, session: Session, table: Table, key: Sequence[str]) -> IdMap:
     """The id map of a key, created with the keys of all versions for the first graph that names the key.
 
     Raises:
         CommitConflict: rows were appended meanwhile (code 'ids-moved').
     """
-    if id_map := find_map(ledger, table, key):
+    if id_map := find_map(catalog_db, table, key):
         return id_map
     columns = _columns(table, key)
-    whole = _all_rows(ledger, table)
-    query = _keys(columns, table_rows(whole, home.path), (), home)
-    file: Segment | None = write_query(home, session, f"ids/{table.id}", ("", query, ""))
+    whole = _all_rows(catalog_db, table)
+    query = _keys(columns, table_rows(whole, db_dir.path), (), db_dir)
+    file: Segment | None = write_query(db_dir, session, f"ids/{table.id}", ("", query, ""))
     if file is not None and file.rows == 0:
-        _remove(home, file)
+        _remove(db_dir, file)
         file = None
     try:
-        added = _record(ledger, table, columns, file, whole.next_row)
+        added = _record(catalog_db, table, columns, file, whole.next_row)
     except BaseException:
-        _remove(home, file)
+        _remove(db_dir, file)
         raise
     if not added:  # another process created the same map meanwhile
-        _remove(home, file)
-    id_map = find_map(ledger, table, key)
+        _remove(db_dir, file)
+    id_map = find_map(catalog_db, table, key)
     assert id_map is not None
     return id_map
 
 
-def assign_ids(home: Home, session: Session, table_id: int, id_map: IdMap, rows: str, count: int) -> AssignIds:
+def assign_ids(db_dir: DatabaseDir, session: Session, table_id: int, id_map: IdMap, rows: str, count: int) -> AssignIds:
     """The ids that an append assigns to the new keys in its `count` rows, a SELECT with the table's columns.
 
     Small files at the map's end are merged into the new one: tiny ones always, others if they are not larger than what
@@ -124,18 +124,18 @@ def assign_ids(home: Home, session: Session, table_id: int, id_map: IdMap, rows:
         tail -= 1
         size += id_map.segments[tail].rows
     merged = id_map.segments[tail:]
-    query = _keys(id_map.columns, rows, id_map.segments, home)
+    query = _keys(id_map.columns, rows, id_map.segments, db_dir)
     if merged:
         keys = ", ".join(f"k{i}" for i in range(len(id_map.columns)))
-        query = f"SELECT {keys} FROM {parquet_files(merged, home.path)} UNION ALL ({query})"
-    file = write_query(home, session, f"ids/{table_id}", ("", query, ""))
+        query = f"SELECT {keys} FROM {parquet_files(merged, db_dir.path)} UNION ALL ({query})"
+    file = write_query(db_dir, session, f"ids/{table_id}", ("", query, ""))
     if file.rows == sum(s.rows for s in merged):
-        _remove(home, file)
+        _remove(db_dir, file)
         return AssignIds(id_map.id, table_id, id_map.limit, None)
     return AssignIds(id_map.id, table_id, id_map.limit, file, tuple(s.path for s in merged))
 
 
-def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], home: Home) -> str:
+def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], db_dir: DatabaseDir) -> str:
     """SELECT the distinct non-NULL keys of `rows` that are not `known`, in key order, in their Parquet forms."""
     names = [quote(c.name) for c in columns]
     keys = ", ".join(
@@ -147,7 +147,7 @@ def _keys(columns: Sequence[Column], rows: str, known: Sequence[Segment], home: 
     if known:
         # Few new keys against many known ones: a join with the few lets the scan of the many skip row groups.
         same = " AND ".join(f"known.k{i} = fresh.k{i}" for i in range(len(columns)))
-        old_keys = f"SELECT fresh.* FROM {parquet_files(known, home.path)} AS known JOIN fresh ON {same}"
+        old_keys = f"SELECT fresh.* FROM {parquet_files(known, db_dir.path)} AS known JOIN fresh ON {same}"
         query = f"WITH fresh AS MATERIALIZED ({query}) SELECT fresh.* FROM fresh ANTI JOIN ({old_keys}) USING ({order})"
     return f"SELECT * FROM ({query}) ORDER BY {order}"
 
@@ -158,10 +158,10 @@ def _columns(table: Table, key: Sequence[str]) -> tuple[Column, ...]:
     return tuple(c for c in columns if c is not None)
 
 
-def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
+def _record(catalog_db: CatalogDb, table: Table, columns: Sequence[Column], file: Segment | None, rows: int) -> bool:
     """Insert the map's row, unless the key has a map by now; whether it was inserted."""
     key = json.dumps([[c.field, c.type] for c in columns])
-    with ledger.writing() as connection:
+    with catalog_db.writing() as connection:
         if connection.execute("SELECT 1 FROM id_maps WHERE table_id = ? AND key = ?", (table.id, key)).fetchone():
             return False
         (count,) = connection.execute(
@@ -180,14 +180,14 @@ def _record(ledger: Ledger, table: Table, columns: Sequence[Column], file: Segme
     return True
 
 
-def _remove(home: Home, file: Segment | None) -> None:
+def _remove(db_dir: DatabaseDir, file: Segment | None) -> None:
     if file is not None:
-        home.disk.remove(home.path / file.path)
+        db_dir.disk.remove(db_dir.path / file.path)
 
 
-def _all_rows(ledger: Ledger, table: Table) -> Table:
+def _all_rows(catalog_db: CatalogDb, table: Table) -> Table:
     """A table with the rows of every version of it, the deleted ones too."""
-    rows = ledger.rows(
+    rows = catalog_db.rows(
         "SELECT s.*, p.columns FROM segments s JOIN shapes p ON p.id = s.shape "
         "WHERE s.table_id = ? AND s.kind = 'rows' ORDER BY s.first",
         (table.id,),

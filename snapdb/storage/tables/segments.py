@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from snapdb.errors import CorruptError, DataError, InputError, SnapdbError
-from snapdb.relational import Session, default_value, file_literal, parquet_form, quote, quote_all, text_literal
-from snapdb.storage.catalog_db.db_dir import Home
+from snapdb.sql_engine import Session, default_value, file_literal, parquet_form, quote, quote_all, text_literal
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.disk import fresh_name, hash_file, unwritten
 from snapdb.types import Column, Segment, Table
 from snapdb.types.text import counted
@@ -25,19 +25,19 @@ _FICLONE = 0x40049409
 """ioctl of Linux: the target shares the source's blocks until one of them is written to."""
 
 
-def check_table(home: Home, table: Table) -> None:
+def check_table(db_dir: DatabaseDir, table: Table) -> None:
     """Check that the table's files have the sizes that were committed; CorruptError names one that has not."""
-    check_files(home, f"table {table.name}", (*table.segments, *table.deletes))
+    check_files(db_dir, f"table {table.name}", (*table.segments, *table.deletes))
 
 
-def check_files(home: Home, owner: str, segments: Iterable[Segment]) -> None:
+def check_files(db_dir: DatabaseDir, owner: str, segments: Iterable[Segment]) -> None:
     """Check that the files have the sizes that were committed.
 
     Raises:
         CorruptError: one is missing or cut short; it is named.
     """
     for segment in segments:
-        path = home.inside(segment.path)
+        path = db_dir.inside(segment.path)
         size = path.stat().st_size if path.exists() else None
         if size != segment.bytes:
             state = "is missing" if size is None else f"has {size} bytes instead of {segment.bytes}"
@@ -45,7 +45,7 @@ def check_files(home: Home, owner: str, segments: Iterable[Segment]) -> None:
 
 
 def write_segment(
-    home: Home,
+    db_dir: DatabaseDir,
     session: Session,
     folder: str,
     columns: Sequence[Column],
@@ -71,48 +71,48 @@ def write_segment(
         f"CAST({value} AS {parquet_form(c.type)}) AS {quote(c.name)}" for value, c in zip(values, columns, strict=True)
     )
     rows = (f"SELECT {casts} FROM (", query, f"\n) AS q({quote_all(supplied)})")
-    file = write_query(home, session, folder, rows, parameters)
+    file = write_query(db_dir, session, folder, rows, parameters)
     try:
-        _check_not_null(home, session, file, columns)
+        _check_not_null(db_dir, session, file, columns)
     except SnapdbError:
-        home.disk.remove(home.path / file.path)
+        db_dir.disk.remove(db_dir.path / file.path)
         raise
     return file
 
 
 def write_query(
-    home: Home, session: Session, folder: str, query: tuple[str, str, str], parameters: Any = None
+    db_dir: DatabaseDir, session: Session, folder: str, query: tuple[str, str, str], parameters: Any = None
 ) -> Segment:
     """Write the rows of a query in order, given as (prefix, the user's query, suffix)."""
-    directory = home.path / folder
+    directory = db_dir.path / folder
     path = directory / f"{fresh_name()}.parquet"
     prefix, text, suffix = query
     try:
-        home.disk.make(directory)
+        db_dir.disk.make(directory)
         rows = session.write(f"COPY ({prefix}", text, f"{suffix}) TO {text_literal(str(path))} {_OPTIONS}", parameters)
-        home.disk.settle(path)
-        home.disk.settle(directory)
+        db_dir.disk.settle(path)
+        db_dir.disk.settle(directory)
         size, sha256 = hash_file(path)
     except OSError as error:
-        home.disk.remove(path)
+        db_dir.disk.remove(path)
         raise unwritten(path, error.strerror or str(error)) from error
     except (InputError, CorruptError) as error:
-        home.disk.remove(path)
+        db_dir.disk.remove(path)
         if str(path) in error.message:
             raise unwritten(path, error.message) from error
         raise
     except BaseException:
-        home.disk.remove(path)
+        db_dir.disk.remove(path)
         raise
-    return Segment(str(path.relative_to(home.path)), rows, size, sha256)
+    return Segment(str(path.relative_to(db_dir.path)), rows, size, sha256)
 
 
-def _check_not_null(home: Home, session: Session, file: Segment, columns: Sequence[Column]) -> None:
+def _check_not_null(db_dir: DatabaseDir, session: Session, file: Segment, columns: Sequence[Column]) -> None:
     required = [c for c in columns if not c.nullable]
     if not required:
         return
     counts = ", ".join(f"count(*) - count({quote(c.name)})" for c in required)
-    source = f"read_parquet({text_literal(str(home.path / file.path))}, hive_partitioning = false)"
+    source = f"read_parquet({text_literal(str(db_dir.path / file.path))}, hive_partitioning = false)"
     for column, nulls in zip(required, session.rows(f"SELECT {counts} FROM {source}")[0], strict=True):
         if nulls:
             raise DataError(
@@ -125,7 +125,9 @@ def _check_not_null(home: Home, session: Session, file: Segment, columns: Sequen
 # Copies of the user's Parquet files: read once, written once, hashed on the way
 
 
-def copy_segment(home: Home, session: Session, folder: str, source: str, report: Callable[[float], None]) -> Segment:
+def copy_segment(
+    db_dir: DatabaseDir, session: Session, folder: str, source: str, report: Callable[[float], None]
+) -> Segment:
     """Copy a file as a segment. It is never a link: later changes of `source` do not change the database.
 
     Args:
@@ -138,22 +140,22 @@ def copy_segment(home: Home, session: Session, folder: str, source: str, report:
         DatabaseError: the disk refused.
     """
     rows = _rows(session, source)
-    directory = home.path / folder
+    directory = db_dir.path / folder
     path = directory / f"{fresh_name()}.parquet"
     try:
-        home.disk.make(directory)
+        db_dir.disk.make(directory)
         size, sha256 = copy_file(source, path, report)
-        home.disk.settle(path)
-        home.disk.settle(directory)
+        db_dir.disk.settle(path)
+        db_dir.disk.settle(directory)
     except OSError as error:
-        home.disk.remove(path)
+        db_dir.disk.remove(path)
         if error.filename == source:
             raise InputError(f"cannot read {source}: {error.strerror}", code="unreadable-file") from error
         raise unwritten(path, error.strerror or str(error)) from error
     except BaseException:
-        home.disk.remove(path)
+        db_dir.disk.remove(path)
         raise
-    return Segment(str(path.relative_to(home.path)), rows, size, sha256)
+    return Segment(str(path.relative_to(db_dir.path)), rows, size, sha256)
 
 
 def _rows(session: Session, source: str) -> int:

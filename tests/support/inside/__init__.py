@@ -8,22 +8,22 @@ from typing import Any
 
 from snapdb import Database
 from snapdb.catalog import Catalog
-from snapdb.execute.operator import Engine
+from snapdb.execute.operator import ExecutionContext
 from snapdb.plan import Plan, bind
 from snapdb.sql import parse
-from snapdb.storage.catalog_db.connection import Ledger
-from snapdb.storage.catalog_db.db_dir import Home, open_home
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
 from snapdb.storage.catalog_db.locks import TablesLock
 
 
-def catalog_db_of(db: Database) -> Ledger:
+def catalog_db_of(db: Database) -> CatalogDb:
     """The connection of a database to its catalog."""
-    return db._ledger
+    return db._catalog_db
 
 
-def db_dir_of(db: Database) -> Home:
+def db_dir_of(db: Database) -> DatabaseDir:
     """The directory of a database."""
-    return db._home
+    return db._db_dir
 
 
 def catalog_of(db: Database) -> Catalog:
@@ -36,14 +36,14 @@ def committed_catalog_of(db: Database) -> Catalog:
     return db._committed()
 
 
-def engine_of(db: Database, lock: TablesLock | None = None, *, committed: bool = False) -> Engine:
+def engine_of(db: Database, lock: TablesLock | None = None, *, committed: bool = False) -> ExecutionContext:
     """What operators run with; the files that the catalog names stay until the lock is released."""
-    return db._engine(None, lock or TablesLock(db._home), committed=committed)
+    return db._engine(None, lock or TablesLock(db._db_dir), committed=committed)
 
 
-def open_catalog_db(path: Path, *, read_only: bool = False) -> Ledger:
+def open_catalog_db(path: Path, *, read_only: bool = False) -> CatalogDb:
     """A connection of the test's own to the catalog of the database at a path."""
-    return Ledger(open_home(path, read_only=read_only))
+    return CatalogDb(open_db_dir(path, read_only=read_only))
 
 
 def bind_text(db: Database, text: str, parameters: Any = None, **parts: Any) -> Plan:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from snapdb.errors import InputError
-from snapdb.relational.quote import quote
+from snapdb.sql_engine.quote import quote
 from snapdb.types import Column
 
 

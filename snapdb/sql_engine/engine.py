@@ -20,11 +20,11 @@ import duckdb
 import pyarrow as pa
 
 from snapdb.errors import QueryError
-from snapdb.relational.duckdb_errors import Place, translated
-from snapdb.relational.files import Folders
-from snapdb.relational.sources import Names
-from snapdb.relational.tables import create_bitmap_function
-from snapdb.relational.values import EXACT, empty, marked
+from snapdb.sql_engine.duckdb_errors import Place, translated
+from snapdb.sql_engine.files import Folders
+from snapdb.sql_engine.sources import Names
+from snapdb.sql_engine.tables import create_bitmap_function
+from snapdb.sql_engine.values import EXACT, empty, marked
 from snapdb.types import Column
 
 
@@ -92,7 +92,7 @@ class _Space(NamedTuple):
     """What made the views that are in it."""
 
 
-class Relational:
+class SqlEngine:
     """DuckDB in memory. It owns no data: sessions read Parquet files through views made for them."""
 
     def __init__(self, own: Path, threads: int | None = None, folders: Sequence[str | Path] | None = None) -> None:

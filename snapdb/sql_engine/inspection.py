@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapdb.errors import BindError, InputError, ParseError, QueryError
-from snapdb.relational.quote import text_literal
+from snapdb.sql_engine.quote import text_literal
 
 if TYPE_CHECKING:
-    from snapdb.relational.engine import Session
+    from snapdb.sql_engine.engine import Session
 
 
 class OrderKey(NamedTuple):

@@ -1,11 +1,11 @@
 """DuckDB's seat, and the only room that imports it: queries over Parquet segments, types, errors with their place."""
 
-from snapdb.relational.engine import Relational, Session
-from snapdb.relational.files import absolute_paths, file_literal, files_literal, is_hidden
-from snapdb.relational.inspection import Conjunct, OrderKey, conjuncts, files_behind, order_keys
-from snapdb.relational.quote import quote, quote_all, quote_odd, text_literal
-from snapdb.relational.sources import Names, no_rows, together
-from snapdb.relational.tables import (
+from snapdb.sql_engine.engine import Session, SqlEngine
+from snapdb.sql_engine.files import absolute_paths, file_literal, files_literal, is_hidden
+from snapdb.sql_engine.inspection import Conjunct, OrderKey, conjuncts, files_behind, order_keys
+from snapdb.sql_engine.quote import quote, quote_all, quote_odd, text_literal
+from snapdb.sql_engine.sources import Names, no_rows, together
+from snapdb.sql_engine.tables import (
     ROW_ID,
     check_storable,
     default_value,
@@ -23,8 +23,8 @@ __all__ = [
     "Conjunct",
     "Names",
     "OrderKey",
-    "Relational",
     "Session",
+    "SqlEngine",
     "absolute_paths",
     "check_storable",
     "conjuncts",

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from snapdb.errors import BindError, CorruptError, InputError, ParseError, QueryError, SnapdbError, Span
-from snapdb.relational.files import outside
+from snapdb.sql_engine.files import outside
 from snapdb.types.text import did_you_mean
 
 
