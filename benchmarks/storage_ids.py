@@ -20,7 +20,7 @@ def allot_keys(database: str, table: str, key: str) -> Figures:
         with engine.sql_engine.session() as session:
             found = engine.context.catalog.table(table)
             started = time.perf_counter()
-            id_map = ensure_map(engine.db_dir, engine.catalog_db, session, found, [key])
+            id_map = ensure_map(engine.catalog_db, session, found, [key])
             return {"seconds": time.perf_counter() - started, "rows": id_map.limit}
 
 

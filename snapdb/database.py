@@ -115,10 +115,10 @@ class Database:
         self._remove = weakref.finalize(self, _remove, place, self._process) if self.temporary else None
         self._catalog_db = CatalogDb(self._db_dir)
         if verify:
-            verify_files(self._db_dir, self._catalog_db)
+            verify_files(self._catalog_db)
         self._threads, self._rules = threads, tuple(rules)
         self._sql_engine = SqlEngine(self.path, threads, folders)
-        self._work = TransactionManager(self._db_dir, self._catalog_db, self._sql_engine)
+        self._work = TransactionManager(self._catalog_db, self._sql_engine)
         self._caches = CacheShelf()
         self._known: Catalog | None = None
         self._sources: dict[str, Any] = {}
@@ -159,7 +159,7 @@ class Database:
         try:
             if not isinstance(statement, Commit | Rollback):
                 self._work.check()
-            with diagnose_corruption(self._db_dir, self._catalog_db):
+            with diagnose_corruption(self._catalog_db):
                 engine = self._engine(params, lock)
                 plan = optimize(bind(statement, engine.bind_context), self._rules)
                 self._check_allowed(plan, statement)
@@ -442,7 +442,7 @@ class Database:
         return self._work.catalog or self._committed()
 
     def _committed(self) -> Catalog:
-        self._known = load(self._db_dir, self._catalog_db, self._known)
+        self._known = load(self._catalog_db, self._known)
         return self._known
 
     @contextmanager
@@ -450,7 +450,7 @@ class Database:
         """An engine for the block, which publishes nothing; meanwhile no file that the catalog names is removed."""
         lock = TablesLock(self._db_dir)
         try:
-            with diagnose_corruption(self._db_dir, self._catalog_db):
+            with diagnose_corruption(self._catalog_db):
                 yield self._engine(params, lock, committed=committed)
         finally:
             lock.release()
@@ -473,7 +473,7 @@ class Database:
     def _guarded(self, rows: Rows, statement: Statement, lock: TablesLock) -> Rows:
         """The same rows; an error among them carries the statement's text, and ends an open transaction."""
         try:
-            with diagnose_corruption(self._db_dir, self._catalog_db):
+            with diagnose_corruption(self._catalog_db):
                 return (yield from rows)
         except SnapdbError as error:
             self._work.fail()

@@ -12,7 +12,7 @@ from snapdb.catalog.tables import read_tables
 from snapdb.errors import BindError
 from snapdb.storage.catalog_db.codec import decode
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
+from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.storage.catalog_db.task_rows import read_tasks
 from snapdb.storage.tables.changes import LoadedFile
 from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot, Table, Tag, Task, Version
@@ -109,13 +109,13 @@ class Catalog:
         raise BindError(f'no {kind} "{name}"{hint}', code=f"unknown-{kind}")
 
 
-def load(db_dir: DatabaseDir, catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
+def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
     """The catalog now; `known`, one that was loaded before, spares reading what has not changed.
 
     Raises:
         CorruptError: the catalog cannot be read.
     """
-    with catalog_db.reading() as connection, raise_if_misread(db_dir):
+    with catalog_db.reading() as connection, raise_if_misread(catalog_db.db_dir):
         stamp = _stamp(connection)
         if known is not None and known.stamp == stamp:
             return known

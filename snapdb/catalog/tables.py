@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from snapdb.storage.catalog_db.codec import decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
+from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.types import Column, Segment, Table
 
 
-def tables_at(db_dir: DatabaseDir, catalog_db: CatalogDb, version: int) -> dict[str, Table]:
+def tables_at(catalog_db: CatalogDb, version: int) -> dict[str, Table]:
     """The tables of a version, by case-folded name."""
-    with catalog_db.reading() as connection, raise_if_misread(db_dir):
+    with catalog_db.reading() as connection, raise_if_misread(catalog_db.db_dir):
         return read_tables(connection, version)
 
 

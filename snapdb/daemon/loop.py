@@ -15,7 +15,7 @@ from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.execute.tasks.run_ends import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
+from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.storage.catalog_db.task_rows import (
     advance,
     alter_task,
@@ -207,10 +207,8 @@ class Lanes(Protocol):
 class Loop:
     """One term of a leader. `step` does what there is to do; between two steps nothing happens."""
 
-    def __init__(
-        self, db_dir: DatabaseDir, catalog_db: CatalogDb, lanes: Lanes, clock: Clock, pace: Pace, log: Log, holder: str
-    ) -> None:
-        self._db_dir, self._catalog_db, self._lanes = db_dir, catalog_db, lanes
+    def __init__(self, catalog_db: CatalogDb, lanes: Lanes, clock: Clock, pace: Pace, log: Log, holder: str) -> None:
+        self._db_dir, self._catalog_db, self._lanes = catalog_db.db_dir, catalog_db, lanes
         self._clock, self._pace, self._log, self._holder = clock, pace, log, holder
         self._awake_since = clock.now()
         self._last = (clock.now(), clock.monotonic())
@@ -285,7 +283,7 @@ class Loop:
         if isinstance(end, Finished):
             return end.ended if end.ended.recorded else record(self._catalog_db, task, end.ended)
         now = self._clock.now()
-        return settle_abandoned(self._db_dir, self._catalog_db, task, run, now, error=end.how, state=end.state)
+        return settle_abandoned(self._catalog_db, task, run, now, error=end.how, state=end.state)
 
     def _fire(self, now: int, monotonic: float) -> float:
         """Begin what is due; the seconds until more is."""
@@ -361,7 +359,7 @@ class Loop:
         settled = False
         for run in board.running:
             if _key(run) not in self._going:
-                ended = settle_abandoned(self._db_dir, self._catalog_db, board.tasks.get(run.task), run, now)
+                ended = settle_abandoned(self._catalog_db, board.tasks.get(run.task), run, now)
                 if ended is not None:
                     tell_end(self._log, ended)
                     settled = True

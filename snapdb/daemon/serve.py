@@ -85,8 +85,8 @@ class Heart:
 class Candidate:
     """Leads where nobody does, and waits where somebody does."""
 
-    def __init__(self, db_dir: DatabaseDir, catalog_db: CatalogDb, clock: Clock, pace: Pace, log: Log) -> None:
-        self._db_dir, self._catalog_db, self._clock, self._pace, self._log = db_dir, catalog_db, clock, pace, log
+    def __init__(self, catalog_db: CatalogDb, clock: Clock, pace: Pace, log: Log) -> None:
+        self._catalog_db, self._clock, self._pace, self._log = catalog_db, clock, pace, log
         self._seen: Leader | None = None
         self._since = self._looked = clock.monotonic()
         self._mine: str | None = None
@@ -118,7 +118,7 @@ class Candidate:
             return None
         self._seen, self._mine = None, holder
         self._log.info("leader.won", holder=holder, **{"from": None if silent is None else silent.holder})
-        return Heart(self._db_dir, holder, now, self._clock, self._pace)
+        return Heart(self._catalog_db.db_dir, holder, now, self._clock, self._pace)
 
 
 # The daemon in the foreground: it waits for its turn to lead, fires tasks while it leads, and notifies systemd
@@ -170,7 +170,7 @@ def serve(
     own = clock or Clock()
     log = Log(sys.stderr, log_format, own)
     command = (*(worker or (sys.executable, "-P", "-m", "snapdb.daemon.worker")), str(db_dir.path), str(os.getpid()))
-    daemon = _Daemon(db_dir, catalog_db, own, pace or Pace(), log, command, jobs)
+    daemon = _Daemon(catalog_db, own, pace or Pace(), log, command, jobs)
     with _asked(daemon.ask):
         log.info("daemon.start", database=str(db_dir.path), pid=os.getpid(), jobs=jobs, version=__version__)
         notify("READY=1")
@@ -188,7 +188,6 @@ class _Daemon:
 
     def __init__(
         self,
-        db_dir: DatabaseDir,
         catalog_db: CatalogDb,
         clock: Clock,
         pace: Pace,
@@ -196,9 +195,9 @@ class _Daemon:
         command: Sequence[str],
         jobs: int,
     ) -> None:
-        self._db_dir, self._catalog_db, self._clock, self._pace, self._log = db_dir, catalog_db, clock, pace, log
+        self._catalog_db, self._clock, self._pace, self._log = catalog_db, clock, pace, log
         self._crew = Crew(command, jobs, clock, pace, log)
-        self._candidate = Candidate(db_dir, catalog_db, clock, pace, log)
+        self._candidate = Candidate(catalog_db, clock, pace, log)
         self._heart: Heart | None = None
         self._loop: Loop | None = None
         self._trouble: str | None = None
@@ -253,9 +252,7 @@ class _Daemon:
         if self._heart is None:
             self._crew.warm()  # its first run, should it take over, is not to wait for a process that starts
             return self._pace.poll
-        self._loop = Loop(
-            self._db_dir, self._catalog_db, self._crew, self._clock, self._pace, self._log, self._heart.holder
-        )
+        self._loop = Loop(self._catalog_db, self._crew, self._clock, self._pace, self._log, self._heart.holder)
         return 0.0
 
     def _tell(self, error: Exception) -> None:

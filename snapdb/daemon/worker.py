@@ -62,7 +62,7 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
         load_kernels()
     gc.freeze()  # what was imported stays: no search for garbage need go through it
     while (job := jobs.get()) is not None:
-        told.write(encode_end(perform(opened, db_dir, catalog_db, *job, now=now)))
+        told.write(encode_end(perform(opened, catalog_db, *job, now=now)))
         told.flush()
         del job
         gc.collect()

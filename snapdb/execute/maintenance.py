@@ -67,7 +67,7 @@ class Expired(NamedTuple):
 
 def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
     """CHECK DATABASE: read every file; a row for each problem."""
-    yield listing(PROBLEMS, list(check_database(context.db_dir, context.catalog_db, context.step)))
+    yield listing(PROBLEMS, list(check_database(context.catalog_db, context.step)))
     return None
 
 
@@ -86,7 +86,7 @@ def backup(plan: BackupPlan, context: ExecutionContext) -> Rows:
     target = Path(os.path.abspath(os.path.expanduser(plan.path)))
     try:
         context.sql_engine.check_folder(target)
-        done = back_up(context.db_dir, context.catalog_db, target, link=not plan.copies, report=context.step)
+        done = back_up(context.catalog_db, target, link=not plan.copies, report=context.step)
     except InputError as error:
         error.span = error.span or plan.span
         raise
@@ -149,7 +149,7 @@ def _expected(decisions: Decisions) -> Expired:
 
 def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[Snapshot]:
     """Those that retention lets go as things are at this moment."""
-    catalog = load(context.db_dir, context.catalog_db, context.bind_context.catalog)
+    catalog = load(context.catalog_db, context.bind_context.catalog)
     graphs = {snapshot.graph.name.lower() for snapshot in going}
     retentions = {graph: said for graph, said in catalog.retentions.items() if graph in graphs}
     still = {snapshot.id for snapshot, stays in retained(catalog, context.catalog_db, retentions) if stays is None}
@@ -236,7 +236,7 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
     catalog = context.bind_context.catalog
     decisions = retained(catalog, context.catalog_db, catalog.retentions)
     try:
-        deleted = delete_pending(context.db_dir, context.catalog_db)
+        deleted = delete_pending(context.catalog_db)
         done = expire(context, decisions, by_retention=True, publishes=False)
         shared = _remove_shared(context) if done.gone or deleted else 0
     except (CommitConflict, LockedError) as error:
@@ -256,7 +256,7 @@ def _remove_shared(context: ExecutionContext) -> int:
     if not context.tables.alone(0.0):
         return 0
     try:
-        return len(remove_unused_artifacts(context.db_dir, context.catalog_db, now() - DEFAULT_GRACE))
+        return len(remove_unused_artifacts(context.catalog_db, now() - DEFAULT_GRACE))
     finally:
         context.tables.share()
 

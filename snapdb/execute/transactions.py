@@ -14,7 +14,6 @@ from snapdb.catalog import Catalog, with_changes
 from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError
 from snapdb.sql_engine import Session, SqlEngine, parquet_files, table_rows
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import TablesLock, assigning_ids, merging_files
 from snapdb.storage.check.database import catalog_damage
 from snapdb.storage.tables.changes import AddTable, Append, AssignIds, Change, RemoveRows, files_of
@@ -49,8 +48,8 @@ class _Open:
 class TransactionManager:
     """Turns changes into versions."""
 
-    def __init__(self, db_dir: DatabaseDir, catalog_db: CatalogDb, sql_engine: SqlEngine) -> None:
-        self._db_dir = db_dir
+    def __init__(self, catalog_db: CatalogDb, sql_engine: SqlEngine) -> None:
+        self._db_dir = catalog_db.db_dir
         self._catalog_db = catalog_db
         self._sql_engine = sql_engine
         self._open: _Open | None = None
@@ -198,7 +197,7 @@ class TransactionManager:
                 return
             with merging_files(self._db_dir) as alone, self._sql_engine.session() as session:
                 for merge in self._small_merges(table) if alone else ():
-                    compact(self._db_dir, self._catalog_db, session, merge)
+                    compact(self._catalog_db, session, merge)
 
     def _small_merges(self, table: int) -> list[Merge]:
         with self._catalog_db.reading() as connection:
@@ -293,15 +292,15 @@ def retry_if_replaced(act: Callable[[], T]) -> T:
 
 
 @contextmanager
-def diagnose_corruption(db_dir: DatabaseDir, catalog_db: CatalogDb) -> Iterator[None]:
+def diagnose_corruption(catalog_db: CatalogDb) -> Iterator[None]:
     """Raise CorruptError in place of an unexpected error where the catalog is damaged, which can cause any."""
     try:
         yield
     except SnapdbError:
         raise
     except Exception as error:
-        problem = None if catalog_db.closed else catalog_damage(db_dir, catalog_db)
+        problem = None if catalog_db.closed else catalog_damage(catalog_db)
         if problem is None:
             raise
-        message = f"{db_dir.path / problem.path} ({problem.kind}): {problem.problem}; {problem.remedy}"
+        message = f"{catalog_db.db_dir.path / problem.path} ({problem.kind}): {problem.problem}; {problem.remedy}"
         raise CorruptError(message, code="damaged-catalog") from error

@@ -73,7 +73,7 @@ class TableKeys:
 
 
 def open_snapshot(
-    db_dir: DatabaseDir, catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool] = lambda element: True
+    catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool] = lambda element: True
 ) -> OpenSnapshot:
     """Open a snapshot for sampling.
 
@@ -89,7 +89,7 @@ def open_snapshot(
         CommitConflict: it was replaced or dropped at this moment (code 'moved').
     """
     with unless_moved(catalog_db, snapshot):
-        return _opened(db_dir, catalog_db, snapshot, opens)
+        return _opened(catalog_db, snapshot, opens)
 
 
 @contextmanager
@@ -118,12 +118,11 @@ def read_layout(db_dir: DatabaseDir, snapshot: Snapshot) -> SnapshotLayout:
     return decode(SnapshotLayout, json.dumps(PublishedDir(db_dir.inside(snapshot.path)).manifest["layout"]))
 
 
-def _opened(
-    db_dir: DatabaseDir, catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool]
-) -> OpenSnapshot:
+def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bool]) -> OpenSnapshot:
+    db_dir = catalog_db.db_dir
     directory = db_dir.inside(snapshot.path)
     layout = read_layout(db_dir, snapshot)
-    reverse = _reversed(db_dir, catalog_db, layout)
+    reverse = _reversed(catalog_db, layout)
     parts = [directory, *(db_dir.inside(d) for d in layout.directories), *reverse.values()]
     maps = {v.name: read_map(catalog_db, v.map_id) for v in layout.vertices}
     # Keys are read on first need, which may be long after; meanwhile a VACUUM may have merged their files.
@@ -138,10 +137,10 @@ def _opened(
         raise
 
 
-def _reversed(db_dir: DatabaseDir, catalog_db: CatalogDb, layout: SnapshotLayout) -> dict[str, Path]:
+def _reversed(catalog_db: CatalogDb, layout: SnapshotLayout) -> dict[str, Path]:
     """By edge type, the directory of its out-neighbours, where somebody needed them before."""
     wanted = {e.name: outgoing_artefact(e).digest for e in layout.edges if serves_outgoing(e)}
-    paths = {name: locate_artifact(db_dir, catalog_db, digest) for name, digest in wanted.items()}
+    paths = {name: locate_artifact(catalog_db, digest) for name, digest in wanted.items()}
     return {name: path for name, path in paths.items() if path is not None}
 
 

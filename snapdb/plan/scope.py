@@ -147,7 +147,7 @@ class BindContext:
         """The tables of a version, by case-folded name, without what an open transaction changed."""
         past = self.catalog.past
         if (found := past.get(version)) is None:
-            found = tables_at(self.db_dir, self.catalog_db, version)
+            found = tables_at(self.catalog_db, version)
             if len(past) >= _PAST:
                 past.clear()
             past[version] = found

@@ -58,32 +58,29 @@ def digest_of(*facts: Any) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def find_artifact(db_dir: DatabaseDir, catalog_db: CatalogDb, digest: str) -> CachedArtifact | None:
+def find_artifact(catalog_db: CatalogDb, digest: str) -> CachedArtifact | None:
     """The artifact with a digest, whole or a patch, if it exists."""
     rows = catalog_db.rows("SELECT path, version, base FROM artefacts WHERE digest = ?", (digest,))
-    return _artifact(db_dir, rows[0]) if rows else None
+    return _artifact(catalog_db.db_dir, rows[0]) if rows else None
 
 
-def locate_artifact(db_dir: DatabaseDir, catalog_db: CatalogDb, digest: str) -> Path | None:
+def locate_artifact(catalog_db: CatalogDb, digest: str) -> Path | None:
     """The path of the artifact with a digest, if it exists; its files are not read."""
     rows = catalog_db.rows("SELECT path FROM artefacts WHERE digest = ?", (digest,))
-    return db_dir.inside(rows[0]["path"]) if rows else None
+    return catalog_db.db_dir.inside(rows[0]["path"]) if rows else None
 
 
-def nearest_artifact(
-    db_dir: DatabaseDir, catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool = True
-) -> CachedArtifact | None:
+def nearest_artifact(catalog_db: CatalogDb, wanted: ArtifactSpec, *, whole: bool = True) -> CachedArtifact | None:
     """The artifact of the family with the version nearest to the wanted one; with `whole`, none that is a patch."""
     rows = catalog_db.rows(
         f"SELECT path, version, base FROM artefacts WHERE family = ? {'AND base IS NULL' if whole else ''} "
         "ORDER BY abs(version - ?), version DESC, base IS NOT NULL LIMIT 1",
         (wanted.family, wanted.version),
     )
-    return _artifact(db_dir, rows[0]) if rows else None
+    return _artifact(catalog_db.db_dir, rows[0]) if rows else None
 
 
 def find_or_build(
-    db_dir: DatabaseDir,
     catalog_db: CatalogDb,
     wanted: ArtifactSpec,
     build: Callable[[Path], dict[str, Any]],
@@ -95,20 +92,21 @@ def find_or_build(
         build: Writes files into the given directory and returns their metadata for the manifest.
         base: The directory that a new artifact is a patch of.
     """
-    if artifact := find_artifact(db_dir, catalog_db, wanted.digest):
+    db_dir = catalog_db.db_dir
+    if artifact := find_artifact(catalog_db, wanted.digest):
         return artifact
     final = db_dir.path / wanted.folder / fresh_name()
     facts: dict[str, Any] = {"kind": wanted.kind, "digest": wanted.digest}
     with publishing(db_dir.disk, final, facts) as staging:
         facts |= build(staging)
     try:
-        added = _record(db_dir, catalog_db, wanted, final, base)
+        added = _record(catalog_db, wanted, final, base)
     except BaseException:
         db_dir.disk.remove(final)
         raise
     if not added:  # another process built the same meanwhile
         db_dir.disk.remove(final)
-    artifact = find_artifact(db_dir, catalog_db, wanted.digest)
+    artifact = find_artifact(catalog_db, wanted.digest)
     assert artifact is not None
     return artifact
 
@@ -119,18 +117,16 @@ def _artifact(db_dir: DatabaseDir, row: Any) -> CachedArtifact:
     return CachedArtifact(path, row["version"] or 0, base, read_manifest(path))
 
 
-def _record(
-    db_dir: DatabaseDir, catalog_db: CatalogDb, wanted: ArtifactSpec, directory: Path, base: Path | None
-) -> bool:
+def _record(catalog_db: CatalogDb, wanted: ArtifactSpec, directory: Path, base: Path | None) -> bool:
     """Insert the row of an artifact, unless the digest has one by now; whether it was inserted."""
     row = (
         wanted.digest,
         wanted.kind,
-        str(directory.relative_to(db_dir.path)),
+        str(directory.relative_to(catalog_db.db_dir.path)),
         directory_bytes(directory),
         wanted.family,
         wanted.version,
-        None if base is None else str(base.relative_to(db_dir.path)),
+        None if base is None else str(base.relative_to(catalog_db.db_dir.path)),
     )
     with catalog_db.writing() as connection:
         added = connection.execute(

@@ -37,7 +37,7 @@ class QuietClock(StandingClock):
 def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp_path: Path) -> None:
     db_dir = open_db_dir(tmp_path / "d", read_only=False)
     catalog_db, clock, said = open_catalog_db(db_dir.path), QuietClock(MINUTE), io.StringIO()
-    one, other = (Candidate(db_dir, catalog_db, clock, Pace(), Log(said, "text", clock)) for _ in range(2))
+    one, other = (Candidate(catalog_db, clock, Pace(), Log(said, "text", clock)) for _ in range(2))
     first = one.poll()
     assert first is not None
     assert other.poll() is None

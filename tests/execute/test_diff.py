@@ -12,7 +12,7 @@ import snapdb
 from snapdb import Database
 from snapdb.catalog import tables_at
 from snapdb.execute.diff.rows import ElementRows
-from tests.support.inside import catalog_db_of, db_dir_of, engine_of
+from tests.support.inside import catalog_db_of, engine_of
 from tests.support.inside.catalog import snapshot_rows
 from tests.support.inside.execute import degree_bins, difference, quantile_bins, stability
 
@@ -236,7 +236,7 @@ def test_only_files_and_times_that_differ_are_looked_at(db: Database) -> None:
 
     def rows(name: str, element: str) -> ElementRows:
         snapshot = catalog.snapshot(name)
-        return snapshot_rows(snapshot, tables_at(db_dir_of(db), catalog_db_of(db), snapshot.version), db.path)[element]
+        return snapshot_rows(snapshot, tables_at(catalog_db_of(db), snapshot.version), db.path)[element]
 
     with db._sql_engine.session() as session:
         files = [str(db.path / s.path) for s in rows("new", "likes").table.segments]

@@ -18,7 +18,7 @@ def problems(path: Path) -> list[Problem]:
     db_dir = open_db_dir(path, read_only=True)
     catalog_db = CatalogDb(db_dir)
     try:
-        return list(check_database(db_dir, catalog_db))
+        return list(check_database(catalog_db))
     finally:
         catalog_db.close()
 

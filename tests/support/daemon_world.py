@@ -129,7 +129,7 @@ class World:
         self.lanes = SimulatedLanes(self.clock, self.jobs, self._fate)
         log = Log(self.said, "text", self.clock)
         pace = Pace(poll=self.poll)
-        self.loop = Loop(self.db_dir, self.catalog_db, self.lanes, self.clock, pace, log, holder)
+        self.loop = Loop(self.catalog_db, self.lanes, self.clock, pace, log, holder)
 
     def _fate(self, task: Task, run: Run) -> tuple[float, EndState]:
         return self.fate(task, run)

@@ -34,7 +34,7 @@ class Worker:
 
     def task(self, name: str = "job") -> Task:
         with closing(open_catalog_db(self.path)) as catalog_db:
-            return load(open_db_dir(self.path, read_only=False), catalog_db).task(name)
+            return load(catalog_db).task(name)
 
     def claim(self, task: Task, scheduled: int = DAY) -> Run:
         """The row of a run that begins."""
@@ -50,14 +50,14 @@ class Worker:
         db_dir = open_db_dir(self.path, read_only=False, disk=self.disk)
         catalog_db = CatalogDb(db_dir)
         try:
-            return perform(self._open, db_dir, catalog_db, task, run, stop or Stop())
+            return perform(self._open, catalog_db, task, run, stop or Stop())
         finally:
             catalog_db.close()
 
     def settle(self, task: Task | None, run: Run) -> Ended | None:
         db_dir = open_db_dir(self.path, read_only=False)
         with closing(CatalogDb(db_dir)) as catalog_db:
-            return settle_abandoned(db_dir, catalog_db, task, run, now())
+            return settle_abandoned(catalog_db, task, run, now())
 
     def rows(self) -> list[Run]:
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.reading() as connection:

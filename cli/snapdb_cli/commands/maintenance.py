@@ -61,7 +61,7 @@ def _problems(db_dir: DatabaseDir, progress: Progress) -> list[Problem]:
     catalog_db = CatalogDb(db_dir)
     lock = TablesLock(db_dir)
     try:
-        return list(check_database(db_dir, catalog_db, progress.update))
+        return list(check_database(catalog_db, progress.update))
     finally:
         lock.release()
         catalog_db.close()

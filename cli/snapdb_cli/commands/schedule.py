@@ -84,7 +84,7 @@ def _leads(path: Path) -> str:
     """The daemon that leads, or what to do where none does."""
     db_dir = open_db_dir(path, read_only=True)
     with closing(CatalogDb(db_dir)) as catalog_db:
-        return leads(db_dir, catalog_db)
+        return leads(catalog_db)
 
 
 def _short(columns: str, format: str) -> str:  # noqa: A002

@@ -49,7 +49,7 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
     """COPY SNAPSHOT … TO: write every element of a snapshot into a folder, as tables, as arrays or as PyG's data."""
     yield from ()
     snapshot = plan.snapshot
-    opened = open_snapshot(context.db_dir, context.catalog_db, snapshot)
+    opened = open_snapshot(context.catalog_db, snapshot)
     try:
         with export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
             reading = Reading.of(context, snapshot, opened.view, opened.id_maps)

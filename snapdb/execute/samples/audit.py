@@ -223,7 +223,7 @@ def snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> Truth:
     """
     snapshot = plan.snapshot
     context.bind_context.views(snapshot)  # says what is missing of its tables and their files
-    tables = tables_at(context.db_dir, context.catalog_db, snapshot.version)
+    tables = tables_at(context.catalog_db, snapshot.version)
     layout = read_layout(context.db_dir, snapshot)
     ids = {v.name: read_map(context.catalog_db, v.map_id).sql(context.db_dir) for v in layout.vertices}
     return Truth(context, plan.spec, snapshot_rows(snapshot, tables, context.db_dir.path), ids)

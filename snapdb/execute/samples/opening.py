@@ -102,7 +102,7 @@ def _open(context: ExecutionContext, plan: SamplePlan) -> Opened:
     with unless_moved(context.catalog_db, plan.snapshot):
         _build_outgoing(context, plan)
     context.report(f"opening {plan.snapshot.name}", None)
-    opened = open_snapshot(context.db_dir, context.catalog_db, plan.snapshot, plan.way.opens)
+    opened = open_snapshot(context.catalog_db, plan.snapshot, plan.way.opens)
     try:
         context.check_stopped()
         with warming() if plan.way.applied(plan.spec).backend != "torch" else nullcontext():
@@ -156,7 +156,7 @@ def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
                 (counts[type_.source], counts[type_.destination]),
                 report=partial(context.step, what),
             )
-            find_or_build(context.db_dir, context.catalog_db, outgoing_artefact(edge), build)
+            find_or_build(context.catalog_db, outgoing_artefact(edge), build)
 
 
 class _Mark(NamedTuple):
@@ -273,7 +273,7 @@ def open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
         CorruptError: a file of it is missing or damaged.
         CommitConflict: it was replaced or dropped at this moment.
     """
-    opened = open_snapshot(context.db_dir, context.catalog_db, snapshot)
+    opened = open_snapshot(context.catalog_db, snapshot)
     bearing = [vertex.name for vertex in snapshot.graph.vertices if vertex.event_time]
     if not bearing:
         return opened

@@ -369,7 +369,7 @@ _NEXT = 3
 def describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
     """A row a property; what is not said or did not happen is NULL."""
     seen = look(context.bind_context.catalog, context.catalog_db, context.bind_context.due)[task.id]
-    daemon = ("daemon", leads(context.db_dir, context.catalog_db))
+    daemon = ("daemon", leads(context.catalog_db))
     return listing(_PROPERTIES, [*_task_properties(task), *_task_state(task, seen), daemon])
 
 

@@ -68,7 +68,7 @@ def summarize(plan: SummarizePlan, context: ExecutionContext) -> Rows:
     snapshot = plan.snapshot
     with unless_moved(context.catalog_db, snapshot):
         layout = read_layout(context.db_dir, snapshot)
-    opened = open_snapshot(context.db_dir, context.catalog_db, snapshot)
+    opened = open_snapshot(context.catalog_db, snapshot)
     try:
         with context.sql_engine.session() as session:
             rows = _Summary(context, session, snapshot, layout, opened.view).rows()

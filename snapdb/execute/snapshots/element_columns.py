@@ -51,7 +51,7 @@ class Reading:
 
 def read_tables(context: ExecutionContext, snapshot: Snapshot) -> Mapping[str, Table]:
     """The tables of a snapshot's version by case-folded name."""
-    return tables_at(context.db_dir, context.catalog_db, snapshot.version)
+    return tables_at(context.catalog_db, snapshot.version)
 
 
 def with_columns(

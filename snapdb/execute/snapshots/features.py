@@ -203,7 +203,7 @@ def _history(context: ExecutionContext, session: Session, data: VertexData, spec
         described = FeatureSource(table.name, rows, table.columns, data.id_map.limit, spec.history.key)  # type: ignore[union-attr]
         return write_history(session, described, spec, directory)
 
-    return find_or_build(context.db_dir, context.catalog_db, wanted, build).path
+    return find_or_build(context.catalog_db, wanted, build).path
 
 
 def _features(
@@ -218,16 +218,16 @@ def _features(
 ) -> Features:
     """Those of the digest; else the nearest ones with the rows that changed since; else what `build` builds."""
     db_dir, catalog_db = context.db_dir, context.catalog_db
-    if found := find_artifact(db_dir, catalog_db, wanted.digest):
+    if found := find_artifact(catalog_db, wanted.digest):
         if not full:
             return _told(found, "found")
-    elif not full and (base := nearest_artifact(db_dir, catalog_db, wanted)) and (change := changed(base)):
+    elif not full and (base := nearest_artifact(catalog_db, wanted)) and (change := changed(base)):
         made = _patched(context, session, wanted, specs, target, change, base)
         if made is not None:
             return made
     if full:
         wanted = wanted.anew()
-    return _told(find_or_build(db_dir, catalog_db, wanted, build), "built")
+    return _told(find_or_build(catalog_db, wanted, build), "built")
 
 
 def _patched(
@@ -256,10 +256,10 @@ def _patched(
 
     try:
         if rows <= _MERGE_SHARE * held:
-            return _told(find_or_build(db_dir, catalog_db, wanted, patch, base.path), f"patched: {rows:,} rows")
+            return _told(find_or_build(catalog_db, wanted, patch, base.path), f"patched: {rows:,} rows")
         apart = replace(wanted, digest=digest_of(wanted.digest, "patch"))
-        newer = find_or_build(db_dir, catalog_db, apart, patch, base.path)
-        merged = find_or_build(db_dir, catalog_db, wanted, lambda d: merge_features(base.path, newer.path, d))
+        newer = find_or_build(catalog_db, apart, patch, base.path)
+        merged = find_or_build(catalog_db, wanted, lambda d: merge_features(base.path, newer.path, d))
         return _told(merged, f"merged: {rows:,} rows")
     except _UnfitError:
         return None

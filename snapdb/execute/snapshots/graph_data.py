@@ -282,7 +282,7 @@ def _ensure(context: ExecutionContext, session: Session, table: Table, key: Sequ
     """The id map of a key, tried again while other writers append."""
     for attempt in range(_TRIES):
         try:
-            return ensure_map(context.db_dir, context.catalog_db, session, table, key)
+            return ensure_map(context.catalog_db, session, table, key)
         except CommitConflict:
             if attempt == _TRIES - 1:
                 raise
@@ -342,7 +342,7 @@ def newest(*elements: VertexData | EdgeData) -> int:
 
 
 def _tables(context: ExecutionContext, version: int) -> dict[int, Table]:
-    return {table.id: table for table in tables_at(context.db_dir, context.catalog_db, version).values()}
+    return {table.id: table for table in tables_at(context.catalog_db, version).values()}
 
 
 def _vertices_of(data: VertexData, tables: dict[int, Table]) -> VertexData | None:

@@ -162,7 +162,7 @@ def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
 def _would(context: ExecutionContext, plan: RefreshPlan) -> list[tuple[Any, ...]]:
     """What would be other, and what it would take."""
     create, root = plan.create, context.db_dir.path
-    tables = tables_at(context.db_dir, context.catalog_db, plan.before.version)
+    tables = tables_at(context.catalog_db, plan.before.version)
     before = snapshot_rows(plan.before, tables, root)
     after = snapshot_rows(moved_to(create), create.tables, root)
     with context.sql_engine.session() as session:

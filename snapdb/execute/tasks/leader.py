@@ -14,13 +14,13 @@ from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import Leader, read_leader
 
 
-def leads(db_dir: DatabaseDir, catalog_db: CatalogDb) -> str:
+def leads(catalog_db: CatalogDb) -> str:
     """The daemon that leads, or what to do where none does."""
     leader = read_leader(catalog_db)
     if leader is None:
-        return nobody(db_dir)
+        return nobody(catalog_db.db_dir)
     if _is_gone(leader):
-        return f"{who(leader)} ended without a word; {nobody(db_dir)}"
+        return f"{who(leader)} ended without a word; {nobody(catalog_db.db_dir)}"
     return f"{who(leader)} since {moment(leader.since):%Y-%m-%d %H:%M:%S}+00:00"
 
 

@@ -77,7 +77,7 @@ def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
         if not lock.take():
             raise _busy(context, task)
         run = _begun(context, task)
-        ended = perform(context.opener, context.db_dir, context.catalog_db, task, run, Stop(context.stopped), lock=lock)
+        ended = perform(context.opener, context.catalog_db, task, run, Stop(context.stopped), lock=lock)
     finally:
         lock.release()
     return _outcome(task, ended, time.perf_counter() - started)

@@ -29,7 +29,6 @@ from snapdb.sql.task_bodies import changed_graphs, rendered, with_counts
 from snapdb.sql.versions import Rollback
 from snapdb.sql_engine.files import resolved
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, exports_of, find_run, last_ok, note_export, note_run
 from snapdb.storage.disk import MeteredDisk, hash_file, is_hidden_beside
 from snapdb.storage.manifests import MANIFEST
@@ -62,7 +61,6 @@ _HELD = """
 
 def perform(
     opener: Opener,
-    db_dir: DatabaseDir,
     catalog_db: CatalogDb,
     task: Task,
     run: Run,
@@ -75,8 +73,7 @@ def perform(
 
     Args:
         opener: Opens the database for this run.
-        db_dir: The database.
-        catalog_db: Where the run is recorded.
+        catalog_db: The database that the run is recorded in.
         run: Its row, in state 'running'.
         stop: Ends it from another thread.
         lock: That of the task's runs where the caller holds it; None: it is taken here.
@@ -88,12 +85,12 @@ def perform(
     own: RunLock | None = None
     caught: BaseException | None = None
     skipped = False
-    attempt = _Attempt(db_dir, catalog_db, task, run, Watch(stop, None if task.timeout is None else task.timeout / 1e6))
+    attempt = _Attempt(catalog_db, task, run, Watch(stop, None if task.timeout is None else task.timeout / 1e6))
     try:
         try:
             with attempt.watch:
                 if lock is None:
-                    own = RunLock(db_dir, task.id)
+                    own = RunLock(catalog_db.db_dir, task.id)
                     _take(own, attempt.watch)
                 skipped = not attempt.made(opener)
         except (Exception, KeyboardInterrupt) as error:
@@ -135,7 +132,6 @@ def _recorded(catalog_db: CatalogDb, task: Task, ended: Ended) -> Ended:
 class _Attempt:
     """One attempt to run a task."""
 
-    db_dir: DatabaseDir
     catalog_db: CatalogDb
     task: Task
     run: Run
@@ -152,10 +148,10 @@ class _Attempt:
         self.progress.total = len(statements)
         # A run that was begun is ended, and one by hand was wanted, whatever the condition says now.
         asks = run.step == 0 and run.cause == "schedule"
-        query = condition_query(self.db_dir, self.catalog_db, task) if asks else None
+        query = condition_query(self.catalog_db, task) if asks else None
         condition = None if query is None else rendered(query, values, task.folder)
         places = {*text.places, *(() if condition is None else condition.places)}
-        body = Body(self.db_dir, self.catalog_db, run, self.progress, self.watch)
+        body = Body(self.catalog_db, run, self.progress, self.watch)
         disk = body.disk()
         self.watch.check()
         allowed = {real for place in places if (real := resolved(place)) is not None}
@@ -230,7 +226,6 @@ class Body:
     outside of the catalog: a row of exports says before which folder it puts there, so that a later attempt knows it.
     """
 
-    db_dir: DatabaseDir
     catalog_db: CatalogDb
     run: Run
     progress: Progress
@@ -238,7 +233,7 @@ class Body:
 
     def disk(self) -> MeteredDisk:
         """The disk that the run's database is to be opened on."""
-        return MeteredDisk(self.db_dir.disk, self._leaving)
+        return MeteredDisk(self.catalog_db.db_dir.disk, self._leaving)
 
     def go(self, database: OwnDatabase, statements: Sequence[Statement], disk: MeteredDisk) -> None:
         """Run the statements that are not done yet.
@@ -299,7 +294,7 @@ class Body:
 
     def _leaving(self, source: Path, target: Path) -> None:
         """Record what is about to get a name outside the database; CommitConflict once the run is given up."""
-        if target.is_relative_to(self.db_dir.path) or is_hidden_beside(target):
+        if target.is_relative_to(self.catalog_db.db_dir.path) or is_hidden_beside(target):
             return
         manifest, statement = source / MANIFEST, self.progress.statement
         note = f"{statement} puts {json.dumps(str(target))}"
@@ -316,7 +311,7 @@ def _stands(export: RunExport) -> bool:
     return manifest.is_file() and hash_file(manifest)[1] == export.sha256
 
 
-def condition_query(db_dir: DatabaseDir, catalog_db: CatalogDb, task: Task) -> str | None:
+def condition_query(catalog_db: CatalogDb, task: Task) -> str | None:
     """The query whose only value tells whether the task is to run; None: it runs at every firing.
 
     Raises:
@@ -324,7 +319,7 @@ def condition_query(db_dir: DatabaseDir, catalog_db: CatalogDb, task: Task) -> s
     """
     if task.condition is None:
         return None
-    return f"SELECT ({with_counts(task.condition, _counts(db_dir, catalog_db, task))})"
+    return f"SELECT ({with_counts(task.condition, _counts(catalog_db, task))})"
 
 
 def holds(database: OwnDatabase, query: str) -> bool:
@@ -358,11 +353,11 @@ def changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int
     return int(changed) + int(held)
 
 
-def _counts(db_dir: DatabaseDir, catalog_db: CatalogDb, task: Task) -> Mapping[str, int]:
+def _counts(catalog_db: CatalogDb, task: Task) -> Mapping[str, int]:
     asked = [name for name, _ in changed_graphs(task.condition or "")]
     if not asked:
         return {}
-    catalog = load(db_dir, catalog_db)
+    catalog = load(catalog_db)
     graphs = {name: catalog.graph(name) for name in asked}
     with catalog_db.reading() as connection:
         return {name: changed_rows(connection, graph, task.id) for name, graph in graphs.items()}

@@ -10,7 +10,6 @@ from typing import Literal
 from snapdb.errors import CommitConflict
 from snapdb.sql.task_bodies import statements_of
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import RunLock, end_run, find_run, forget_run, read_tasks
 from snapdb.types import Run, Task
 
@@ -89,7 +88,6 @@ def record(catalog_db: CatalogDb, task: Task | None, ended: Ended) -> Ended:
 
 
 def settle_abandoned(
-    db_dir: DatabaseDir,
     catalog_db: CatalogDb,
     task: Task | None,
     run: Run,
@@ -110,7 +108,7 @@ def settle_abandoned(
     Raises:
         DatabaseError: the disk refuses; nothing was changed.
     """
-    lock = RunLock(db_dir, run.task)
+    lock = RunLock(catalog_db.db_dir, run.task)
     try:
         return settle(catalog_db, task, run, now, error, state) if lock.take() else None
     finally:

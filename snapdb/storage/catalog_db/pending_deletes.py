@@ -34,10 +34,10 @@ def forget_deleted(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
     connection.executemany("DELETE FROM garbage WHERE path = ?", deleted)
 
 
-def delete_pending(db_dir: DatabaseDir, catalog_db: CatalogDb) -> int:
+def delete_pending(catalog_db: CatalogDb) -> int:
     """Delete every pending directory that no process reads, and return how many were deleted."""
     paths = [row["path"] for row in catalog_db.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
-    return sum(delete_unless_held(db_dir, path) for path in paths if db_dir.inside(path).exists())
+    return sum(delete_unless_held(catalog_db.db_dir, path) for path in paths if catalog_db.db_dir.inside(path).exists())
 
 
 def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:

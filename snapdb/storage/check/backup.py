@@ -43,7 +43,7 @@ class BackedUp:
     """The number of files that are hard links to those of the database."""
 
 
-def back_up(db_dir: DatabaseDir, catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report) -> BackedUp:
+def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report) -> BackedUp:
     """Copy the database to a directory that does not exist yet, atomically, and check every file of the copy.
 
     Requires that the tables' lock is held.
@@ -57,11 +57,12 @@ def back_up(db_dir: DatabaseDir, catalog_db: CatalogDb, target: Path, *, link: b
         CorruptError: a file of the database is missing or damaged.
         DatabaseError: the disk has an error or is full.
     """
+    db_dir = catalog_db.db_dir
     _check_target(db_dir, target)
     staging = hidden_beside(target)
     try:
         db_dir.disk.make(staging)
-        version, lease = _copied_catalog(db_dir, catalog_db, staging, report)
+        version, lease = _copied_catalog(catalog_db, staging, report)
         try:
             files = list(_files(db_dir, staging))
             linked, size = _place(db_dir, staging, files, link, report)
@@ -89,7 +90,7 @@ def _check_target(db_dir: DatabaseDir, target: Path) -> None:
         raise InputError(f"there is no directory {target.parent}; make it first", code="unwritable-file")
 
 
-def _copied_catalog(db_dir: DatabaseDir, catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:
+def _copied_catalog(catalog_db: CatalogDb, staging: Path, report: _Report) -> tuple[int, Lease]:
     """Copy the catalog; the newest version in the copy, and a lease on the directories that it names."""
     for attempt in range(_ATTEMPTS):
         report("copying the catalog", None)
@@ -99,7 +100,7 @@ def _copied_catalog(db_dir: DatabaseDir, catalog_db: CatalogDb, staging: Path, r
             published = copy.execute("SELECT path FROM artefacts UNION ALL SELECT path FROM snapshots").fetchall()
         (staging / VERSION_LOG).write_text(log_text(versions))
         try:
-            return (versions[-1][0] if versions else 0), Lease(db_dir.inside(path) for (path,) in published)
+            return (versions[-1][0] if versions else 0), Lease(catalog_db.db_dir.inside(path) for (path,) in published)
         except CorruptError:
             if attempt == _ATTEMPTS - 1:
                 raise
@@ -160,7 +161,7 @@ def _verify(db_dir: DatabaseDir, staging: Path, report: _Report) -> None:
     own = replace(db_dir, path=staging, read_only=False, immutable=False)
     catalog_db = CatalogDb(own)
     try:
-        verify_files(own, catalog_db, report)
+        verify_files(catalog_db, report)
     finally:
         catalog_db.close()
 

@@ -129,9 +129,7 @@ def _exists(db_dir: DatabaseDir, named: str) -> bool:
 # CHECK DATABASE
 
 
-def check_database(
-    db_dir: DatabaseDir, catalog_db: CatalogDb, report: _Report = lambda what, share: None
-) -> Iterator[Problem]:
+def check_database(catalog_db: CatalogDb, report: _Report = lambda what, share: None) -> Iterator[Problem]:
     """The problems of a database, damage before notes; requires that the tables' lock is held.
 
     Args:
@@ -140,6 +138,7 @@ def check_database(
     Raises:
         LockedError: another process did not let the catalog be read.
     """
+    db_dir = catalog_db.db_dir
     report("reading the catalog", None)
     # Listed before the catalog is read, which then names the files of commits meanwhile.
     old = find_orphans(db_dir, set(), now() - DEFAULT_GRACE)
@@ -160,11 +159,11 @@ def check_database(
         yield from _orphans(db_dir, contents, old)
 
 
-def catalog_damage(db_dir: DatabaseDir, catalog_db: CatalogDb) -> Problem | None:
+def catalog_damage(catalog_db: CatalogDb) -> Problem | None:
     """The first problem of the catalog itself, which is read completely; None when there is none."""
-    logged = logged_versions(db_dir.path)
+    logged = logged_versions(catalog_db.db_dir.path)
     contents = read_contents(catalog_db, integrity=True)
-    return next(iter([*contents.problems, *_contradictions(db_dir, contents, logged)]), None)
+    return next(iter([*contents.problems, *_contradictions(catalog_db.db_dir, contents, logged)]), None)
 
 
 def _contradictions(db_dir: DatabaseDir, contents: Contents, logged: list[tuple[int, str]]) -> Iterator[Problem]:
@@ -201,7 +200,7 @@ def _orphans(db_dir: DatabaseDir, contents: Contents, old: Iterable[Entry]) -> I
             yield Problem("orphan", entry.path, f"nothing points at it ({entry.bytes:,} bytes)", _NOTES)
 
 
-def verify_files(db_dir: DatabaseDir, catalog_db: CatalogDb, report: _Report = lambda what, share: None) -> None:
+def verify_files(catalog_db: CatalogDb, report: _Report = lambda what, share: None) -> None:
     """Check a database; unreferenced files are no damage.
 
     Args:
@@ -210,9 +209,9 @@ def verify_files(db_dir: DatabaseDir, catalog_db: CatalogDb, report: _Report = l
     Raises:
         CorruptError: the first damage.
     """
-    lock = TablesLock(db_dir)
+    lock = TablesLock(catalog_db.db_dir)
     try:
-        for kind, path, problem, remedy in (p for p in check_database(db_dir, catalog_db, report) if p.is_damage):
-            raise CorruptError(f"{db_dir.path / path} ({kind}): {problem}; {remedy}", code="damaged-file")
+        for kind, path, problem, remedy in (p for p in check_database(catalog_db, report) if p.is_damage):
+            raise CorruptError(f"{catalog_db.db_dir.path / path} ({kind}): {problem}; {remedy}", code="damaged-file")
     finally:
         lock.release()

@@ -141,7 +141,7 @@ class Unreferenced(NamedTuple):
 
 
 def find_unreferenced(
-    db_dir: DatabaseDir, catalog_db: CatalogDb, moment: int, grace: int, replaced: Iterable[str] = ()
+    catalog_db: CatalogDb, moment: int, grace: int, replaced: Iterable[str] = ()
 ) -> list[Unreferenced]:
     """Every unreferenced file or directory.
 
@@ -150,6 +150,7 @@ def find_unreferenced(
         grace: Microseconds for which they are kept.
         replaced: Paths that become garbage at `moment`.
     """
+    db_dir = catalog_db.db_dir
     present = find_orphans(db_dir, set(), moment - grace)
     with catalog_db.reading() as connection:
         named = referenced_paths(connection)
@@ -174,8 +175,9 @@ def find_unreferenced(
     return unreferenced
 
 
-def remove_unreferenced(db_dir: DatabaseDir, catalog_db: CatalogDb, entry: Unreferenced) -> bool:
+def remove_unreferenced(catalog_db: CatalogDb, entry: Unreferenced) -> bool:
     """Remove a file and its row of garbage, while no other process reads tables; False when a reader holds it."""
+    db_dir = catalog_db.db_dir
     path = db_dir.inside(entry.path)
     if entry.kind == "artefact":
         _drop_rows(catalog_db, [entry.path])
@@ -189,12 +191,13 @@ def remove_unreferenced(db_dir: DatabaseDir, catalog_db: CatalogDb, entry: Unref
     return removed
 
 
-def remove_unused_artifacts(db_dir: DatabaseDir, catalog_db: CatalogDb, before: int) -> list[str]:
+def remove_unused_artifacts(catalog_db: CatalogDb, before: int) -> list[str]:
     """Remove the artifacts that no snapshot uses, while no other process reads tables; the paths of the removed ones.
 
     Args:
         before: Younger ones are kept: microseconds since 1970 UTC.
     """
+    db_dir = catalog_db.db_dir
     with catalog_db.reading() as connection:
         snapshots, shared = _references(connection)
     used, unread = _used(db_dir, snapshots, shared)

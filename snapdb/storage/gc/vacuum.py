@@ -63,7 +63,7 @@ class Vacuum(NamedTuple):
         if self.dry_run:
             return True
         with _damaged(self.db_dir), self.sql_engine.session() as session:
-            return compact(self.db_dir, self.catalog_db, session, merge)
+            return compact(self.catalog_db, session, merge)
 
     def _clean(self, merged: list[Merge]) -> Iterator[VacuumStep]:
         """Remove unreferenced files, while no other process reads or writes tables."""
@@ -72,7 +72,7 @@ class Vacuum(NamedTuple):
             for entry in self._unreferenced(merged):
                 if entry.kept is not None:
                     yield VacuumStep("keep", entry.path, entry.bytes, entry.kept)
-                elif not alone or not (self.dry_run or remove_unreferenced(self.db_dir, self.catalog_db, entry)):
+                elif not alone or not (self.dry_run or remove_unreferenced(self.catalog_db, entry)):
                     yield VacuumStep("keep", entry.path, entry.bytes, f"{entry.why}, but a reader holds it")
                 else:
                     yield VacuumStep("remove", entry.path, entry.bytes, entry.why)
@@ -88,7 +88,7 @@ class Vacuum(NamedTuple):
         moment = now()
         replaced = [m.path for merge in merged for m in merge.members] if self.dry_run else []
         with _damaged(self.db_dir):
-            return find_unreferenced(self.db_dir, self.catalog_db, moment, self.grace, replaced)
+            return find_unreferenced(self.catalog_db, moment, self.grace, replaced)
 
 
 @contextmanager

@@ -188,15 +188,16 @@ def _worth(run: list[Member]) -> list[tuple[Member, ...]]:
 # Merging
 
 
-def compact(db_dir: DatabaseDir, catalog_db: CatalogDb, session: Session, merge: Merge) -> bool:
+def compact(catalog_db: CatalogDb, session: Session, merge: Merge) -> bool:
     """Replace several files by one; False when they were changed meanwhile.
 
     Raises:
         CorruptError: one has other bytes than were published, which merging would hide.
     """
+    db_dir = catalog_db.db_dir
     for member in merge.members:
         _check(db_dir, member)
-    file = _write(db_dir, catalog_db, session, merge)
+    file = _write(catalog_db, session, merge)
     try:
         with catalog_db.writing() as connection:
             swapped = _swap(connection, merge, file)
@@ -221,8 +222,9 @@ def _check(db_dir: DatabaseDir, member: Member) -> None:
         )
 
 
-def _write(db_dir: DatabaseDir, catalog_db: CatalogDb, session: Session, merge: Merge) -> Segment:
+def _write(catalog_db: CatalogDb, session: Session, merge: Merge) -> Segment:
     """The rows of all members in their order, as a new file."""
+    db_dir = catalog_db.db_dir
     match merge.kind:
         case "rows":
             table = _table(catalog_db, merge)

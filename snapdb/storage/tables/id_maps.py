@@ -86,12 +86,13 @@ def find_map(catalog_db: CatalogDb, table: Table, key: Sequence[str]) -> IdMap |
         return None if map_id is None else _map(connection, map_id)
 
 
-def ensure_map(db_dir: DatabaseDir, catalog_db: CatalogDb, session: Session, table: Table, key: Sequence[str]) -> IdMap:
+def ensure_map(catalog_db: CatalogDb, session: Session, table: Table, key: Sequence[str]) -> IdMap:
     """The id map of a key, created with the keys of all versions for the first graph that names the key.
 
     Raises:
         CommitConflict: rows were appended meanwhile (code 'ids-moved').
     """
+    db_dir = catalog_db.db_dir
     if id_map := find_map(catalog_db, table, key):
         return id_map
     columns = _columns(table, key)
