@@ -18,7 +18,7 @@ def allot_keys(database: str, table: str, key: str) -> Figures:
     with snapdb.connect(database) as db:
         engine = db._engine(None, TablesLock(db._db_dir))
         with engine.sql_engine.session() as session:
-            found = engine.context.catalog.table(table)
+            found = engine.bind_context.catalog.table(table)
             started = time.perf_counter()
             id_map = ensure_map(engine.catalog_db, session, found, [key])
             return {"seconds": time.perf_counter() - started, "rows": id_map.limit}
@@ -35,8 +35,8 @@ def map_keys(database: str, graph: str, edge: str, way: str | None) -> Figures:
     with snapdb.connect(database) as db:
         engine = db._engine(None, TablesLock(db._db_dir))
         with engine.sql_engine.session() as session:
-            tables = engine.context.catalog.tables
-            data = graph_data(engine, session, engine.context.catalog.graph(graph), tables).edges[edge]
+            tables = engine.bind_context.catalog.tables
+            data = graph_data(engine, session, engine.bind_context.catalog.graph(graph), tables).edges[edge]
             (key,) = data.rows.element.source_key
             joined = f"SELECT sum(m.dense) FROM ({data.rows.sql}) e JOIN ({{}}) m ON e.{quote(key)} = m.k0"
             queries = {

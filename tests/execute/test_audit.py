@@ -80,7 +80,7 @@ class Case:
 def opened(db: Database, statement: str) -> Iterator[Case]:
     engine = engine_of(db)
     (parsed,) = parse(f"SAMPLE FROM {statement}")
-    plan = bind(parsed, engine.context)
+    plan = bind(parsed, engine.bind_context)
     assert isinstance(plan, SamplePlan)
     found = open_sample(engine, plan)
     try:
@@ -298,7 +298,7 @@ def test_vertices_that_are_not_in_the_snapshot_are_seen(shop: Database) -> None:
         with opened(shop, f"s {EDGES} {FANOUT} NEGATIVES 2 PER POSITIVE") as case:
             batches = case.batches()
             engine = engine_of(shop)
-            few = engine.context.catalog.snapshots["few"]
+            few = engine.bind_context.catalog.snapshots["few"]
             truth = snapshot_truth(engine, replace(case.plan, snapshot=few))
             found = replace(case, truth=truth).counts(batches)
             entered = [i for b in batches for i in (*b.dst_pos_index.tolist(), *b.dst_neg_index.flatten().tolist())]

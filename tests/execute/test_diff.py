@@ -232,7 +232,7 @@ def test_only_files_and_times_that_differ_are_looked_at(db: Database) -> None:
     db.script("""CREATE SNAPSHOT early OF web FOR EVENT_TIME AS OF 10;
         CREATE SNAPSHOT late OF web FOR EVENT_TIME AS OF 20;
         CREATE SNAPSHOT old OF web; INSERT INTO likes VALUES (1, 2, 3, 0); CREATE SNAPSHOT new OF web""")
-    catalog = engine_of(db).context.catalog
+    catalog = engine_of(db).bind_context.catalog
 
     def rows(name: str, element: str) -> ElementRows:
         snapshot = catalog.snapshot(name)

@@ -134,7 +134,7 @@ def test_what_was_made_meanwhile_is_not_left_without_what_it_stands_on(shop: Pat
 
         def dropping(kind: str, name: str) -> Callable[[], list[tuple[Any, ...]]]:
             def plan(engine: ExecutionContext) -> DropPlan:
-                catalog = engine.context.catalog
+                catalog = engine.bind_context.catalog
                 snapshots = [s for s in catalog.snapshots.values() if s.graph.name == name or kind == "table"]
                 graphs = [] if kind == "graph" else list(catalog.graphs.values())
                 target = catalog.graph(name) if kind == "graph" else catalog.table(name)

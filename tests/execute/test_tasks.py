@@ -60,7 +60,7 @@ def own(db: Database) -> Database:
 def task(db: Database, name: str = "nightly") -> Task:
     """The task as the catalog has it."""
     with db.reading() as engine:
-        return engine.context.catalog.task(name)
+        return engine.bind_context.catalog.task(name)
 
 
 def write(db: Database, act: Callable[[sqlite3.Connection], Any]) -> Any:

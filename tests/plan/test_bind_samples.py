@@ -57,7 +57,7 @@ class World:
 
     def __init__(self, db: Any) -> None:
         self.db = db
-        self.context = engine_of(db).context
+        self.context = engine_of(db).bind_context
 
     def bind(self, text: str) -> Plan:
         return bind_text(self.db, text)

@@ -491,7 +491,7 @@ def test_who_may_only_read_makes_no_sampler(shop: Database, own: Database) -> No
 
 def test_what_happens_meanwhile_is_a_conflict(db: Database) -> None:
     db.script(f"{SHOP}; CREATE SAMPLER train AS {TRAIN}")
-    catalog = engine_of(db).context.catalog
+    catalog = engine_of(db).bind_context.catalog
     train, s = catalog.sampler("train"), catalog.snapshot("s")
     drop_sampler = planned(db, lambda e: DropPlan(train, 0))
     drop_snapshot = planned(db, lambda e: DropPlan(s, 0, (train,)))

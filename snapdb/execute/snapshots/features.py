@@ -217,7 +217,7 @@ def _features(
     full: bool,
 ) -> Features:
     """Those of the digest; else the nearest ones with the rows that changed since; else what `build` builds."""
-    db_dir, catalog_db = context.db_dir, context.catalog_db
+    catalog_db = context.catalog_db
     if found := find_artifact(catalog_db, wanted.digest):
         if not full:
             return _told(found, "found")
@@ -240,7 +240,7 @@ def _patched(
     base: CachedArtifact,
 ) -> Features | None:
     """The base with the rows that changed in the place of its own; None when they do not fit into it."""
-    db_dir, catalog_db, source = context.db_dir, context.catalog_db, change.source
+    catalog_db, source = context.catalog_db, change.source
     (rows,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
     held = max(int(base.facts.get("rows", 0)), 1)
     if rows > _REBUILD_SHARE * held:

@@ -49,5 +49,5 @@ def open_catalog_db(path: Path, *, read_only: bool = False) -> CatalogDb:
 def bind_text(db: Database, text: str, parameters: Any = None, **parts: Any) -> Plan:
     """The plan of a statement, before any rule changed it; `parts` of the catalog replace those that there are."""
     (statement,) = parse(text)
-    context = engine_of(db).context
+    context = engine_of(db).bind_context
     return bind(statement, replace(context, catalog=replace(context.catalog, **parts), parameters=parameters))
