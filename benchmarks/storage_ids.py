@@ -16,11 +16,11 @@ from snapdb.storage.tables.id_maps import ensure_map
 def allot_keys(database: str, table: str, key: str) -> Figures:
     """The first numbering of a key, as CREATE PROPERTY GRAPH does it, without the graph's checks."""
     with snapdb.connect(database) as db:
-        engine = db._engine(None, TablesLock(db._db_dir))
-        with engine.sql_engine.session() as session:
+        engine = db._session._context(None, TablesLock(db._session.store.db_dir))
+        with engine.store.sql_engine.session() as session:
             found = engine.bind_context.catalog.table(table)
             started = time.perf_counter()
-            id_map = ensure_map(engine.catalog_db, session, found, [key])
+            id_map = ensure_map(engine.store.catalog_db, session, found, [key])
             return {"seconds": time.perf_counter() - started, "rows": id_map.limit}
 
 
@@ -33,8 +33,8 @@ def map_keys(database: str, graph: str, edge: str, way: str | None) -> Figures:
             the files are.
     """
     with snapdb.connect(database) as db:
-        engine = db._engine(None, TablesLock(db._db_dir))
-        with engine.sql_engine.session() as session:
+        engine = db._session._context(None, TablesLock(db._session.store.db_dir))
+        with engine.store.sql_engine.session() as session:
             tables = engine.bind_context.catalog.tables
             data = graph_data(engine, session, engine.bind_context.catalog.graph(graph), tables).edges[edge]
             (key,) = data.rows.element.source_key

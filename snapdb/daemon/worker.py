@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from snapdb.daemon.messages import decode_run, encode_end
-from snapdb.database import Database
+from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.progress import Stop
 from snapdb.kernels.warm import load_kernels
@@ -54,15 +54,15 @@ def work(path: Path, parent: int, now: Callable[[], int] = clock) -> None:
     db_dir = open_db_dir(path, read_only=False, make=False)  # never a new one where it was moved away
     catalog_db = CatalogDb(db_dir)
 
-    def opened(folders: Sequence[str], disk: Disk) -> Database:
+    def open_session(folders: Sequence[str], disk: Disk) -> DatabaseSession:
         check_in_place(db_dir.path, catalog_db.file)
-        return Database(path, folders=folders, disk=disk)
+        return DatabaseSession(path, folders=folders, disk=disk)
 
     if jobs.empty():  # it was started ahead
         load_kernels()
     gc.freeze()  # what was imported stays: no search for garbage need go through it
     while (job := jobs.get()) is not None:
-        told.write(encode_end(perform(opened, catalog_db, *job, now=now)))
+        told.write(encode_end(perform(open_session, catalog_db, *job, now=now)))
         told.flush()
         del job
         gc.collect()

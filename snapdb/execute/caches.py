@@ -13,7 +13,7 @@ from snapdb.types.text import counted, size_words
 def create_cache(plan: CreateCachePlan, context: ExecutionContext) -> Rows:
     """CREATE CACHE: write the row of the cache, in place of the one that the plan replaces."""
     yield from ()
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         cache = put_name(connection, plan.cache, plan.replaces)
     if plan.replaces is not None:
         context.caches.drop(plan.replaces)
@@ -26,7 +26,7 @@ def refresh_cache(plan: RefreshCachePlan, context: ExecutionContext) -> Rows:
     """REFRESH CACHE: begin the sampler's next generation; open streams keep the rows that they began with."""
     yield from ()
     cache, before = plan.cache, plan.sampler
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         sampler = put_name(connection, replace(before, generation=before.generation + 1), before)
     done = f"cache {cache.name}: generation {sampler.generation} of sampler {sampler.name}"
     if plan.concurrently:

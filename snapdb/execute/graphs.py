@@ -19,8 +19,8 @@ def create_graph(plan: CreateGraphPlan, context: ExecutionContext) -> Rows:
     """
     yield from ()
     graph = plan.graph
-    with context.sql_engine.session() as session:
-        data = graph_data(context, session, graph, context.bind_context.catalog.tables)
+    with context.store.sql_engine.session() as session:
+        data = graph_data(context, session, graph, context.catalog.tables)
         for vertex in data.vertices.values():
             context.report(f"checking {vertex.rows.element.name}", None)
             check_vertices(session, vertex)
@@ -29,11 +29,11 @@ def create_graph(plan: CreateGraphPlan, context: ExecutionContext) -> Rows:
             for _ in DenseEdges(session, edge, edge_rows(edge)):
                 context.check_stopped()
             check_features(session, edge.features, edge.rows.element.features)
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         replaced = "DELETE FROM graphs WHERE folded = ? RETURNING retention"
         gone = connection.execute(replaced, (graph.name.lower(),)).fetchone() if plan.replaces else None
         check_free(connection, graph.name)
-        for table in (context.bind_context.catalog.table(name) for name in graph.tables):
+        for table in (context.catalog.table(name) for name in graph.tables):
             require_table(connection, table.id)
         retention = None if gone is None else gone["retention"]
         row = (graph.name, graph.name.lower(), encode(graph), now(), retention)

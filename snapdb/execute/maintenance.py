@@ -67,15 +67,14 @@ class Expired(NamedTuple):
 
 def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
     """CHECK DATABASE: read every file; a row for each problem."""
-    yield listing(PROBLEMS, list(check_database(context.catalog_db, context.step)))
+    yield listing(PROBLEMS, list(check_database(context.store.catalog_db, context.step)))
     return None
 
 
 def vacuum(plan: VacuumPlan, context: ExecutionContext) -> Rows:
     """VACUUM: merge small files and remove unreferenced ones; a row for each that was merged, removed or kept."""
     table = None if plan.table is None else plan.table.id
-    store = (context.db_dir, context.catalog_db, context.sql_engine, context.tables)
-    vacuuming = Vacuum(*store, table, plan.grace, plan.dry_run, context.step)
+    vacuuming = Vacuum(context.store, context.tables, table, plan.grace, plan.dry_run, context.step)
     yield listing(_VACUUM_FIELDS, list(vacuuming.run()))
     return None
 
@@ -85,8 +84,8 @@ def backup(plan: BackupPlan, context: ExecutionContext) -> Rows:
     yield from ()
     target = Path(os.path.abspath(os.path.expanduser(plan.path)))
     try:
-        context.sql_engine.check_folder(target)
-        done = back_up(context.catalog_db, target, link=not plan.copies, report=context.step)
+        context.store.sql_engine.check_folder(target)
+        done = back_up(context.store.catalog_db, target, link=not plan.copies, report=context.step)
     except InputError as error:
         error.span = error.span or plan.span
         raise
@@ -127,18 +126,18 @@ def expire(
     going = [snapshot for snapshot, stays in decisions if stays is None]
     if not going:
         return Expired(frozenset())
-    with context.catalog_db.writing(publishes=publishes) as connection:
+    with context.store.catalog_db.writing(publishes=publishes) as connection:
         if by_retention:
             going = _going_still(context, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
-        forget_deleted(connection, context.db_dir)
+        forget_deleted(connection, context.store.db_dir)
         add_pending_deletes(connection, [s.path for s in going if s.id in gone])
-    return Expired(gone, {s.id for s in going if s.id in gone and not delete_unless_held(context.db_dir, s.path)})
+    return Expired(gone, {s.id for s in going if s.id in gone and not delete_unless_held(context.store.db_dir, s.path)})
 
 
 def _decisions(context: ExecutionContext, plan: ExpirePlan | RetainPlan) -> Decisions:
     if isinstance(plan, RetainPlan):
-        return retained(context.bind_context.catalog, context.catalog_db, plan.retentions)
+        return retained(context.catalog, context.store.catalog_db, plan.retentions)
     return plan.snapshots
 
 
@@ -149,10 +148,12 @@ def _expected(decisions: Decisions) -> Expired:
 
 def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[Snapshot]:
     """Those that retention lets go as things are at this moment."""
-    catalog = load(context.catalog_db, context.bind_context.catalog)
+    catalog = load(context.store.catalog_db, context.catalog)
     graphs = {snapshot.graph.name.lower() for snapshot in going}
     retentions = {graph: said for graph, said in catalog.retentions.items() if graph in graphs}
-    still = {snapshot.id for snapshot, stays in retained(catalog, context.catalog_db, retentions) if stays is None}
+    still = {
+        snapshot.id for snapshot, stays in retained(catalog, context.store.catalog_db, retentions) if stays is None
+    }
     return [snapshot for snapshot in going if snapshot.id in still]
 
 
@@ -181,7 +182,7 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
         yield rows
         return Outcome(f"{summary}; the retention of graph {graph.name} is as it was")
     row = (None if retention is None else encode(retention), graph.name.lower())
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         if not connection.execute("UPDATE graphs SET retention = ? WHERE folded = ?", row).rowcount:
             raise CommitConflict(f"graph {graph.name} was dropped meanwhile; nothing was changed", code="graph-moved")
     if retention is None:
@@ -192,8 +193,7 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
 def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
     """What the rules let go already."""
     going = sum(
-        reason is None
-        for _, reason in retained(context.bind_context.catalog, context.catalog_db, {graph.lower(): retention})
+        reason is None for _, reason in retained(context.catalog, context.store.catalog_db, {graph.lower(): retention})
     )
     if not going:
         return "no snapshot is to go yet"
@@ -233,10 +233,10 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
     tables at this moment, so do shared ones that no snapshot uses and that are older than an hour. A lost race is no
     error: what it leaves goes the next time.
     """
-    catalog = context.bind_context.catalog
-    decisions = retained(catalog, context.catalog_db, catalog.retentions)
+    catalog = context.catalog
+    decisions = retained(catalog, context.store.catalog_db, catalog.retentions)
     try:
-        deleted = delete_pending(context.catalog_db)
+        deleted = delete_pending(context.store.catalog_db)
         done = expire(context, decisions, by_retention=True, publishes=False)
         shared = _remove_shared(context) if done.gone or deleted else 0
     except (CommitConflict, LockedError) as error:
@@ -256,7 +256,7 @@ def _remove_shared(context: ExecutionContext) -> int:
     if not context.tables.alone(0.0):
         return 0
     try:
-        return len(remove_unused_artifacts(context.catalog_db, now() - DEFAULT_GRACE))
+        return len(remove_unused_artifacts(context.store.catalog_db, now() - DEFAULT_GRACE))
     finally:
         context.tables.share()
 

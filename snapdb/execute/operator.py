@@ -10,27 +10,22 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
+from snapdb.catalog import Catalog
 from snapdb.errors import QueryError
 from snapdb.execute.transactions import Review, TransactionManager
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import FAMILIES, Plan
 from snapdb.plan.plan import NothingPlan
+from snapdb.plan.rules import Rule
 from snapdb.plan.scope import BindContext
-from snapdb.sql.syntax import Statement
-from snapdb.sql_engine import Session, SqlEngine
-from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir
+from snapdb.sql_engine import Session
 from snapdb.storage.catalog_db.locks import TablesLock
-from snapdb.storage.disk import Disk
+from snapdb.storage.store import Store
 from snapdb.storage.tables.changes import Change
-
-if TYPE_CHECKING:
-    from snapdb.execute.results import Result
-
 
 Progress = Callable[[str, float | None], None]
 
@@ -51,26 +46,29 @@ Rows = Generator[pa.RecordBatch, None, Outcome | None]
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
-    """The open database that operators work on."""
+    """What operators work on: an open database, and the statement that is run."""
 
-    db_dir: DatabaseDir
-    catalog_db: CatalogDb
-    sql_engine: SqlEngine
+    store: Store
     bind_context: BindContext
     """The catalog as it was when the statement was bound."""
-    work: TransactionManager
+    transactions: TransactionManager
     """Where changes go: to a version each, or to the open transaction."""
     tables: TablesLock
     """Held shared since before the catalog was read."""
     caches: CacheShelf
     """What streams of this process leave of their caches."""
+    rules: Sequence[Rule]
+    """What plans are optimized by."""
     progress: Progress | None = None
     """Called with what is being done, and how much of it is done (0 to 1) where that is known."""
     stopped: threading.Event = field(default_factory=threading.Event)
     threads: int | None = None
     """That may be taken at most; None: all cores."""
-    opener: Opener | None = None
-    """Opens the database once more, for a task's run."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog as it was when the statement was bound."""
+        return self.bind_context.catalog
 
     def report(self, what: str, share: float | None) -> None:
         """Tell what is being done, and how much of it is."""
@@ -110,7 +108,7 @@ def publish(
         rows: How many rows they add or remove.
         review: Told, before the commit, how many new keys the id maps of the tables get.
     """
-    version = context.work.add(changes, message, review)
+    version = context.transactions.add(changes, message, review)
     return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
 
 
@@ -118,29 +116,6 @@ def nothing(plan: NothingPlan, context: ExecutionContext) -> Rows:
     """Do nothing, and report why there is nothing to do."""
     yield from ()
     return Outcome(plan.why)
-
-
-class OwnDatabase(Protocol):
-    """The database that a run of a task opens for itself: the part of `snapdb.Database` that it needs."""
-
-    def run(self, statement: Statement) -> Result:
-        """Run a statement that was parsed."""
-
-    def reading(self, params: Any = None) -> AbstractContextManager[ExecutionContext]:
-        """A context at the head, for the block."""
-
-    def interrupt(self) -> None:
-        """Stop the running statement."""
-
-    def close(self) -> None:
-        """Let go of everything; what is open is rolled back."""
-
-
-class Opener(Protocol):
-    """Opens the database anew."""
-
-    def __call__(self, *, folders: Sequence[str], disk: Disk) -> OwnDatabase:
-        """Open it on a disk, so that it may read and write itself and some folders, and nothing else."""
 
 
 OPERATORS = {plan: operator for family in FAMILIES for plan, operator in family.operators.items()}

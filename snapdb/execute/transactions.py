@@ -12,10 +12,11 @@ from typing import TypeVar
 
 from snapdb.catalog import Catalog, with_changes
 from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError
-from snapdb.sql_engine import Session, SqlEngine, parquet_files, table_rows
+from snapdb.sql_engine import Session, parquet_files, table_rows
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.locks import TablesLock, assigning_ids, merging_files
 from snapdb.storage.check.database import catalog_damage
+from snapdb.storage.store import Store
 from snapdb.storage.tables.changes import AddTable, Append, AssignIds, Change, RemoveRows, files_of
 from snapdb.storage.tables.commit import commit
 from snapdb.storage.tables.compaction import Merge, compact, find_tiers
@@ -48,10 +49,8 @@ class _Open:
 class TransactionManager:
     """Turns changes into versions."""
 
-    def __init__(self, catalog_db: CatalogDb, sql_engine: SqlEngine) -> None:
-        self._db_dir = catalog_db.db_dir
-        self._catalog_db = catalog_db
-        self._sql_engine = sql_engine
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._open: _Open | None = None
         self._tables = 0
         self.brought = 0
@@ -71,8 +70,8 @@ class TransactionManager:
         """Open a transaction at the head."""
         if self._open is not None:
             raise QueryError("a transaction is open already; COMMIT or ROLLBACK it first", code="transaction-open")
-        self._open = _Open(catalog, catalog, TablesLock(self._db_dir))
-        self._sql_engine.set_clock(datetime.now(UTC))
+        self._open = _Open(catalog, catalog, TablesLock(self._store.db_dir))
+        self._store.sql_engine.set_clock(datetime.now(UTC))
 
     def add(self, changes: Sequence[Change], message: str | None, review: Review | None = None) -> int | None:
         """Commit the changes as a version and return its number, or None after adding them to the open transaction."""
@@ -140,8 +139,9 @@ class TransactionManager:
         if self._open is None or not any(isinstance(c, Append) and c.table_id == table.id for c in self._open.changes):
             return change
         began = {t.id: t.next_row for t in self._open.began.tables.values()}
-        with self._sql_engine.session() as session:
-            (last,) = session.rows(f"SELECT max(row_id) FROM {parquet_files([change.file], self._db_dir.path)}")[0]
+        with self._store.sql_engine.session() as session:
+            files = parquet_files([change.file], self._store.db_dir.path)
+            (last,) = session.rows(f"SELECT max(row_id) FROM {files}")[0]
         return replace(change, own=last >= began.get(table.id, 0))
 
     def _ending(self, word: str) -> _Open:
@@ -154,7 +154,7 @@ class TransactionManager:
     def _drop(self) -> None:
         if self._open is not None:
             opened, self._open = self._open, None
-            self._sql_engine.set_clock(None)
+            self._store.sql_engine.set_clock(None)
             try:
                 self._discard(opened.changes)
             finally:
@@ -163,7 +163,7 @@ class TransactionManager:
     def _discard(self, changes: Sequence[Change]) -> None:
         for change in changes:
             for file in files_of(change):
-                self._db_dir.disk.remove(self._db_dir.path / file.path)
+                self._store.disk.remove(self._store.db_dir.path / file.path)
 
     def _publish(self, changes: list[Change], message: str | None, review: Review | None = None) -> int:
         version = self._committed(changes, message, review)
@@ -195,12 +195,12 @@ class TransactionManager:
         with suppress(SnapdbError, OSError):
             if not self._small_merges(table):
                 return
-            with merging_files(self._db_dir) as alone, self._sql_engine.session() as session:
+            with merging_files(self._store.db_dir) as alone, self._store.sql_engine.session() as session:
                 for merge in self._small_merges(table) if alone else ():
-                    compact(self._catalog_db, session, merge)
+                    compact(self._store.catalog_db, session, merge)
 
     def _small_merges(self, table: int) -> list[Merge]:
-        with self._catalog_db.reading() as connection:
+        with self._store.catalog_db.reading() as connection:
             return find_tiers(connection, table)
 
     def _try(self, changes: Sequence[Change], message: str | None, review: Review | None) -> int:
@@ -210,16 +210,16 @@ class TransactionManager:
         for change in changes:
             if isinstance(change, Append) and change.table_id not in new:
                 appended.setdefault(change.table_id, []).append(change)
-        if not any(maps_of(self._catalog_db, table_id) for table_id in appended):
-            return commit(self._catalog_db, changes, message)
-        with assigning_ids(self._db_dir):
+        if not any(maps_of(self._store.catalog_db, table_id) for table_id in appended):
+            return commit(self._store.catalog_db, changes, message)
+        with assigning_ids(self._store.db_dir):
             made: list[Change] = []
             try:
                 for table_id, appends in appended.items():
                     made += self._allot(table_id, appends)
                 if review is not None:
                     review({ids.map_id: self._new_keys(ids) for ids in made if isinstance(ids, AssignIds)})
-                return commit(self._catalog_db, [*changes, *made], message)
+                return commit(self._store.catalog_db, [*changes, *made], message)
             except BaseException:
                 self._discard(made)
                 raise
@@ -228,12 +228,12 @@ class TransactionManager:
         segments = tuple(replace(file, columns=a.columns) for a in appends for file in a.files)
         rows = sum(s.rows for s in segments)
         made = []
-        with self._sql_engine.session() as session:
-            for id_map in maps_of(self._catalog_db, table_id):
+        with self._store.sql_engine.session() as session:
+            for id_map in maps_of(self._store.catalog_db, table_id):
                 # The key's columns by field: the transaction itself may have renamed or dropped them in between.
                 keys = Table(table_id, "", id_map.columns, segments, (), rows, 0, next_row=rows, fields=0)
-                query = table_rows(keys, self._db_dir.path)
-                made.append(assign_ids(self._db_dir, session, table_id, id_map, query, rows))
+                query = table_rows(keys, self._store.db_dir.path)
+                made.append(assign_ids(self._store.db_dir, session, table_id, id_map, query, rows))
         return made
 
     def _new_keys(self, ids: AssignIds) -> int:
@@ -242,7 +242,7 @@ class TransactionManager:
             return 0
         marks = ", ".join("?" * len(ids.merged))
         sql = f"SELECT coalesce(sum(rows), 0) AS rows FROM id_segments WHERE path IN ({marks})"
-        return ids.file.rows - int(self._catalog_db.rows(sql, tuple(ids.merged))[0]["rows"])
+        return ids.file.rows - int(self._store.catalog_db.rows(sql, tuple(ids.merged))[0]["rows"])
 
     def _compared(self, change: RemoveRows) -> RemoveRows:
         """The change after its rows were compared with those that others have removed meanwhile.
@@ -250,21 +250,21 @@ class TransactionManager:
         Raises:
             CommitConflict: some are the same.
         """
-        mine = parquet_files([change.file], self._db_dir.path)
-        rows = self._catalog_db.rows(
+        mine = parquet_files([change.file], self._store.db_dir.path)
+        rows = self._store.catalog_db.rows(
             "SELECT path, added FROM segments WHERE table_id = ? AND kind = 'deletes' AND added > ? ORDER BY added",
             (change.table_id, change.checked),
         )
-        with self._sql_engine.session() as session:
+        with self._store.sql_engine.session() as session:
             for row in rows:
                 self._compare(session, change, mine, row["path"], row["added"])
         return replace(change, checked=max([change.checked, *(row["added"] for row in rows)]))
 
     def _compare(self, session: Session, change: RemoveRows, mine: str, path: str, version: int) -> None:
-        theirs = parquet_files([Segment(path, 0, 0, "")], self._db_dir.path)
+        theirs = parquet_files([Segment(path, 0, 0, "")], self._store.db_dir.path)
         (common,) = session.rows(f"SELECT count(*) FROM {mine} WHERE row_id IN (SELECT row_id FROM {theirs})")[0]
         if common:
-            (name,) = self._catalog_db.rows("SELECT name FROM tables WHERE id = ?", (change.table_id,))[0]
+            (name,) = self._store.catalog_db.rows("SELECT name FROM tables WHERE id = ?", (change.table_id,))[0]
             raise CommitConflict(
                 f"{name} moved: expected {change.base}, found {version}, which removed {common:,} of "
                 "the rows that this statement removes or updates; run it again",

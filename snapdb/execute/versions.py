@@ -11,7 +11,7 @@ def create_tag(plan: CreateTagPlan, context: ExecutionContext) -> Rows:
     """CREATE TAG: write the row of the tag."""
     yield from ()
     tag = plan.tag
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         if plan.replaces:
             connection.execute("DELETE FROM tags WHERE folded = ?", (tag.name.lower(),))
         row = (tag.name.lower(), tag.name, tag.version)
@@ -25,19 +25,19 @@ def create_tag(plan: CreateTagPlan, context: ExecutionContext) -> Rows:
 def begin(_: BeginPlan, context: ExecutionContext) -> Rows:
     """BEGIN: open a transaction at the head."""
     yield from ()
-    context.work.begin(context.bind_context.catalog)
-    return Outcome(f"transaction begun at version {context.bind_context.catalog.version}")
+    context.transactions.begin(context.catalog)
+    return Outcome(f"transaction begun at version {context.catalog.version}")
 
 
 def commit(plan: CommitPlan, context: ExecutionContext) -> Rows:
     """COMMIT: publish the changes of the open transaction as one version."""
     yield from ()
-    version = context.work.commit(plan.message)
+    version = context.transactions.commit(plan.message)
     return Outcome("nothing to commit" if version is None else f"version {version}: committed")
 
 
 def rollback(_: RollbackPlan, context: ExecutionContext) -> Rows:
     """ROLLBACK: discard the changes of the open transaction."""
     yield from ()
-    context.work.rollback()
+    context.transactions.rollback()
     return Outcome("rolled back; nothing was changed")

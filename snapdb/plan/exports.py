@@ -238,7 +238,7 @@ def _system_table(context: BindContext, said: Name) -> tuple[str, Names]:
 
 
 def _chosen_columns(statement: CopyTo, context: BindContext, source: str, names: Names) -> str:
-    with context.sql_engine.session(names) as session:
+    with context.store.sql_engine.session(names) as session:
         known = {column.name.lower(): column.name for column in session.describe(f"SELECT * FROM {source}")}
     for name in statement.columns:
         if name.text.lower() not in known:

@@ -175,7 +175,7 @@ class NewFiles:
 def find_new_files(session: Session, context: BindContext, table: Table, path: str, format_: str) -> NewFiles:
     """The files behind a path or glob, in the order of their names: those that are whole and not in the table yet."""
     found = list(_files_behind(session, context, path))
-    known = loaded_files(context.catalog_db, table.id, (file.path for _, file in found))
+    known = loaded_files(context.store.catalog_db, table.id, (file.path for _, file in found))
     known |= {file.path: LoadRecord(file, 0) for owner, file in context.catalog.loading if owner == table.id}
     names, files, unfinished, changed = [], [], [], []
     for name, file in found:
@@ -199,12 +199,12 @@ def _files_behind(session: Session, context: BindContext, path: str) -> Iterator
     What is hidden is passed over: it may be a file that is being written and gets its name when it is whole. So is
     what the database wrote for itself: to open the catalog would drop the locks that SQLite holds on it.
     """
-    own = os.path.join(os.path.realpath(context.db_dir.path), "")
+    own = os.path.join(os.path.realpath(context.store.db_dir.path), "")
     for name in files_behind(session, path):
         session.check_stopped()
         if is_hidden(name, path) or os.path.realpath(name).startswith(own):
             continue
-        context.sql_engine.check_folder(name)
+        context.store.sql_engine.check_folder(name)
         if (file := stat_file(name)) is not None:  # else it went away since
             yield name, file
 

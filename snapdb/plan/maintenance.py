@@ -137,7 +137,7 @@ def bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan 
         )
     asked.sort(key=lambda s: (s.made, s.id))
     names: dict[int, str] = {}
-    for tag in tags(context.catalog_db):
+    for tag in tags(context.store.catalog_db):
         names.setdefault(tag.version, tag.name)
     samplers = {sampler.snapshot.lower(): sampler.name for sampler in context.catalog.samplers.values()}
     newest = _newest_ids(asked, statement.last or 0)

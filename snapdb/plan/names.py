@@ -186,7 +186,7 @@ def named_columns(table: Table, names: Sequence[Name]) -> tuple[str, ...]:
 
 def find_tag(context: BindContext, name: Name) -> Tag:
     """The tag of that name, or BindError at its place."""
-    known = tags(context.catalog_db)
+    known = tags(context.store.catalog_db)
     found = next((tag for tag in known if tag.name.lower() == name.text.lower()), None)
     if found is None:
         near = did_you_mean(name.text, [tag.name for tag in known])

@@ -23,10 +23,9 @@ from snapdb.sql.lexer import Token, identifier, scan
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
 from snapdb.sql.task_bodies import WORDS_BEFORE_FILES
-from snapdb.sql_engine import Names, Session, SqlEngine, no_rows, quote, table_rows
+from snapdb.sql_engine import Names, Session, no_rows, quote, table_rows
 from snapdb.sql_engine.sources import Stream
-from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir
+from snapdb.storage.store import Store
 from snapdb.storage.tables.segments import check_table
 from snapdb.types import Column, Snapshot, Table
 from snapdb.types.text import did_you_mean
@@ -45,9 +44,7 @@ _LISTED = 8
 class BindContext:
     """The database as a statement finds it."""
 
-    db_dir: DatabaseDir
-    catalog_db: CatalogDb
-    sql_engine: SqlEngine
+    store: Store
     catalog: Catalog
     sources: Mapping[str, Any] = field(default_factory=dict)
     """Data that was registered, by name."""
@@ -69,7 +66,9 @@ class BindContext:
         travels = find_travels(tokens, island.text)
         words = {identifier(t).lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
         if words & WORDS_BEFORE_FILES:
-            check_foreign(self.sql_engine, self.db_dir.path, island.text, every, island.span.start, self.parameters)
+            check_foreign(
+                self.store.sql_engine, self.store.db_dir.path, island.text, every, island.span.start, self.parameters
+            )
         views = {t.name: self._table(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
             own = {name: view for name, view in self._elements(first, words).items() if name.lower() in words}
@@ -123,13 +122,13 @@ class BindContext:
         """The facts among some words as views, and what the views read."""
         named = {name: f"{SCHEMA} facts {name}" for name in FACTS if name in words}
         views = {name: f"SELECT * FROM {quote(source)}" for name, source in named.items()}
-        rows = {source: facts(name, self.catalog, self.catalog_db, self.due) for name, source in named.items()}
+        rows = {source: facts(name, self.catalog, self.store.catalog_db, self.due) for name, source in named.items()}
         return views, {source: pa.Table.from_batches([batch]) for source, batch in rows.items()}
 
     def rows(self, table: Table, *, row_ids: bool = False, ordered: bool = True) -> str:
         """The SELECT of a table, after a look at its files."""
-        check_table(self.db_dir, table)
-        return table_rows(table, self.db_dir.path, row_ids=row_ids, ordered=ordered)
+        check_table(self.store.db_dir, table)
+        return table_rows(table, self.store.db_dir.path, row_ids=row_ids, ordered=ordered)
 
     def views(self, snapshot: Snapshot, names: Collection[str] | None = None) -> dict[str, str]:
         """The SELECT of elements of a snapshot, after a look at the files that it reads.
@@ -137,17 +136,17 @@ class BindContext:
         Args:
             names: Of which elements; None: of all.
         """
-        rows = snapshot_rows(snapshot, self.tables_under(snapshot), self.db_dir.path)
+        rows = snapshot_rows(snapshot, self.tables_under(snapshot), self.store.db_dir.path)
         chosen = {name: each for name, each in rows.items() if names is None or name in names}
         for table in {table.id: table for each in chosen.values() for table in each.tables}.values():
-            check_table(self.db_dir, table)
+            check_table(self.store.db_dir, table)
         return {name: shown_rows(each) for name, each in chosen.items()}
 
     def tables_at(self, version: int) -> Mapping[str, Table]:
         """The tables of a version, by case-folded name, without what an open transaction changed."""
         past = self.catalog.past
         if (found := past.get(version)) is None:
-            found = tables_at(self.catalog_db, version)
+            found = tables_at(self.store.catalog_db, version)
             if len(past) >= _PAST:
                 past.clear()
             past[version] = found
@@ -159,7 +158,7 @@ class BindContext:
         for element in snapshot.graph.elements:
             if element.table.lower() not in tables:
                 raise CorruptError(
-                    f"{self.db_dir.catalog} is damaged: snapshot {snapshot.name} stands on table "
+                    f"{self.store.db_dir.catalog} is damaged: snapshot {snapshot.name} stands on table "
                     f"{element.table}, which its version has not; restore it from a backup",
                     code="damaged-catalog",
                 )
@@ -183,11 +182,11 @@ class BindContext:
 
     def was_table(self, name: str) -> bool:
         """Whether any version has a table of this name."""
-        return bool(self.catalog_db.rows("SELECT 1 FROM tables WHERE folded = ? LIMIT 1", (name.lower(),)))
+        return bool(self.store.catalog_db.rows("SELECT 1 FROM tables WHERE folded = ? LIMIT 1", (name.lower(),)))
 
     def had_runs(self, name: str) -> bool:
         """Whether runs of a task of this name are on record, of one that was dropped too."""
-        names = self.catalog_db.rows("SELECT DISTINCT name FROM runs")
+        names = self.store.catalog_db.rows("SELECT DISTINCT name FROM runs")
         return name.lower() in {row["name"].lower() for row in names}
 
     def _travelled(self, island: SqlFragment, travel: TimeTravel) -> tuple[str, Table]:
@@ -222,7 +221,7 @@ class BindContext:
         def place(query: str, error: SnapdbError) -> None:
             explain_refusal(error, asked, error.span if query == asked.text else None, self.catalog)
 
-        with self.sql_engine.session(asked.names, place) as session:
+        with self.store.sql_engine.session(asked.names, place) as session:
             yield session
 
     def _own_parameters(self, island: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]) -> Parameters:

@@ -240,7 +240,7 @@ def _filters(
     shapes = element_shapes(graph, tables)
     asked = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(asked) as session:
-        check_repeatable(context.sql_engine, where, "what a snapshot holds must not change")
+        check_repeatable(context.store.sql_engine, where, "what a snapshot holds must not change")
         session.describe(asked.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
         columns = {e.name: {c.name.lower() for c in _shape_columns(e, tables[e.table.lower()])} for e in graph.elements}
         found = tuple(_filter(part, columns, where.span) for part in conjuncts(session, asked.text))
@@ -429,7 +429,7 @@ def bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
 def _refreshed_version(context: BindContext, snapshot: Snapshot, name: Name) -> int:
     if snapshot.pin.tag is not None:
         try:
-            return version_of_tag(context.catalog_db, snapshot.pin.tag)
+            return version_of_tag(context.store.catalog_db, snapshot.pin.tag)
         except SnapdbError as error:
             error.message = f"snapshot {snapshot.name} follows a tag that is gone: {error.message}"
             error.span = name.span
@@ -458,7 +458,7 @@ def _check_fits(
 
 def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:
     """What keeps a condition from being read at the version."""
-    with context.sql_engine.session(element_shapes(snapshot.graph, tables)) as session:
+    with context.store.sql_engine.session(element_shapes(snapshot.graph, tables)) as session:
         for condition in snapshot.filters:
             try:
                 check_filters(session, [condition])

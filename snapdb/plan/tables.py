@@ -299,7 +299,7 @@ def _checked_default(context: BindContext, session: Session, expression: str | N
     """The value of a DEFAULT as text, which the type's cast reads again; None for NULL or where there is none."""
     if expression is None:
         return None
-    check_repeatable(context.sql_engine, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
+    check_repeatable(context.store.sql_engine, SqlFragment(expression, Span(0, 0)), "a DEFAULT is a constant")
     form = parquet_form(type_)
     try:
         value = session.rows(f"SELECT CAST(CAST(CAST(({expression}) AS {type_}) AS {form}) AS VARCHAR)")[0][0]
@@ -508,12 +508,12 @@ def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
             code="bad-path",
         )
     if not statement.new_only:  # which passes over the database's own files
-        check_foreign_path(context.db_dir.path, statement.path, statement.path_span)
+        check_foreign_path(context.store.db_dir.path, statement.path, statement.path_span)
     format_, options = _copy_options(statement)
     said = "".join(f", {_DUCKDB_NAMES.get(k, k)} = {_option_literal(v)}" for k, v in options.items())
     file = File(format_, "header" in options, said, table, wanted)
     new, copies = None, tuple[str, ...]()
-    with context.sql_engine.session() as session:
+    with context.store.sql_engine.session() as session:
         try:
             if statement.new_only:
                 new = find_new_files(session, context, table, statement.path, format_)

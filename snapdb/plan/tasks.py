@@ -73,7 +73,7 @@ def bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
     if (there := check_own(statement, "task", found)) is not None:
         return NothingPlan(there)
     if statement.when is not None:
-        check_condition(statement.when, context.sql_engine)
+        check_condition(statement.when, context.store.sql_engine)
     created = now()
     task = Task(
         id=0,

@@ -53,9 +53,9 @@ def resolve_version(context: BindContext, at: VersionBound) -> int:
     try:
         match at.kind:
             case "TIMESTAMP":
-                return version_at(context.catalog_db, _moment(context, context.asked(at.value)))
+                return version_at(context.store.catalog_db, _moment(context, context.asked(at.value)))
             case "TAG":
-                return version_of_tag(context.catalog_db, _text(context, at.value))
+                return version_of_tag(context.store.catalog_db, _text(context, at.value))
     except SnapdbError as error:
         error.span = error.span or at.value.span
         raise
@@ -201,7 +201,7 @@ def period_of_text(context: BindContext, text: str, span: Span) -> Period | None
     """
     said = text.strip()
     try:
-        with context.sql_engine.session() as session:
+        with context.store.sql_engine.session() as session:
             ((months, days, rest),) = session.rows(f"{_SQL_PARTS}?) AS INTERVAL) AS i)", [said])
     except SnapdbError as error:
         raise BindError(

@@ -118,7 +118,7 @@ class DiffSnapshotPlan(Plan):
 def bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
     """A name for a version that is there."""
     name = statement.name.text
-    found = next((tag for tag in tags(context.catalog_db) if tag.name.lower() == name.lower()), None)
+    found = next((tag for tag in tags(context.store.catalog_db) if tag.name.lower() == name.lower()), None)
     if found is not None and statement.if_not_exists:
         return NothingPlan(f'there is a tag "{found.name}" already')
     if found is not None and not statement.or_replace:

@@ -238,7 +238,7 @@ def test_only_files_and_times_that_differ_are_looked_at(db: Database) -> None:
         snapshot = catalog.snapshot(name)
         return snapshot_rows(snapshot, tables_at(catalog_db_of(db), snapshot.version), db.path)[element]
 
-    with db._sql_engine.session() as session:
+    with db._session.store.sql_engine.session() as session:
         files = [str(db.path / s.path) for s in rows("new", "likes").table.segments]
         found = difference(session, rows("old", "likes"), rows("new", "likes"))
         assert found.went == ()

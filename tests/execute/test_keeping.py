@@ -93,7 +93,9 @@ def test_a_stream_keeps_the_files_of_what_expired_until_it_is_done(shop: Path) -
 
 def test_a_snapshot_that_was_replaced_meanwhile_does_not_expire(shop: Path) -> None:
     with snapdb.connect(shop) as db, snapdb.connect(shop) as other:
-        run = planned(db, lambda e: ExpirePlan(tuple((s, None) for s in e.context.catalog.snapshots.values()), False))
+        run = planned(
+            db, lambda e: ExpirePlan(tuple((s, None) for s in e.bind_context.catalog.snapshots.values()), False)
+        )
         other.execute("CREATE OR REPLACE SNAPSHOT s2 OF g")
         rows = {row[0]: (row[1], row[6]) for row in run()}
         action, reason = rows["s2"]

@@ -19,13 +19,12 @@ from typing import Any
 import pytest
 
 import snapdb
-from snapdb import Database
 from snapdb.execute.tasks import perform, progress
 from snapdb.types import Run, Task
 from tests.support.crashing import Crash, CrashingDisk
 from tests.support.format_one import SIXTH
 from tests.support.inside import open_catalog_db
-from tests.support.inside.execute import Stop, record
+from tests.support.inside.execute import DatabaseSession, Stop, record
 from tests.support.inside.storage import Disk, RunLock, hash_file, open_db_dir
 from tests.support.performing import DAY, Worker, told
 from tests.support.places import ROOT
@@ -381,11 +380,11 @@ def test_a_stop_between_statements_is_heard(shop: Path) -> None:
     create(shop, f"INSERT INTO log VALUES ('1'); {LONG['a query']}")
     stop = Stop()
 
-    def ask(db: Database, number: int) -> None:
+    def ask(session: DatabaseSession, number: int) -> None:
         if number == 2:
             stop.request("terminated")
             time.sleep(0.2)
-            db._stopped.clear()
+            session._stopped.clear()
 
     worker, task = Worker(shop, before=ask), Worker(shop).task()
     ended = worker.perform(task, worker.claim(task), stop)

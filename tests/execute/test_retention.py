@@ -174,7 +174,7 @@ def unrefreshed(db: Database) -> None:
         for row in connection.execute("SELECT id, definition FROM snapshots").fetchall():
             told = replace(decode(Snapshot, row["definition"]), refreshed=None)
             connection.execute("UPDATE snapshots SET definition = ? WHERE id = ?", (encode(told), row["id"]))
-    db._known = None
+    db._session._head = None
 
 
 def test_setting_a_retention_lets_nothing_go_and_tells_what_it_would(shop: Path) -> None:

@@ -550,7 +550,7 @@ def test_a_sampler_that_keeps_no_sample_says_so(own: Database) -> None:
             stored = asdict(committed_catalog_of(own).sampler("train"))
             row = json.dumps({**stored, "id": 9, "name": "bad", "text": text})
             connection.execute("INSERT INTO samplers VALUES (9, 'bad', 'bad', 's', ?)", (row,))
-        own._known = None
+        own._session._head = None
         for statement in ("SAMPLE USING bad", "DESCRIBE SAMPLER bad"):
             with refused("damaged-catalog", "SAMPLE"):
                 own.execute(statement).fetchall()

@@ -155,7 +155,7 @@ def test_registered_data_has_exactly_its_name(db: Database, name: str) -> None:
     db.register(name, pa.table({name: [7]}))
     result = db.execute(f"SELECT * FROM {quoted(name)}")
     assert (list(result.columns), result.fetchall()) == ([name], [(7,)])
-    db._sources.clear()
+    db._session.sources.clear()
 
 
 @pytest.mark.parametrize("value", [*TEXTS, "a" * 10**6, "'" * 10**6])

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from snapdb import Database
 from snapdb.catalog import load
 from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Run, Task
 from tests.support.inside import open_catalog_db
-from tests.support.inside.execute import Ended, Stop, perform, settle_abandoned
+from tests.support.inside.execute import DatabaseSession, Ended, Stop, perform, settle_abandoned
 from tests.support.inside.storage import CatalogDb, Disk, begin_run, now, open_db_dir, retry_run
 
 DAY = 1_767_225_600_000_000
@@ -28,8 +27,8 @@ class Worker:
     path: Path
     disk: Disk | None = None
     """Stands between it and its files."""
-    opened: list[Database] = field(default_factory=list)
-    before: Callable[[Database, int], None] | None = None
+    opened: list[DatabaseSession] = field(default_factory=list)
+    before: Callable[[DatabaseSession, int], None] | None = None
     """Called before each statement of an attempt runs, with its number from 1."""
 
     def task(self, name: str = "job") -> Task:
@@ -63,8 +62,8 @@ class Worker:
         with closing(open_catalog_db(self.path)) as catalog_db, catalog_db.reading() as connection:
             return list(read_runs(connection))
 
-    def _open(self, *, folders: Sequence[str], disk: Disk) -> Database:
-        database = Database(self.path, folders=folders, disk=disk, threads=1)
+    def _open(self, folders: Sequence[str], disk: Disk) -> DatabaseSession:
+        database = DatabaseSession(self.path, folders=folders, disk=disk, threads=1)
         self.opened.append(database)
         if self.before is not None:
             run, numbers, before = database.run, itertools.count(1), self.before

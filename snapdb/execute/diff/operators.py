@@ -55,9 +55,9 @@ _ID = quote(ROW_ID)
 
 def diff_table(plan: DiffTablePlan, context: ExecutionContext) -> Rows:
     """DIFF TABLE: the rows of one version that the other lacks; their cost follows from the difference."""
-    with context.sql_engine.session() as session:
-        gone = rows_beyond(session, context.db_dir.path, plan.before, plan.after)
-        come = rows_beyond(session, context.db_dir.path, plan.after, plan.before)
+    with context.store.sql_engine.session() as session:
+        gone = rows_beyond(session, context.store.db_dir.path, plan.before, plan.after)
+        come = rows_beyond(session, context.store.db_dir.path, plan.after, plan.before)
         if plan.rows:
             yield from session.exact_reader(_changes(plan, gone, come))
         else:
@@ -119,14 +119,14 @@ def diff_snapshot(plan: DiffSnapshotPlan, context: ExecutionContext) -> Rows:
     """DIFF SNAPSHOT: elements of one snapshot that the other lacks, and the drift of degrees and features."""
     with ExitStack() as stack:
         before, after = (snapshot_side(context, s, stack) for s in (plan.before, plan.after))
-        with context.sql_engine.session() as session:
+        with context.store.sql_engine.session() as session:
             yield from report(context, session, before, after, plan.detail)
     return None
 
 
 def diff_graph(plan: DiffGraphPlan, context: ExecutionContext) -> Rows:
     """DIFF GRAPH: the same of a whole graph at two versions, read from its tables alone."""
-    with ExitStack() as stack, context.sql_engine.session() as session:
+    with ExitStack() as stack, context.store.sql_engine.session() as session:
         before, after = (
             _GraphAt(context, session, stack, plan.graph, tables).side
             for tables in (plan.tables_before, plan.tables_after)
@@ -149,7 +149,7 @@ class _GraphAt:
     def side(self) -> Side:
         """It, as one side of a difference."""
         for element in self.graph.elements:
-            check_table(self.context.db_dir, self.tables[element.table.lower()])
+            check_table(self.context.store.db_dir, self.tables[element.table.lower()])
         rows = self._rows()
         return Side(
             self.graph,
@@ -161,7 +161,7 @@ class _GraphAt:
         )
 
     def _rows(self) -> dict[Key, ElementRows]:
-        root = self.context.db_dir.path
+        root = self.context.store.db_dir.path
         vertices = {v.name: VertexRows(v, self.tables[v.table.lower()], root) for v in self.graph.vertices}
         edges = {
             e.name: EdgeRows(e, self.tables[e.table.lower()], root, vertices[e.source], vertices[e.destination])
@@ -199,7 +199,7 @@ class _GraphAt:
             return {}
         specs, source = self._source(rows, count)
         check_features(self.session, source, specs)
-        added = added_rows(self.context.catalog_db, rows.table, rows.root)
+        added = added_rows(self.context.store.catalog_db, rows.table, rows.root)
         growth = compute_growth(self.session, added, growth_spec(source, specs, None, None))
         folder = Path(self.stack.enter_context(tempfile.TemporaryDirectory(prefix="snapdb-diff-")))
         facts: dict[str, object] = {"kind": "features"}
@@ -216,7 +216,9 @@ class _GraphAt:
             if spec.history is None:
                 specs.append(spec)
                 continue
-            last, more = _last_values(self.tables[spec.history.table.lower()], spec, number, self.context.db_dir.path)
+            last, more = _last_values(
+                self.tables[spec.history.table.lower()], spec, number, self.context.store.db_dir.path
+            )
             same = " AND ".join(f"v.{quote(k)} = h{number}.k{i}" for i, k in enumerate(element.key))
             joins += f" LEFT JOIN ({last}) h{number} ON {same}"
             columns += more

@@ -63,17 +63,17 @@ def snapshot_side(context: ExecutionContext, snapshot: Snapshot, stack: ExitStac
     """A snapshot as a side; its files are held until the stack is left, once they were asked for."""
     graph = snapshot.graph
     context.bind_context.views(snapshot)  # says what is missing of its tables and their files
-    tables = tables_at(context.catalog_db, snapshot.version)
-    rows = keyed(snapshot_rows(snapshot, tables, context.db_dir.path), graph)
-    with unless_moved(context.catalog_db, snapshot):
-        layout = read_manifest(context.db_dir.inside(snapshot.path))["layout"]
+    tables = tables_at(context.store.catalog_db, snapshot.version)
+    rows = keyed(snapshot_rows(snapshot, tables, context.store.db_dir.path), graph)
+    with unless_moved(context.store.catalog_db, snapshot):
+        layout = read_manifest(context.store.db_dir.inside(snapshot.path))["layout"]
     counts = {Key("vertex", v["name"].lower()): int(v["nodes"]) for v in layout["vertices"]}
     counts |= {Key("edge", e["name"].lower()): int(e["edges"]) for e in layout["edges"]}
 
     @cache
     def opened() -> OpenSnapshot:
         context.report(f"opening {snapshot.name}", None)
-        found = open_snapshot(context.catalog_db, snapshot)
+        found = open_snapshot(context.store.catalog_db, snapshot)
         stack.callback(found.lease.release)
         return found
 

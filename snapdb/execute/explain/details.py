@@ -110,7 +110,10 @@ def row_form(context: ExecutionContext, layout: EdgeLayout, relation: Relation, 
         return form + (", over a patch" if layout.patch else "")
     if relation.direction == "BOTH":
         return f"rows of both directions merged in memory, because they lie IN as {form}"
-    if serves_outgoing(layout) and find_artifact(context.catalog_db, outgoing_artefact(layout).digest) is not None:
+    if (
+        serves_outgoing(layout)
+        and find_artifact(context.store.catalog_db, outgoing_artefact(layout).digest) is not None
+    ):
         return "rows by source from the disk, where they were sorted once"
     return f"rows sorted by source in memory, because they lie by destination as {form}"
 

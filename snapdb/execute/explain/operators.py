@@ -92,7 +92,7 @@ def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) ->
 
 def _measure(context: ExecutionContext, root: Step, running: Rows) -> None:
     """Do it, and put what happened beside what was expected: rows given or changed, bytes of them or of new files."""
-    started, before, rows, size = time.perf_counter(), context.work.brought, 0, 0
+    started, before, rows, size = time.perf_counter(), context.transactions.brought, 0, 0
     outcome: Outcome | None = None
     while True:
         try:
@@ -104,7 +104,7 @@ def _measure(context: ExecutionContext, root: Step, running: Rows) -> None:
         context.check_stopped()
     rows = rows if outcome is None else rows + outcome.rows
     seconds = round(time.perf_counter() - started, 6)
-    root.measured({"rows": rows, "bytes": size + context.work.brought - before, "seconds": seconds})
+    root.measured({"rows": rows, "bytes": size + context.transactions.brought - before, "seconds": seconds})
 
 
 def _step(node: PlanNode) -> Step:
@@ -115,7 +115,7 @@ def explain_snapshot(
     context: ExecutionContext, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool
 ) -> Step:
     """What the snapshot takes; `analyze` makes it."""
-    with context.sql_engine.session() as session:
+    with context.store.sql_engine.session() as session:
         data = graph_data(context, session, create.graph, create.tables)
         sketches = sketched(context, session, create, data, full)
     root = _root(operator, create, sketches)

@@ -223,7 +223,7 @@ def _batches(number: int) -> str:
 
 def _expands(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[Step]:
     """A step for each hop and relation, the last one first, as they stand above each other."""
-    layouts = {edge.name: edge for edge in read_layout(context.db_dir, plan.snapshot).edges}
+    layouts = {edge.name: edge for edge in read_layout(context.store.db_dir, plan.snapshot).edges}
     idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.way.idle
     found = []
     for hop in range(plan.spec.hops):

@@ -219,7 +219,7 @@ def masks(reading: Reading, name: str, column: str, numbering: Numbering) -> lis
 def _splits(reading: Reading, rows: VertexRows, text: str) -> list[str]:
     """The different values of a column, in order, or one more of them than there may be."""
     distinct = f"SELECT DISTINCT {text} AS v FROM ({rows.sql}) WHERE v IS NOT NULL ORDER BY v LIMIT {_SPLITS + 1}"
-    with reading.context.sql_engine.session() as session:
+    with reading.context.store.sql_engine.session() as session:
         return [value for (value,) in session.rows(distinct)]
 
 
@@ -273,8 +273,10 @@ def _sparse(name: str, feature: SparseReader, numbering: Numbering) -> Iterator[
 
 def _classes(reading: Reading, vertex: VertexElement) -> list[str]:
     """The text behind each code of a target that is text; none for one that is a number."""
-    layout = read_layout(reading.context.db_dir, reading.snapshot)
-    return list(classes_of(reading.context.db_dir, next(v for v in layout.vertices if v.name == vertex.name)) or ())
+    layout = read_layout(reading.context.store.db_dir, reading.snapshot)
+    return list(
+        classes_of(reading.context.store.db_dir, next(v for v in layout.vertices if v.name == vertex.name)) or ()
+    )
 
 
 def _listed(name: str, values: npt.NDArray[Any]) -> Array:

@@ -48,10 +48,10 @@ def _target(context: ExecutionContext, plan: CopyToPlan) -> Path:
         raise _refused(plan, f"{plan.path} is a folder; name a file in it")
     if _is_device(asked) or (os.path.exists(target) and not os.path.isfile(target)):
         raise _refused(plan, f"{plan.path} is no plain file; name one, or use the command line's --format for stdout")
-    if target.is_relative_to(os.path.realpath(context.db_dir.path)):
+    if target.is_relative_to(os.path.realpath(context.store.db_dir.path)):
         raise _refused(plan, f"{plan.path} lies in the database's own folder, which holds only what snapdb writes")
     try:
-        context.sql_engine.check_folder(target)
+        context.store.sql_engine.check_folder(target)
     except InputError as error:
         error.span = plan.span
         raise
@@ -77,13 +77,13 @@ def _beside(context: ExecutionContext, plan: CopyToPlan, target: Path) -> Iterat
     path = hidden_beside(target)
     try:
         yield path
-        context.db_dir.disk.settle(path)
-        context.db_dir.disk.rename(path, target)
+        context.store.disk.settle(path)
+        context.store.disk.rename(path, target)
     except OSError as error:
         reason = (error.strerror or error) if os.path.isdir(target.parent) else "its folder is not there"
         raise _refused(plan, f"cannot write {plan.path}: {reason}") from error
     finally:
-        context.db_dir.disk.remove(path)
+        context.store.disk.remove(path)
 
 
 def _refused(plan: CopyToPlan, message: str) -> InputError:

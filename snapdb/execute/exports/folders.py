@@ -32,12 +32,12 @@ def export_folder(context: ExecutionContext, path: str, span: Span, *, overwrite
         InputError: nothing may be put there, or the disk refuses.
     """
     target = Path(os.path.expanduser(path))
-    if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(context.db_dir.path)):
+    if Path(os.path.realpath(target)).is_relative_to(os.path.realpath(context.store.db_dir.path)):
         said = f"{path} lies in the database's own folder, which holds only what snapdb writes"
         raise InputError(said, span=span, code="unwritable-file")
     try:
-        context.sql_engine.check_folder(target)
-        with FolderWriter(target, context.db_dir.disk, overwrite=overwrite) as folder:
+        context.store.sql_engine.check_folder(target)
+        with FolderWriter(target, context.store.disk, overwrite=overwrite) as folder:
             yield folder
     except InputError as error:
         if error.code in ("unwritable-file", "folder-exists", "folder-not-allowed"):
@@ -49,7 +49,7 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
     """COPY SNAPSHOT … TO: write every element of a snapshot into a folder, as tables, as arrays or as PyG's data."""
     yield from ()
     snapshot = plan.snapshot
-    opened = open_snapshot(context.catalog_db, snapshot)
+    opened = open_snapshot(context.store.catalog_db, snapshot)
     try:
         with export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
             reading = Reading.of(context, snapshot, opened.view, opened.id_maps)

@@ -211,7 +211,7 @@ class Truth:
             WHERE {known}"""
 
     def _ask(self, query: str, sources: Mapping[str, pa.Table]) -> pa.Table:
-        with self.context.sql_engine.session(Names(sources=sources)) as session:
+        with self.context.store.sql_engine.session(Names(sources=sources)) as session:
             return session.table(query)
 
 
@@ -223,10 +223,10 @@ def snapshot_truth(context: ExecutionContext, plan: SamplePlan) -> Truth:
     """
     snapshot = plan.snapshot
     context.bind_context.views(snapshot)  # says what is missing of its tables and their files
-    tables = tables_at(context.catalog_db, snapshot.version)
-    layout = read_layout(context.db_dir, snapshot)
-    ids = {v.name: read_map(context.catalog_db, v.map_id).sql(context.db_dir) for v in layout.vertices}
-    return Truth(context, plan.spec, snapshot_rows(snapshot, tables, context.db_dir.path), ids)
+    tables = tables_at(context.store.catalog_db, snapshot.version)
+    layout = read_layout(context.store.db_dir, snapshot)
+    ids = {v.name: read_map(context.store.catalog_db, v.map_id).sql(context.store.db_dir) for v in layout.vertices}
+    return Truth(context, plan.spec, snapshot_rows(snapshot, tables, context.store.db_dir.path), ids)
 
 
 def _untimely(spec: SampleSpec) -> str:

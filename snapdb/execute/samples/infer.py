@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,21 +14,23 @@ from snapdb.catalog import Catalog
 from snapdb.errors import BindError, SnapdbError, Span
 from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.session import DatabaseSession
+from snapdb.execute.transactions import retry_if_replaced
 from snapdb.plan import bind
 from snapdb.plan.names import find_vertex_type
-from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
 from snapdb.sql import parse
 from snapdb.sql.samples import Sample
 from snapdb.sql.syntax import Name, Statement
 from snapdb.sql_engine import quote, quote_odd
+from snapdb.sql_engine.sources import as_source
 from snapdb.types import FULL, Snapshot, VertexElement
 
 if TYPE_CHECKING:
     from snapdb.train import Inferred, Layers
 
 
-INFERRED = "snapdb inferred"
+_INFERRED = "snapdb inferred"
 """The name under which SQL reads what was inferred."""
 _ALL = "DEFAULT => [FULL]"
 
@@ -88,14 +90,14 @@ class Inference:
         (statement,) = parse(f"{create} {quote_odd(self.into)} AS {query}")
         return statement
 
-    def opened(self, context: ExecutionContext, rules: Sequence[Rule]) -> Ready:
+    def opened(self, context: ExecutionContext) -> _Ready:
         """The snapshot, opened whole: the rules, which leave out what one hop from the seeds does not reach, rest.
 
         Raises:
             BindError: a name leads nowhere, it is not said which vertex type is meant, or a fanout is not FULL.
             CorruptError: a file of the snapshot is missing or damaged.
         """
-        snapshot = context.bind_context.catalog.snapshot(self.snapshot)
+        snapshot = context.catalog.snapshot(self.snapshot)
         element = self._element(snapshot)
         if self.column.lower() in {name.lower() for name in element.key}:
             raise BindError(
@@ -112,7 +114,7 @@ class Inference:
         except SnapdbError as error:
             raise error.located(statement.source) from error.__cause__
         types = {c.name: c.type for c in context.bind_context.tables_under(snapshot)[element.table.lower()].columns}
-        return Ready(self, context, plan, opened, element, {name: types[name] for name in element.key})
+        return _Ready(self, context, plan, opened, element, {name: types[name] for name in element.key})
 
     def _element(self, snapshot: Snapshot) -> VertexElement:
         """The vertex type that is meant."""
@@ -135,6 +137,23 @@ class Inference:
         )
 
 
+def infer(session: DatabaseSession, wanted: Inference) -> Inferred:
+    """The states of all vertices, which are stored where a table is named; errors are those of `Database.infer`."""
+    if wanted.into is not None:  # what would fail in the end is reported before the work
+        session.transactions.check()
+        trial = wanted.trial(session.catalog())
+        session.check_allowed(session.plan(trial), trial)
+    ready = retry_if_replaced(lambda: session.read_head(wanted.opened))
+    inferred = ready.inferred()
+    if wanted.into is not None:
+        session.sources[_INFERRED] = as_source(inferred.reader())
+        try:
+            session.run(ready.statement)
+        finally:
+            del session.sources[_INFERRED]
+    return inferred
+
+
 def _check_full(statement: Sample) -> None:
     """Nothing when every edge type that is named sends along all of its edges."""
     for clause in statement.fanouts.value:
@@ -149,7 +168,7 @@ def _check_full(statement: Sample) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class _Ready:
     """An inference whose snapshot is open."""
 
     asked: Inference
@@ -166,7 +185,7 @@ class Ready:
         Raises:
             InputError: a layer does not give what is asked of it.
         """
-        asked, view, path = self.asked, self.opened.view, self.context.db_dir.path
+        asked, view, path = self.asked, self.opened.view, self.context.store.db_dir.path
         passes = train.Passes(
             view,
             replace(self.plan.spec, order="IN ORDER"),
@@ -189,4 +208,4 @@ class Ready:
     def statement(self) -> Statement:
         """The statement that makes the table of what was inferred, with the key as the vertex table has it."""
         keys = [f"CAST({quote(name)} AS {type_}) AS {quote(name)}" for name, type_ in self.key.items()]
-        return self.asked.statement(f"SELECT {', '.join(keys)}, {quote(self.asked.column)} FROM {quote(INFERRED)}")
+        return self.asked.statement(f"SELECT {', '.join(keys)}, {quote(self.asked.column)} FROM {quote(_INFERRED)}")

@@ -58,7 +58,7 @@ _CODINGS = ("classes", "widths")
 
 def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, Any]:
     """Where a sampler's seeds come from, as plain values for JSON."""
-    version = context.bind_context.catalog.version
+    version = context.catalog.version
     said = {"seed_query": plan.outside} if plan.outside else {}
     return {
         "tables_version": version,
@@ -71,7 +71,7 @@ def sample_lineage(context: ExecutionContext, plan: SamplePlan) -> dict[str, Any
 
 def tables_digest(context: ExecutionContext, version: int) -> str | None:
     """The hash of a version, which stands for those before it too; None when there is no such version."""
-    rows = context.catalog_db.rows("SELECT hash FROM versions WHERE version = ?", (version,))
+    rows = context.store.catalog_db.rows("SELECT hash FROM versions WHERE version = ?", (version,))
     return rows[0]["hash"] if rows else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,6 +14,7 @@ from snapdb.errors import SnapdbError
 from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.lineage import sample_lineage
 from snapdb.execute.samples.seeds import check_born, read_seeds
+from snapdb.execute.session import DatabaseSession
 from snapdb.execute.snapshots.element_columns import Reading, births, with_columns
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
@@ -22,16 +23,19 @@ from snapdb.graph.lineage import published
 from snapdb.graph.open import read_layout, unless_moved
 from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
 from snapdb.kernels.warm import warming
+from snapdb.loading.batch import Batch
 from snapdb.loading.shelf import CacheSource
 from snapdb.loading.source import Source
+from snapdb.loading.stream import BatchStream, Given
 from snapdb.plan import bind, optimize
-from snapdb.plan.rules import Rule
+from snapdb.plan.queries import Parameters
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.bind import streamed, with_seeds
 from snapdb.plan.samples.clauses import with_every
 from snapdb.sampling import Seeds, batches_in
 from snapdb.sampling.periods import auto_every
 from snapdb.sql.samples import Sample, SampleUsing
+from snapdb.sql.syntax import bytes_of
 from snapdb.storage.artifacts import find_or_build
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.types import Published, Sampler, SampleSpec, Snapshot
@@ -59,7 +63,6 @@ def open_statement(
     context: ExecutionContext,
     statement: Sample | SampleUsing,
     seeds: Any,
-    rules: Sequence[Rule],
     delivers: Literal["rows", "batches"],
     restore: Callable[[SampleSpec], SampleSpec] = lambda spec: spec,
 ) -> tuple[SamplePlan, Opened]:
@@ -79,7 +82,7 @@ def open_statement(
         assert isinstance(plan, SamplePlan)
         if seeds is not None:
             plan = with_seeds(context.bind_context, plan, seeds)
-        plan = optimize(replace(plan, delivers=delivers), rules)
+        plan = optimize(replace(plan, delivers=delivers), context.rules)
         assert isinstance(plan, SamplePlan)
         plan = replace(plan, spec=restore(plan.spec))
         return plan, open_sample(context, plan)
@@ -99,10 +102,10 @@ def open_sample(context: ExecutionContext, plan: SamplePlan) -> Opened:
 
 
 def _open(context: ExecutionContext, plan: SamplePlan) -> Opened:
-    with unless_moved(context.catalog_db, plan.snapshot):
+    with unless_moved(context.store.catalog_db, plan.snapshot):
         _build_outgoing(context, plan)
     context.report(f"opening {plan.snapshot.name}", None)
-    opened = open_snapshot(context.catalog_db, plan.snapshot, plan.way.opens)
+    opened = open_snapshot(context.store.catalog_db, plan.snapshot, plan.way.opens)
     try:
         context.check_stopped()
         with warming() if plan.way.applied(plan.spec).backend != "torch" else nullcontext():
@@ -125,8 +128,8 @@ def _cache_source(context: ExecutionContext, sampler: Sampler | None) -> CacheSo
     if sampler is None:
         return None
     named = sampler.name.lower()
-    caches = tuple(cache for cache in context.bind_context.catalog.caches.values() if cache.sampler.lower() == named)
-    return CacheSource(caches, context.db_dir, context.caches) if caches else None
+    caches = tuple(cache for cache in context.catalog.caches.values() if cache.sampler.lower() == named)
+    return CacheSource(caches, context.store.db_dir, context.caches) if caches else None
 
 
 def _with_period(spec: SampleSpec, view: GraphView, seeds: Seeds) -> SampleSpec:
@@ -142,21 +145,74 @@ def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
     walked = {r.edge.edge: r.edge for r in relations if r.direction != "IN" and r not in plan.way.idle}
     link = plan.spec.link
     walked |= {} if link is None else {edge.edge: edge for edge in link.known_types}
-    if context.db_dir.read_only or not walked:
+    if context.store.db_dir.read_only or not walked:
         return
-    layout = read_layout(context.db_dir, plan.snapshot)
+    layout = read_layout(context.store.db_dir, plan.snapshot)
     counts = {v.name: v.count for v in layout.vertices}
     for edge in layout.edges:
         if edge.name in walked and edge.edges >= _WORTH and serves_outgoing(edge):
             type_, what = walked[edge.name], f"sorting {edge.name} by source"
             build = partial(
                 write_outgoing,
-                context.db_dir.path,
+                context.store.db_dir.path,
                 edge,
                 (counts[type_.source], counts[type_.destination]),
                 report=partial(context.step, what),
             )
-            find_or_build(context.catalog_db, outgoing_artefact(edge), build)
+            find_or_build(context.store.catalog_db, outgoing_artefact(edge), build)
+
+
+def open_stream(
+    session: DatabaseSession,
+    query: str,
+    *,
+    threads: int | None,
+    device: str | None,
+    rank: int,
+    world_size: int,
+    drop_last: bool,
+    pad: bool,
+    transform: Callable[[Batch], Given] | None,
+    seeds: Any,
+    prefetch: int | None,
+    memory: int | str | None,
+    params: Parameters,
+    follow: bool,
+) -> BatchStream[Given]:
+    """The batches of a sampler; the arguments and errors are those of `Database.stream`."""
+    if not isinstance(query, str):
+        raise TypeError(f"stream takes a sampler's name or the text of a SAMPLE statement, found {query!r}")
+    if str(device).partition(":")[0] == "meta":
+        raise ValueError(f"device {str(device)!r} keeps no values; say 'cpu', 'cuda' or 'cuda:1'")
+    limit = bytes_of("memory", memory)
+    source = _Following(session, query, seeds, params, memory is not None).opened()
+    try:
+        with source.about():
+            return BatchStream(
+                source.view,
+                source.seeds,
+                source.spec,
+                threads=threads,
+                device=device,
+                rank=rank,
+                world_size=world_size,
+                drop_last=drop_last,
+                pad=pad,
+                transform=transform,
+                prefetch=prefetch,
+                memory=limit,
+                most=session.threads,
+                way=source.way,
+                cache=source.cache,
+                report=session.progress,
+                release=source.release,
+                published=source.published,
+                newer=source.newer,
+                follow=follow,
+            )
+    except BaseException:
+        source.release()
+        raise
 
 
 class _Mark(NamedTuple):
@@ -171,15 +227,15 @@ class _Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
-    """A sampler's name or statement, with the ways to open it and to what there is now."""
+class _Following:
+    """A sampler's name or statement, which is opened anew when there is a newer publication."""
 
+    session: DatabaseSession
     query: str
+    seeds: Any
+    parameters: Parameters
     limited: bool
-    """Memory was said by the caller: an error about it is not about the statement."""
-    open: Callable[[Sample | SampleUsing], tuple[SamplePlan, Opened]]
-    """Opens the statement in a database, with the caller's seeds and parameters."""
-    catalog: Callable[[], Catalog]
+    """The caller gave the memory: an error about it is not about the statement."""
 
     def opened(self) -> Source:
         """The newest publication.
@@ -190,13 +246,18 @@ class Following:
             DataError: the seeds do not fit.
         """
         with streamed(self.query) as statement:
-            plan, opened = retry_if_replaced(lambda: self.open(statement))
+            plan, opened = retry_if_replaced(lambda: self._open(statement))
         now = published(plan.snapshot)
         sampler = None if plan.sampler is None else (plan.sampler.text, plan.sampler.generation)
         look = _Look(self, plan, _Mark(now, sampler))
         about = partial(self._about, plan, statement.source)
         return Source(
             opened.view, opened.seeds, opened.spec, plan.way, opened.cache, now, opened.lease.release, look.newer, about
+        )
+
+    def _open(self, statement: Sample | SampleUsing) -> tuple[SamplePlan, Opened]:
+        return self.session.read_head(
+            lambda context: open_statement(context, statement, self.seeds, "batches"), self.parameters
         )
 
     @contextmanager
@@ -213,7 +274,7 @@ class Following:
 class _Look:
     """Opens the next publication of what a stream follows."""
 
-    def __init__(self, following: Following, plan: SamplePlan, mark: _Mark) -> None:
+    def __init__(self, following: _Following, plan: SamplePlan, mark: _Mark) -> None:
         self._following, self._plan, self._mark = following, plan, mark
         self._seen: Catalog | None = None
 
@@ -223,7 +284,7 @@ class _Look:
         Raises:
             SnapdbError: it cannot be opened, or its seeds cannot be read.
         """
-        catalog = self._following.catalog()
+        catalog = self._following.session.head()
         if catalog is self._seen:
             return None
         now = self._now(catalog)
@@ -266,6 +327,13 @@ class _Look:
         )
 
 
+def open_named_snapshot(session: DatabaseSession, name: str) -> OpenSnapshot:
+    """A snapshot of the head as arrays; errors are those of `Database.open_snapshot`."""
+    return retry_if_replaced(
+        lambda: session.read_head(lambda context: open_whole(context, context.catalog.snapshot(name)))
+    )
+
+
 def open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
     """The whole snapshot as arrays, with the births of vertices; its files stay until the lease is released.
 
@@ -273,7 +341,7 @@ def open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
         CorruptError: a file of it is missing or damaged.
         CommitConflict: it was replaced or dropped at this moment.
     """
-    opened = open_snapshot(context.catalog_db, snapshot)
+    opened = open_snapshot(context.store.catalog_db, snapshot)
     bearing = [vertex.name for vertex in snapshot.graph.vertices if vertex.event_time]
     if not bearing:
         return opened

@@ -82,7 +82,7 @@ def create_sampler(plan: CreateSamplerPlan, context: ExecutionContext) -> Rows:
     """CREATE SAMPLER: write the row of the sampler, in place of the one that the plan replaces."""
     yield from ()
     sampler = replace(plan.sampler, text=_text(context, plan))
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         put_name(connection, sampler, plan.replaces)
     said = f"{_said(sampler)}{_unreached(plan.sample.spec)}"
     return Outcome(f"sampler {sampler.name} of snapshot {sampler.snapshot}: {said}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -14,19 +14,20 @@ from snapdb import loading
 from snapdb.catalog.windows import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.operator import ExecutionContext
-from snapdb.execute.samples.lineage import Past, named_parameters, tables_digest
+from snapdb.execute.samples.lineage import Past, named_parameters, read_lineage, tables_digest
 from snapdb.execute.samples.opening import Opened, open_statement
 from snapdb.execute.samples.operators import epoch_tasks
 from snapdb.execute.samples.rows import RowMaker
+from snapdb.execute.session import DatabaseSession
 from snapdb.execute.snapshots.files import make_files
 from snapdb.execute.snapshots.operators import filed
+from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph.codings import codings
 from snapdb.graph.open import read_layout
 from snapdb.loading.lineage import seeds_digest
 from snapdb.plan import BindContext, optimize
 from snapdb.plan.fits import misfits
 from snapdb.plan.queries import Parameters
-from snapdb.plan.rules import Rule
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.snapshots import CreateSnapshotPlan
 from snapdb.plan.times import LAST
@@ -42,8 +43,22 @@ _CHANGED = "SEEDS gives others now, for it reads what no version keeps (a file, 
 _OTHERS = "those that are given are others; give the same again, with the same further columns"
 
 
+def replay_batch(
+    session: DatabaseSession, lineage: Mapping[str, Any], batch: int, epoch: int | None, seeds: Any, params: Parameters
+) -> Batch:
+    """A batch again from its lineage; arguments and errors are those of `snapdb.replay`."""
+    wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds, params)
+    return retry_if_replaced(lambda: session.read_head(wanted.batch))
+
+
+def replay_rows(session: DatabaseSession, lineage: Mapping[str, Any], batch: int, epoch: int | None) -> pa.Table:
+    """The rows that SAMPLE gives of a batch, from its lineage."""
+    wanted = _Replay.of(read_lineage(lineage), batch, epoch, seeds=None, parameters=None)
+    return retry_if_replaced(lambda: session.read_head(wanted.rows))
+
+
 @dataclass(frozen=True, slots=True)
-class Replay:
+class _Replay:
     """A batch that is wanted again, and all that it is made of."""
 
     past: Past
@@ -55,7 +70,7 @@ class Replay:
     parameters: Parameters
 
     @staticmethod
-    def of(past: Past, batch: Any, epoch: Any, seeds: Any, parameters: Parameters) -> Replay:
+    def of(past: Past, batch: Any, epoch: Any, seeds: Any, parameters: Parameters) -> _Replay:
         """What was asked for.
 
         Raises:
@@ -72,7 +87,7 @@ class Replay:
         named = named_parameters(past.sampler.text, past.seed_query)
         if named and parameters is None and past.parameters is None:
             raise _missing(f"has a lineage without the values of {', '.join(sorted(named))}", "params")
-        return Replay(
+        return _Replay(
             past,
             epoch,
             batch,
@@ -80,19 +95,19 @@ class Replay:
             past.parameters if parameters is None else parameters,
         )
 
-    def batch(self, context: ExecutionContext, rules: Sequence[Rule]) -> Batch:
+    def batch(self, context: ExecutionContext) -> Batch:
         """The batch, on the CPU; nothing of it is read later."""
         with (
-            self._opened(context, rules, "batches") as (plan, opened),
+            self._opened(context, "batches") as (plan, opened),
             loading.BatchStream(
                 opened.view, opened.seeds, opened.spec, threads=0, way=plan.way, report=context.step
             ) as stream,
         ):
             return _whole(stream.replayed(self.epoch, self.number))
 
-    def rows(self, context: ExecutionContext, rules: Sequence[Rule]) -> pa.Table:
+    def rows(self, context: ExecutionContext) -> pa.Table:
         """The rows that SAMPLE gives of the batch."""
-        with self._opened(context, rules, "rows") as (plan, opened):
+        with self._opened(context, "rows") as (plan, opened):
             maker = RowMaker(opened, plan.way)
             tasks = list(epoch_tasks(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
             if maker.in_order:  # those of earlier epochs too, for the rows that they come by
@@ -105,7 +120,7 @@ class Replay:
 
     @contextmanager
     def _opened(
-        self, context: ExecutionContext, rules: Sequence[Rule], delivers: Literal["rows", "batches"]
+        self, context: ExecutionContext, delivers: Literal["rows", "batches"]
     ) -> Iterator[tuple[SamplePlan, Opened]]:
         """The sampler and its seeds, as they were."""
         past = self.past
@@ -113,9 +128,9 @@ class Replay:
         # A batch depends on none of these, and the machine that it was made on may have had other devices.
         clauses = replace(past.sampler.clauses, device=None, backend=None, memory=None)
         statement = replace(past.sampler, clauses=clauses)
-        with _standing(context, rules, past) as snapshot:
+        with _standing(context, past) as snapshot:
             then = replace(context, bind_context=_then(context.bind_context, past, snapshot, self.parameters))
-            plan, opened = open_statement(then, statement, self.seeds, rules, delivers, past.drawn)
+            plan, opened = open_statement(then, statement, self.seeds, delivers, past.drawn)
             try:
                 self._check(plan, opened)
                 if delivers == "batches":
@@ -144,34 +159,34 @@ def _missing(what: str, argument: str) -> InputError:
 
 def _check_database(context: ExecutionContext, past: Past) -> None:
     """Nothing when all that was committed up to then is what is there."""
-    head, version = context.bind_context.catalog.version, past.tables_version
+    head, version = context.catalog.version, past.tables_version
     if version <= head and tables_digest(context, version) == past.tables_digest:
         return
     found = f"its version {version} is another" if version <= head else f"its newest version is {head}"
     raise DatabaseError(
-        f"{context.db_dir.path} is not the database of this lineage, which is of version {version} of {past.database}: "
-        f"{found}; say which one it is: database=… (--database)",
+        f"{context.store.db_dir.path} is not the database of this lineage, which is of version {version} of "
+        f"{past.database}: {found}; say which one it is: database=… (--database)",
         code="other-database",
     )
 
 
 @contextmanager
-def _standing(context: ExecutionContext, rules: Sequence[Rule], past: Past) -> Iterator[Snapshot]:
+def _standing(context: ExecutionContext, past: Past) -> Iterator[Snapshot]:
     """A snapshot that holds what the lineage's held: one that is there, or one for the time of the block."""
-    known = context.bind_context.catalog.snapshots
+    known = context.catalog.snapshots
     if found := next((one for one in known.values() if past.fits(one) and _codes_as_then(context, past, one)), None):
         yield found
         return
     plan = _pinning(context.bind_context, past)
-    if context.db_dir.read_only:
+    if context.store.db_dir.read_only:
         raise _unwritable(context.bind_context, past, plan)
-    changed = optimize(plan, rules)
+    changed = optimize(plan, context.rules)
     assert isinstance(changed, CreateSnapshotPlan)
     made = make_files(context, changed)
     try:
         yield filed(context, changed, made)
     finally:
-        context.db_dir.disk.remove(made.path)
+        context.store.disk.remove(made.path)
 
 
 def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) -> bool:
@@ -179,8 +194,8 @@ def _codes_as_then(context: ExecutionContext, past: Past, snapshot: Snapshot) ->
     if past.codings is None:
         return True
     try:
-        layout = read_layout(context.db_dir, snapshot)
-        return codings(context.db_dir, snapshot.graph, layout) == past.codings
+        layout = read_layout(context.store.db_dir, snapshot)
+        return codings(context.store.db_dir, snapshot.graph, layout) == past.codings
     except CorruptError:  # dropped at this moment, or damaged: it is pinned again
         return False
 

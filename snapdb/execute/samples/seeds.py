@@ -86,7 +86,7 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
     _check_total(table, columns.order)
     ends = None
     if spec.link is None:
-        check_files(context.db_dir, f"the ids of {spec.seed_type}", id_map.segments)
+        check_files(context.store.db_dir, f"the ids of {spec.seed_type}", id_map.segments)
         ids = _lookup(context, table.select(list(columns.key)), id_map)
         _check_found(plan, table, ~_alive(view, spec.seed_type, ids))
     else:
@@ -128,8 +128,8 @@ def _inverse(order: Int64s) -> Int64s:
 def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s:
     """[rows] dense ids; -1 where a key is NULL or was never in the table."""
     if pa.types.is_signed_integer(table.column(0).type):
-        with context.sql_engine.session() as session:
-            lookup = run_lookup(session, id_map, context.db_dir.path)
+        with context.store.sql_engine.session() as session:
+            lookup = run_lookup(session, id_map, context.store.db_dir.path)
         if lookup is not None:
             return lookup(table.column(0).cast(pa.int64()).fill_null(NO_KEY).to_numpy())
     keys = [f"k{i}" for i in range(len(id_map.columns))]
@@ -137,9 +137,9 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
     types = {k: c.type if key_family(c.type) == "UUID" else None for k, c in zip(keys, id_map.columns, strict=True)}
     given = [f"TRY_CAST(s.{k} AS {t})" if t else f"s.{k}" for k, t in types.items()]
     same = " AND ".join(f"{g} = m.{k}" for g, k in zip(given, keys, strict=True))
-    query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(context.db_dir)}) m ON {same}"
+    query = f"SELECT s.n, m.dense FROM seeds s JOIN ({id_map.sql(context.store.db_dir)}) m ON {same}"
     dense = np.full(table.num_rows, -1, np.int64)
-    with context.sql_engine.session(Names(sources={"seeds": numbered})) as session:
+    with context.store.sql_engine.session(Names(sources={"seeds": numbered})) as session:
         found = session.table(query)
     dense[found["n"].to_numpy()] = found["dense"].to_numpy()
     return dense
@@ -222,7 +222,7 @@ def seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, col
             ) from error
     else:
         given = pa.table({"at": values})
-        with context.sql_engine.session(Names(sources={"seeds": given})) as session:
+        with context.store.sql_engine.session(Names(sources={"seeds": given})) as session:
             times = session.table(f"SELECT {time_expression(Column('at', column.type))} FROM seeds").column(0)
     if times.null_count:
         rows = np.flatnonzero(times.is_null().to_numpy())

@@ -73,7 +73,7 @@ def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
     list_ = _LISTS[plan.what]
     tables = {table.name.lower(): table for table in plan.tables}  # those of the version that was asked for
     found = facts(
-        list_.facts, replace(context.bind_context.catalog, tables=tables), context.catalog_db, context.bind_context.due
+        list_.facts, replace(context.catalog, tables=tables), context.store.catalog_db, context.bind_context.due
     )
     kept = [_like(name, plan.like) for name in found.column(list_.named).to_pylist()]
     if list_.of is not None and plan.of is not None:
@@ -106,7 +106,7 @@ def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
             yield _table(table)
         case PropertyGraph() as graph:
             yield _graph(graph)
-            retention = context.bind_context.catalog.retentions.get(graph.name.lower())
+            retention = context.catalog.retentions.get(graph.name.lower())
             return None if retention is None else Outcome(f"of its snapshots it keeps {retention}")
         case Snapshot() as snapshot:
             yield _snapshot(context, snapshot)
@@ -224,8 +224,8 @@ def _snapshot(context: ExecutionContext, snapshot: Snapshot) -> pa.RecordBatch:
         "stored",
     )
     types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT, pa.int64(), _TEXT, _TEXT, _TEXT)
-    with unless_moved(context.catalog_db, snapshot):
-        layout = read_manifest(context.db_dir.inside(snapshot.path))["layout"]
+    with unless_moved(context.store.catalog_db, snapshot):
+        layout = read_manifest(context.store.db_dir.inside(snapshot.path))["layout"]
     head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.form, snapshot.version)
     rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None, snapshot.bytes, None, None, None)]
     specs = {element.name: element.features for element in snapshot.graph.elements}
@@ -254,8 +254,8 @@ _PROPERTIES = (("property", pa.string()), ("value", pa.string()))
 
 def describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
     """A row a property; those that streams tell of are NULL until one has it."""
-    catalog = context.bind_context.catalog
-    streams, stats, generations = told(context.db_dir, cache)
+    catalog = context.catalog
+    streams, stats, generations = told(context.store.db_dir, cache)
     sampler = catalog.sampler(cache.sampler)
     having = f"{streams}{_elsewhere(generations, sampler.generation)}"
     of_streams = [(name, None if stats is None else value) for name, value in _cache_stats(stats or CacheStats())]
@@ -368,8 +368,8 @@ _NEXT = 3
 
 def describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
     """A row a property; what is not said or did not happen is NULL."""
-    seen = look(context.bind_context.catalog, context.catalog_db, context.bind_context.due)[task.id]
-    daemon = ("daemon", leads(context.catalog_db))
+    seen = look(context.catalog, context.store.catalog_db, context.bind_context.due)[task.id]
+    daemon = ("daemon", leads(context.store.catalog_db))
     return listing(_PROPERTIES, [*_task_properties(task), *_task_state(task, seen), daemon])
 
 

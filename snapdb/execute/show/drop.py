@@ -41,20 +41,20 @@ def _drop_names(
     context: ExecutionContext, target: PropertyGraph | Snapshot | Sampler | Cache, plan: DropPlan
 ) -> Outcome:
     names = _names((*plan.dependants, target))
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         drop_names(connection, names)
     _remove(context, names)
     return Outcome(f"{KINDS[type(target)]} {target.name} dropped{_with(plan)}")
 
 
 def _drop_task(context: ExecutionContext, task: Task) -> Outcome:
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         drop_task(connection, task)
     return Outcome(f"task {task.name} dropped; its runs stay on record")
 
 
 def _drop_tag(context: ExecutionContext, tag: Tag) -> Outcome:
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         row = (tag.name.lower(), tag.version)
         if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
             raise CommitConflict(
@@ -79,6 +79,6 @@ def _with(plan: DropPlan) -> str:
 def _remove(context: ExecutionContext, names: DropNames) -> None:
     """Files go once the catalog names them no more, unless somebody reads them; so does what caches hold."""
     for snapshot in names.snapshots:
-        delete_unless_held(context.db_dir, snapshot.path)
+        delete_unless_held(context.store.db_dir, snapshot.path)
     for cache in names.caches:
         context.caches.drop(cache)

@@ -66,11 +66,11 @@ _IDS = 1 << 22
 def summarize(plan: SummarizePlan, context: ExecutionContext) -> Rows:
     """SUMMARIZE SNAPSHOT: one row per element; the snapshot is read once or twice, one part at a time."""
     snapshot = plan.snapshot
-    with unless_moved(context.catalog_db, snapshot):
-        layout = read_layout(context.db_dir, snapshot)
-    opened = open_snapshot(context.catalog_db, snapshot)
+    with unless_moved(context.store.catalog_db, snapshot):
+        layout = read_layout(context.store.db_dir, snapshot)
+    opened = open_snapshot(context.store.catalog_db, snapshot)
     try:
-        with context.sql_engine.session() as session:
+        with context.store.sql_engine.session() as session:
             rows = _Summary(context, session, snapshot, layout, opened.view).rows()
     finally:
         opened.lease.release()
@@ -94,7 +94,7 @@ class _Summary:
     def rows(self) -> list[tuple[Any, ...]]:
         """Vertex types, then edge types."""
         sources = snapshot_rows(
-            self.snapshot, self.context.bind_context.tables_under(self.snapshot), self.context.db_dir.path
+            self.snapshot, self.context.bind_context.tables_under(self.snapshot), self.context.store.db_dir.path
         )
         graph = self.snapshot.graph
         # Edges first: the degrees of vertices are sums over edge types.
@@ -139,7 +139,7 @@ class _Summary:
         chart = self._degree_chart(name, sum(touching[1:], touching[0])) if touching else None
         bytes_ = self._shared(lies.features, lies.patch, *lies.history)
         if alive is not None:
-            bytes_ += (self.context.db_dir.inside(self.snapshot.path) / f"alive-{index}.npy").stat().st_size
+            bytes_ += (self.context.store.db_dir.inside(self.snapshot.path) / f"alive-{index}.npy").stat().st_size
         return (
             name,
             "vertex",
@@ -206,7 +206,7 @@ class _Summary:
 
     def _shared(self, *directories: str | None) -> int:
         """The bytes of published directories."""
-        paths = [self.context.db_dir.inside(path) for path in directories if path is not None]
+        paths = [self.context.store.db_dir.inside(path) for path in directories if path is not None]
         return sum(int(entry["bytes"]) for path in paths for entry in read_manifest(path)["files"].values())
 
 

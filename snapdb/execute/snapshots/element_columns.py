@@ -45,13 +45,13 @@ class Reading:
         cls, context: ExecutionContext, snapshot: Snapshot, view: GraphView, id_maps: Mapping[str, IdMap]
     ) -> Reading:
         """Of a snapshot that is open."""
-        rows = snapshot_rows(snapshot, read_tables(context, snapshot), context.db_dir.path)
+        rows = snapshot_rows(snapshot, read_tables(context, snapshot), context.store.db_dir.path)
         return cls(context, snapshot, view, id_maps, rows)
 
 
 def read_tables(context: ExecutionContext, snapshot: Snapshot) -> Mapping[str, Table]:
     """The tables of a snapshot's version by case-folded name."""
-    return tables_at(context.catalog_db, snapshot.version)
+    return tables_at(context.store.catalog_db, snapshot.version)
 
 
 def with_columns(
@@ -89,12 +89,12 @@ def _edge_weights(reading: Reading, name: str, column: str) -> Floats:
     """By edge id; what is not in the table is NaN, and no edge of the snapshot leads there."""
     context, rows = reading.context, reading.rows[name]
     assert isinstance(rows, EdgeRows)
-    check_table(context.db_dir, rows.table)
+    check_table(context.store.db_dir, rows.table)
     context.report(f"reading {name}.{column}", None)
     found = np.full(rows.table.next_row, np.nan)
     every = table_rows(rows.table, rows.root, row_ids=True, ordered=False)
     nulls = 0
-    with context.sql_engine.session() as session:
+    with context.store.sql_engine.session() as session:
         query = f"SELECT {quote(ROW_ID)}, CAST({quote(column)} AS DOUBLE) FROM ({every})"
         for batch in session.reader(query, rows=_BATCH):
             context.check_stopped()
@@ -167,11 +167,11 @@ def by_dense_id(
 ) -> Iterator[tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
     """Dense ids with an expression over the rows of a vertex type, in parts; NULL is NaN."""
     context, id_map = reading.context, reading.id_maps[rows.element.name]
-    check_table(context.db_dir, rows.table)
-    check_files(context.db_dir, f"the ids of {rows.element.name}", id_map.segments)
-    data = VertexData(rows, id_map, id_map.sql(context.db_dir))
+    check_table(context.store.db_dir, rows.table)
+    check_files(context.store.db_dir, f"the ids of {rows.element.name}", id_map.segments)
+    data = VertexData(rows, id_map, id_map.sql(context.store.db_dir))
     count = reading.view.node_counts[rows.element.name]
-    with context.sql_engine.session() as session:
+    with context.store.sql_engine.session() as session:
         query = f"SELECT {quote(ROW_ID)}, {expression} FROM ({data.keyed})"
         for batch in session.reader(query, rows=_BATCH):
             context.check_stopped()

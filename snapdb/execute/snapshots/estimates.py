@@ -76,13 +76,13 @@ def _topology(
 ) -> tuple[str, int, float, int, bool]:
     """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
     wanted = wanted_topology(data)
-    found = None if full else find_artifact(context.catalog_db, wanted.digest)
+    found = None if full else find_artifact(context.store.catalog_db, wanted.digest)
     if found is not None:
         return "a topology that is there", 0, 0.0, int(found.facts["edges"]), found.base is not None
     rows = data.rows.table.rows
     if data.rows.element.on_dangling == "SKIP":
         (rows,) = session.rows(f"SELECT count(*) FROM ({data.rows.whole.sql})")[0]
-    base = None if full else nearest_artifact(context.catalog_db, wanted, whole=False)
+    base = None if full else nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
     if base is not None and before is not None and rows_apart(before, data) <= REBUILD_SHARE * base.facts["edges"]:
         parts = [

@@ -84,7 +84,7 @@ def vertex_features(context: ExecutionContext, session: Session, data: VertexDat
             counts them and shows three.
     """
     element, table = data.rows.element, data.rows.table
-    specs, added = _own(element.features), added_rows(context.catalog_db, table, data.rows.root)
+    specs, added = _own(element.features), added_rows(context.store.catalog_db, table, data.rows.root)
     columns = data.features_of("")  # their types say what grows, and no row is read
     growing = growth_spec(columns, specs, element.target, element.classes)
     wanted = _wanted_vertices(data, specs, growing)
@@ -203,7 +203,7 @@ def _history(context: ExecutionContext, session: Session, data: VertexData, spec
         described = FeatureSource(table.name, rows, table.columns, data.id_map.limit, spec.history.key)  # type: ignore[union-attr]
         return write_history(session, described, spec, directory)
 
-    return find_or_build(context.catalog_db, wanted, build).path
+    return find_or_build(context.store.catalog_db, wanted, build).path
 
 
 def _features(
@@ -217,7 +217,7 @@ def _features(
     full: bool,
 ) -> Features:
     """Those of the digest; else the nearest ones with the rows that changed since; else what `build` builds."""
-    catalog_db = context.catalog_db
+    catalog_db = context.store.catalog_db
     if found := find_artifact(catalog_db, wanted.digest):
         if not full:
             return _told(found, "found")
@@ -240,7 +240,7 @@ def _patched(
     base: CachedArtifact,
 ) -> Features | None:
     """The base with the rows that changed in the place of its own; None when they do not fit into it."""
-    catalog_db, source = context.catalog_db, change.source
+    catalog_db, source = context.store.catalog_db, change.source
     (rows,) = session.rows(f"SELECT count(*) FROM ({source.rows})")[0]
     held = max(int(base.facts.get("rows", 0)), 1)
     if rows > _REBUILD_SHARE * held:

@@ -53,15 +53,15 @@ def make_files(context: ExecutionContext, plan: CreateSnapshotPlan, *, full: boo
     Args:
         full: Build what is shared from the tables, whatever is there.
     """
-    final = context.db_dir.path / "snapshots" / fresh_name()
-    with context.sql_engine.session() as session:
+    final = context.store.db_dir.path / "snapshots" / fresh_name()
+    with context.store.sql_engine.session() as session:
         data = graph_data(context, session, plan.graph, plan.tables)
         chosen = restricted(plan, data)
         features = {name: vertex_features(context, session, v, full=full) for name, v in data.vertices.items()}
         paths = {name: histories(context, session, v, plan.tables) for name, v in data.vertices.items()}
         found = {name: topology(context, session, edge, full=full) for name, edge in data.edges.items()}
         facts: dict[str, object] = {"kind": "snapshot"}
-        with publishing(context.db_dir.disk, final, facts) as staging:
+        with publishing(context.store.disk, final, facts) as staging:
             alive = {name: vertex.alive(session) for name, vertex in chosen.vertices.items()}
             vertices = []
             for i, (name, vertex) in enumerate(chosen.vertices.items()):
@@ -115,7 +115,7 @@ def _vertices(
         feature_names=tuple(f.name for f in element.features if f.history is None),
         target=element.target is not None,
         patch=_relative(context, features.patch),
-        history=tuple(str(path.relative_to(context.db_dir.path)) for path in paths.values()),
+        history=tuple(str(path.relative_to(context.store.db_dir.path)) for path in paths.values()),
         history_names=tuple(paths),
     )
 
@@ -147,7 +147,7 @@ def _edges(
         name=element.name,
         form=choice.form,
         edges=kept,
-        topology=str(found.root.relative_to(context.db_dir.path)),
+        topology=str(found.root.relative_to(context.store.db_dir.path)),
         features=None if features is None else _relative(context, features.base),
         feature_names=tuple(f.name for f in element.features),
         patch=_relative(context, found.patch),
@@ -207,7 +207,7 @@ def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
 
 
 def _relative(context: ExecutionContext, directory: Path | None) -> str | None:
-    return None if directory is None else str(directory.relative_to(context.db_dir.path))
+    return None if directory is None else str(directory.relative_to(context.store.db_dir.path))
 
 
 # Selection of vertices and edges, by their times where these decide, else by reading the tables

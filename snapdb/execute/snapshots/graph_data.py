@@ -112,20 +112,20 @@ def graph_data(
     context: ExecutionContext, session: Session, graph: PropertyGraph, tables: Mapping[str, Table]
 ) -> GraphData:
     """The rows of a graph's elements. Keys that no graph has named before get their dense ids here."""
-    root = context.db_dir.path
+    root = context.store.db_dir.path
     vertices = {}
     for vertex in graph.vertices:
         table = tables[vertex.table.lower()]
-        check_table(context.db_dir, table)
+        check_table(context.store.db_dir, table)
         context.report(f"numbering the keys of {vertex.name}", None)
         id_map = _ensure(context, session, table, vertex.key)
-        check_files(context.db_dir, f"the ids of {vertex.name}", id_map.segments)
-        vertices[vertex.name] = VertexData(VertexRows(vertex, table, root), id_map, id_map.sql(context.db_dir))
+        check_files(context.store.db_dir, f"the ids of {vertex.name}", id_map.segments)
+        vertices[vertex.name] = VertexData(VertexRows(vertex, table, root), id_map, id_map.sql(context.store.db_dir))
     edges = {}
     for edge in graph.edges:
         source, destination = vertices[edge.source], vertices[edge.destination]
         table = tables[edge.table.lower()]
-        check_table(context.db_dir, table)
+        check_table(context.store.db_dir, table)
         rows = EdgeRows(edge, table, root, source.rows, destination.rows)
         edges[edge.name] = EdgeData(rows, source, destination)
     return GraphData(vertices, edges)
@@ -282,7 +282,7 @@ def _ensure(context: ExecutionContext, session: Session, table: Table, key: Sequ
     """The id map of a key, tried again while other writers append."""
     for attempt in range(_TRIES):
         try:
-            return ensure_map(context.catalog_db, session, table, key)
+            return ensure_map(context.store.catalog_db, session, table, key)
         except CommitConflict:
             if attempt == _TRIES - 1:
                 raise
@@ -342,7 +342,7 @@ def newest(*elements: VertexData | EdgeData) -> int:
 
 
 def _tables(context: ExecutionContext, version: int) -> dict[int, Table]:
-    return {table.id: table for table in tables_at(context.catalog_db, version).values()}
+    return {table.id: table for table in tables_at(context.store.catalog_db, version).values()}
 
 
 def _vertices_of(data: VertexData, tables: dict[int, Table]) -> VertexData | None:

@@ -53,10 +53,10 @@ def publish_snapshot(
     try:
         snapshot = _record(context, plan, made)
     except BaseException:
-        context.db_dir.disk.remove(made.path)
+        context.store.disk.remove(made.path)
         raise
     if plan.replaces is not None:
-        delete_unless_held(context.db_dir, plan.replaces.path)
+        delete_unless_held(context.store.db_dir, plan.replaces.path)
     return snapshot, made
 
 
@@ -93,14 +93,14 @@ def filed(context: ExecutionContext, plan: CreateSnapshotPlan, made: Made) -> Sn
         nodes=sum(v.nodes for v in layout.vertices),
         edges=sum(e.edges for e in layout.edges),
         bytes=made.bytes,
-        path=str(made.path.relative_to(context.db_dir.path)),
+        path=str(made.path.relative_to(context.store.db_dir.path)),
     )
 
 
 def _record(context: ExecutionContext, plan: CreateSnapshotPlan, made: Made) -> Snapshot:
     """The row that makes the snapshot real."""
     snapshot = filed(context, plan, made)
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         if plan.replaces is not None:
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:
@@ -108,7 +108,7 @@ def _record(context: ExecutionContext, plan: CreateSnapshotPlan, made: Made) -> 
                     f"{plan.name} moved: it was replaced or dropped meanwhile; run the statement again",
                     code="snapshot-moved",
                 )
-            forget_deleted(connection, context.db_dir)
+            forget_deleted(connection, context.store.db_dir)
             add_pending_deletes(connection, [plan.replaces.path])
         check_free(connection, plan.name)
         if not connection.execute("SELECT 1 FROM graphs WHERE folded = ?", (plan.graph.name.lower(),)).fetchone():
@@ -152,7 +152,7 @@ def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
     works = "; ".join(f"{name} {work}" for name, work in made.works.items() if work != "found")
     moved = f"{was} → {now}" if was != now else f"still {now}"
     counts = f"{counted(snapshot.nodes, 'node')}, {counted(snapshot.edges, 'edge')} ({snapshot.form})"
-    known = context.bind_context.catalog.graphs.get(plan.create.graph.name.lower())
+    known = context.catalog.graphs.get(plan.create.graph.name.lower())
     older = known is not None and any(e not in known.elements for e in plan.create.graph.elements)
     hint = f"graph {snapshot.graph.name} was replaced since; CREATE OR REPLACE SNAPSHOT takes the new one"
     parts = [f"snapshot {snapshot.name}: {moved}", counts, works, hint if older else ""]
@@ -161,11 +161,11 @@ def refresh_snapshot(plan: RefreshPlan, context: ExecutionContext) -> Rows:
 
 def _would(context: ExecutionContext, plan: RefreshPlan) -> list[tuple[Any, ...]]:
     """What would be other, and what it would take."""
-    create, root = plan.create, context.db_dir.path
-    tables = tables_at(context.catalog_db, plan.before.version)
+    create, root = plan.create, context.store.db_dir.path
+    tables = tables_at(context.store.catalog_db, plan.before.version)
     before = snapshot_rows(plan.before, tables, root)
     after = snapshot_rows(moved_to(create), create.tables, root)
-    with context.sql_engine.session() as session:
+    with context.store.sql_engine.session() as session:
         data = graph_data(context, session, create.graph, create.tables)
         for vertex in data.vertices.values():
             check_vertices(session, vertex)

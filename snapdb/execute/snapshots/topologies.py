@@ -65,7 +65,7 @@ def topology(context: ExecutionContext, session: Session, data: EdgeData, *, ful
     wanted = wanted_topology(data)
     if full:
         wanted = wanted.anew()
-    elif found := find_artifact(context.catalog_db, wanted.digest):
+    elif found := find_artifact(context.store.catalog_db, wanted.digest):
         return _found(found, "found")
     elif patched := _patched(context, session, data, wanted):
         return patched
@@ -93,9 +93,9 @@ def check_new(context: ExecutionContext, session: Session, data: EdgeData) -> No
         DataError: as `topology` does.
     """
     wanted = wanted_topology(data)
-    if find_artifact(context.catalog_db, wanted.digest):
+    if find_artifact(context.store.catalog_db, wanted.digest):
         return
-    base = nearest_artifact(context.catalog_db, wanted, whole=False)
+    base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
     rows: str | None = edge_rows(data)
     if before is not None and _only_edges_changed(session, before, data):
@@ -128,19 +128,19 @@ def _built(context: ExecutionContext, session: Session, data: EdgeData, wanted: 
         )
         return facts | {"skipped": edges.skipped}
 
-    return find_or_build(context.catalog_db, wanted, build)
+    return find_or_build(context.store.catalog_db, wanted, build)
 
 
 def _patched(context: ExecutionContext, session: Session, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
     """The nearest one with what changed since; None when there is none, or when too much changed."""
-    base = nearest_artifact(context.catalog_db, wanted, whole=False)
+    base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)
     if (
         base is not None
         and base.base is not None
         and (before is None or not _only_edges_changed(session, before, data))
     ):
-        base = nearest_artifact(context.catalog_db, wanted)
+        base = nearest_artifact(context.store.catalog_db, wanted)
         before = None if base is None else edges_at(context, data, base.version)
     if base is None or before is None or rows_apart(before, data) > REBUILD_SHARE * base.facts["edges"]:
         return None
@@ -157,9 +157,11 @@ def _patched(context: ExecutionContext, session: Session, data: EdgeData, wanted
     wider = patch.rows.indices.dtype != root.indices.dtype
     if wider or patch.rows.indices.size > MERGE_SHARE * root.indices.size:
         context.report(f"merging the topology of {data.rows.element.name}", None)
-        merged = find_or_build(context.catalog_db, wanted, lambda d: write_merged(root, patch, limits[1], d) | facts)
+        merged = find_or_build(
+            context.store.catalog_db, wanted, lambda d: write_merged(root, patch, limits[1], d) | facts
+        )
         return _found(merged, _told("merged", change))
-    made = find_or_build(context.catalog_db, wanted, lambda d: write_patch(patch, d) | facts, directory)
+    made = find_or_build(context.store.catalog_db, wanted, lambda d: write_patch(patch, d) | facts, directory)
     return _found(made, _told("patched", change))
 
 

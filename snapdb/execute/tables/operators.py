@@ -28,14 +28,14 @@ def create_table(plan: CreateTablePlan, context: ExecutionContext) -> Rows:
     )
     rows = sum(file.rows for file in files)
     replaces = None if plan.replaces is None else plan.replaces.id
-    change = AddTable(context.work.next_table(), plan.name, plan.columns, files, replaces, plan.base)
+    change = AddTable(context.transactions.next_table(), plan.name, plan.columns, files, replaces, plan.base)
     return publish(context, [change], plan.message, f"table {plan.name} with {counted(rows, 'row')}", rows)
 
 
 def _write_first_rows(context: ExecutionContext, plan: CreateTablePlan) -> Segment:
     query = plan.query or _no_rows(plan)
     with context.bind_context.session(query) as session, context.watching(session, f"writing {plan.name}"):
-        return write_segment(context.db_dir, session, "tables", plan.columns, query.text, query.parameters)
+        return write_segment(context.store.db_dir, session, "tables", plan.columns, query.text, query.parameters)
 
 
 def _no_rows(plan: CreateTablePlan) -> BoundQuery:
@@ -73,7 +73,7 @@ def _new_files(context: ExecutionContext, plan: InsertPlan) -> tuple[Segment, ..
             plan.new.check_unmoved()
     except SnapdbError as error:
         for file in files:
-            context.db_dir.disk.remove(context.db_dir.path / file.path)
+            context.store.disk.remove(context.store.db_dir.path / file.path)
         if plan.new is not None and isinstance(error, InputError | QueryError) and error.code != "interrupted":
             plan.new.check_unmoved()  # then this is why they could not be read
         raise
@@ -84,7 +84,7 @@ def _write_rows(context: ExecutionContext, plan: InsertPlan) -> Segment:
     table, query = plan.table, plan.query
     with context.bind_context.session(query) as session, context.watching(session, f"writing {table.name}"):
         return write_segment(
-            context.db_dir, session, table.folder, table.columns, query.text, query.parameters, plan.supplied
+            context.store.db_dir, session, table.folder, table.columns, query.text, query.parameters, plan.supplied
         )
 
 
@@ -96,18 +96,18 @@ def _copy_files(context: ExecutionContext, folder: str, name: str, sources: Sequ
         name: The table's, for reports of progress.
     """
     copies: list[Segment] = []
-    with context.sql_engine.session() as session:
+    with context.store.sql_engine.session() as session:
         try:
             for number, source in enumerate(sources):
 
                 def report(share: float, number: int = number) -> None:
                     context.step(f"copying into {name}", (number + share) / len(sources))
 
-                context.sql_engine.check_folder(source)
-                copies.append(copy_segment(context.db_dir, session, folder, source, report))
+                context.store.sql_engine.check_folder(source)
+                copies.append(copy_segment(context.store.db_dir, session, folder, source, report))
         except BaseException:
             for file in copies:
-                context.db_dir.disk.remove(context.db_dir.path / file.path)
+                context.store.disk.remove(context.store.db_dir.path / file.path)
             raise
     return tuple(copies)
 
@@ -118,35 +118,38 @@ def delete(plan: DeletePlan, context: ExecutionContext) -> Rows:
     table = plan.table
     with context.bind_context.session(plan.find) as session, context.watching(session, f"searching {table.name}"):
         find = ("", plan.find.text, "")
-        file = write_query(context.db_dir, session, table.folder, find, plan.find.parameters)
+        file = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
     if file.rows == 0:
-        context.db_dir.disk.remove(context.db_dir.path / file.path)
+        context.store.disk.remove(context.store.db_dir.path / file.path)
         return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
     did = f"{counted(file.rows, 'row')} removed from {table.name}"
-    return publish(context, [context.work.removal(table, file, plan.base)], plan.message, did, file.rows)
+    return publish(context, [context.transactions.removal(table, file, plan.base)], plan.message, did, file.rows)
 
 
 def update(plan: UpdatePlan, context: ExecutionContext) -> Rows:
     """UPDATE: find the rows with their new values once, then remove the old rows and add the new ones in one change."""
     yield from ()
-    table, disk = plan.table, context.db_dir.disk
+    table, disk = plan.table, context.store.disk
     with context.bind_context.session(plan.find) as session, context.watching(session, f"updating {table.name}"):
         find = ("", plan.find.text, "")
-        found = write_query(context.db_dir, session, table.folder, find, plan.find.parameters)
+        found = write_query(context.store.db_dir, session, table.folder, find, plan.find.parameters)
         try:
             if found.rows == 0:
                 return Outcome(f"no row of {table.name} satisfies this; nothing was changed")
             gone, come = _split(context, session, table, found)
         finally:
-            disk.remove(context.db_dir.path / found.path)
+            disk.remove(context.store.db_dir.path / found.path)
     warn_of_rows(context, table, (come,), gone, plan.changed)
-    changes: list[Change] = [context.work.removal(table, gone, plan.base), Append(table.id, table.columns, (come,))]
+    changes: list[Change] = [
+        context.transactions.removal(table, gone, plan.base),
+        Append(table.id, table.columns, (come,)),
+    ]
     return publish(context, changes, plan.message, f"{counted(come.rows, 'row')} of {table.name} updated", come.rows)
 
 
 def _split(context: ExecutionContext, session: Session, table: Table, found: Segment) -> tuple[Segment, Segment]:
     """The ids of the rows that go, and the rows that come, in the order of those that they replace."""
-    source = parquet_files([found], context.db_dir.path)
+    source = parquet_files([found], context.store.db_dir.path)
     (distinct,) = session.rows(f"SELECT count(DISTINCT {_ID}) FROM {source}")[0]
     if distinct != found.rows:
         raise DataError(
@@ -155,12 +158,12 @@ def _split(context: ExecutionContext, session: Session, table: Table, found: Seg
             code="ambiguous-update",
         )
     columns = quote_all(c.name for c in table.columns)
-    gone = write_query(context.db_dir, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
+    gone = write_query(context.store.db_dir, session, table.folder, ("", f"SELECT {_ID} AS row_id FROM {source}", ""))
     try:
         rows = f"SELECT {columns} FROM {source} ORDER BY {_ID}"
-        return gone, write_segment(context.db_dir, session, table.folder, table.columns, rows)
+        return gone, write_segment(context.store.db_dir, session, table.folder, table.columns, rows)
     except BaseException:
-        context.db_dir.disk.remove(context.db_dir.path / gone.path)
+        context.store.disk.remove(context.store.db_dir.path / gone.path)
         raise
 
 

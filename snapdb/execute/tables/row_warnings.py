@@ -70,7 +70,7 @@ def warn_of_rows(
     Raises:
         DataWarning: the process turns warnings into errors. The files are removed.
     """
-    later = changed is None and context.work.state == "idle"
+    later = changed is None and context.transactions.state == "idle"
     new = _New(context, table, tuple(files), removed)
     if not new.count:
         return None
@@ -78,7 +78,7 @@ def warn_of_rows(
         _warn(_messages(new, changed, unique=later))
     except BaseException:
         for file in (*files, *([] if removed is None else [removed])):
-            context.db_dir.disk.remove(context.db_dir.path / file.path)
+            context.store.disk.remove(context.store.db_dir.path / file.path)
         raise
     return _reviewed(new) if later else None
 
@@ -94,7 +94,7 @@ def _reviewed(new: _New) -> Review:
         seen = True
         if any(number < new.count for number in ids.values()):
             folded = new.table.name.lower()
-            for graph in new.context.bind_context.catalog.graphs.values():
+            for graph in new.context.catalog.graphs.values():
                 for vertex in graph.vertices:
                     if vertex.table.lower() == folded and vertex.on_duplicate == "ERROR":
                         _warn(_duplicates(new, graph, vertex))
@@ -132,22 +132,22 @@ class _New:
     @property
     def first_rows(self) -> str:
         """SELECT those of the rows that are looked at where each costs much."""
-        return f"SELECT * FROM {parquet_files(self.files, self.context.db_dir.path)} LIMIT {self.count // _SHARE}"
+        return f"SELECT * FROM {parquet_files(self.files, self.context.store.db_dir.path)} LIMIT {self.count // _SHARE}"
 
     def ranges(self, table: Table, id_map: IdMap) -> bool:
         """Whether the keys of a map are consecutive integers, for the most part."""
-        with self.context.sql_engine.session() as session:
+        with self.context.store.sql_engine.session() as session:
             return bool(self.keys_of(session, table, id_map).ranges)
 
     def keys_of(self, session: Session, table: Table, id_map: IdMap) -> KnownKeys:
         """The keys that a vertex table has, or has ever had; the new rows are not looked at."""
         if (known := self.known.get(id_map.id)) is not None:
             return known
-        added = self.context.work.added(table.id)
+        added = self.context.transactions.added(table.id)
         files = [file for change in added for file in change.files]
         names = [column.name for column in id_map.columns]
         own = [(_rows(self.context, table, files), names)] if files else []
-        self.known[id_map.id] = KnownKeys.of(self.context.db_dir, session, id_map, own)
+        self.known[id_map.id] = KnownKeys.of(self.context.store.db_dir, session, id_map, own)
         return self.known[id_map.id]
 
 
@@ -155,12 +155,14 @@ def _rows(context: ExecutionContext, table: Table, files: Sequence[Segment]) -> 
     """SELECT a table's columns of these files only."""
     segments = tuple(replace(file, columns=table.columns) for file in files)
     total = sum(file.rows for file in files)
-    return table_rows(replace(table, segments=segments, deletes=(), rows=total, next_row=total), context.db_dir.path)
+    return table_rows(
+        replace(table, segments=segments, deletes=(), rows=total, next_row=total), context.store.db_dir.path
+    )
 
 
 def _messages(new: _New, changed: frozenset[str] | None, *, unique: bool) -> Iterator[str]:
     folded = new.table.name.lower()
-    for graph in new.context.bind_context.catalog.graphs.values():
+    for graph in new.context.catalog.graphs.values():
         for vertex in graph.vertices:
             wanted = vertex.on_duplicate == "ERROR" and not unique and _touches(vertex.key, changed)
             if wanted and vertex.table.lower() == folded:
@@ -176,10 +178,10 @@ def _touches(key: Sequence[str], changed: frozenset[str] | None) -> bool:
 
 def _map(new: _New, vertex: VertexElement) -> tuple[Table, IdMap] | None:
     """The table of a vertex type and the map of its key; None: no snapshot was made by it yet."""
-    table = new.context.bind_context.catalog.tables.get(vertex.table.lower())
+    table = new.context.catalog.tables.get(vertex.table.lower())
     if table is None or not all(table.column(name) for name in vertex.key):
         return None
-    id_map = find_map(new.context.catalog_db, table, vertex.key)
+    id_map = find_map(new.context.store.catalog_db, table, vertex.key)
     return None if id_map is None else (table, id_map)
 
 
@@ -188,7 +190,7 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
     if (found := _map(new, vertex)) is None:
         return
     table, id_map = found
-    with new.context.sql_engine.session() as session:
+    with new.context.store.sql_engine.session() as session:
         known = new.keys_of(session, table, id_map)
         keys = known.select(new.rows, vertex.key)
         wrong = f"SELECT * FROM ({keys}) WHERE k0 IS NOT NULL GROUP BY ALL HAVING count(*) > 1"
@@ -210,10 +212,10 @@ def _duplicates(new: _New, graph: PropertyGraph, vertex: VertexElement) -> Itera
 
 def _left(new: _New) -> str:
     """SELECT the rows that the table has before the new ones, without those that go."""
-    rows = table_rows(new.table, new.context.db_dir.path, row_ids=True)
+    rows = table_rows(new.table, new.context.store.db_dir.path, row_ids=True)
     if (file := new.removed) is None:
         return rows
-    gone = parquet_files([file], new.context.db_dir.path)
+    gone = parquet_files([file], new.context.store.db_dir.path)
     return f"SELECT * FROM ({rows}) WHERE {quote(ROW_ID)} NOT IN (SELECT row_id FROM {gone})"
 
 
@@ -229,7 +231,7 @@ class _End(NamedTuple):
 
 def _dangling(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset[str] | None) -> Iterator[str]:
     """A warning for each end where edges lead to keys that their vertex type has never had."""
-    with new.context.sql_engine.session() as session:
+    with new.context.store.sql_engine.session() as session:
         ends = list(_ends(new, graph, edge, changed))
         if not _suspicious(new, session, ends):
             return
@@ -262,7 +264,7 @@ def _ends(new: _New, graph: PropertyGraph, edge: EdgeElement, changed: frozenset
 def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
     """Whether it is worth looking at each end by itself: not where one scan or filters find every key in its map."""
     known = [new.keys_of(session, end.table, end.id_map) for end in ends]
-    if not ends or any(new.context.work.added(end.table.id) or end.table.id == new.table.id for end in ends):
+    if not ends or any(new.context.transactions.added(end.table.id) or end.table.id == new.table.id for end in ends):
         return bool(ends)
     if all(keys.ranges and not keys.others for keys in known):
         within = (f"({keys.within(quote(end.key[0]))})" for keys, end in zip(known, ends, strict=True))
@@ -270,7 +272,9 @@ def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
     if any(keys.ranges for keys in known):
         return True
     filters = [
-        (key_filter(session, end.id_map, new.context.db_dir), end.key) for end in ends if end.id_map.limit <= _MOST_KEYS
+        (key_filter(session, end.id_map, new.context.store.db_dir), end.key)
+        for end in ends
+        if end.id_map.limit <= _MOST_KEYS
     ]
     return len(filters) < len(ends) or lack(session, new.rows if new.count <= _FEW else new.first_rows, filters)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from snapdb.catalog.windows import moment
 from snapdb.errors import CommitConflict, LockedError, QueryError
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.leader import nobody
 from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.progress import Stop
@@ -25,7 +27,7 @@ from snapdb.storage.catalog_db.task_rows import (
     read_runs,
     read_tasks,
 )
-from snapdb.storage.disk import fresh_name
+from snapdb.storage.disk import Disk, fresh_name
 from snapdb.storage.tables.commit import now
 from snapdb.types import Run, Task
 from snapdb.types.text import counted
@@ -37,7 +39,7 @@ _PULSE = 0.1
 def create_task(plan: CreateTaskPlan, context: ExecutionContext) -> Rows:
     """CREATE TASK: write the row of the task, in place of the one that the plan replaces."""
     yield from ()
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         task = put_task(connection, plan.task, plan.replaces)
     return Outcome(f"task {task.name}: {task.schedule.text}; {_next(context, task, task.created)}")
 
@@ -46,7 +48,7 @@ def alter_task(plan: AlterTaskPlan, context: ExecutionContext) -> Rows:
     """ALTER TASK: write the task with its new attributes."""
     yield from ()
     task, since = plan.after, plan.since
-    with context.catalog_db.writing(publishes=True) as connection:
+    with context.store.catalog_db.writing(publishes=True) as connection:
         task_rows.alter_task(connection, plan.before, task, since)
     then = "" if since is None else f"; {_next(context, task, since)}"
     return Outcome(f"task {task.name}: {plan.did}{then}")
@@ -58,7 +60,9 @@ def _next(context: ExecutionContext, task: Task, after: int) -> str:
     if fires is None:
         return "it never fires again"
     first = f"next at {spelled(fires)}"
-    return first if read_leader(context.catalog_db) is not None else f"{first}, but {nobody(context.db_dir)}"
+    return (
+        first if read_leader(context.store.catalog_db) is not None else f"{first}, but {nobody(context.store.db_dir)}"
+    )
 
 
 def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
@@ -70,14 +74,18 @@ def execute_task(plan: ExecuteTaskPlan, context: ExecutionContext) -> Rows:
     """
     yield from ()
     task, started = plan.task, time.perf_counter()
-    assert context.opener is not None, "a database gives one to every statement"
     context.tables.release()  # the run opens the database for itself, and VACUUM in it waits for readers
-    lock = RunLock(context.db_dir, task.id)
+    lock = RunLock(context.store.db_dir, task.id)
+
+    def open_session(folders: Sequence[str], disk: Disk) -> DatabaseSession:
+        path = context.store.db_dir.path
+        return DatabaseSession(path, threads=context.threads, folders=folders, rules=context.rules, disk=disk)
+
     try:
         if not lock.take():
             raise _busy(context, task)
         run = _begun(context, task)
-        ended = perform(context.opener, context.catalog_db, task, run, Stop(context.stopped), lock=lock)
+        ended = perform(open_session, context.store.catalog_db, task, run, Stop(context.stopped), lock=lock)
     finally:
         lock.release()
     return _outcome(task, ended, time.perf_counter() - started)
@@ -88,9 +96,9 @@ def _begun(context: ExecutionContext, task: Task) -> Run:
     for abandoned in _going(context, task):
         if abandoned.cause == "schedule" and _led(context, abandoned):
             raise _busy(context, task)
-        settle(context.catalog_db, task, abandoned, now())
+        settle(context.store.catalog_db, task, abandoned, now())
     begins = now()
-    with context.catalog_db.writing(counted=False) as connection:
+    with context.store.catalog_db.writing(counted=False) as connection:
         if read_tasks(connection).get(task.name.lower()) != task:
             raise CommitConflict(
                 f"task {task.name} moved: it was altered, replaced or dropped meanwhile; run the statement again",
@@ -103,11 +111,11 @@ def _begun(context: ExecutionContext, task: Task) -> Run:
 
 def _led(context: ExecutionContext, run: Run) -> bool:
     """Whether a daemon lives that has begun a run, and is about to take its lock: until it beats, or is silent."""
-    first = read_leader(context.catalog_db)
+    first = read_leader(context.store.catalog_db)
     last = time.monotonic() + LEASE_TTL
     while first is not None and first.holder == run.holder and time.monotonic() < last:
         context.check_stopped()
-        found = read_leader(context.catalog_db)
+        found = read_leader(context.store.catalog_db)
         if found is None or found != first:
             return found is not None and found.holder == run.holder
         time.sleep(_PULSE)
@@ -115,7 +123,7 @@ def _led(context: ExecutionContext, run: Run) -> bool:
 
 
 def _going(context: ExecutionContext, task: Task) -> list[Run]:
-    with context.catalog_db.reading() as connection:
+    with context.store.catalog_db.reading() as connection:
         return list(read_runs(connection, task=task.id, state="running"))
 
 

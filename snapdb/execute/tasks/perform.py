@@ -1,8 +1,8 @@
 """A run of a task, from its row in state 'running' to its end in it: every statement once, whatever happens meanwhile.
 
 Each statement notes in the transaction that publishes it that it is done, and no transaction goes through once the run
-was given up (`storage.run_rows.RunMark`). So a run whose process is gone has done just what its row says, and the next
-attempt goes on after that.
+was given up (`RunMark` of `storage.catalog_db.task_rows`). So a run whose process is gone has done just what its row
+says, and the next attempt goes on after that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 from snapdb.catalog import load
 from snapdb.errors import CommitConflict, LockedError, QueryError, SnapdbError
 from snapdb.execute.maintenance import apply_retentions
-from snapdb.execute.operator import Opener, OwnDatabase
+from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.progress import Progress, Stop, Watch
 from snapdb.execute.tasks.run_ends import Ended, EndState, record
 from snapdb.schedule import stamp
@@ -30,7 +30,7 @@ from snapdb.sql.versions import Rollback
 from snapdb.sql_engine.files import resolved
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.task_rows import RunLock, RunMark, exports_of, find_run, last_ok, note_export, note_run
-from snapdb.storage.disk import MeteredDisk, hash_file, is_hidden_beside
+from snapdb.storage.disk import Disk, MeteredDisk, hash_file, is_hidden_beside
 from snapdb.storage.manifests import MANIFEST
 from snapdb.storage.tables.commit import now as clock
 from snapdb.types import PropertyGraph, Run, RunExport, Task
@@ -41,6 +41,9 @@ _PATIENCE = 10.0
 _PULSE = 0.05
 _EXCERPT = 60
 """Characters of a statement that stand in the log."""
+
+OpenSession = Callable[[Sequence[str], Disk], DatabaseSession]
+"""Opens the database on a disk, so that its statements may read and write it and some folders, and nothing else."""
 
 _NOT_BY_TASK = """
     > ? AND {version} NOT IN (SELECT own.value FROM runs, json_each(runs.published) own WHERE runs.task = ?)
@@ -60,7 +63,7 @@ _HELD = """
 
 
 def perform(
-    opener: Opener,
+    open_session: OpenSession,
     catalog_db: CatalogDb,
     task: Task,
     run: Run,
@@ -72,7 +75,7 @@ def perform(
     """Run the statements of a task that are not done yet, and record how that ended.
 
     Args:
-        opener: Opens the database for this run.
+        open_session: Opens the database for this run.
         catalog_db: The database that the run is recorded in.
         run: Its row, in state 'running'.
         stop: Ends it from another thread.
@@ -92,7 +95,7 @@ def perform(
                 if lock is None:
                     own = RunLock(catalog_db.db_dir, task.id)
                     _take(own, attempt.watch)
-                skipped = not attempt.made(opener)
+                skipped = not attempt.run_body(open_session)
         except (Exception, KeyboardInterrupt) as error:
             caught = error
         ended = _recorded(catalog_db, task, attempt.ended(caught, now(), skipped=skipped))
@@ -138,7 +141,7 @@ class _Attempt:
     watch: Watch
     progress: Progress = field(default_factory=Progress)
 
-    def made(self, opener: Opener) -> bool:
+    def run_body(self, open_session: OpenSession) -> bool:
         """Whether the task was to run: then all of it is done."""
         task, run = self.task, self.run
         date, hour = stamp(task.schedule, run.scheduled)
@@ -155,24 +158,24 @@ class _Attempt:
         disk = body.disk()
         self.watch.check()
         allowed = {real for place in places if (real := resolved(place)) is not None}
-        database = opener(folders=sorted(allowed), disk=disk)
+        session = open_session(sorted(allowed), disk)
         try:
-            self.watch.interrupt = database.interrupt
+            self.watch.interrupt = session.interrupt
             self.watch.check()
-            if condition is not None and not holds(database, condition.text):
+            if condition is not None and not holds(session, condition.text):
                 return False
-            body.go(database, statements, disk)
-            self._retain(database)
+            body.go(session, statements, disk)
+            self._retain(session)
         finally:
             self.watch.interrupt = None
-            database.close()
+            session.close()
         return True
 
-    def _retain(self, database: OwnDatabase) -> None:
+    def _retain(self, session: DatabaseSession) -> None:
         """Let snapshots go that nothing keeps; the run has done its work, whatever comes of that."""
         try:
             self.watch.check()
-            with database.reading() as context:
+            with session.reading() as context:
                 self.progress.lines += apply_retentions(context)
         except Exception as error:
             said = str(error).partition("\n")[0]
@@ -235,15 +238,14 @@ class Body:
         """The disk that the run's database is to be opened on."""
         return MeteredDisk(self.catalog_db.db_dir.disk, self._leaving)
 
-    def go(self, database: OwnDatabase, statements: Sequence[Statement], disk: MeteredDisk) -> None:
+    def go(self, session: DatabaseSession, statements: Sequence[Statement], disk: MeteredDisk) -> None:
         """Run the statements that are not done yet.
 
         Raises:
             QueryError: the run is to end (code 'interrupted'); also what a statement raises.
             CommitConflict: the run was given up.
         """
-        with database.reading() as context:
-            own, work = context.catalog_db, context.work
+        own, transactions = session.store.catalog_db, session.transactions
         own.mark = mark = RunMark(self.run)
         with self.catalog_db.reading() as connection:
             before = exports_of(connection, self.run)
@@ -256,24 +258,24 @@ class Body:
             if any(_stands(export) for export in before if export.statement == number):
                 rows, said = 0, "its folder was put there before an earlier attempt ended"
             else:
-                rows, said = self._one(database, statement)
+                rows, said = self._one(session, statement)
             self._say(number, statement, said, time.perf_counter() - started)
             if isinstance(statement, Rollback):
                 self.progress.pending = 0
-            self.progress.done(rows, in_transaction=work.state != "idle")
-            if work.state == "idle":
+            self.progress.done(rows, in_transaction=transactions.state != "idle")
+            if transactions.state == "idle":
                 self.progress.bytes += disk.taken()
                 self._note_done(own, number)
-        if work.state != "idle":
+        if transactions.state != "idle":
             raise QueryError(
                 "the last statement leaves a transaction open, so nothing of it was kept; end it with COMMIT",
                 code="transaction-open",
             )
 
-    def _one(self, database: OwnDatabase, statement: Statement) -> tuple[int, str]:
+    def _one(self, session: DatabaseSession, statement: Statement) -> tuple[int, str]:
         """How many rows a statement added or removed, and what it did, in words."""
         self.progress.under_way, given = True, 0
-        result = database.run(statement)
+        result = session.run(statement)
         for batch in result:  # read to the end, and not kept
             given += batch.num_rows
         said = "; ".join(filter(None, (result.message, counted(given, "row") if result.is_query else "")))
@@ -322,14 +324,14 @@ def condition_query(catalog_db: CatalogDb, task: Task) -> str | None:
     return f"SELECT ({with_counts(task.condition, _counts(catalog_db, task))})"
 
 
-def holds(database: OwnDatabase, query: str) -> bool:
+def holds(session: DatabaseSession, query: str) -> bool:
     """Whether a condition's query says so; NULL says no.
 
     Raises:
         QueryError: it gives no truth value.
     """
     (statement,) = parse(query)
-    table = database.run(statement).arrow()
+    table = session.run(statement).arrow()
     if table.num_columns != 1 or table.num_rows != 1 or table.schema.types[0] not in (pa.bool_(), pa.null()):
         found = ", ".join(map(str, table.schema.types))
         raise QueryError(

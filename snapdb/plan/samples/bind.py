@@ -72,7 +72,7 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
     query, clauses = statement.seeds.query, statement.clauses
     seeds = context.asked(query, first=snapshot)
     with about_seeds(seeds.span, None), context.describing(seeds) as session:
-        check_repeatable(context.sql_engine, query, _WHY)
+        check_repeatable(context.store.sql_engine, query, _WHY)
         described = session.describe(seeds.text, seeds.parameters)
         order = bind_order(session, seeds, described, spec.order, clauses.order.span if clauses.order else None)
     clause = clauses.temporal or clauses.known
@@ -138,7 +138,7 @@ def _asked_outside(context: BindContext, plan: SamplePlan, seeds: str) -> BoundQ
     try:
         asked = context.asked(query.query, first=plan.snapshot)
         with context.describing(asked) as session:
-            check_repeatable(context.sql_engine, query.query, _WHY)
+            check_repeatable(context.store.sql_engine, query.query, _WHY)
             session.describe(asked.text, asked.parameters)
     except SnapdbError as error:
         raise error.located(seeds, query.span) from error.__cause__

@@ -393,7 +393,7 @@ def bind_temporal(
 
 def _length(context: BindContext, length: SqlFragment, unit: TimeUnit | None) -> int:
     asked = context.asked(length)
-    check_repeatable(context.sql_engine, length, "what a seed sees must be repeatable", "write the length itself")
+    check_repeatable(context.store.sql_engine, length, "what a seed sees must be repeatable", "write the length itself")
     check_length(context, asked, unit, "WITHIN")
     found = whole(context, asked) if unit == "integer" else duration(context, length)
     if found < 0:

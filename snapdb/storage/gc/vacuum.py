@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 from snapdb.errors import CorruptError, DatabaseError
-from snapdb.sql_engine import SqlEngine
 from snapdb.storage.cache_reports import clear_reports
 from snapdb.storage.catalog_db.codec import MISREAD
-from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.catalog_db.pending_deletes import forget_deleted
 from snapdb.storage.gc.orphans import Unreferenced, find_unreferenced, remove_unreferenced
+from snapdb.storage.store import Store
 from snapdb.storage.tables.commit import now
 from snapdb.storage.tables.compaction import Merge, compact, find_merges
 
@@ -32,9 +31,7 @@ class VacuumStep(NamedTuple):
 class Vacuum(NamedTuple):
     """One run of VACUUM."""
 
-    db_dir: DatabaseDir
-    catalog_db: CatalogDb
-    sql_engine: SqlEngine
+    store: Store
     lock: TablesLock
     """Held shared."""
     table: int | None
@@ -47,7 +44,7 @@ class Vacuum(NamedTuple):
     def run(self) -> Iterator[VacuumStep]:
         """Merge, then remove, and yield each step after it is done."""
         merged: list[Merge] = []
-        with _damaged(self.db_dir), self.catalog_db.reading() as connection:
+        with _damaged(self.store.db_dir), self.store.catalog_db.reading() as connection:
             merges = find_merges(connection, self.table)
         for number, merge in enumerate(merges):
             self.report(f"merging files of {merge.name}", number / len(merges))
@@ -62,8 +59,8 @@ class Vacuum(NamedTuple):
     def _merge(self, merge: Merge) -> bool:
         if self.dry_run:
             return True
-        with _damaged(self.db_dir), self.sql_engine.session() as session:
-            return compact(self.catalog_db, session, merge)
+        with _damaged(self.store.db_dir), self.store.sql_engine.session() as session:
+            return compact(self.store.catalog_db, session, merge)
 
     def _clean(self, merged: list[Merge]) -> Iterator[VacuumStep]:
         """Remove unreferenced files, while no other process reads or writes tables."""
@@ -72,14 +69,14 @@ class Vacuum(NamedTuple):
             for entry in self._unreferenced(merged):
                 if entry.kept is not None:
                     yield VacuumStep("keep", entry.path, entry.bytes, entry.kept)
-                elif not alone or not (self.dry_run or remove_unreferenced(self.catalog_db, entry)):
+                elif not alone or not (self.dry_run or remove_unreferenced(self.store.catalog_db, entry)):
                     yield VacuumStep("keep", entry.path, entry.bytes, f"{entry.why}, but a reader holds it")
                 else:
                     yield VacuumStep("remove", entry.path, entry.bytes, entry.why)
             if not self.dry_run:  # also the small reports of streams that have ended
-                clear_reports(self.db_dir)
-                with self.catalog_db.writing(counted=False) as connection:
-                    forget_deleted(connection, self.db_dir)
+                clear_reports(self.store.db_dir)
+                with self.store.catalog_db.writing(counted=False) as connection:
+                    forget_deleted(connection, self.store.db_dir)
         finally:
             if alone:
                 self.lock.share()
@@ -87,8 +84,8 @@ class Vacuum(NamedTuple):
     def _unreferenced(self, merged: list[Merge]) -> list[Unreferenced]:
         moment = now()
         replaced = [m.path for merge in merged for m in merge.members] if self.dry_run else []
-        with _damaged(self.db_dir):
-            return find_unreferenced(self.catalog_db, moment, self.grace, replaced)
+        with _damaged(self.store.db_dir):
+            return find_unreferenced(self.store.catalog_db, moment, self.grace, replaced)
 
 
 @contextmanager

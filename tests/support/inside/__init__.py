@@ -18,27 +18,27 @@ from snapdb.storage.catalog_db.locks import TablesLock
 
 def catalog_db_of(db: Database) -> CatalogDb:
     """The connection of a database to its catalog."""
-    return db._catalog_db
+    return db._session.store.catalog_db
 
 
 def db_dir_of(db: Database) -> DatabaseDir:
     """The directory of a database."""
-    return db._db_dir
+    return db._session.store.db_dir
 
 
 def catalog_of(db: Database) -> Catalog:
     """The catalog as an open transaction of the database sees it."""
-    return db._catalog()
+    return db._session.catalog()
 
 
 def committed_catalog_of(db: Database) -> Catalog:
     """The catalog as it is committed."""
-    return db._committed()
+    return db._session.head()
 
 
 def engine_of(db: Database, lock: TablesLock | None = None, *, committed: bool = False) -> ExecutionContext:
     """What operators run with; the files that the catalog names stay until the lock is released."""
-    return db._engine(None, lock or TablesLock(db._db_dir), committed=committed)
+    return db._session._context(None, lock or TablesLock(db_dir_of(db)), committed=committed)
 
 
 def open_catalog_db(path: Path, *, read_only: bool = False) -> CatalogDb:

@@ -1,0 +1,165 @@
+"""A session: runs the statements of one user of a database, and keeps the open transaction between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from snapdb.catalog import Catalog, load
+from snapdb.errors import SnapdbError
+from snapdb.execute.operator import ExecutionContext, Progress, Rows, run
+from snapdb.execute.results import Result
+from snapdb.execute.transactions import TransactionManager, diagnose_corruption, retry_if_replaced
+from snapdb.loading.shelf import CacheShelf
+from snapdb.plan import RULES, BindContext, Plan, bind, optimize
+from snapdb.plan.plan import check_allowed
+from snapdb.plan.queries import Parameters
+from snapdb.plan.rules import Rule
+from snapdb.schedule import next_firing
+from snapdb.sql.syntax import Statement
+from snapdb.sql.versions import Commit, Rollback
+from snapdb.sql_engine import SqlEngine
+from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.db_dir import open_db_dir
+from snapdb.storage.catalog_db.locks import TablesLock
+from snapdb.storage.check.database import verify_files
+from snapdb.storage.disk import Disk
+from snapdb.storage.store import Store
+
+T = TypeVar("T")
+
+
+class DatabaseSession:
+    """One user's statements on an open database: text → bind → optimize → run → result."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        read_only: bool = False,
+        verify: bool = False,
+        threads: int | None = None,
+        folders: Sequence[str | Path] | None = None,
+        rules: Sequence[Rule] = RULES,
+        disk: Disk | None = None,
+    ) -> None:
+        """Open the database at `path`; the arguments are those of `snapdb.Database`."""
+        db_dir = open_db_dir(Path(path), read_only=read_only, disk=disk)
+        catalog_db = CatalogDb(db_dir)
+        if verify:
+            verify_files(catalog_db)
+        self.store = Store(db_dir, catalog_db, SqlEngine(db_dir.path, threads, folders), db_dir.disk)
+        self.transactions = TransactionManager(self.store)
+        self.sources: dict[str, Any] = {}
+        """Registered data, by name."""
+        self.progress: Progress | None = None
+        self.threads = threads
+        self._rules = tuple(rules)
+        self._caches = CacheShelf()
+        self._stopped = self.store.sql_engine.stopped
+        self._head: Catalog | None = None
+
+    def run(self, statement: Statement, params: Parameters = None) -> Result:
+        """Run a parsed statement, again where a snapshot that it reads was replaced while it was opened."""
+        return retry_if_replaced(lambda: self._run(statement, params))
+
+    def _run(self, statement: Statement, params: Parameters) -> Result:
+        self._stopped.clear()
+        lock = TablesLock(self.store.db_dir)
+        try:
+            if not isinstance(statement, Commit | Rollback):
+                self.transactions.check()
+            with diagnose_corruption(self.store.catalog_db):
+                context = self._context(params, lock)
+                plan = optimize(bind(statement, context.bind_context), self._rules)
+                self.check_allowed(plan, statement)
+            rows = run(plan, context)  # imports the operator, which Ctrl-C may end
+        except BaseException:
+            self.transactions.fail()
+            lock.release()
+            raise
+        return Result(rows, lambda unread: self._guarded(unread, statement, lock))
+
+    def _guarded(self, rows: Rows, statement: Statement, lock: TablesLock) -> Rows:
+        """The same rows; an error among them carries the statement's text, and ends an open transaction."""
+        try:
+            with diagnose_corruption(self.store.catalog_db):
+                return (yield from rows)
+        except SnapdbError as error:
+            self.transactions.fail()
+            raise error.located(statement.source, statement.span) from error.__cause__
+        except GeneratorExit:  # the rest of the rows is not wanted
+            raise
+        except BaseException:
+            self.transactions.fail()
+            raise
+        finally:
+            lock.release()
+
+    def plan(self, statement: Statement, params: Parameters = None) -> Plan:
+        """The optimized plan of a statement, which is not run; an open transaction stays as it is."""
+        with self.reading(params) as context:
+            return optimize(bind(statement, context.bind_context), self._rules)
+
+    def check_allowed(self, plan: Plan, statement: Statement) -> None:
+        """Check that a plan may run here: a read-only database rejects writes, a transaction some statements."""
+        in_transaction = self.transactions.state != "idle"
+        check_allowed(plan, statement, read_only=self.store.db_dir.read_only, in_transaction=in_transaction)
+
+    @contextmanager
+    def reading(self, params: Parameters = None, *, committed: bool = False) -> Iterator[ExecutionContext]:
+        """A context for the block, which publishes nothing; meanwhile no file that the catalog names is removed.
+
+        Args:
+            committed: At the head, without what an open transaction changed.
+        """
+        lock = TablesLock(self.store.db_dir)
+        try:
+            with diagnose_corruption(self.store.catalog_db):
+                yield self._context(params, lock, committed=committed)
+        finally:
+            lock.release()
+
+    def read_head(self, read: Callable[[ExecutionContext], T], params: Parameters = None) -> T:
+        """What `read` returns of the head, for calls that are no statements; an earlier interrupt is over."""
+        self._stopped.clear()
+        with self.reading(params, committed=True) as context:
+            return read(context)
+
+    def _context(self, params: Parameters, lock: TablesLock, *, committed: bool = False) -> ExecutionContext:
+        if params is not None and (isinstance(params, str) or not isinstance(params, Mapping | Sequence)):
+            raise ValueError(f"params is a mapping for $name or a sequence for ?, found {params!r}")
+        catalog = self.head() if committed else self.catalog()
+        bind_context = BindContext(self.store, catalog, self.sources, params, due=next_firing)
+        return ExecutionContext(
+            self.store,
+            bind_context,
+            self.transactions,
+            lock,
+            self._caches,
+            self._rules,
+            self.progress,
+            self._stopped,
+            self.threads,
+        )
+
+    def catalog(self) -> Catalog:
+        """The catalog, with what an open transaction changed."""
+        return self.transactions.catalog or self.head()
+
+    def head(self) -> Catalog:
+        """The catalog as it is committed; the same object as long as nothing is committed."""
+        self._head = load(self.store.catalog_db, self._head)
+        return self._head
+
+    def interrupt(self) -> None:
+        """Stop the running statement; it raises QueryError 'interrupted'."""
+        self.store.sql_engine.interrupt()
+
+    def close(self) -> None:
+        """Roll back an open transaction, and close the store."""
+        self.transactions.close()
+        self._caches.close()
+        self.store.close()
