@@ -11,7 +11,7 @@ import numpy.typing as npt
 from snapdb.sql_engine import ROW_ID, Session, deleted_rows, quote, table_rows
 from snapdb.types import Table
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 _ID = quote(ROW_ID)
 
 
@@ -34,7 +34,7 @@ def _newer(root: Path, one: Table, other: Table) -> str | None:
     return f"SELECT * FROM ({rows}) WHERE {_ID} >= {other.next_row}"
 
 
-def deleted_beyond(session: Session, root: Path, one: Table, other: Table) -> Int64s:
+def deleted_beyond(session: Session, root: Path, one: Table, other: Table) -> _Int64s:
     """The ids of the rows of `one` that are deleted in `other`, another state of the same table, in no order."""
     ids = _deleted(root, one, other)
     return np.empty(0, np.int64) if ids is None else session.table(ids).column(0).to_numpy()

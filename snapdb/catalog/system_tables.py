@@ -60,7 +60,7 @@ FEATURES = (
 Rows = Iterable[Sequence[Any]]
 
 
-def graph_rows(catalog: Catalog) -> Rows:
+def _graph_rows(catalog: Catalog) -> Rows:
     """A row a graph."""
     for g in catalog.graphs.values():
         retention = catalog.retentions.get(g.name.lower())
@@ -68,7 +68,7 @@ def graph_rows(catalog: Catalog) -> Rows:
         yield g.name, *types, None if retention is None else str(retention)
 
 
-def element_rows(catalog: Catalog) -> Rows:
+def _element_rows(catalog: Catalog) -> Rows:
     """A row an element of a graph: its vertex types, then its edge types."""
     for graph in catalog.graphs.values():
         for element in graph.elements:
@@ -97,7 +97,7 @@ def _element(element: VertexElement | EdgeElement) -> Sequence[Any]:
             return ("edge", e.table, None, *ends_, e.event_time, e.event_end, e.weight, None, None)
 
 
-def feature_rows(catalog: Catalog) -> Rows:
+def _feature_rows(catalog: Catalog) -> Rows:
     """A row a feature of an element."""
     for graph in catalog.graphs.values():
         for element in graph.elements:
@@ -146,7 +146,7 @@ _SUMMED = (
 """What several streams of a cache have together."""
 
 
-class Told(NamedTuple):
+class _Told(NamedTuple):
     """What is known of a cache beside its definition."""
 
     streams: int
@@ -157,7 +157,7 @@ class Told(NamedTuple):
     """Of the rows that these streams have or had, in order."""
 
 
-def cache_rows(catalog: Catalog, db_dir: DatabaseDir) -> Iterator[Sequence[Any]]:
+def _cache_rows(catalog: Catalog, db_dir: DatabaseDir) -> Iterator[Sequence[Any]]:
     """A row a cache."""
     for cache in catalog.caches.values():
         streams, stats, _ = told(db_dir, cache)
@@ -169,12 +169,12 @@ def cache_rows(catalog: Catalog, db_dir: DatabaseDir) -> Iterator[Sequence[Any]]
         yield (cache.name, cache.sampler, cache.place, cache.room, *numbers, generation, streams, moment(cache.created))
 
 
-def told(db_dir: DatabaseDir, cache: Cache) -> Told:
+def told(db_dir: DatabaseDir, cache: Cache) -> _Told:
     """What the streams of a cache say of it."""
     reports = read_reports(db_dir, cache.id)
     live = [report for report in reports if report.lives]
     heard = live or reports
-    return Told(len(live), _together(heard), tuple(sorted({report.generation for report in heard})))
+    return _Told(len(live), _together(heard), tuple(sorted({report.generation for report in heard})))
 
 
 def _rounded(number: float | None, digits: int) -> float | None:
@@ -196,7 +196,7 @@ def _together(reports: Sequence[CacheReport]) -> CacheStats | None:
     )
 
 
-LOADED = (
+_LOADED = (
     ("table", pa.string()),
     ("path", pa.string()),
     ("bytes", pa.int64()),
@@ -207,7 +207,7 @@ LOADED = (
 _QUERY = "SELECT * FROM loaded JOIN versions USING (version) WHERE version <= ? ORDER BY version, path"
 
 
-def loaded_rows(catalog: Catalog, catalog_db: CatalogDb) -> Iterable[Sequence[Any]]:
+def _loaded_rows(catalog: Catalog, catalog_db: CatalogDb) -> Iterable[Sequence[Any]]:
     """A row for each file in a table that is there, in the order of versions; an open transaction's have none yet."""
     names = {table.id: table.name for table in catalog.tables.values()}
     for row in catalog_db.rows(_QUERY, (catalog.version,)):
@@ -356,15 +356,15 @@ def _versions(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
 FACTS: Mapping[str, Facts] = {
     "tables": Facts("a table", _TABLES, _tables),
     "columns": Facts("a column of a table", _COLUMNS, _columns),
-    "graphs": Facts("a property graph", GRAPHS, lambda catalog, catalog_db, due: graph_rows(catalog)),
+    "graphs": Facts("a property graph", GRAPHS, lambda catalog, catalog_db, due: _graph_rows(catalog)),
     "elements": Facts(
-        "a vertex or edge type of a graph", ELEMENTS, lambda catalog, catalog_db, due: element_rows(catalog)
+        "a vertex or edge type of a graph", ELEMENTS, lambda catalog, catalog_db, due: _element_rows(catalog)
     ),
-    "features": Facts("a feature of an element", FEATURES, lambda catalog, catalog_db, due: feature_rows(catalog)),
+    "features": Facts("a feature of an element", FEATURES, lambda catalog, catalog_db, due: _feature_rows(catalog)),
     "snapshots": Facts("a snapshot", _SNAPSHOTS, _snapshots),
     "samplers": Facts("a sampler", _SAMPLERS, _samplers),
     "caches": Facts(
-        "a cache of a sampler's rows", CACHES, lambda catalog, catalog_db, due: cache_rows(catalog, catalog_db.db_dir)
+        "a cache of a sampler's rows", CACHES, lambda catalog, catalog_db, due: _cache_rows(catalog, catalog_db.db_dir)
     ),
     "tasks": Facts("a task", TASKS, task_rows),
     "task_runs": Facts("an attempt of a task's run", TASK_RUNS, lambda catalog, catalog_db, due: run_rows(catalog_db)),
@@ -372,8 +372,8 @@ FACTS: Mapping[str, Facts] = {
     "versions": Facts("a version and a table that it changed", _VERSIONS, _versions),
     "loaded_files": Facts(
         "a file that COPY … (NEW FILES ONLY) loaded",
-        LOADED,
-        lambda catalog, catalog_db, due: loaded_rows(catalog, catalog_db),
+        _LOADED,
+        lambda catalog, catalog_db, due: _loaded_rows(catalog, catalog_db),
     ),
     "tags": Facts("a name for a version", _TAGS, _tags),
     "errors": Facts("a code of an error", _ERRORS, _errors),

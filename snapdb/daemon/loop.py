@@ -191,7 +191,7 @@ _GOES_ON, _WAITS = "still went", "waits to be tried again"
 _Key = tuple[int, int, int]
 
 
-class Lanes(Protocol):
+class _Lanes(Protocol):
     """Where runs go on, beside the loop."""
 
     def free(self) -> int:
@@ -207,7 +207,7 @@ class Lanes(Protocol):
 class Loop:
     """One term of a leader. `step` does what there is to do; between two steps nothing happens."""
 
-    def __init__(self, catalog_db: CatalogDb, lanes: Lanes, clock: Clock, pace: Pace, log: Log, holder: str) -> None:
+    def __init__(self, catalog_db: CatalogDb, lanes: _Lanes, clock: Clock, pace: Pace, log: Log, holder: str) -> None:
         self._db_dir, self._catalog_db, self._lanes = catalog_db.db_dir, catalog_db, lanes
         self._clock, self._pace, self._log, self._holder = clock, pace, log, holder
         self._awake_since = clock.now()

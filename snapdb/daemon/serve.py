@@ -26,7 +26,7 @@ from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
 from snapdb.storage.catalog_db.task_rows import Leader, acquire_lease, heartbeat, read_leader, release_lease
 
 
-class Heart:
+class _Heart:
     """Beats from a thread of its own, from when this process was made the leader until it leads no longer.
 
     It has a connection of its own to the catalog: no statement of the loop's keeps it waiting.
@@ -91,7 +91,7 @@ class Candidate:
         self._since = self._looked = clock.monotonic()
         self._mine: str | None = None
 
-    def poll(self) -> Heart | None:
+    def poll(self) -> _Heart | None:
         """Look at the leader's row; this process's heart where it leads from now on.
 
         Raises:
@@ -111,14 +111,14 @@ class Candidate:
             return None
         return self._campaign(now, found)
 
-    def _campaign(self, now: float, silent: Leader | None) -> Heart | None:
+    def _campaign(self, now: float, silent: Leader | None) -> _Heart | None:
         holder = uuid.uuid4().hex
         me = Leader(holder, 0, socket.gethostname(), os.getpid(), self._clock.now())
         if not acquire_lease(self._catalog_db, me, silent):
             return None
         self._seen, self._mine = None, holder
         self._log.info("leader.won", holder=holder, **{"from": None if silent is None else silent.holder})
-        return Heart(self._catalog_db.db_dir, holder, now, self._clock, self._pace)
+        return _Heart(self._catalog_db.db_dir, holder, now, self._clock, self._pace)
 
 
 # The daemon in the foreground: it waits for its turn to lead, fires tasks while it leads, and notifies systemd
@@ -198,7 +198,7 @@ class _Daemon:
         self._catalog_db, self._clock, self._pace, self._log = catalog_db, clock, pace, log
         self._crew = Crew(command, jobs, clock, pace, log)
         self._candidate = Candidate(catalog_db, clock, pace, log)
-        self._heart: Heart | None = None
+        self._heart: _Heart | None = None
         self._loop: Loop | None = None
         self._trouble: str | None = None
         self._signals: list[int] = []
@@ -280,7 +280,7 @@ class _Daemon:
             self._heart.resign()
         self._log.info("daemon.stop", why=why, finished=finished, rolled_back=rolled_back)
 
-    def _finish(self, loop: Loop, heart: Heart, grace: float) -> tuple[int, int]:
+    def _finish(self, loop: Loop, heart: _Heart, grace: float) -> tuple[int, int]:
         """How many runs came to their end, and how many were stopped."""
         finished = rolled_back = 0
         stop = self._clock.monotonic() + grace

@@ -53,11 +53,11 @@ _MOVED = "it was refreshed, replaced, dropped or given a sampler meanwhile, or w
 _NAMED = 8
 """Snapshots that a line of a log names; the rest is counted."""
 
-Decisions = Sequence[tuple[Snapshot, str | None]]
+_Decisions = Sequence[tuple[Snapshot, str | None]]
 """Snapshots, each with why it stays; None: it goes."""
 
 
-class Expired(NamedTuple):
+class _Expired(NamedTuple):
     """What became of snapshots that were to go, by their ids."""
 
     gone: Set[int]
@@ -106,7 +106,7 @@ def expire_snapshots(plan: ExpirePlan | RetainPlan, context: ExecutionContext) -
     return Outcome(_summary(decisions, done, plan.dry_run) + more)
 
 
-def preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
+def _preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatch, str]:
     """Every snapshot that retentions are about, with why it stays or would go, and how many would go in a sentence."""
     decisions = _decisions(context, plan)
     done = _expected(decisions)
@@ -114,8 +114,8 @@ def preview(context: ExecutionContext, plan: RetainPlan) -> tuple[pa.RecordBatch
 
 
 def expire(
-    context: ExecutionContext, decisions: Decisions, *, by_retention: bool = False, publishes: bool = True
-) -> Expired:
+    context: ExecutionContext, decisions: _Decisions, *, by_retention: bool = False, publishes: bool = True
+) -> _Expired:
     """Take snapshots out of the catalog, all at once, and remove the files of those that nobody reads.
 
     Args:
@@ -125,25 +125,27 @@ def expire(
     """
     going = [snapshot for snapshot, stays in decisions if stays is None]
     if not going:
-        return Expired(frozenset())
+        return _Expired(frozenset())
     with context.store.catalog_db.writing(publishes=publishes) as connection:
         if by_retention:
             going = _going_still(context, going)
         gone = {s.id for s in going if connection.execute(_GO, (s.id, s.path)).rowcount}
         forget_deleted(connection, context.store.db_dir)
         add_pending_deletes(connection, [s.path for s in going if s.id in gone])
-    return Expired(gone, {s.id for s in going if s.id in gone and not delete_unless_held(context.store.db_dir, s.path)})
+    return _Expired(
+        gone, {s.id for s in going if s.id in gone and not delete_unless_held(context.store.db_dir, s.path)}
+    )
 
 
-def _decisions(context: ExecutionContext, plan: ExpirePlan | RetainPlan) -> Decisions:
+def _decisions(context: ExecutionContext, plan: ExpirePlan | RetainPlan) -> _Decisions:
     if isinstance(plan, RetainPlan):
-        return retained(context.catalog, context.store.catalog_db, plan.retentions)
+        return _retained(context.catalog, context.store.catalog_db, plan.retentions)
     return plan.snapshots
 
 
-def _expected(decisions: Decisions) -> Expired:
+def _expected(decisions: _Decisions) -> _Expired:
     """What would become of the snapshots, if nothing changes meanwhile."""
-    return Expired({s.id for s, stays in decisions if stays is None})
+    return _Expired({s.id for s, stays in decisions if stays is None})
 
 
 def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[Snapshot]:
@@ -152,12 +154,12 @@ def _going_still(context: ExecutionContext, going: Sequence[Snapshot]) -> list[S
     graphs = {snapshot.graph.name.lower() for snapshot in going}
     retentions = {graph: said for graph, said in catalog.retentions.items() if graph in graphs}
     still = {
-        snapshot.id for snapshot, stays in retained(catalog, context.store.catalog_db, retentions) if stays is None
+        snapshot.id for snapshot, stays in _retained(catalog, context.store.catalog_db, retentions) if stays is None
     }
     return [snapshot for snapshot in going if snapshot.id in still]
 
 
-def _rows(decisions: Decisions, done: Expired) -> Iterator[tuple[Any, ...]]:
+def _rows(decisions: _Decisions, done: _Expired) -> Iterator[tuple[Any, ...]]:
     for s, stays in decisions:
         moved = stays is None and s.id not in done.gone
         reason = _MOVED if moved else "its files stay until who reads them is done" if s.id in done.held else stays
@@ -165,7 +167,7 @@ def _rows(decisions: Decisions, done: Expired) -> Iterator[tuple[Any, ...]]:
         yield s.name, action, s.graph.name, s.version, moment(s.created), s.bytes, reason
 
 
-def _summary(decisions: Decisions, done: Expired, dry_run: bool) -> str:
+def _summary(decisions: _Decisions, done: _Expired, dry_run: bool) -> str:
     freed = sum(s.bytes for s, _ in decisions if s.id in done.gone and s.id not in done.held)
     would = "would expire" if dry_run else "expired"
     return f"{counted(len(done.gone), 'snapshot')} {would}, {freed:,} bytes of their own"
@@ -178,7 +180,7 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
     """
     graph, retention = plan.graph, plan.retention
     if plan.dry_run and retention is not None:
-        rows, summary = preview(context, RetainPlan({graph.name.lower(): retention}, dry_run=True))
+        rows, summary = _preview(context, RetainPlan({graph.name.lower(): retention}, dry_run=True))
         yield rows
         return Outcome(f"{summary}; the retention of graph {graph.name} is as it was")
     row = (None if retention is None else encode(retention), graph.name.lower())
@@ -193,7 +195,7 @@ def set_retention(plan: SetRetentionPlan, context: ExecutionContext) -> Rows:
 def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
     """What the rules let go already."""
     going = sum(
-        reason is None for _, reason in retained(context.catalog, context.store.catalog_db, {graph.lower(): retention})
+        reason is None for _, reason in _retained(context.catalog, context.store.catalog_db, {graph.lower(): retention})
     )
     if not going:
         return "no snapshot is to go yet"
@@ -201,7 +203,7 @@ def _now(context: ExecutionContext, graph: str, retention: Retention) -> str:
     return f"{go} after the next run of a task, or by EXPIRE SNAPSHOTS OF {quote_odd(graph)} BY RETENTION"
 
 
-def retained(
+def _retained(
     catalog: Catalog, catalog_db: CatalogDb, retentions: Mapping[str, Retention]
 ) -> list[tuple[Snapshot, str | None]]:
     """The snapshots of graphs that have a retention, graph by graph, oldest first, with why each stays; None: it goes.
@@ -234,7 +236,7 @@ def apply_retentions(context: ExecutionContext) -> list[str]:
     error: what it leaves goes the next time.
     """
     catalog = context.catalog
-    decisions = retained(catalog, context.store.catalog_db, catalog.retentions)
+    decisions = _retained(catalog, context.store.catalog_db, catalog.retentions)
     try:
         deleted = delete_pending(context.store.catalog_db)
         done = expire(context, decisions, by_retention=True, publishes=False)
@@ -261,11 +263,11 @@ def _remove_shared(context: ExecutionContext) -> int:
         context.tables.share()
 
 
-def _of(decisions: Decisions, graph: str) -> list[Snapshot]:
+def _of(decisions: _Decisions, graph: str) -> list[Snapshot]:
     return [snapshot for snapshot, _ in decisions if snapshot.graph.name.lower() == graph]
 
 
-def _line(snapshots: Sequence[Snapshot], done: Expired) -> str:
+def _line(snapshots: Sequence[Snapshot], done: _Expired) -> str:
     gone = [s for s in snapshots if s.id in done.gone]
     if not gone:
         return ""

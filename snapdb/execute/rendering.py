@@ -375,11 +375,11 @@ def _column(field: pa.Field, values: pa.ChunkedArray, null: str) -> _Column:
     nulls = frozenset(i for i, text in enumerate(texts) if text is None)
     # A column is as wide as its values and its name; a long type gives way before they do
     return _Column(
-        name, type_, cells, nulls, is_right(field.type), max(_length(name), widest, min(_length(type_), _NARROWEST))
+        name, type_, cells, nulls, _is_right(field.type), max(_length(name), widest, min(_length(type_), _NARROWEST))
     )
 
 
-def is_right(kind: pa.DataType) -> bool:
+def _is_right(kind: pa.DataType) -> bool:
     """Whether values of a type stand to the right, as numbers do."""
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
@@ -486,7 +486,7 @@ def page(table: pa.Table, *, max_rows: int = 40, max_columns: int = 60) -> str:
     if table.schema.names == ["plan"]:  # the text of a plan, of which no part can be left out
         return block("\n".join(str(line) for line in table["plan"].to_pylist()))
     shown = table.slice(0, max_rows).select(list(range(min(table.num_columns, max_columns))))
-    heads = [Head(printable(f.name), type_name(f.type), is_right(f.type)) for f in shown.schema]
+    heads = [Head(printable(f.name), type_name(f.type), _is_right(f.type)) for f in shown.schema]
     columns = [spell(column) for column in shown.columns]
     rows = [[_cut(text) for text in row] for row in zip(*columns, strict=True)]
     cut = sum(text is not None and len(text) > _LONGEST for column in columns for text in column)

@@ -17,7 +17,7 @@ from snapdb.kernels.overlay import NOTHING, Csr, Overlay, gather_csr, gather_ove
 from snapdb.storage.arrays.feature_history import FOREVER, HistoryArrays, missing_values
 from snapdb.storage.arrays.feature_types import fill_value
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 
 @runtime_checkable
@@ -53,7 +53,7 @@ class ArrayFeature:
 class Marks:
     """Which ids have a newer row, found out at the first read and shared by the features of an element."""
 
-    ids: Int64s
+    ids: _Int64s
     count: int
     """Ids are 0 ≤ id < count."""
 
@@ -139,7 +139,7 @@ class HistoryFeature:
     def dtype(self) -> np.dtype[Any]:
         return self.arrays.rows.dtype
 
-    def read(self, ids: npt.NDArray[Any], before: Int64s | None = None) -> npt.NDArray[Any]:
+    def read(self, ids: npt.NDArray[Any], before: _Int64s | None = None) -> npt.NDArray[Any]:
         """A fresh array of the last values of these ids.
 
         Args:

@@ -46,7 +46,7 @@ class OpenSnapshot:
 
 
 @dataclass(frozen=True)
-class TableKeys:
+class _TableKeys:
     """The keys of one id map, read from Parquet on first need."""
 
     id_map: IdMap
@@ -154,7 +154,7 @@ def _view(
     opens: Callable[[str], bool],
 ) -> GraphView:
     counts = {v.name: v.count for v in layout.vertices}
-    keys = {v.name: TableKeys(maps[v.name], db_dir, v.name) for v in layout.vertices}
+    keys = {v.name: _TableKeys(maps[v.name], db_dir, v.name) for v in layout.vertices}
     types = {e.name: e.type for e in snapshot.graph.edges}
     incoming, outgoing = {}, {}
     for i, edge in enumerate(layout.edges):

@@ -17,7 +17,7 @@ from snapdb.kernels.spans import is_plain
 from snapdb.storage.arrays.topology import LazyRows, Rows, rows_of
 from snapdb.types import EdgeType, Relation
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Source: TypeAlias = npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]
 """An array, or what opens one."""
 
@@ -46,7 +46,7 @@ class Column:
     def dtype(self) -> np.dtype[Any]:
         return self.root.dtype if self.patch is None else np.result_type(self.root, self.patch)
 
-    def read(self, positions: Int64s) -> npt.NDArray[Any]:
+    def read(self, positions: _Int64s) -> npt.NDArray[Any]:
         """A fresh array: the values at these positions."""
         return read_parts(self.root, self.patch, positions).astype(self.dtype, copy=False)
 
@@ -79,7 +79,7 @@ class Adjacency:
         """Edges that the rows hold."""
         return int(self.degrees().sum())
 
-    def degrees(self) -> Int64s:
+    def degrees(self) -> _Int64s:
         """[nodes] How many edges each node has. Raises CorruptError when a row leads out of its arrays."""
         return degrees_of(self.rows)
 
@@ -115,13 +115,13 @@ class Adjacency:
             indptr, indices, {n: partial(flat, column) for n, column in named.items() if column is not None}
         )
 
-    def _bounds(self) -> tuple[Int64s, bool]:
+    def _bounds(self) -> tuple[_Int64s, bool]:
         """Where each logical row starts and the last one ends, and whether rows are one after another already."""
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.degrees())])
         return indptr, bool(is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr))
 
 
-def _flat(rows: RowArrays, indptr: Int64s, plain: bool, column: Column) -> npt.NDArray[Any]:
+def _flat(rows: RowArrays, indptr: _Int64s, plain: bool, column: Column) -> npt.NDArray[Any]:
     """The values of a column in the order of the logical rows; a view where they are so already."""
     if plain:
         return column.root[: indptr[-1]]
@@ -148,7 +148,7 @@ class Feature(Protocol):
 class KeyReader(Protocol):
     """The user's ids of one vertex type."""
 
-    def read(self, ids: Int64s) -> pa.Array:
+    def read(self, ids: _Int64s) -> pa.Array:
         """The keys of dense ids as Arrow: one array of the key's type, or a struct for a composite key."""
 
 
@@ -178,7 +178,7 @@ class GraphView:
     keys: Mapping[str, KeyReader]
     weights: Mapping[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     """Edge type's name → weights by edge id, where a sampler's WEIGHT BY names another column than the graph's own."""
-    born: Mapping[str, Int64s] = field(default_factory=dict)
+    born: Mapping[str, _Int64s] = field(default_factory=dict)
     """Vertex type → since when each dense id is there (-2^63: always), where a sampler must know it."""
     destination_weights: npt.NDArray[np.float64] | None = None
     """By dense id of the seed edges' destinations, where negatives are weighted."""

@@ -31,8 +31,8 @@ from snapdb.kernels.spans import (
 )
 
 Array = npt.NDArray[Any]
-Bools = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 STATIC = -(2**63)
 """The event time of edges that have none."""
@@ -60,17 +60,17 @@ class _Conditions(NamedTuple):
     """Ends are after this moment, or there are no ends."""
     bounded: bool
     """There is a stop: the greatest time is a time as others are."""
-    near: Bools
-    far: Bools
-    kept: Bools
+    near: _Bools
+    far: _Bools
+    kept: _Bools
 
 
 class _Columns(NamedTuple):
     """What conditions look at, by position in the root and in the patch."""
 
     indices: Array
-    time: Int64s
-    until: Int64s
+    time: _Int64s
+    until: _Int64s
     edge_id: Array
 
 
@@ -83,9 +83,9 @@ def admitted(
     start: int | None = None,
     stop: int | None = None,
     until_after: int | None = None,
-    near_alive: Bools | None = None,
-    far_alive: Bools | None = None,
-    kept_edges: Bools | None = None,
+    near_alive: _Bools | None = None,
+    far_alive: _Bools | None = None,
+    kept_edges: _Bools | None = None,
 ) -> Admission:
     """The edges of these rows that meet every condition.
 
@@ -171,7 +171,7 @@ def _admit(
 
 
 @kernel
-def _leave_out(near: Bools, nodes: Int64s, count: int, spans: Int64s) -> bool:
+def _leave_out(near: _Bools, nodes: _Int64s, count: int, spans: _Int64s) -> bool:
     """Takes the rows of nodes that are not in the snapshot for empty; whether `near` has all nodes."""
     for i in range(count):
         if nodes[i] >= near.size:
@@ -187,8 +187,8 @@ def _keep(
     live: Words,
     conditions: _Conditions,
     columns: _Columns,
-    nodes: Int64s,
-    spans: Int64s,
+    nodes: _Int64s,
+    spans: _Int64s,
     count: int,
     base: int,
     first: int,
@@ -232,7 +232,7 @@ def _keep(
     return prefix
 
 
-def _flags(values: Bools | None) -> Bools:
+def _flags(values: _Bools | None) -> _Bools:
     """Which of some ids may be; where there are none, none may."""
     if values is None:
         return plain_array(np.empty(0), np.bool_)

@@ -15,28 +15,28 @@ import numpy.typing as npt
 from snapdb.kernels.bits import live_before, rank_blocks
 from snapdb.kernels.compiled import kernel
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Number = int | np.int64
+_Number = int | np.int64
 
 BLOCK = 512
 """Levels begin where a block of ranks does."""
 
 
-class BirthOrder(NamedTuple):
+class _BirthOrder(NamedTuple):
     """Numbers 0 ≤ i < n by their births."""
 
-    times: Int64s
+    times: _Int64s
     """[n] births, ascending."""
     words: Words
     """A bit for each number, level after level, the highest digit first."""
-    before: Int64s
+    before: _Int64s
     """See `rank_blocks`."""
-    zeros: Int64s
+    zeros: _Int64s
     """[levels] how many bits of each are 0."""
 
 
-def birth_order(born: Int64s) -> BirthOrder:
+def birth_order(born: _Int64s) -> _BirthOrder:
     """The order of numbers by when each is born; with none at all nobody is ever asked for.
 
     >>> order = birth_order(np.array([30, 10, 20, 10]))
@@ -52,11 +52,11 @@ def birth_order(born: Int64s) -> BirthOrder:
     stride = (born.size + BLOCK - 1) // BLOCK * BLOCK
     words, zeros = np.zeros(levels * stride // 64, np.uint64), np.zeros(levels, np.int64)
     _fill(order.astype(np.int64, copy=False), words, zeros, stride)
-    return BirthOrder(times, words, rank_blocks(words), zeros)
+    return _BirthOrder(times, words, rank_blocks(words), zeros)
 
 
 @kernel
-def _fill(order: Int64s, words: Words, zeros: Int64s, stride: int) -> None:
+def _fill(order: _Int64s, words: Words, zeros: _Int64s, stride: int) -> None:
     """Writes the levels; `order` ends as another one."""
     spare = np.empty_like(order)
     for level in range(zeros.size):
@@ -79,7 +79,7 @@ def _fill(order: Int64s, words: Words, zeros: Int64s, stride: int) -> None:
 
 
 @kernel
-def count_born(times: Int64s, moment: Number) -> int:
+def count_born(times: _Int64s, moment: _Number) -> int:
     """How many are born by a moment, itself included."""
     low, high = 0, times.size
     while low < high:
@@ -92,18 +92,18 @@ def count_born(times: Int64s, moment: Number) -> int:
 
 
 @kernel
-def _ones_before(words: Words, before: Int64s, base: Number, low: Number, high: Number) -> tuple[Number, Number]:
+def _ones_before(words: Words, before: _Int64s, base: _Number, low: _Number, high: _Number) -> tuple[_Number, _Number]:
     """How many bits of the level that begins at `base` are set before two of its places."""
     first = before[2 * (base >> 9)]
     return live_before(words, before, base + low) - first, live_before(words, before, base + high) - first
 
 
 @kernel
-def rank_born(words: Words, before: Int64s, zeros: Int64s, count: int, there: Number, number: Number) -> Number:
+def rank_born(words: Words, before: _Int64s, zeros: _Int64s, count: int, there: _Number, number: _Number) -> _Number:
     """How many of the first `there` of `count` born are below a number."""
-    below: Number = np.int64(0)
-    low: Number = np.int64(0)
-    high: Number = there
+    below: _Number = np.int64(0)
+    low: _Number = np.int64(0)
+    high: _Number = there
     stride = (count + BLOCK - 1) // BLOCK * BLOCK
     for level in range(zeros.size):
         left, right = _ones_before(words, before, level * stride, low, high)
@@ -116,11 +116,11 @@ def rank_born(words: Words, before: Int64s, zeros: Int64s, count: int, there: Nu
 
 
 @kernel
-def select_born(words: Words, before: Int64s, zeros: Int64s, count: int, there: Number, rank: Number) -> Number:
+def select_born(words: Words, before: _Int64s, zeros: _Int64s, count: int, there: _Number, rank: _Number) -> _Number:
     """The number that `rank` of the first `there` of `count` born are below; 0 ≤ rank < there."""
-    number: Number = np.int64(0)
-    low: Number = np.int64(0)
-    high: Number = there
+    number: _Number = np.int64(0)
+    low: _Number = np.int64(0)
+    high: _Number = there
     stride = (count + BLOCK - 1) // BLOCK * BLOCK
     for level in range(zeros.size):
         left, right = _ones_before(words, before, level * stride, low, high)

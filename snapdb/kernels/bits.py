@@ -16,9 +16,9 @@ from numba.extending import intrinsic
 
 from snapdb.kernels.compiled import kernel
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Number = int | np.int64
+_Number = int | np.int64
 
 
 @intrinsic
@@ -42,7 +42,7 @@ def last_zeros(typing: Any, word: Any) -> Any:
 
 
 @kernel
-def is_set(words: Words, place: Number) -> bool:
+def is_set(words: Words, place: _Number) -> bool:
     """Whether a bit is set; places beyond the bitmap are not."""
     word = place >> 6
     if word >= words.size:
@@ -51,7 +51,7 @@ def is_set(words: Words, place: Number) -> bool:
 
 
 @kernel
-def rank_blocks(words: Words) -> Int64s:
+def rank_blocks(words: Words) -> _Int64s:
     """`before`: for each block of 512, and for the end, two numbers.
 
     The first counts the set bits before the block. The second holds, nine bits each, how many of the block are before
@@ -73,7 +73,7 @@ def rank_blocks(words: Words) -> Int64s:
 
 
 @kernel
-def mask_between(words: Words, start: Number, stop: Number) -> np.uint64:
+def mask_between(words: Words, start: _Number, stop: _Number) -> np.uint64:
     """Bits start up to stop, at most 64 of them and at least one, as one word."""
     one = np.uint64(1)
     word, shift = start >> 6, np.uint64(start & 63)
@@ -86,23 +86,23 @@ def mask_between(words: Words, start: Number, stop: Number) -> np.uint64:
 
 
 @kernel
-def live_before(words: Words, before: Int64s, place: Number) -> Number:
+def live_before(words: Words, before: _Int64s, place: _Number) -> _Number:
     """How many bits are set before a place."""
     word, last = place >> 6, np.int64(place & 63)
-    total: Number = before[2 * (word >> 3)] + _in_block(before[2 * (word >> 3) + 1], word & 7)
+    total: _Number = before[2 * (word >> 3)] + _in_block(before[2 * (word >> 3) + 1], word & 7)
     if last:
         total += count_bits(words[word] << np.uint64(64 - last))
     return total
 
 
 @kernel
-def _in_block(counts: Number, word: Number) -> Number:
+def _in_block(counts: _Number, word: _Number) -> _Number:
     """How many bits of a block are set before one of its eight words."""
     return (counts >> (63 - 9 * word)) & 511
 
 
 @kernel
-def select_live(words: Words, before: Int64s, start: Number, stop: Number, rank: Number, guess: Number) -> Number:
+def select_live(words: Words, before: _Int64s, start: _Number, stop: _Number, rank: _Number, guess: _Number) -> _Number:
     """Where the set bit number `rank` of all is, which is one of the bits start up to stop, perhaps near `guess`."""
     low = high = guess >> 9
     if before[2 * low] > rank or before[2 * low + 2] <= rank:
@@ -124,7 +124,7 @@ def select_live(words: Words, before: Int64s, start: Number, stop: Number, rank:
 
 
 @kernel
-def _select_bit(word: np.uint64, rank: Number) -> Number:
+def _select_bit(word: np.uint64, rank: _Number) -> _Number:
     """Where the set bit number `rank` of a word is, halving what is left."""
     place = np.int64(0)
     for half in (32, 16, 8, 4, 2, 1):

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-SMALLEST = 1 << 18
+_SMALLEST = 1 << 18
 """Bytes below which the C library's own recycling does."""
 KEPT = 8
 """Free blocks of one size that wait for their next use."""
-ALIGNMENT = 64
+_ALIGNMENT = 64
 
 Block = npt.NDArray[np.uint8]
 _free: dict[int, deque[Block]] = {}
@@ -30,7 +30,7 @@ class _Lease:
         self.__array_interface__ = {
             "shape": (size,),
             "typestr": "|u1",
-            "data": (address + -address % ALIGNMENT, False),
+            "data": (address + -address % _ALIGNMENT, False),
             "version": 3,
         }
 
@@ -46,7 +46,7 @@ def empty(shape: tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     for extent in shape:
         count *= extent
     wanted = count * kind.itemsize
-    if wanted < SMALLEST:
+    if wanted < _SMALLEST:
         return np.empty(shape, kind)
     return np.asarray(_Lease(_size_class(wanted)))[:wanted].view(kind).reshape(shape)
 
@@ -65,7 +65,7 @@ def _take(size: int) -> Block:
     try:
         return _free[size].pop()
     except (KeyError, IndexError):
-        return np.empty(size + ALIGNMENT, np.uint8)
+        return np.empty(size + _ALIGNMENT, np.uint8)
 
 
 def _size_class(size: int) -> int:

@@ -10,13 +10,13 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
 @kernel
 def mark_changed(
-    before: RowArrays, after: RowArrays, same_patch: bool, nodes: Int64s, changed: npt.NDArray[np.bool_]
+    before: RowArrays, after: RowArrays, same_patch: bool, nodes: _Int64s, changed: npt.NDArray[np.bool_]
 ) -> bool:
     """Marks which of these nodes have other edges, or at other places; False: a row leads out of its arrays.
 

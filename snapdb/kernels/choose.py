@@ -17,8 +17,8 @@ from snapdb.kernels.eligible_windows import find_windows
 from snapdb.kernels.scores import DrawKeys, DrawRule
 from snapdb.kernels.spans import BLOCK
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
 
 
 @kernel
@@ -28,13 +28,13 @@ def draw_rows(
     pairs: Pairs,
     keys: DrawKeys,
     rule: DrawRule,
-    frontier: Int64s,
-    trees: Int64s,
+    frontier: _Int64s,
+    trees: _Int64s,
     low: int,
     high: int,
     draft: DraftArrays,
     edges: int,
-) -> tuple[int, int, Number, Number]:
+) -> tuple[int, int, _Number, _Number]:
     """Draws up to the rule's fanout for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
     Returns where in the frontier it stopped (-1: a row leads out of its arrays), how many edges there are then, and
@@ -77,7 +77,7 @@ def draw_rows(
 
 
 @kernel
-def _needed(windows: Int64s, count: int, rule: DrawRule) -> tuple[Number, Number]:
+def _needed(windows: _Int64s, count: int, rule: DrawRule) -> tuple[_Number, _Number]:
     """How many edges a block of rows draws at most, and how long its longest row is that must be listed."""
     room = longest = np.int64(0)
     for span in range(count):

@@ -33,8 +33,8 @@ from snapdb.kernels.row_cache import (
 from snapdb.kernels.scores import FLOYD, PRIORITY
 from snapdb.kernels.spans import BLOCK, DEGREE
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
@@ -48,14 +48,14 @@ def draw_kept(
     rule: KeptRule,
     cached: CachedRows,
     base: BaseRows,
-    frontier: Int64s,
+    frontier: _Int64s,
     low: int,
     high: int,
     limit: int,
-    trees: Int64s,
+    trees: _Int64s,
     draft: DraftArrays,
     edges: int,
-    counts: Int64s,
+    counts: _Int64s,
 ) -> tuple[int, int, int, int]:
     """Draws as the rule says for each of frontier[low:high] to the draft, from its edge number `edges` on.
 
@@ -134,14 +134,14 @@ def _set_apart(
     rule: KeptRule,
     alone: bool,
     records: npt.NDArray[Any],
-    frontier: Int64s,
-    trees: Int64s,
+    frontier: _Int64s,
+    trees: _Int64s,
     first: int,
     last: int,
-    found: Int64s,
-    apart: Int64s,
-    who: Int64s,
-    owners: Int64s,
+    found: _Int64s,
+    apart: _Int64s,
+    who: _Int64s,
+    owners: _Int64s,
 ) -> int:
     """Lists in `who` the nodes for which no record is enough, and where each is there in `apart`; how many they are."""
     everything = HEAD + 2 * rule.size
@@ -160,10 +160,10 @@ def _set_apart(
 
 
 @kernel
-def _needed(windows: Int64s, spans: Int64s, count: int, rule: KeptRule) -> tuple[int, int]:
+def _needed(windows: _Int64s, spans: _Int64s, count: int, rule: KeptRule) -> tuple[int, int]:
     """How many edges a block of rows draws at most, and how long its longest row is that must be listed."""
-    room: Number = np.int64(0)
-    longest: Number = np.int64(0)
+    room: _Number = np.int64(0)
+    longest: _Number = np.int64(0)
     for span in range(count):
         total = windows[span, TOTAL]
         room += min(total, rule.fanout)
@@ -182,15 +182,15 @@ def _draw_alone(
     root: Floats,
     patch: Floats,
     indices: npt.NDArray[Any],
-    frontier: Int64s,
+    frontier: _Int64s,
     first: int,
     i: int,
     last: int,
-    found: Int64s,
-    apart: Int64s,
-    positions: Int64s,
-    sides: Int64s,
-    neighbours: Int64s,
+    found: _Int64s,
+    apart: _Int64s,
+    positions: _Int64s,
+    sides: _Int64s,
+    neighbours: _Int64s,
     weights: Floats,
     limit: int,
     edges: int,

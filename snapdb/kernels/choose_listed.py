@@ -34,7 +34,7 @@ from snapdb.kernels.scores import (
 )
 from snapdb.kernels.select import comes_first, nth_smallest
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
@@ -42,24 +42,24 @@ Floats = npt.NDArray[np.float64]
 class DraftArrays(NamedTuple):
     """Where a hop is drawn: what comes out, and what a row needs on the way."""
 
-    positions: Int64s
+    positions: _Int64s
     """By edge: physical."""
-    sides: Int64s
+    sides: _Int64s
     """By edge: which of the frontier it was drawn for."""
-    neighbours: Int64s
+    neighbours: _Int64s
     """By edge, where rows are kept or copied: ids, -1 before they are read, or local ids."""
     weights: Floats
     """By edge, under PRIORITY: Horvitz-Thompson weights; else empty."""
-    places: Int64s
+    places: _Int64s
     """By rank in a row, as the next four: the positions of edges that are eligible."""
     scores: Words
     floats: Floats
     """The same memory."""
-    ties: Int64s
-    heap: Int64s
-    spans: Int64s
+    ties: _Int64s
+    heap: _Int64s
+    spans: _Int64s
     """[BLOCK, FIELDS]"""
-    windows: Int64s
+    windows: _Int64s
     """[BLOCK, WINDOW_FIELDS]"""
 
 
@@ -70,8 +70,8 @@ def draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
     pairs: Pairs,
     keys: DrawKeys,
     rule: DrawRule,
-    frontier: Int64s,
-    trees: Int64s,
+    frontier: _Int64s,
+    trees: _Int64s,
     first: int,
     i: int,
     last: int,
@@ -144,12 +144,12 @@ def _take_first(
     root: Floats,
     patch: Floats,
     count: int,
-    places: Int64s,
+    places: _Int64s,
     scores: Words,
     floats: Floats,
-    ties: Int64s,
-    heap: Int64s,
-    positions: Int64s,
+    ties: _Int64s,
+    heap: _Int64s,
+    positions: _Int64s,
     weights: Floats,
     edges: int,
 ) -> int:
@@ -176,9 +176,9 @@ def _draw_shares(
     root: Floats,
     patch: Floats,
     total: int,
-    places: Int64s,
-    sums: Int64s,
-    positions: Int64s,
+    places: _Int64s,
+    sums: _Int64s,
+    positions: _Int64s,
     edges: int,
 ) -> int:
     """Draws k edges of places[:total], each by its weight and for itself: none where all weights are 0.

@@ -12,7 +12,7 @@ from snapdb.kernels.floyd import floyd_mask, floyd_scan, floyd_table, table_for
 from snapdb.kernels.rng import below, draw, fold
 from snapdb.kernels.scores import LAST, REPLACE, DrawRule
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
@@ -24,18 +24,18 @@ SCANNED = 128
 def draw_ranked(
     rule: DrawRule,
     pick: np.uint64,
-    ordinals: Int64s,
+    ordinals: _Int64s,
     indices: npt.NDArray[np.generic],
     words: Words,
-    before: Int64s,
-    frontier: Int64s,
-    trees: Int64s,
+    before: _Int64s,
+    frontier: _Int64s,
+    trees: _Int64s,
     first: int,
     i: int,
     last: int,
-    windows: Int64s,
-    positions: Int64s,
-    sides: Int64s,
+    windows: _Int64s,
+    positions: _Int64s,
+    sides: _Int64s,
     weights: Floats,
     edges: int,
 ) -> tuple[int, int]:
@@ -75,7 +75,7 @@ def draw_ranks(
     total: int,
     k: int,
     indices: npt.NDArray[np.generic],
-    positions: Int64s,
+    positions: _Int64s,
     edges: int,
 ) -> None:
     """Draws up to k of `total` places from `start` on: all of them, the last ones, each for itself, or by Floyd."""
@@ -96,7 +96,7 @@ def draw_ranks(
 
 @kernel
 def place_ranks(
-    words: Words, before: Int64s, windows: Int64s, span: int, positions: Int64s, begin: int, end: int
+    words: Words, before: _Int64s, windows: _Int64s, span: int, positions: _Int64s, begin: int, end: int
 ) -> None:
     """Turns ranks among the edges of a row's stretches into positions."""
     for e in range(begin, end):

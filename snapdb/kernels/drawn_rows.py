@@ -15,9 +15,9 @@ from snapdb.kernels.scores import PRIORITY, score_edges
 from snapdb.kernels.select import comes_first, nth_smallest
 from snapdb.kernels.spans import ALIVE, FIRST, KEPT, REST, SECOND, list_spans
 
-Number = int | np.int64
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int32s = npt.NDArray[np.int32]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class RowKeys(NamedTuple):
     """What comes before the round in a key: fold(fold(fold(stem, a node's round), hop), kind) is the node's `now`."""
     hop: np.uint64
     kind: np.uint64
-    rounds: Int32s
+    rounds: _Int32s
     """[nodes] of each node a round of its own; empty: as above."""
 
 
@@ -65,7 +65,7 @@ def row_parts(keys: RowKeys) -> RowParts:
 
 
 @kernel
-def row_round(keys: RowParts, rounds: Int32s, node: Number) -> Number:
+def row_round(keys: RowParts, rounds: _Int32s, node: _Number) -> _Number:
     """The round that a node's row is of."""
     if keys.own:
         return np.int64(rounds[node])
@@ -76,7 +76,7 @@ def row_round(keys: RowParts, rounds: Int32s, node: Number) -> Number:
 
 
 @inlined
-def row_key(keys: RowParts, round_: Number, node: Number) -> np.uint64:
+def row_key(keys: RowParts, round_: _Number, node: _Number) -> np.uint64:
     """The key that a node's row of a round is drawn by."""
     if keys.own:
         prefix = fold(fold(fold(keys.stem, np.uint64(round_)), keys.hop), keys.kind)
@@ -87,7 +87,9 @@ def row_key(keys: RowParts, round_: Number, node: Number) -> np.uint64:
 
 
 @kernel
-def place_row(words: Words, before: Int64s, spans: Int64s, span: int, positions: Int64s, begin: int, end: int) -> None:
+def place_row(
+    words: Words, before: _Int64s, spans: _Int64s, span: int, positions: _Int64s, begin: int, end: int
+) -> None:
     """Turns ranks in a located row into positions."""
     first, kept, alive = spans[span, FIRST], spans[span, KEPT], spans[span, ALIVE]
     second, rest = spans[span, SECOND], spans[span, REST]
@@ -111,10 +113,10 @@ def place_row(words: Words, before: Int64s, spans: Int64s, span: int, positions:
 
 
 @kernel
-def rank_in(words: Words, before: Int64s, spans: Int64s, span: int, position: Number) -> Number:
+def rank_in(words: Words, before: _Int64s, spans: _Int64s, span: int, position: _Number) -> _Number:
     """Which of a located row's edges stands at a position; -1: none."""
     first, second, start = spans[span, FIRST], spans[span, SECOND], np.int64(-1)
-    rank: Number = np.int64(-1)
+    rank: _Number = np.int64(-1)
     if position >= first and position - first < spans[span, KEPT]:
         start, rank = first, np.int64(0)
     elif position >= second and position - second < spans[span, REST]:
@@ -132,16 +134,16 @@ def draw_best(
     key: np.uint64,
     size: int,
     few: int,
-    spans: Int64s,
+    spans: _Int64s,
     span: int,
-    places: Int64s,
+    places: _Int64s,
     scores: Words,
     floats: Floats,
-    ties: Int64s,
-    heap: Int64s,
-    positions: Int64s,
+    ties: _Int64s,
+    heap: _Int64s,
+    positions: _Int64s,
     bounds: Floats,
-) -> tuple[int, Number]:
+) -> tuple[int, _Number]:
     """Draws the `size` edges of a located row that have the least scores under PRIORITY; their positions ascend.
 
     Returns which of them has the greatest score, and the position of the edge that comes next; their scores go to
@@ -168,7 +170,7 @@ def draw_best(
 
 
 @kernel
-def weight_at(root: Floats, patch: Floats, position: Number) -> float:
+def weight_at(root: Floats, patch: Floats, position: _Number) -> float:
     """The weight of the edge at a position, 1 where edges have none."""
     if root.size + patch.size == 0:
         return 1.0

@@ -15,8 +15,8 @@ from snapdb.kernels.bits import is_set
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 STRETCHES = 4
@@ -36,29 +36,29 @@ class WalkArrays(NamedTuple):
     rows: RowArrays
     id_root: npt.NDArray[Any]
     id_patch: npt.NDArray[Any]
-    time_root: Int64s
-    time_patch: Int64s
-    until_root: Int64s
-    until_patch: Int64s
+    time_root: _Int64s
+    time_patch: _Int64s
+    until_root: _Int64s
+    until_patch: _Int64s
     weight_root: npt.NDArray[np.float64]
     weight_patch: npt.NDArray[np.float64]
     outward: npt.NDArray[np.bool_]
     """For BOTH: by position."""
-    born: Int64s
+    born: _Int64s
     """By neighbour."""
 
 
 class Moments(NamedTuple):
     """What each tree may see, by tree; all empty where trees are not disjoint."""
 
-    low: Int64s
-    high: Int64s
+    low: _Int64s
+    high: _Int64s
     """Edges with low ≤ time < high, and without a time; neighbours that are born before high."""
-    after: Int64s
+    after: _Int64s
     """Edges that end after this, where edges have ends."""
-    since: Int64s
+    since: _Int64s
     """From when on the tree's own pairs are excluded; edges without a time always are."""
-    ordinals: Int64s
+    ordinals: _Int64s
     """The part of pick keys that tells trees apart."""
 
 
@@ -67,20 +67,22 @@ class Pairs(NamedTuple):
 
     split: int
     """The first ones are for rows walked one way; of BOTH rows for the edges in, and those from here for the rest."""
-    trees: Int64s
+    trees: _Int64s
     """All 0 where trees are not disjoint."""
-    near: Int64s
-    far: Int64s
+    near: _Int64s
+    far: _Int64s
 
 
 @kernel
-def value_at(root: npt.NDArray[Any], patch: npt.NDArray[Any], position: Number) -> Any:
+def value_at(root: npt.NDArray[Any], patch: npt.NDArray[Any], position: _Number) -> Any:
     """A column's value at a physical position."""
     return root[position] if position < root.size else patch[position - root.size]
 
 
 @kernel
-def drop_zeros(root: npt.NDArray[np.float64], patch: npt.NDArray[np.float64], places: Int64s, count: Number) -> Number:
+def drop_zeros(
+    root: npt.NDArray[np.float64], patch: npt.NDArray[np.float64], places: _Int64s, count: _Number
+) -> _Number:
     """Leaves of places[:count] the edges that weigh something; returns how many. Without weights all do."""
     if root.size + patch.size == 0:
         return np.int64(count)
@@ -92,7 +94,7 @@ def drop_zeros(root: npt.NDArray[np.float64], patch: npt.NDArray[np.float64], pl
 
 
 @kernel
-def list_live(words: Words, windows: Int64s, span: int, out: Int64s) -> int:
+def list_live(words: Words, windows: _Int64s, span: int, out: _Int64s) -> int:
     """Writes all positions of a row's stretches, by rank, to `out`; returns how many."""
     at = 0
     for w in range(STRETCHES):
@@ -101,7 +103,7 @@ def list_live(words: Words, windows: Int64s, span: int, out: Int64s) -> int:
 
 
 @kernel
-def _list_stretch(words: Words, start: Number, length: Number, out: Int64s, at: int) -> int:
+def _list_stretch(words: Words, start: _Number, length: _Number, out: _Int64s, at: int) -> int:
     for p in range(start, start + length):
         if words.size == 0 or is_set(words, p):
             out[at] = p
@@ -111,7 +113,7 @@ def _list_stretch(words: Words, start: Number, length: Number, out: Int64s, at: 
 
 @kernel
 def list_row(
-    walk: WalkArrays, moments: Moments, pairs: Pairs, tree: Number, windows: Int64s, span: int, out: Int64s
+    walk: WalkArrays, moments: Moments, pairs: Pairs, tree: _Number, windows: _Int64s, span: int, out: _Int64s
 ) -> int:
     """Writes the positions of a row's eligible edges, by rank, to `out`; returns how many, -1: damaged."""
     words, at = walk.rows.live.words, 0
@@ -129,11 +131,11 @@ def list_row(
 def _keep(
     walk: WalkArrays,
     moments: Moments,
-    barred: Int64s,
+    barred: _Int64s,
     first: int,
     last: int,
-    tree: Number,
-    out: Int64s,
+    tree: _Number,
+    out: _Int64s,
     begin: int,
     end: int,
 ) -> int:
@@ -166,7 +168,7 @@ def _keep(
 
 
 @kernel
-def _holds(values: Int64s, low: int, high: int, value: Number) -> bool:
+def _holds(values: _Int64s, low: int, high: int, value: _Number) -> bool:
     """Whether one of the ascending values[low:high] is this one."""
     last = high
     while low < high:

@@ -27,8 +27,8 @@ from snapdb.kernels.eligible import (
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.spans import FIRST, KEPT, REST, SECOND, locate
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
@@ -37,13 +37,13 @@ def find_windows(
     walk: WalkArrays,
     moments: Moments,
     pairs: Pairs,
-    frontier: Int64s,
-    trees: Int64s,
+    frontier: _Int64s,
+    trees: _Int64s,
     first: int,
     last: int,
     ahead: int,
-    spans: Int64s,
-    windows: Int64s,
+    spans: _Int64s,
+    windows: _Int64s,
 ) -> bool:
     """Writes the stretches of frontier[first:last] to windows[0:]; returns whether all rows are within their arrays."""
     rows, count = walk.rows, last - first
@@ -66,7 +66,7 @@ def find_windows(
 
 
 @kernel
-def _open(outward: npt.NDArray[np.bool_], spans: Int64s, count: int, windows: Int64s) -> None:
+def _open(outward: npt.NDArray[np.bool_], spans: _Int64s, count: int, windows: _Int64s) -> None:
     """The two parts of each row, as stretches 0 and 2."""
     for span in range(count):
         start, kept = spans[span, FIRST], spans[span, KEPT]
@@ -90,15 +90,15 @@ def _open(outward: npt.NDArray[np.bool_], spans: Int64s, count: int, windows: In
 
 @kernel
 def _cut(
-    root: Int64s,
-    patch: Int64s,
+    root: _Int64s,
+    patch: _Int64s,
     bounded: bool,
-    lows: Int64s,
-    highs: Int64s,
-    trees: Int64s,
+    lows: _Int64s,
+    highs: _Int64s,
+    trees: _Int64s,
     first: int,
     count: int,
-    windows: Int64s,
+    windows: _Int64s,
 ) -> None:
     """Leaves of each part what has no time, and what is in its tree's time."""
     for span in range(count):  # where the search of the root's part begins
@@ -114,8 +114,8 @@ def _cut(
             late = start >= root.size
             times, shift = (patch, root.size) if late else (root, 0)
             stop = _before(times, start - shift, length, high)
-            static: Number = np.int64(0)
-            begin: Number = np.int64(0)
+            static: _Number = np.int64(0)
+            begin: _Number = np.int64(0)
             if low > STATIC:
                 static = _before(times, start - shift, stop, np.int64(STATIC) + 1)
                 begin = _before(times, start - shift, stop, low)
@@ -125,7 +125,7 @@ def _cut(
 
 
 @kernel
-def _before(times: Int64s, first: Number, count: Number, stop: Number) -> Number:
+def _before(times: _Int64s, first: _Number, count: _Number, stop: _Number) -> _Number:
     """How many of `count` ascending times from `first` are before stop."""
     low = first
     while count > 1:
@@ -136,7 +136,7 @@ def _before(times: Int64s, first: Number, count: Number, stop: Number) -> Number
 
 
 @kernel
-def _count(words: Words, before: Int64s, count: int, windows: Int64s) -> None:
+def _count(words: Words, before: _Int64s, count: int, windows: _Int64s) -> None:
     """How many positions of each stretch are live, and of all of a row."""
     for span in range(count):
         total = np.int64(0)
@@ -152,7 +152,7 @@ def _count(words: Words, before: Int64s, count: int, windows: Int64s) -> None:
 
 @kernel
 def _find_pairs(
-    pairs: Pairs, frontier: Int64s, trees: Int64s, first: int, count: int, both: bool, windows: Int64s
+    pairs: Pairs, frontier: _Int64s, trees: _Int64s, first: int, count: int, both: bool, windows: _Int64s
 ) -> None:
     """Where the pairs of each row's node are; only rows that have some must be looked at for them."""
     owner, near = pairs.trees, pairs.near
@@ -172,7 +172,7 @@ def _find_pairs(
 
 
 @kernel
-def _pair_before(owner: Int64s, near: Int64s, low: Number, high: Number, tree: Number, node: Number) -> Number:
+def _pair_before(owner: _Int64s, near: _Int64s, low: _Number, high: _Number, tree: _Number, node: _Number) -> _Number:
     """The first of pairs[low:high] that is not before (tree, node)."""
     while low < high:
         middle = (low + high) >> 1

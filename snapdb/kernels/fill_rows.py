@@ -22,8 +22,8 @@ from snapdb.kernels.scores import PRIORITY
 from snapdb.kernels.sorted_ranks import draw_ranks_sorted, table_size
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate, locate_range
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
 
 
 @kernel
@@ -33,12 +33,12 @@ def fill_rows(
     method: int,
     size: int,
     few: int,
-    nodes: Int64s,
+    nodes: _Int64s,
     low: int,
     high: int,
     cached: CachedRows,
     draft: DraftArrays,
-) -> tuple[int, int, int, Number]:
+) -> tuple[int, int, int, _Number]:
     """Draws records low ≤ number < high again that are not of the wanted round; record i is of nodes[i].
 
     `few` is KeptRule's.
@@ -64,7 +64,7 @@ def fill_rows(
             continue
         if not locate(walk.rows, who, 0, count, count, spans):
             return -1, drawn, read, 0
-        longest: Number = np.int64(0)
+        longest: _Number = np.int64(0)
         for span in range(count):
             if spans[span, DEGREE] <= size:
                 return -1, drawn, read, 0
@@ -76,7 +76,7 @@ def fill_rows(
             wanted = row_round(parts, rounds, node)
             key = row_key(parts, wanted, node)
             best = -1
-            next_: Number = np.int64(-1)
+            next_: _Number = np.int64(-1)
             if method == PRIORITY:
                 best, next_ = draw_best(
                     walk,
@@ -107,16 +107,16 @@ def fill_rows(
 def _write(
     indices: npt.NDArray[Any],
     tail: npt.NDArray[Any],
-    row: Int64s,
+    row: _Int64s,
     size: int,
     weighted: bool,
     best: int,
-    next_: Number,
+    next_: _Number,
     bounds: npt.NDArray[np.float64],
     records: npt.NDArray[Any],
     scores: npt.NDArray[np.float64],
-    record: Number,
-    round_: Number,
+    record: _Number,
+    round_: _Number,
 ) -> None:
     """Writes one record so that no reader takes a part of it for the whole."""
     place = record * records.shape[1] + SEQUENCE
@@ -139,7 +139,7 @@ def _write(
 
 
 @kernel
-def fill_base(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: int, base: BaseRows) -> int:
+def fill_base(rows: RowArrays, nodes: _Int64s, starts: _Int64s, low: int, high: int, base: BaseRows) -> int:
     """Copies rows low ≤ number < high to where they start in the base; returns how many edges, -1: damaged.
 
     Row i is of nodes[i]; starts[high] is where the last one ends.
@@ -168,7 +168,7 @@ def fill_base(rows: RowArrays, nodes: Int64s, starts: Int64s, low: int, high: in
 
 
 @kernel
-def physical_lengths(rows: RowArrays, lengths: Int64s) -> bool:
+def physical_lengths(rows: RowArrays, lengths: _Int64s) -> bool:
     """How many positions each node's row holds, dead ones included; whether all rows are within their arrays."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     for low in range(0, rows.nodes, BLOCK):

@@ -14,12 +14,12 @@ from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.intrinsics import prefetch
 from snapdb.kernels.rng import below, draw
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
 
 
 @inlined
-def take_all(start: int, degree: int, indices: npt.NDArray[Any], positions: Int64s, edges: int) -> None:
+def take_all(start: int, degree: int, indices: npt.NDArray[Any], positions: _Int64s, edges: int) -> None:
     """All positions of a row, ascending."""
     if degree > 0:
         prefetch(indices, start)
@@ -30,7 +30,7 @@ def take_all(start: int, degree: int, indices: npt.NDArray[Any], positions: Int6
 
 @inlined
 def floyd_mask(
-    key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: Int64s, edges: int
+    key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: _Int64s, edges: int
 ) -> None:
     """Floyd's k of at most 64 positions, in draw order; the chosen ones are bits of one word."""
     chosen = np.uint64(0)
@@ -47,7 +47,7 @@ def floyd_mask(
 
 @inlined
 def floyd_scan(
-    key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: Int64s, edges: int
+    key: np.uint64, start: int, degree: int, k: int, indices: npt.NDArray[Any], positions: _Int64s, edges: int
 ) -> None:
     """Floyd's k positions in draw order; the chosen ones are looked for among those emitted.
 
@@ -56,7 +56,7 @@ def floyd_scan(
     met, one = np.uint64(0), np.uint64(1)
     for j in range(k):
         top = degree - k + j + 1
-        position: Number = start + np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
+        position: _Number = start + np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
         if (met >> (np.uint64(position) & np.uint64(63))) & one:
             chosen = False
             for q in range(edges, edges + j):
@@ -68,12 +68,14 @@ def floyd_scan(
 
 
 @kernel
-def floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, positions: Int64s, edges: int) -> None:
+def floyd_table(
+    key: np.uint64, start: int, degree: int, k: int, table: _Int64s, positions: _Int64s, edges: int
+) -> None:
     """Floyd's k positions in draw order; the chosen ones are in an open-addressing hash table."""
     table[:] = -1
     for j in range(k):
         top = degree - k + j + 1
-        pick: Number = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
+        pick: _Number = np.int64(below(draw(key, np.uint64(j)), np.uint64(top)))
         if not _insert(table, pick):
             pick = top - 1  # never chosen before, as earlier draws were below it
             _insert(table, pick)
@@ -81,7 +83,7 @@ def floyd_table(key: np.uint64, start: int, degree: int, k: int, table: Int64s, 
 
 
 @kernel
-def table_for(table: Int64s, k: int) -> Int64s:
+def table_for(table: _Int64s, k: int) -> _Int64s:
     """The table, or where it is empty a new one, whose size is a power of two that k entries fill at most by half."""
     if table.size > 0:
         return table
@@ -92,7 +94,7 @@ def table_for(table: Int64s, k: int) -> Int64s:
 
 
 @kernel
-def _insert(table: Int64s, value: Number) -> bool:
+def _insert(table: _Int64s, value: _Number) -> bool:
     """Whether the value was not yet in the table, where it now is."""
     last = table.size - 1
     slot = np.int64((np.uint64(value) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & last

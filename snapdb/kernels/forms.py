@@ -16,11 +16,11 @@ from snapdb.errors import CorruptError
 from snapdb.kernels.bits import count_bits, rank_blocks
 from snapdb.kernels.compiled import kernel
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
-class Parts(Protocol):
+class _Parts(Protocol):
     """Values of a root and of its patch, if any."""
 
     @property
@@ -29,7 +29,7 @@ class Parts(Protocol):
     def patch(self) -> npt.NDArray[Any] | None: ...
 
 
-ByPosition: TypeAlias = npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any] | None] | Parts
+ByPosition: TypeAlias = npt.NDArray[Any] | tuple[npt.NDArray[Any], npt.NDArray[Any] | None] | _Parts
 """Values by physical position: of the root alone, or of the root and of its patch."""
 
 DAMAGED = "an adjacency is damaged: it leads out of its arrays; CHECK DATABASE names the file"
@@ -40,11 +40,11 @@ class PatchArrays(NamedTuple):
 
     touched: Words
     """A bit for each node."""
-    ranks: Int64s
+    ranks: _Int64s
     """How many nodes are touched before each word."""
-    kept: Int64s
+    kept: _Int64s
     """By rank among the touched nodes, as are the rows of `indptr`."""
-    indptr: Int64s
+    indptr: _Int64s
     indices: npt.NDArray[Any]
     """Of the root's type."""
 
@@ -53,7 +53,7 @@ class LiveArrays(NamedTuple):
     """The physical positions that are in the snapshot; no words at all: every one."""
 
     words: Words
-    before: Int64s
+    before: _Int64s
     """See `rank_blocks`."""
 
 
@@ -62,7 +62,7 @@ class RowArrays(NamedTuple):
 
     nodes: int
     """Nodes 0 ≤ id < nodes have a row; those beyond the root that no patch touches have an empty one."""
-    indptr: Int64s
+    indptr: _Int64s
     indices: npt.NDArray[Any]
     degrees: npt.NDArray[np.uint32]
     """How many logical positions of each row are in the snapshot; empty: all."""
@@ -108,7 +108,7 @@ def live_arrays(words: Words) -> LiveArrays:
 
 
 def patch_arrays(
-    touched: Int64s, kept: Int64s, indptr: Int64s, indices: npt.NDArray[Any], nodes: int, kind: npt.DTypeLike
+    touched: _Int64s, kept: _Int64s, indptr: _Int64s, indices: npt.NDArray[Any], nodes: int, kind: npt.DTypeLike
 ) -> PatchArrays:
     """A patch of a root whose indices are of `kind`; `touched` are ascending nodes.
 
@@ -130,7 +130,7 @@ def patch_arrays(
 
 
 @kernel
-def _mark(touched: Int64s, nodes: int, bits: Words, ranks: Int64s) -> bool:
+def _mark(touched: _Int64s, nodes: int, bits: Words, ranks: _Int64s) -> bool:
     before = np.int64(-1)
     for i in range(touched.size):
         node = touched[i]

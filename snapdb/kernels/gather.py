@@ -18,13 +18,13 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.intrinsics import copy_line, fence_streams, prefetch, stream_line
 
 Bytes = npt.NDArray[np.uint8]
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
 """Bytes from which a result goes past the caches: a smaller one is still there when it is used."""
 LINE = 64
 """Bytes that caches and memory exchange."""
-FORESEEN = 4096
+_FORESEEN = 4096
 """About so many bytes of rows are asked for ahead: more would not stay in the nearest cache."""
 FEWEST, MOST = 2, 16
 """Rows that are asked for ahead."""
@@ -51,7 +51,7 @@ def gather(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return out
 
 
-def gather_rows(rows: npt.NDArray[Any], numbers: Int64s, out: npt.NDArray[Any]) -> None:
+def gather_rows(rows: npt.NDArray[Any], numbers: _Int64s, out: npt.NDArray[Any]) -> None:
     """The same into an array that is there, all of them contiguous; `numbers` are read-only, as `as_words` gives."""
     if rows.ndim == 1 and rows.dtype.itemsize in _WORDS and rows.flags.aligned:
         bad = _gather_values(as_words(rows), numbers, out.view(_WORDS[rows.dtype.itemsize]))
@@ -76,24 +76,24 @@ def _as_bytes(array: npt.NDArray[Any]) -> Bytes:
     return array.view(np.ndarray).reshape(-1).view(np.uint8)
 
 
-def _gather_bytes(rows: Bytes, count: int, ids: Int64s, out: Bytes) -> int:
+def _gather_bytes(rows: Bytes, count: int, ids: _Int64s, out: Bytes) -> int:
     """Rows of any width and type; the index of the first bad id, or -1."""
     width = rows.size // count
-    ahead = max(FEWEST, min(FORESEEN // width, MOST))
+    ahead = max(FEWEST, min(_FORESEEN // width, MOST))
     if width >= LINE and out.size >= STREAMED and out.ctypes.data % LINE == 0:
         return int(_stream_rows(rows, width, ids, out, ahead, np.empty(3 * LINE, np.uint8)))
     return int(_copy_rows(rows, width, ids, out, ahead))
 
 
 @kernel
-def _stream_rows(rows: Bytes, width: int, ids: Int64s, out: Bytes, ahead: int, spliced: Bytes) -> int:
+def _stream_rows(rows: Bytes, width: int, ids: _Int64s, out: Bytes, ahead: int, spliced: Bytes) -> int:
     """Writes each row of at least a line to `out` in whole lines; the first bad index, or -1.
 
     What is left of a row when no whole line is, `left` bytes, waits in spliced[LINE:]. Moves of a whole line fill it,
     over bytes that do not count: none of them reads beyond its row, and most of a copy is as fast as one line.
     """
     count = rows.size // width
-    reach = min(width, FORESEEN)
+    reach = min(width, _FORESEEN)
     at, left = np.int64(0), np.int64(0)
     bad = np.int64(-1)
     for i in range(ids.size):
@@ -125,10 +125,10 @@ def _stream_rows(rows: Bytes, width: int, ids: Int64s, out: Bytes, ahead: int, s
 
 
 @kernel
-def _copy_rows(rows: Bytes, width: int, ids: Int64s, out: Bytes, ahead: int) -> int:
+def _copy_rows(rows: Bytes, width: int, ids: _Int64s, out: Bytes, ahead: int) -> int:
     """Writes each row to `out`; the first bad index, or -1."""
     count = rows.size // width
-    reach = min(width, FORESEEN)
+    reach = min(width, _FORESEEN)
     for i in range(ids.size):
         row = ids[i]
         if row < 0 or row >= count:
@@ -143,7 +143,7 @@ def _copy_rows(rows: Bytes, width: int, ids: Int64s, out: Bytes, ahead: int) -> 
 
 
 @kernel
-def _gather_values(rows: npt.NDArray[Any], ids: Int64s, out: npt.NDArray[Any]) -> int:
+def _gather_values(rows: npt.NDArray[Any], ids: _Int64s, out: npt.NDArray[Any]) -> int:
     """out[i] = rows[ids[i]]; the first bad index, or -1."""
     for i in range(ids.size):
         row = ids[i]

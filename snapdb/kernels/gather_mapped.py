@@ -17,7 +17,7 @@ from snapdb.kernels import buffers
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.gather import as_words, gather, gather_rows
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 BLOCK = 1 << 12
 """Rows whose pages are on their way at once: more of them could go again before they are read."""
@@ -40,7 +40,7 @@ def gather_mapped(rows: npt.NDArray[Any], ids: npt.NDArray[Any]) -> npt.NDArray[
 
 
 @kernel
-def _ask(base: int, width: int, count: int, ids: Int64s, page: int, advice: int) -> None:
+def _ask(base: int, width: int, count: int, ids: _Int64s, page: int, advice: int) -> None:
     """Asks for the pages of these rows, of which those that are no rows are passed."""
     for i in range(ids.size):
         row = ids[i]

@@ -10,14 +10,14 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.eligible import COUNT, LENGTH, START, STRETCHES
 from snapdb.kernels.kept_rule import first_from
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
 @kernel
 def meet(
-    listed: bool, places: Int64s, total: int, degree: int, windows: Int64s, span: int, row: Int64s, ids: Int64s
+    listed: bool, places: _Int64s, total: int, degree: int, windows: _Int64s, span: int, row: _Int64s, ids: _Int64s
 ) -> int:
     """Leaves of a row what is eligible; returns how many."""
     if listed:
@@ -28,9 +28,9 @@ def meet(
 
 
 @kernel
-def _meet_listed(places: Int64s, total: Number, row: Int64s, ids: Int64s) -> Number:
+def _meet_listed(places: _Int64s, total: _Number, row: _Int64s, ids: _Int64s) -> _Number:
     """Leaves of a row what is among the ascending places[:total]; returns how many."""
-    held: Number = np.int64(0)
+    held: _Number = np.int64(0)
     passed = np.int64(0)
     for j in range(row.size):
         while passed < total and places[passed] < row[j]:
@@ -41,9 +41,9 @@ def _meet_listed(places: Int64s, total: Number, row: Int64s, ids: Int64s) -> Num
 
 
 @kernel
-def _meet_stretches(windows: Int64s, span: Number, row: Int64s, ids: Int64s) -> Number:
+def _meet_stretches(windows: _Int64s, span: _Number, row: _Int64s, ids: _Int64s) -> _Number:
     """Leaves of a row what is in the stretches that are eligible; returns how many."""
-    held: Number = np.int64(0)
+    held: _Number = np.int64(0)
     for j in range(row.size):
         p, inside = row[j], False
         for w in range(STRETCHES):
@@ -54,9 +54,9 @@ def _meet_stretches(windows: Int64s, span: Number, row: Int64s, ids: Int64s) -> 
 
 
 @kernel
-def _rank_of(words: Words, before: Int64s, windows: Int64s, span: Number, position: Number) -> Number:
+def _rank_of(words: Words, before: _Int64s, windows: _Int64s, span: _Number, position: _Number) -> _Number:
     """Which of the edges in a row's stretches stands at a position in one of them."""
-    rank: Number = np.int64(0)
+    rank: _Number = np.int64(0)
     for w in range(STRETCHES):
         start, length = windows[span, START + w], windows[span, LENGTH + w]
         if position >= start and position - start < length:
@@ -72,15 +72,15 @@ def _rank_of(words: Words, before: Int64s, windows: Int64s, span: Number, positi
 @kernel
 def rank_all(
     listed: bool,
-    places: Int64s,
-    total: Number,
+    places: _Int64s,
+    total: _Number,
     words: Words,
-    before: Int64s,
-    windows: Int64s,
+    before: _Int64s,
+    windows: _Int64s,
     span: int,
-    row: Int64s,
-    count: Number,
-    chosen: Int64s,
+    row: _Int64s,
+    count: _Number,
+    chosen: _Int64s,
 ) -> None:
     """Turns numbers of a row's edges into their ranks among all that are eligible."""
     for j in range(count):

@@ -18,8 +18,8 @@ from snapdb.kernels.row_cache import TORN, is_torn, take_recorded
 from snapdb.kernels.scores import FLOYD
 from snapdb.kernels.spans import DEGREE, KEPT, REST
 
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+_Int32s = npt.NDArray[np.int32]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
@@ -29,15 +29,15 @@ def draw_whole(
     indices: npt.NDArray[Any],
     copies: npt.NDArray[Any],
     words: Words,
-    before: Int64s,
-    spans: Int64s,
-    origins: Int64s,
-    frontier: Int64s,
+    before: _Int64s,
+    spans: _Int64s,
+    origins: _Int64s,
+    frontier: _Int64s,
     first: int,
     last: int,
-    apart: Int64s,
-    starts: Int64s,
-    positions: Int64s,
+    apart: _Int64s,
+    starts: _Int64s,
+    positions: _Int64s,
 ) -> None:
     """Draws for those of first ≤ i < last who take all edges, or draw once from all: a row in one piece at its place,
     in the adjacency or in its copy.
@@ -68,7 +68,7 @@ def _draw_once(
     degree: int,
     fanout: int,
     indices: npt.NDArray[Any],
-    positions: Int64s,
+    positions: _Int64s,
     begin: int,
 ) -> None:
     """All of a row's edges, or Floyd's draw from them."""
@@ -80,7 +80,7 @@ def _draw_once(
 
 @inlined
 def draw_floyd(
-    key: np.uint64, start: int, total: int, k: int, indices: npt.NDArray[Any], positions: Int64s, begin: int
+    key: np.uint64, start: int, total: int, k: int, indices: npt.NDArray[Any], positions: _Int64s, begin: int
 ) -> None:
     """Floyd's k of `total` numbers from `start` on, no fewer than k."""
     if k < total <= 64:
@@ -95,17 +95,17 @@ def draw_floyd(
 def draw_recorded(
     rule: KeptRule,
     records: npt.NDArray[Any],
-    frontier: Int64s,
+    frontier: _Int64s,
     first: int,
     last: int,
-    found: Int64s,
-    apart: Int64s,
-    starts: Int64s,
-    placed: Int64s,
-    positions: Int64s,
-    neighbours: Int64s,
+    found: _Int64s,
+    apart: _Int64s,
+    starts: _Int64s,
+    placed: _Int64s,
+    positions: _Int64s,
+    neighbours: _Int64s,
     limit: int,
-    stamps: Int32s,
+    stamps: _Int32s,
 ) -> int:
     """Draws for those who are not apart, by their records alone; returns how many; -1: damaged, or TORN."""
     pick, fanout, size, known = rule.pick, rule.fanout, rule.size, 0

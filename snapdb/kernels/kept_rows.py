@@ -28,8 +28,8 @@ from snapdb.kernels.scores import FLOYD, PRIORITY
 from snapdb.kernels.sorted_ranks import draw_ranks_sorted, sort_ranks, table_size
 from snapdb.kernels.spans import DEGREE
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
@@ -42,13 +42,13 @@ def draw_apart(
     keys: RowKeys,
     rule: KeptRule,
     cached: CachedRows,
-    frontier: Int64s,
-    trees: Int64s,
+    frontier: _Int64s,
+    trees: _Int64s,
     first: int,
     i: int,
     last: int,
-    found: Int64s,
-    apart: Int64s,
+    found: _Int64s,
+    apart: _Int64s,
     draft: DraftArrays,
     edges: int,
 ) -> tuple[int, int]:
@@ -63,8 +63,8 @@ def draw_apart(
     while i < last and apart[i - first] >= 0:
         span, node, tree, begin = apart[i - first], frontier[i], trees[i] if trees.size > 0 else np.int64(0), edges
         total, listed = windows[span, TOTAL], windows[span, LISTED] != 0
-        best: Number = np.int64(-1)
-        next_: Number = np.int64(-1)
+        best: _Number = np.int64(-1)
+        next_: _Number = np.int64(-1)
         if listed:
             total = np.int64(list_row(walk, moments, pairs, tree, windows, span, places))
             if total < 0:
@@ -128,12 +128,12 @@ def _most(rule: KeptRule) -> int:
 def _read_record(
     records: npt.NDArray[Any],
     scores: Floats,
-    record: Number,
+    record: _Number,
     weighted: bool,
-    row: Int64s,
-    ids: Int64s,
+    row: _Int64s,
+    ids: _Int64s,
     bounds: Floats,
-) -> tuple[Number, Number]:
+) -> tuple[_Number, _Number]:
     """Copies a row of the cache to `row` and `ids`; returns what `_draw_row` does."""
     size = row.size
     for j in range(size):
@@ -151,14 +151,14 @@ def _draw_row(
     key: np.uint64,
     size: int,
     few: int,
-    spans: Int64s,
+    spans: _Int64s,
     span: int,
-    table: Int64s,
+    table: _Int64s,
     draft: DraftArrays,
-    row: Int64s,
-    ids: Int64s,
+    row: _Int64s,
+    ids: _Int64s,
     bounds: Floats,
-) -> tuple[Number, Number]:
+) -> tuple[_Number, _Number]:
     """Draws a row on the spot. Returns which of it has the greatest score, and the position of the edge that comes
     next, under PRIORITY where the row is not everything; else -1.
     """
@@ -178,12 +178,12 @@ def _list_weighted(
     walk: WalkArrays,
     moments: Moments,
     pairs: Pairs,
-    tree: Number,
+    tree: _Number,
     listed: bool,
-    windows: Int64s,
+    windows: _Int64s,
     span: int,
-    places: Int64s,
-) -> Number:
+    places: _Int64s,
+) -> _Number:
     """Lists the eligible edges of a row that weigh something; returns how many. `listed`: each is looked at."""
     if listed:
         total = np.int64(list_row(walk, moments, pairs, tree, windows, span, places))
@@ -203,16 +203,16 @@ def _draw_twice(
     degree: int,
     indices: npt.NDArray[Any],
     words: Words,
-    before: Int64s,
-    windows: Int64s,
+    before: _Int64s,
+    windows: _Int64s,
     span: int,
-    places: Int64s,
-    row: Int64s,
-    ids: Int64s,
-    chosen: Int64s,
-    table: Int64s,
-    positions: Int64s,
-    neighbours: Int64s,
+    places: _Int64s,
+    row: _Int64s,
+    ids: _Int64s,
+    chosen: _Int64s,
+    table: _Int64s,
+    positions: _Int64s,
+    neighbours: _Int64s,
     begin: int,
     end: int,
 ) -> int:
@@ -248,7 +248,7 @@ def _draw_twice(
 
 
 @kernel
-def _key_of(prefix: np.uint64, node: Number, ordinals: Int64s, tree: Number) -> np.uint64:
+def _key_of(prefix: np.uint64, node: _Number, ordinals: _Int64s, tree: _Number) -> np.uint64:
     """The key of a node's draws, in its own tree where trees are disjoint."""
     key: np.uint64 = fold(prefix, np.uint64(node))
     if ordinals.size > 0:

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from snapdb.kernels.compiled import inlined, kernel
 from snapdb.kernels.drawn_rows import weight_at
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
@@ -38,7 +38,7 @@ class KeptRule(NamedTuple):
 
 
 @inlined
-def pass_over(chosen: Int64s, count: Number, ranks: Int64s, begin: Number, end: Number) -> None:
+def pass_over(chosen: _Int64s, count: _Number, ranks: _Int64s, begin: _Number, end: _Number) -> None:
     """Turns ranks among the edges that are not chosen into ranks among all; `chosen` ascend."""
     for e in range(begin, end):
         passed = np.int64(0)
@@ -52,16 +52,16 @@ def weigh(
     rule: KeptRule,
     root: Floats,
     patch: Floats,
-    places: Int64s,
-    total: Number,
-    row: Int64s,
-    held: Number,
-    last: Number,
-    next_: Number,
+    places: _Int64s,
+    total: _Number,
+    row: _Int64s,
+    held: _Number,
+    last: _Number,
+    next_: _Number,
     bounds: Floats,
-    positions: Int64s,
-    begin: Number,
-    end: Number,
+    positions: _Int64s,
+    begin: _Number,
+    end: _Number,
     weights: Floats,
 ) -> None:
     """Horvitz-Thompson weights under PRIORITY: one over the chance of each edge, given the scores of the others.
@@ -90,13 +90,13 @@ def weigh(
 
 
 @kernel
-def _chance_besides(picks: Number, fanout: int, total: Number) -> float:
+def _chance_besides(picks: _Number, fanout: int, total: _Number) -> float:
     """How likely an edge that is not among the picks is drawn besides."""
     return float((fanout - picks) / (total - picks)) if picks < fanout else 0.0
 
 
 @kernel
-def first_from(values: Int64s, count: Number, value: Number) -> Number:
+def first_from(values: _Int64s, count: _Number, value: _Number) -> _Number:
     """The place of the first of `count` ascending values that is not less."""
     low, high = np.int64(0), np.int64(count)
     while low < high:
@@ -109,7 +109,7 @@ def first_from(values: Int64s, count: Number, value: Number) -> Number:
 
 
 @kernel
-def _is_in(values: Int64s, count: Number, value: Number) -> bool:
+def _is_in(values: _Int64s, count: _Number, value: _Number) -> bool:
     """Whether one of the first `count` ascending values is this one."""
     place = first_from(values, count, value)
     return bool(place < count and values[place] == value)

@@ -25,9 +25,9 @@ from snapdb.kernels.sample import number
 from snapdb.kernels.sorted_ranks import draw_ranks_sorted, sort_ranks, table_size
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, locate
 
-Number = int | np.int64
-Int32s = npt.NDArray[np.int32]
-Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
+_Int32s = npt.NDArray[np.int32]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
 
@@ -38,19 +38,19 @@ def draw_unlimited(
     rule: KeptRule,
     cached: CachedRows,
     base: BaseRows,
-    frontier: Int64s,
+    frontier: _Int64s,
     low: int,
     high: int,
     limit: int,
-    nodes: Int64s,
+    nodes: _Int64s,
     met: int,
-    stamps: Int32s,
+    stamps: _Int32s,
     stamp: int,
-    positions: Int64s,
-    sides: Int64s,
-    neighbours: Int64s,
+    positions: _Int64s,
+    sides: _Int64s,
+    neighbours: _Int64s,
     edges: int,
-    counts: Int64s,
+    counts: _Int64s,
 ) -> tuple[int, int, int, int]:
     """Draws as the rule says for each of frontier[low:high], from edge number `edges` on.
 
@@ -144,14 +144,14 @@ def draw_unlimited(
 @kernel
 def _set_apart(
     alone: bool,
-    indptr: Int64s,
-    copied: Int32s,
-    frontier: Int64s,
+    indptr: _Int64s,
+    copied: _Int32s,
+    frontier: _Int64s,
     first: int,
     last: int,
-    found: Int64s,
-    apart: Int64s,
-    who: Int64s,
+    found: _Int64s,
+    apart: _Int64s,
+    who: _Int64s,
 ) -> int:
     """Lists in `who` the nodes for which no record is enough, and where each is there in `apart`; how many they are.
 
@@ -173,14 +173,14 @@ def _set_apart(
 @kernel
 def _lay_out(
     fanout: int,
-    spans: Int64s,
+    spans: _Int64s,
     first: int,
     last: int,
-    apart: Int64s,
-    sides: Int64s,
+    apart: _Int64s,
+    sides: _Int64s,
     edges: int,
-    starts: Int64s,
-    placed: Int64s,
+    starts: _Int64s,
+    placed: _Int64s,
 ) -> int:
     """Writes where the edges of each row begin to `starts`, and for whom they are to `sides`; returns where they end.
 
@@ -200,28 +200,28 @@ def _lay_out(
 def _draw_kept(  # noqa: PLR0912 -- calls cost more than the cases
     rule: KeptRule,
     parts: RowParts,
-    rounds: Int32s,
+    rounds: _Int32s,
     records: npt.NDArray[Any],
     indices: npt.NDArray[Any],
     copies: npt.NDArray[Any],
     words: Words,
-    before: Int64s,
-    spans: Int64s,
-    origins: Int64s,
-    frontier: Int64s,
+    before: _Int64s,
+    spans: _Int64s,
+    origins: _Int64s,
+    frontier: _Int64s,
     first: int,
     last: int,
-    found: Int64s,
-    apart: Int64s,
-    starts: Int64s,
-    placed: Int64s,
-    positions: Int64s,
-    neighbours: Int64s,
+    found: _Int64s,
+    apart: _Int64s,
+    starts: _Int64s,
+    placed: _Int64s,
+    positions: _Int64s,
+    neighbours: _Int64s,
     limit: int,
-    stamps: Int32s,
-    row: Int64s,
-    chosen: Int64s,
-    table: Int64s,
+    stamps: _Int32s,
+    row: _Int64s,
+    chosen: _Int64s,
+    table: _Int64s,
 ) -> int:
     """Draws for the others, from their rows and besides; returns how many rows were read; -1: damaged, or TORN."""
     kept, size, most, everything, known = rule.kept, rule.size, drawn_once(rule), max(rule.size, rule.above), 0
@@ -278,13 +278,13 @@ def _draw_kept(  # noqa: PLR0912 -- calls cost more than the cases
 @kernel
 def _rank_recorded(
     words: Words,
-    before: Int64s,
-    spans: Int64s,
+    before: _Int64s,
+    spans: _Int64s,
     span: int,
     records: npt.NDArray[Any],
-    record: Number,
+    record: _Number,
     count: int,
-    chosen: Int64s,
+    chosen: _Int64s,
 ) -> bool:
     """Turns numbers of a record's edges into ranks in the whole row; whether all of them are in it."""
     inside: bool | np.bool_ = True

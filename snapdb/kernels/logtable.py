@@ -11,10 +11,10 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-CELLS = 4096
-SCALE = 104
+_CELLS = 4096
+_SCALE = 104
 """Bits after the point; the sums are off by less than 2^-88."""
-TERMS = 4
+_TERMS = 4
 
 
 def _step(n: int) -> int:
@@ -24,11 +24,11 @@ def _step(n: int) -> int:
     0.000244111
     """
     d = 2 * n + 1
-    return sum((1 << SCALE) // ((2 * t + 1) * d ** (2 * t + 1)) for t in range(TERMS))
+    return sum((1 << _SCALE) // ((2 * t + 1) * d ** (2 * t + 1)) for t in range(_TERMS))
 
 
 def _table() -> npt.NDArray[np.int64]:
-    sums = list(accumulate((_step(CELLS + i) for i in range(CELLS)), initial=0))
+    sums = list(accumulate((_step(_CELLS + i) for i in range(_CELLS)), initial=0))
     table = np.array([((found << 41) + sums[-1]) // (2 * sums[-1]) for found in sums], np.int64)
     table.flags.writeable = False
     return table

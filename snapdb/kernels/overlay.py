@@ -13,7 +13,7 @@ from snapdb.kernels.bits import count_bits
 from snapdb.kernels.compiled import kernel
 from snapdb.kernels.gather import as_words
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 
 class Overlay(NamedTuple):
@@ -21,14 +21,14 @@ class Overlay(NamedTuple):
 
     words: npt.NDArray[np.uint64]
     """A bit for each id; ids beyond have none."""
-    ranks: Int64s
+    ranks: _Int64s
     """How many bits are set before each word."""
 
 
 class Csr(NamedTuple):
     """Rows of pairs: row i has `indices[indptr[i]:indptr[i + 1]]`, ascending, and the values beside them."""
 
-    indptr: Int64s
+    indptr: _Int64s
     indices: npt.NDArray[Any]
     """int32 or int64."""
     values: npt.NDArray[Any]
@@ -45,7 +45,7 @@ NOTHING = Overlay(_read_only(np.empty(0, np.uint64)), _read_only(np.empty(0, np.
 """No id has a newer row."""
 
 
-def overlay(ids: Int64s, count: int) -> Overlay:
+def overlay(ids: _Int64s, count: int) -> Overlay:
     """The overlay whose newer row i is that of ids[i]; they ascend, and 0 ≤ id < count."""
     words = np.zeros(-(-count // 64), np.uint64)
     ranks = np.zeros(words.size, np.int64)
@@ -124,7 +124,7 @@ def _plain(csr: Csr) -> Csr:
 
 
 @kernel
-def _mark(ids: Int64s, words: npt.NDArray[np.uint64], ranks: Int64s) -> None:
+def _mark(ids: _Int64s, words: npt.NDArray[np.uint64], ranks: _Int64s) -> None:
     for i in range(ids.size):
         words[ids[i] >> 6] |= np.uint64(1) << np.uint64(ids[i] & 63)
     total = np.int64(0)
@@ -134,7 +134,7 @@ def _mark(ids: Int64s, words: npt.NDArray[np.uint64], ranks: Int64s) -> None:
 
 
 @kernel
-def _newer(words: npt.NDArray[np.uint64], ranks: Int64s, id_: int) -> Any:
+def _newer(words: npt.NDArray[np.uint64], ranks: _Int64s, id_: int) -> Any:
     """The number of an id's newer row, or -1."""
     word = id_ >> 6
     if word >= words.size:
@@ -150,10 +150,10 @@ def _gather_over(
     rows: npt.NDArray[Any],
     newer: npt.NDArray[Any],
     words: npt.NDArray[np.uint64],
-    ranks: Int64s,
+    ranks: _Int64s,
     blank: npt.NDArray[Any],
     count: int,
-    ids: Int64s,
+    ids: _Int64s,
     out: npt.NDArray[Any],
 ) -> int:
     """Fills `out`; the first bad place of `ids`, or -1."""
@@ -176,16 +176,16 @@ def _gather_over(
 
 @kernel
 def _measure(
-    old: Int64s,
-    new: Int64s,
+    old: _Int64s,
+    new: _Int64s,
     old_size: int,
     new_size: int,
     words: npt.NDArray[np.uint64],
-    ranks: Int64s,
+    ranks: _Int64s,
     count: int,
-    ids: Int64s,
-    starts: Int64s,
-    indptr: Int64s,
+    ids: _Int64s,
+    starts: _Int64s,
+    indptr: _Int64s,
 ) -> int:
     """Where each row starts (newer ones below zero: -1 - start) and ends in the result; the first bad one, or -1."""
     for i in range(ids.size):
@@ -213,10 +213,10 @@ def _copy(
     old_values: npt.NDArray[Any],
     new_indices: npt.NDArray[Any],
     new_values: npt.NDArray[Any],
-    starts: Int64s,
-    indptr: Int64s,
+    starts: _Int64s,
+    indptr: _Int64s,
     width: int,
-    indices: Int64s,
+    indices: _Int64s,
     values: npt.NDArray[Any],
 ) -> int:
     """Copies the measured rows; the first with an index out of range, or -1."""

@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Array = npt.NDArray[Any]
 
 
 @kernel
-def pick_parts(origin: Int64s, first: Array, second: Array, third: Array, out: Array) -> None:
+def pick_parts(origin: _Int64s, first: Array, second: Array, third: Array, out: Array) -> None:
     """Fills `out` with the values at positions that are counted through all three."""
     seconds = first.size
     thirds = seconds + second.size
@@ -32,11 +32,11 @@ def pick_parts(origin: Int64s, first: Array, second: Array, third: Array, out: A
 def merge_column(
     low: int,
     high: int,
-    root_indptr: Int64s,
+    root_indptr: _Int64s,
     root: Array,
-    nodes: Int64s,
-    kept: Int64s,
-    patch_indptr: Int64s,
+    nodes: _Int64s,
+    kept: _Int64s,
+    patch_indptr: _Int64s,
     patch: Array,
     out: Array,
 ) -> None:

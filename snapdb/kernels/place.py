@@ -18,17 +18,17 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import ALIVE, DEGREE, FIRST, KEPT, REST, SECOND
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 
-WALKED = 32
+_WALKED = 32
 """Up to so many dead positions of a row, walking through them beats a look-up of each pick."""
-LISTED = 2048
+_LISTED = 2048
 """Up to so many positions of a row, looking at all of its words does."""
 
 
 @kernel
-def place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
+def place(rows: RowArrays, spans: _Int64s, low: int, high: int, fanout: int, positions: _Int64s, edge: int) -> None:
     """Makes positions[edge:] physical, up to `fanout` for each of spans[low:high]; they were drawn from its FIRST."""
     words = rows.live.words
     if words.size > 0:
@@ -41,11 +41,11 @@ def place(rows: RowArrays, spans: Int64s, low: int, high: int, fanout: int, posi
 @kernel
 def _is_walked(held: int, degree: int) -> bool:
     """Whether the dead positions of a row that holds so many are walked through."""
-    return (held - degree <= WALKED) & (held <= LISTED)
+    return (held - degree <= _WALKED) & (held <= _LISTED)
 
 
 @kernel
-def _skip_dead(words: Words, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
+def _skip_dead(words: Words, spans: _Int64s, low: int, high: int, fanout: int, positions: _Int64s, edge: int) -> None:
     """Moves the positions of rows that have few dead ones on past those, as if the two parts of a row were one."""
     every = ~np.uint64(0)
     for span in range(low, high):
@@ -75,7 +75,7 @@ def _skip_dead(words: Words, spans: Int64s, low: int, high: int, fanout: int, po
 
 @kernel
 def _look_up(
-    words: Words, before: Int64s, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int
+    words: Words, before: _Int64s, spans: _Int64s, low: int, high: int, fanout: int, positions: _Int64s, edge: int
 ) -> None:
     """The positions of rows that have many dead ones, by their rank among the live ones of a part."""
     for span in range(low, high):
@@ -98,7 +98,7 @@ def _look_up(
 
 
 @kernel
-def _pass_on(bits: bool, spans: Int64s, low: int, high: int, fanout: int, positions: Int64s, edge: int) -> None:
+def _pass_on(bits: bool, spans: _Int64s, low: int, high: int, fanout: int, positions: _Int64s, edge: int) -> None:
     """Moves positions that are beyond what a patch keeps of a row on to the patch."""
     for span in range(low, high):
         degree, kept, rest = spans[span, DEGREE], spans[span, KEPT], spans[span, REST]

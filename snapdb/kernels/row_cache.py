@@ -16,9 +16,9 @@ from snapdb.kernels.drawn_rows import RowKeys, row_parts, row_round
 from snapdb.kernels.intrinsics import fence_loads, load_first, prefetch
 from snapdb.kernels.spans import AHEAD, BLOCK
 
-Number = int | np.int64
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
+_Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
+_Int32s = npt.NDArray[np.int32]
 
 SEQUENCE, TAG, HEAD = 0, 1, 2
 """Of a record: a number that is odd while the rest is written and that every writing makes greater; its round + 1, 0
@@ -34,7 +34,7 @@ HITS, MISSES, KEPT_EDGES, BASE_EDGES = range(4)
 class CachedRows(NamedTuple):
     """Drawn rows of one relation, one slot and one size."""
 
-    places: Int32s
+    places: _Int32s
     """[nodes] the number of a node's record, -1: it has none. Set before batches see the rows; empty: no records."""
     records: npt.NDArray[Any]
     """[rows, width] int32, or int64 where positions or nodes do not fit: SEQUENCE, TAG, then `size` positions that
@@ -47,9 +47,9 @@ class CachedRows(NamedTuple):
 class BaseRows(NamedTuple):
     """Neighbours of whole physical rows, dead positions included."""
 
-    places: Int32s
+    places: _Int32s
     """[nodes] the number of a node's row, -1: it has none (yet). Set last of all; empty: no rows."""
-    shifts: Int64s
+    shifts: _Int64s
     """[rows, 2] what is taken from a physical position of the root, or of the patch, to find it in `neighbours`."""
     neighbours: npt.NDArray[Any]
     """Of the type of the adjacency's indices."""
@@ -62,7 +62,7 @@ def record_width(size: int, weighted: bool) -> int:
 
 @kernel
 def find_records(
-    keys: RowKeys, cached: CachedRows, frontier: Int64s, first: int, last: int, ahead: int, found: Int64s
+    keys: RowKeys, cached: CachedRows, frontier: _Int64s, first: int, last: int, ahead: int, found: _Int64s
 ) -> None:
     """Writes to found[i] the record of frontier[first + i], or -1 where none is of the wanted round, and its SEQUENCE.
 
@@ -93,7 +93,7 @@ def find_records(
 
 
 @kernel
-def is_torn(records: npt.NDArray[Any], record: Number, sequence: Number) -> bool:
+def is_torn(records: npt.NDArray[Any], record: _Number, sequence: _Number) -> bool:
     """Whether a record may have been written to since its SEQUENCE was this, so that what was read of it is void."""
     fence_loads()
     return bool(load_first(records, record * records.shape[1] + SEQUENCE) != sequence)
@@ -102,11 +102,11 @@ def is_torn(records: npt.NDArray[Any], record: Number, sequence: Number) -> bool
 @inlined
 def take_recorded(
     records: npt.NDArray[Any],
-    record: Number,
+    record: _Number,
     size: int,
     limit: int,
-    positions: Int64s,
-    neighbours: Int64s,
+    positions: _Int64s,
+    neighbours: _Int64s,
     begin: int,
     end: int,
 ) -> bool:
@@ -125,14 +125,14 @@ def load_kept(
     indices: npt.NDArray[Any],
     tail: npt.NDArray[Any],
     base: BaseRows,
-    frontier: Int64s,
-    sides: Int64s,
-    positions: Int64s,
+    frontier: _Int64s,
+    sides: _Int64s,
+    positions: _Int64s,
     begin: int,
     end: int,
     nodes: int,
-    neighbours: Int64s,
-    counts: Int64s,
+    neighbours: _Int64s,
+    counts: _Int64s,
 ) -> bool:
     """Writes the ids at physical positions to neighbours[begin:end] where it is negative; returns whether all are
     0 ≤ id < nodes. They come from the base's copies, or from the adjacency. Edge e is of frontier[sides[e]], and those
@@ -152,13 +152,13 @@ def load_kept(
 def _load_copies(
     held: int,
     base: BaseRows,
-    frontier: Int64s,
-    sides: Int64s,
-    positions: Int64s,
+    frontier: _Int64s,
+    sides: _Int64s,
+    positions: _Int64s,
     begin: int,
     end: int,
-    neighbours: Int64s,
-    counts: Int64s,
+    neighbours: _Int64s,
+    counts: _Int64s,
 ) -> None:
     """The part of `load_kept` that reads the base's copies; what it finds was counted as read from the adjacency."""
     places, shifts, copies = base.places, base.shifts, base.neighbours
@@ -180,7 +180,7 @@ def _load_copies(
 
 
 @kernel
-def _count_known(sides: Int64s, neighbours: Int64s, begin: int, end: int) -> tuple[Number, Number, Number]:
+def _count_known(sides: _Int64s, neighbours: _Int64s, begin: int, end: int) -> tuple[_Number, _Number, _Number]:
     """How many neighbours are known, and how many rows there are and how many of which the first one is."""
     known = rows = hits = np.int64(0)
     for e in range(begin, end):
@@ -196,11 +196,11 @@ def _count_known(sides: Int64s, neighbours: Int64s, begin: int, end: int) -> tup
 def _load_unknown(
     indices: npt.NDArray[Any],
     tail: npt.NDArray[Any],
-    positions: Int64s,
+    positions: _Int64s,
     begin: int,
     end: int,
     nodes: int,
-    neighbours: Int64s,
+    neighbours: _Int64s,
 ) -> bool:
     """Reads from the adjacency what is still negative; whether all ids are 0 ≤ id < nodes."""
     held = indices.size
@@ -216,16 +216,16 @@ def _load_unknown(
 
 @kernel
 def _find_copies(
-    places: Int32s,
-    shifts: Int64s,
+    places: _Int32s,
+    shifts: _Int64s,
     held: int,
-    frontier: Int64s,
-    sides: Int64s,
-    positions: Int64s,
-    neighbours: Int64s,
+    frontier: _Int64s,
+    sides: _Int64s,
+    positions: _Int64s,
+    neighbours: _Int64s,
     first: int,
     last: int,
-    copied: Int64s,
+    copied: _Int64s,
 ) -> None:
     """Writes where the base copies what stands at positions[first:last] to `copied`, -1 where it does not."""
     for e in range(first, last):

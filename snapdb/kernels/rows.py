@@ -17,21 +17,21 @@ from snapdb.kernels.forms import (
 from snapdb.kernels.gather import gather
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, list_spans, locate_range
 
-Int64s = npt.NDArray[np.int64]
-Number = int | np.int64
+_Int64s = npt.NDArray[np.int64]
+_Number = int | np.int64
 
 
 class Part(NamedTuple):
     """The logical rows of nodes low, low + 1, …"""
 
     low: int
-    indptr: Int64s
+    indptr: _Int64s
     """[nodes of the part + 1] where each row starts among all logical rows, and where the last one ends."""
-    positions: Int64s
+    positions: _Int64s
     """Physical, row after row."""
 
 
-def degrees_of(rows: RowArrays) -> Int64s:
+def degrees_of(rows: RowArrays) -> _Int64s:
     """[nodes] How many edges each logical row has.
 
     Raises:
@@ -61,12 +61,12 @@ def logical_parts(rows: RowArrays, most: int = 1 << 22) -> Iterator[Part]:
         low = high
 
 
-def neighbours_of(rows: RowArrays, positions: Int64s) -> npt.NDArray[Any]:
+def neighbours_of(rows: RowArrays, positions: _Int64s) -> npt.NDArray[Any]:
     """The ids of the neighbours at physical positions, as they are stored."""
     return read_parts(rows.indices, rows.patch.indices, positions)
 
 
-def read_parts(root: npt.NDArray[Any], patch: npt.NDArray[Any] | None, positions: Int64s) -> npt.NDArray[Any]:
+def read_parts(root: npt.NDArray[Any], patch: npt.NDArray[Any] | None, positions: _Int64s) -> npt.NDArray[Any]:
     """A fresh array of the values at physical positions, which count through the root and then the patch.
 
     Raises IndexError when one is beyond both.
@@ -83,7 +83,7 @@ def read_parts(root: npt.NDArray[Any], patch: npt.NDArray[Any] | None, positions
 
 
 @kernel
-def _count_rows(rows: RowArrays, found: Int64s) -> bool:
+def _count_rows(rows: RowArrays, found: _Int64s) -> bool:
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
     for low in range(0, rows.nodes, BLOCK):
         count = min(BLOCK, rows.nodes - low)
@@ -95,10 +95,10 @@ def _count_rows(rows: RowArrays, found: Int64s) -> bool:
 
 
 @kernel
-def _list_rows(rows: RowArrays, begin: int, end: int, positions: Int64s) -> None:
+def _list_rows(rows: RowArrays, begin: int, end: int, positions: _Int64s) -> None:
     """The positions of nodes from begin up to end, whose rows are sound."""
     nodes, spans = np.empty(BLOCK, np.int64), np.empty((BLOCK, FIELDS), np.int64)
-    at: Number = np.int64(0)
+    at: _Number = np.int64(0)
     for low in range(begin, end, BLOCK):
         count = min(BLOCK, end - low)
         locate_range(rows, low, count, nodes, spans)

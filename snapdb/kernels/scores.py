@@ -19,7 +19,7 @@ from snapdb.kernels.eligible import value_at
 from snapdb.kernels.logtable import LOG_TABLE
 from snapdb.kernels.rng import draw, fold
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
@@ -77,7 +77,7 @@ def race_score(bits: np.uint64, weight: float) -> float:
 
 
 @kernel
-def priority_score(bits: np.uint64, weight: float) -> float:
+def _priority_score(bits: np.uint64, weight: float) -> float:
     """The upper half of `bits` over the weight, which is not 0."""
     return (np.float64(bits >> np.uint64(32)) + 0.5) / weight
 
@@ -91,10 +91,10 @@ def score_edges(
     root: Floats,
     patch: Floats,
     count: int,
-    places: Int64s,
+    places: _Int64s,
     scores: Words,
     floats: Floats,
-    ties: Int64s,
+    ties: _Int64s,
 ) -> int:
     """Scores the edges at places[:count]; returns how many there are without those of weight 0, which move out.
 
@@ -116,7 +116,7 @@ def score_edges(
         if method == RACE:
             floats[kept] = race_score(draw(fold(key, np.uint64(edge)), np.uint64(0)), weight)
         elif method == PRIORITY:
-            floats[kept] = priority_score(draw(fold(key, np.uint64(edge)), np.uint64(0)), weight)
+            floats[kept] = _priority_score(draw(fold(key, np.uint64(edge)), np.uint64(0)), weight)
         elif method == TOPK:
             floats[kept] = weight + 0.0  # -0.0 and 0.0 are equal
         elif method == BOTTOMK:
@@ -136,7 +136,7 @@ def _reverse(scores: Words, count: int) -> None:
 
 
 @kernel
-def score_times(root: Int64s, patch: Int64s, places: Int64s, count: int, scores: Words) -> None:
+def score_times(root: _Int64s, patch: _Int64s, places: _Int64s, count: int, scores: Words) -> None:
     """Gives the latest the smallest score; without times all are alike."""
     timed = root.size + patch.size > 0
     for i in range(count):
@@ -146,7 +146,7 @@ def score_times(root: Int64s, patch: Int64s, places: Int64s, count: int, scores:
 
 @kernel
 def score_neighbours(
-    keys: DrawKeys, root: npt.NDArray[Any], patch: npt.NDArray[Any], places: Int64s, count: int, scores: Words
+    keys: DrawKeys, root: npt.NDArray[Any], patch: npt.NDArray[Any], places: _Int64s, count: int, scores: Words
 ) -> None:
     """Gives all edges to a neighbour its score, whichever node they are drawn for."""
     for i in range(count):

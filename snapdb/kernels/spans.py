@@ -14,9 +14,9 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.intrinsics import prefetch
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Number = int | np.int64
+_Number = int | np.int64
 
 AHEAD = 16
 """How many nodes ahead the bounds of rows are prefetched."""
@@ -37,7 +37,7 @@ def is_plain(rows: RowArrays) -> bool:
 
 
 @kernel
-def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
+def locate(rows: RowArrays, nodes: _Int64s, low: int, high: int, last: int, spans: _Int64s) -> bool:
     """Writes where the rows of nodes[low:high] lie to spans[0:]; returns whether all are within their arrays.
 
     Nodes up to nodes[last - 1] are asked for ahead of their time.
@@ -61,7 +61,7 @@ def locate(rows: RowArrays, nodes: Int64s, low: int, high: int, last: int, spans
 
 
 @kernel
-def _plain_rows(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, last: int, spans: Int64s) -> bool:
+def _plain_rows(indptr: _Int64s, held: int, nodes: _Int64s, low: int, high: int, last: int, spans: _Int64s) -> bool:
     """All that `locate` writes where there is only a root."""
     outside: bool | np.bool_ = False
     for i in range(low, high):
@@ -83,17 +83,17 @@ def _plain_rows(indptr: Int64s, held: int, nodes: Int64s, low: int, high: int, l
 
 @kernel
 def _of_root(
-    indptr: Int64s,
+    indptr: _Int64s,
     degrees: npt.NDArray[np.uint32],
     words: Words,
-    before: Int64s,
+    before: _Int64s,
     touched: Words,
-    ranks: Int64s,
-    nodes: Int64s,
+    ranks: _Int64s,
+    nodes: _Int64s,
     low: int,
     high: int,
     last: int,
-    spans: Int64s,
+    spans: _Int64s,
 ) -> None:
     """The rows of the root; what the later steps read is asked for."""
     for i in range(low, high):
@@ -121,14 +121,14 @@ def _of_root(
 @kernel
 def _of_patch(
     touched: Words,
-    ranks: Int64s,
-    kept: Int64s,
-    indptr: Int64s,
-    nodes: Int64s,
+    ranks: _Int64s,
+    kept: _Int64s,
+    indptr: _Int64s,
+    nodes: _Int64s,
     low: int,
     high: int,
     held: int,
-    spans: Int64s,
+    spans: _Int64s,
 ) -> None:
     """Where the patch takes over; a row of the root that is shorter than what the patch keeps of it is damaged.
 
@@ -151,7 +151,7 @@ def _of_patch(
 
 
 @kernel
-def _cut(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: int, spans: Int64s) -> None:
+def _cut(degrees: npt.NDArray[np.uint32], nodes: _Int64s, low: int, high: int, spans: _Int64s) -> None:
     """Rows that end early; one that would have to grow is damaged."""
     for i in range(low, high):
         span, degree = i - low, np.int64(degrees[nodes[i]])
@@ -161,7 +161,7 @@ def _cut(degrees: npt.NDArray[np.uint32], nodes: Int64s, low: int, high: int, sp
 
 
 @kernel
-def _within(held: int, patched: int, count: int, spans: Int64s) -> bool:
+def _within(held: int, patched: int, count: int, spans: _Int64s) -> bool:
     """Whether rows are within their arrays; those of the patch then begin after the root's, and all edges are live."""
     for span in range(count):
         first, kept, rest = spans[span, FIRST], spans[span, KEPT], spans[span, REST]
@@ -179,7 +179,7 @@ def _within(held: int, patched: int, count: int, spans: Int64s) -> bool:
 
 
 @kernel
-def _count_live(words: Words, before: Int64s, count: int, spans: Int64s) -> None:
+def _count_live(words: Words, before: _Int64s, count: int, spans: _Int64s) -> None:
     """How many positions of each row are live."""
     for span in range(count):
         first, kept, rest = spans[span, FIRST], spans[span, KEPT], spans[span, REST]
@@ -193,7 +193,7 @@ def _count_live(words: Words, before: Int64s, count: int, spans: Int64s) -> None
 
 
 @kernel
-def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: Int64s) -> bool:
+def locate_range(rows: RowArrays, low: int, count: int, nodes: _Int64s, spans: _Int64s) -> bool:
     """The same for nodes low, low + 1, …, at most BLOCK of them, which `nodes` [BLOCK] holds afterwards."""
     for i in range(count):
         nodes[i] = low + i
@@ -201,7 +201,7 @@ def locate_range(rows: RowArrays, low: int, count: int, nodes: Int64s, spans: In
 
 
 @kernel
-def list_spans(words: Words, spans: Int64s, count: int, positions: Int64s, at: Number) -> Number:
+def list_spans(words: Words, spans: _Int64s, count: int, positions: _Int64s, at: _Number) -> _Number:
     """Writes the positions of located rows to positions[at:]; returns where they end."""
     for span in range(count):
         at = _list_stretch(words, spans[span, FIRST], spans[span, KEPT], positions, at)
@@ -210,7 +210,7 @@ def list_spans(words: Words, spans: Int64s, count: int, positions: Int64s, at: N
 
 
 @kernel
-def _list_stretch(words: Words, start: Number, count: Number, positions: Int64s, at: Number) -> Number:
+def _list_stretch(words: Words, start: _Number, count: _Number, positions: _Int64s, at: _Number) -> _Number:
     """Writes the positions of a stretch that are in the snapshot to positions[at:]; returns where they end."""
     if words.size == 0:
         for p in range(count):

@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 from snapdb.kernels.compiled import kernel
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 
 @kernel
-def are_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], nodes: int) -> bool:
+def are_rows(starts: _Int64s, ends: _Int64s, indices: npt.NDArray[Any], nodes: int) -> bool:
     """Whether rows are within `indices`, one after another, and the indices they hold within 0 ≤ id < nodes."""
     before = np.int64(0)
     for v in range(starts.size):
@@ -28,8 +28,8 @@ def are_rows(starts: Int64s, ends: Int64s, indices: npt.NDArray[Any], nodes: int
 
 
 def merge_rows(
-    in_starts: Int64s, in_ends: Int64s, out_starts: Int64s, out_ends: Int64s
-) -> tuple[Int64s, Int64s, npt.NDArray[np.bool_]]:
+    in_starts: _Int64s, in_ends: _Int64s, out_starts: _Int64s, out_ends: _Int64s
+) -> tuple[_Int64s, _Int64s, npt.NDArray[np.bool_]]:
     """Rows that hold a node's IN edges, then its OUT edges.
 
     Returns:
@@ -45,12 +45,12 @@ def merge_rows(
 
 @kernel
 def _merge(
-    in_starts: Int64s,
-    in_ends: Int64s,
-    out_starts: Int64s,
-    out_ends: Int64s,
-    indptr: Int64s,
-    origin: Int64s,
+    in_starts: _Int64s,
+    in_ends: _Int64s,
+    out_starts: _Int64s,
+    out_ends: _Int64s,
+    indptr: _Int64s,
+    origin: _Int64s,
     outward: npt.NDArray[np.bool_],
 ) -> None:
     for v in range(in_starts.size):

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-LOW = 2**32 - 1
-LEAST = -(2**63)
+_LOW = 2**32 - 1
+_LEAST = -(2**63)
 
 
 def signed(word: int) -> int:
@@ -69,10 +69,10 @@ def below(bits: Tensor, n: Tensor) -> Tensor:
     >>> below(torch.tensor(signed(0xFBC33FA4663DF263)), torch.tensor([10, 2**31 - 1, 2**40])).tolist()
     [9, 2111938513, 1081312519270]
     """
-    a, b = shifted(bits, 32), bits & LOW
-    c, d = n >> 32, n & LOW
+    a, b = shifted(bits, 32), bits & _LOW
+    c, d = n >> 32, n & _LOW
     q = a * d + shifted(b * d, 32)
-    t = b * c + (q & LOW)
+    t = b * c + (q & _LOW)
     return a * c + shifted(q, 32) + shifted(t, 32)
 
 
@@ -83,4 +83,4 @@ def unsigned_order(words: Tensor) -> Tensor:
     >>> unsigned_order(torch.tensor([-1, 0, 1])).argsort().tolist()
     [1, 2, 0]
     """
-    return words ^ LEAST
+    return words ^ _LEAST

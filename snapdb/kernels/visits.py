@@ -10,12 +10,12 @@ from snapdb.kernels.compiled import kernel
 from snapdb.kernels.forms import RowArrays
 from snapdb.kernels.spans import BLOCK, DEGREE, FIELDS, FIRST, KEPT, REST, SECOND, locate_range
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+_Int64s = npt.NDArray[np.int64]
+_Float64s = npt.NDArray[np.float64]
 
 
 @kernel
-def spread(rows: RowArrays, visits: Float64s, fanout: int, low: int, high: int, reached: Float64s) -> bool:
+def spread(rows: RowArrays, visits: _Float64s, fanout: int, low: int, high: int, reached: _Float64s) -> bool:
     """Adds to `reached` how often edges lead there that nodes low ≤ id < high draw, visited as often as `visits` says.
 
     A node draws each of its d edges with chance min(fanout, d) / d. False: a row leads out of its arrays or its nodes.

@@ -21,12 +21,12 @@ from snapdb.sampling import Edges, Entry, Seeds, Subgraph
 from snapdb.sampling.subgraph import Ints
 from snapdb.types import EdgeType, Relation, SampleSpec
 
-Int64s = npt.NDArray[np.int64]
-Nodes = Mapping[str, Callable[[], Int64s]]
+_Int64s = npt.NDArray[np.int64]
+Nodes = Mapping[str, Callable[[], _Int64s]]
 
-NO_FEATURE = "features are named by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
-NO_TIME = "an edge type has times when its table says EVENT TIME (column) in CREATE PROPERTY GRAPH"
-NO_WEIGHT = "an edge type has weights when its table says WEIGHT (column) in CREATE PROPERTY GRAPH"
+_NO_FEATURE = "features are named by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
+_NO_TIME = "an edge type has times when its table says EVENT TIME (column) in CREATE PROPERTY GRAPH"
+_NO_WEIGHT = "an edge type has weights when its table says WEIGHT (column) in CREATE PROPERTY GRAPH"
 NO_TYPE = "a batch holds the node and edge types that its sampler reaches"
 
 
@@ -39,7 +39,7 @@ class Walk(Protocol):
     def adjacency(self) -> Adjacency: ...
 
 
-class Walks(Protocol):
+class _Walks(Protocol):
     """What a batch needs to know of its sampler, of whichever back end."""
 
     @property
@@ -50,7 +50,7 @@ class Walks(Protocol):
 
 def assemble(
     view: GraphView,
-    sampler: Walks,
+    sampler: _Walks,
     seeds: Seeds,
     entry: Entry,
     subgraph: Subgraph,
@@ -111,7 +111,7 @@ def assemble(
     return batch if spec.link is None else with_pairs(batch, entry, subgraph.entered)
 
 
-def _targets(view: GraphView, seeds: Seeds, ordinals: Int64s) -> Tensor | None:
+def _targets(view: GraphView, seeds: Seeds, ordinals: _Int64s) -> Tensor | None:
     """What the seed query gave, else of vertices the graph's own target."""
     if seeds.y is not None:
         return tensor_of(seeds.y[ordinals])
@@ -136,12 +136,12 @@ def _features(
 
 def _edge_features(view: GraphView, edge: str, e_id: Callable[[], Tensor]) -> Mapping[str, Tensor]:
     named = view.edge_features.get(edge, {})
-    return Lazy({name: partial(_by_edge, named, name, e_id) for name in named}, NO_FEATURE)
+    return Lazy({name: partial(_by_edge, named, name, e_id) for name in named}, _NO_FEATURE)
 
 
 def _times(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
     timed = {key: (rows.time, drawn.position) for key, (rows, drawn) in edges.items() if rows.time is not None}
-    return Lazy({key: partial(_column, *where) for key, where in timed.items()}, NO_TIME)
+    return Lazy({key: partial(_column, *where) for key, where in timed.items()}, _NO_TIME)
 
 
 def _weights(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeType, Tensor]:
@@ -152,7 +152,7 @@ def _weights(edges: Mapping[EdgeType, tuple[Adjacency, Edges]]) -> Mapping[EdgeT
             readers[key] = partial(tensor_of, drawn.weight)
         elif rows.weight is not None:
             readers[key] = partial(_column, rows.weight, drawn.position)
-    return Lazy(readers, NO_WEIGHT)
+    return Lazy(readers, _NO_WEIGHT)
 
 
 def _by_edge(named: Mapping[str, Feature], name: str, e_id: Callable[[], Tensor]) -> Tensor:
@@ -167,5 +167,5 @@ def _ids(column: Column, position: Ints) -> Tensor:
     return tensor_of(column.read(host(position)).astype(np.int64, copy=False))
 
 
-def _keys(reader: KeyReader, nodes: Callable[[], Int64s]) -> pa.Array:
+def _keys(reader: KeyReader, nodes: Callable[[], _Int64s]) -> pa.Array:
     return reader.read(nodes())

@@ -23,11 +23,11 @@ from snapdb.types import EdgeType, Temporal
 K = TypeVar("K")
 OPTIONAL = ("y", "seed_time", "edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 """Fields that are a tensor or None."""
-NO_X = "a node type has x when its vertex table says FEATURES (… AS x) in CREATE PROPERTY GRAPH"
+_NO_X = "a node type has x when its vertex table says FEATURES (… AS x) in CREATE PROPERTY GRAPH"
 NO_SEED_COLUMN = "SEEDS gives seeds further columns after the key, beside seed_time and y"
-NO_AGE = "an edge has an age when its table says EVENT TIME in CREATE PROPERTY GRAPH, and the sampler TEMPORAL"
+_NO_AGE = "an edge has an age when its table says EVENT TIME in CREATE PROPERTY GRAPH, and the sampler TEMPORAL"
 NO_TREES = "nodes belong to the tree of one seed when the sampler says TEMPORAL"
-NO_EDGE_ATTR = "an edge type has edge_attr when its table says FEATURES (… AS edge_attr) in CREATE PROPERTY GRAPH"
+_NO_EDGE_ATTR = "an edge type has edge_attr when its table says FEATURES (… AS edge_attr) in CREATE PROPERTY GRAPH"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,12 +120,12 @@ class Batch:
     @property
     def x(self) -> Mapping[str, Tensor]:
         """[nodes, width] the feature named x, of the node types that have it."""
-        return _named(self.features, "x", NO_X)
+        return _named(self.features, "x", _NO_X)
 
     @property
     def edge_attr(self) -> Mapping[EdgeType, Tensor]:
         """[edges, width] the feature named edge_attr, of the edge types that have it."""
-        return _named(self.edge_features, "edge_attr", NO_EDGE_ATTR)
+        return _named(self.edge_features, "edge_attr", _NO_EDGE_ATTR)
 
     @property
     def edge_age(self) -> Mapping[EdgeType, Tensor]:
@@ -134,7 +134,7 @@ class Batch:
         Of the edge types that have times, under TEMPORAL. Edges without a time, which are always there, are 2^63 - 1.
         """
         timed = self.edge_time if self.seed_time is not None and self.batch else ()
-        return Lazy({key: _Age(self, key) for key in timed}, NO_AGE)
+        return Lazy({key: _Age(self, key) for key in timed}, _NO_AGE)
 
     @property
     def only(self) -> Only:

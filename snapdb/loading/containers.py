@@ -22,7 +22,7 @@ _FACTS = "facts"
 """Where a file keeps what is no array, as JSON."""
 
 
-class Container(NamedTuple):
+class _Container(NamedTuple):
     """How one format is written and read."""
 
     write: Callable[[Mapping[str, Values], str, BinaryIO], object]
@@ -163,10 +163,10 @@ def _read_pt(content: bytes) -> tuple[Arrays, str]:
 
 
 CONTAINERS = {
-    "arrow": Container(_write_arrow, _read_arrow),
-    "parquet": Container(_write_parquet, _read_parquet),
-    "npz": Container(_write_npz, _read_npz),
-    "safetensors": Container(_write_safetensors, _read_safetensors),
-    "pt": Container(_write_pt, _read_pt),
+    "arrow": _Container(_write_arrow, _read_arrow),
+    "parquet": _Container(_write_parquet, _read_parquet),
+    "npz": _Container(_write_npz, _read_npz),
+    "safetensors": _Container(_write_safetensors, _read_safetensors),
+    "pt": _Container(_write_pt, _read_pt),
 }
 """The formats by name, which is also what their files' names end in."""

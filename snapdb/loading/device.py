@@ -22,8 +22,8 @@ from snapdb.loading.lazy import Held
 from snapdb.loading.rows import parts, placed, ready, rows_of, tensor_of
 
 T = TypeVar("T")
-Int64s = npt.NDArray[np.int64]
-CHUNK = 1 << 26
+_Int64s = npt.NDArray[np.int64]
+_CHUNK = 1 << 26
 """Bytes of a feature that are on their way to the device at once."""
 
 
@@ -36,7 +36,7 @@ class Sent:
     """The event after which its tensors are there; None: they are."""
 
 
-class Residents:
+class _Residents:
     """The features that lie on a device, as far as they fit; they go there at the first read."""
 
     def __init__(self, features: Mapping[str, Mapping[str, Feature]], device: torch.device, room: int | None) -> None:
@@ -73,7 +73,7 @@ class Delivery:
         """`node_types` are those of the batches; `room` is the bytes that their features may take on the device."""
         self.device = device
         self._features = {name: view.node_features.get(name, {}) for name in node_types}
-        self._residents = Residents(self._features, device, room)
+        self._residents = _Residents(self._features, device, room)
         self._backend: Any = torch.get_device_module(device) if device.type in ("cpu", "cuda") else None
         # The CPU has streams too, which do nothing: there all of this is a plain pass-through.
         self._side: Any = None
@@ -91,7 +91,7 @@ class Delivery:
             yield
 
     def rows(
-        self, kind: str, name: str, feature: Feature, nodes: Callable[[], Int64s], before: Int64s | None
+        self, kind: str, name: str, feature: Feature, nodes: Callable[[], _Int64s], before: _Int64s | None
     ) -> Tensor | None:
         """[nodes, width] rows of a feature on the host; None where it lies on the device, so that `sent` adds them.
 
@@ -190,7 +190,7 @@ def _room(device: torch.device) -> int:
 def _upload(feature: Feature, device: torch.device) -> Tensor:
     """The whole feature on the device, copied part by part: it may be larger than the host's free memory."""
     out = torch.empty(feature.shape, dtype=tensor_of(np.empty(0, feature.dtype)).dtype, device=device)
-    step = max(1, CHUNK // max(1, int(np.prod(feature.shape[1:])) * feature.dtype.itemsize))
+    step = max(1, _CHUNK // max(1, int(np.prod(feature.shape[1:])) * feature.dtype.itemsize))
     for start in range(0, feature.shape[0], step):
         stop = min(start + step, feature.shape[0])
         out[start:stop] = tensor_of(feature.read(np.arange(start, stop)))

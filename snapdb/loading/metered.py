@@ -38,7 +38,7 @@ class Recent(NamedTuple):
     """Of each, vertex type → the dense ids that it comes by."""
 
 
-class Meter:
+class _Meter:
     """Seconds of work, added up over threads."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class MeteredStream(BatchStream):
 
     def start(self) -> None:
         """Measures anew."""
-        self.meter = Meter()
+        self.meter = _Meter()
         self._from_disk = _read_from_disk()
 
     def steps(self, patience: float) -> dict[tuple[EdgeType, int], float]:

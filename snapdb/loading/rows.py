@@ -20,10 +20,10 @@ def rows_of(feature: Feature, ids: npt.NDArray[np.int64]) -> Tensor:
     if not isinstance(feature, SparseReader):
         return tensor_of(feature.read(ids))
     csr = feature.read_sparse(ids)
-    return csr_tensor(*(torch.from_numpy(part) for part in csr), size=(len(ids), feature.shape[1]))
+    return _csr_tensor(*(torch.from_numpy(part) for part in csr), size=(len(ids), feature.shape[1]))
 
 
-def csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, *, size: tuple[int, int]) -> Tensor:
+def _csr_tensor(indptr: Tensor, indices: Tensor, values: Tensor, *, size: tuple[int, int]) -> Tensor:
     """A sparse CSR tensor of arrays that fit together, which is not checked again."""
     return torch.sparse_csr_tensor(indptr, indices, values, size=size, check_invariants=False)
 
@@ -32,7 +32,7 @@ def pinned(tensor: Tensor) -> Tensor:
     """The tensor in page-locked memory."""
     if tensor.layout != torch.sparse_csr:
         return tensor.pin_memory()
-    return csr_tensor(*(part.pin_memory() for part in parts(tensor)), size=(tensor.shape[0], tensor.shape[1]))
+    return _csr_tensor(*(part.pin_memory() for part in parts(tensor)), size=(tensor.shape[0], tensor.shape[1]))
 
 
 def parts(tensor: Tensor) -> tuple[Tensor, ...]:

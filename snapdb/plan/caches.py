@@ -39,7 +39,7 @@ class RefreshCachePlan(Plan):
         return PlanNode("RefreshCache", f"{self.cache.name}: {generation}")
 
 
-def bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
+def _bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
     """The cache of a sampler; in memory, and as large as all rows, where nothing else is said."""
     name, room = statement.name, statement.room
     found = context.catalog.caches.get(name.text.lower())
@@ -57,7 +57,7 @@ def bind_create_cache(statement: CreateCache, context: BindContext) -> Plan:
     return CreateCachePlan(cache, found)
 
 
-def bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:
+def _bind_refresh_cache(statement: RefreshCache, context: BindContext) -> RefreshCachePlan:
     """The cache, and its sampler with the next generation of rows."""
     cache = find_cache(context, statement.name)
     return RefreshCachePlan(cache, context.catalog.sampler(cache.sampler), statement.concurrently)
@@ -65,8 +65,8 @@ def bind_refresh_cache(statement: RefreshCache, context: BindContext) -> Refresh
 
 FAMILY = PlanFamily(
     binders={
-        CreateCache: bind_create_cache,
-        RefreshCache: bind_refresh_cache,
+        CreateCache: _bind_create_cache,
+        RefreshCache: _bind_refresh_cache,
     },
     operators={
         CreateCachePlan: "snapdb.execute.caches:create_cache",

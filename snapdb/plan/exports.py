@@ -176,7 +176,7 @@ def _mask_note(column: str | None) -> str:
     return "" if column is None else f", a mask for each {column}"
 
 
-def bind_copy_to(statement: CopyTo, context: BindContext) -> CopyToPlan:
+def _bind_copy_to(statement: CopyTo, context: BindContext) -> CopyToPlan:
     """The query whose rows are written, and how."""
     if not statement.path.strip():
         raise BindError("COPY TO needs a path", span=statement.path_span, code="bad-path")
@@ -300,11 +300,11 @@ def _option_literal(value: str | bool | int | float | ColumnList) -> str:
             return str(value).lower()
 
 
-def bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> CopySnapshotPlan:
+def _bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> CopySnapshotPlan:
     """The snapshot, its folder, and the columns that split its vertices."""
     snapshot = find_snapshot(context, statement.snapshot)
-    options = export_options(_COPY_SNAPSHOT, statement, _SNAPSHOT_OPTIONS)
-    format_ = _SNAPSHOT_FORMATS[chosen_format(_COPY_SNAPSHOT, options, _SNAPSHOT_FORMATS)]
+    options = _export_options(_COPY_SNAPSHOT, statement, _SNAPSHOT_OPTIONS)
+    format_ = _SNAPSHOT_FORMATS[_chosen_format(_COPY_SNAPSHOT, options, _SNAPSHOT_FORMATS)]
     return CopySnapshotPlan(
         snapshot,
         statement.path,
@@ -312,11 +312,11 @@ def bind_copy_snapshot(statement: CopySnapshotTo, context: BindContext) -> CopyS
         format_,
         _split_columns(snapshot, context, options.get("split")),
         split_said="split" in options,
-        overwrite=overwrites(options),
+        overwrite=_overwrites(options),
     )
 
 
-def _split_columns(snapshot: Snapshot, context: BindContext, said: Chosen | None) -> Mapping[str, str]:
+def _split_columns(snapshot: Snapshot, context: BindContext, said: _Chosen | None) -> Mapping[str, str]:
     """Vertex type → the column of its table that splits its vertices, of those that have one."""
     wanted = _SPLIT if said is None else said.value.lower()
     columns = list(_shown_columns(snapshot, context))
@@ -351,9 +351,9 @@ def _shown_columns(snapshot: Snapshot, context: BindContext) -> Iterator[tuple[s
             yield vertex.name, new, columns[name]
 
 
-def bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamplePlan:
+def _bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySamplePlan:
     """The sampler whose batches are written, and how."""
-    options = export_options(_COPY_SAMPLE, statement, _BATCH_OPTIONS)
+    options = _export_options(_COPY_SAMPLE, statement, _BATCH_OPTIONS)
     sample = bind_sample(statement.sample, context)
     if (said := options.get("epochs")) is not None:
         _check_epochs(statement, said)
@@ -362,12 +362,12 @@ def bind_copy_sample(statement: CopySampleTo, context: BindContext) -> CopySampl
         replace(sample, delivers="batches"),
         statement.path,
         statement.path_span,
-        _BATCH_FORMATS[chosen_format(_COPY_SAMPLE, options, _BATCH_FORMATS)],
-        overwrite=overwrites(options),
+        _BATCH_FORMATS[_chosen_format(_COPY_SAMPLE, options, _BATCH_FORMATS)],
+        overwrite=_overwrites(options),
     )
 
 
-def _check_epochs(statement: CopySampleTo, said: Chosen) -> None:
+def _check_epochs(statement: CopySampleTo, said: _Chosen) -> None:
     """Refuse what is no number of epochs, and a second one beside that of the SAMPLE itself."""
     if said.value < 1:
         raise BindError(f"EPOCHS needs at least 1, found {said.value}", span=said.span, code="out-of-range")
@@ -377,16 +377,16 @@ def _check_epochs(statement: CopySampleTo, said: Chosen) -> None:
         )
 
 
-class Chosen(NamedTuple):
+class _Chosen(NamedTuple):
     """What an option says, and where."""
 
     value: Any
     span: Span
 
 
-def export_options(
+def _export_options(
     statement: str, asked: CopySnapshotTo | CopySampleTo, kinds: Mapping[str, type]
-) -> dict[str, Chosen]:
+) -> dict[str, _Chosen]:
     """The options that are said, by their names in lower case.
 
     Args:
@@ -400,7 +400,7 @@ def export_options(
     """
     if not asked.path.strip():
         raise BindError(f"{statement} needs a path", span=asked.path_span, code="bad-path")
-    found: dict[str, Chosen] = {}
+    found: dict[str, _Chosen] = {}
     for name, value in asked.options:
         option = name.text.lower()
         if option not in kinds:
@@ -410,11 +410,11 @@ def export_options(
             raise ParseError(f"{name} is given twice; keep one", span=name.span, code="duplicate-clause")
         if type(value) is not kinds[option]:  # True is an int too
             raise ParseError(f"{name} takes {_VALUE_WORDS[kinds[option]]}", span=name.span, code="bad-option")
-        found[option] = Chosen(value, name.span)
+        found[option] = _Chosen(value, name.span)
     return found
 
 
-def chosen_format(statement: str, options: Mapping[str, Chosen], formats: Collection[str]) -> str:
+def _chosen_format(statement: str, options: Mapping[str, _Chosen], formats: Collection[str]) -> str:
     """The format that FORMAT says, or the first of those that there are.
 
     Raises:
@@ -429,16 +429,16 @@ def chosen_format(statement: str, options: Mapping[str, Chosen], formats: Collec
     return str(found)
 
 
-def overwrites(options: Mapping[str, Chosen]) -> bool:
+def _overwrites(options: Mapping[str, _Chosen]) -> bool:
     """Whether OVERWRITE is said, and not said to be false."""
     return "overwrite" in options and bool(options["overwrite"].value)
 
 
 FAMILY = PlanFamily(
     binders={
-        CopyTo: bind_copy_to,
-        CopySnapshotTo: bind_copy_snapshot,
-        CopySampleTo: bind_copy_sample,
+        CopyTo: _bind_copy_to,
+        CopySnapshotTo: _bind_copy_snapshot,
+        CopySampleTo: _bind_copy_sample,
     },
     operators={
         CopyToPlan: "snapdb.execute.exports.files:copy_to",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from snapdb.storage.arrays.feature_types import is_feature_type
 from snapdb.types import Column, EdgeElement, FeatureSpec, History, PropertyGraph, Table, TimeUnit, VertexElement
 
-Role = tuple[str, str, Callable[[str], bool]]
+_Role = tuple[str, str, Callable[[str], bool]]
 """A column's name, what it is for the graph, and whether a type can be that."""
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
@@ -152,14 +152,14 @@ def _wrong_types(
         yield f"the event times of {element.name} differ in kind: integers and timestamps"
 
 
-def _feature_roles(spec: FeatureSpec) -> list[Role]:
+def _feature_roles(spec: FeatureSpec) -> list[_Role]:
     if spec.sparse:
-        roles: list[Role] = [(spec.columns[0], "the indices of a sparse feature", is_indices)]
+        roles: list[_Role] = [(spec.columns[0], "the indices of a sparse feature", is_indices)]
         return roles + [(name, "the values of a sparse feature", is_values) for name in spec.columns[1:]]
     return [(name, "a feature", is_feature_type) for name in spec.columns]
 
 
-def _wrong_roles(table: Table, columns: Mapping[str, Column], roles: Sequence[Role]) -> Iterator[str]:
+def _wrong_roles(table: Table, columns: Mapping[str, Column], roles: Sequence[_Role]) -> Iterator[str]:
     for name, role, fits in roles:
         if not fits(columns[name].type):
             yield f'column "{name}" of table {table.name} has type {columns[name].type}, which cannot be {role}'

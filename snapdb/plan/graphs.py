@@ -88,13 +88,13 @@ class CreateGraphPlan(Plan):
         return PlanNode("CreateGraph", self.graph.name)
 
 
-def bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
+def _bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
     """A definition in which every name is there and every type fits."""
     replacing = ("graph",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
     if exists and statement.if_not_exists:
         return NothingPlan(f'there is a graph "{statement.name}" already')
-    vertices = tuple(_vertex(context, clause, vertex_key(statement, clause)) for clause in statement.vertices)
+    vertices = tuple(_vertex(context, clause, _vertex_key(statement, clause)) for clause in statement.vertices)
     graph = PropertyGraph(statement.name.text, vertices, ())
     edges = tuple(_edge(context, graph, clause) for clause in statement.edges)
     aliases = [v.alias or v.table for v in statement.vertices] + [e.alias or e.table for e in statement.edges]
@@ -106,23 +106,23 @@ def bind_create_graph(statement: CreateGraph, context: BindContext) -> Plan:
 
 def _vertex(context: BindContext, clause: VertexClause, key_names: Sequence[Name]) -> VertexElement:
     table = find_table(context, clause.table)
-    key = [key_column(table, name) for name in key_names]
+    key = [_key_column(table, name) for name in key_names]
     _check_unique(key_names, "column {} is named twice")
     target = _target(table, clause.target)
     element = VertexElement(
         name=str(clause.alias or table.name),
         table=table.name,
         key=tuple(c.name for c in key),
-        features=bind_features(context, table, clause.features, "x", key),
+        features=_bind_features(context, table, clause.features, "x", key),
         target=target,
         on_duplicate=clause.on_duplicate,
         event_time=time[0] if (time := _event_time(table, clause.event_time)) else None,
         nulls_static=clause.event_time is not None and clause.event_time.nulls_static,
-        labels=bind_labels(clause),
-        properties=bind_properties(table, clause),
+        labels=_bind_labels(clause),
+        properties=_bind_properties(table, clause),
         classes=_classes(table, target, clause.classes),
     )
-    check_shown(element, table, clause)
+    _check_shown(element, table, clause)
     return element
 
 
@@ -136,9 +136,9 @@ def _edge(context: BindContext, graph: PropertyGraph, clause: EdgeClause) -> Edg
         )
     for name in clause.key:
         find_column(table, name)
-    check_ends(clause)
-    source, source_key = bind_end(context, graph, table, clause.source_key, clause.source, clause.source_columns)
-    destination, destination_key = bind_end(
+    _check_ends(clause)
+    source, source_key = _bind_end(context, graph, table, clause.source_key, clause.source, clause.source_columns)
+    destination, destination_key = _bind_end(
         context, graph, table, clause.destination_key, clause.destination, clause.destination_columns
     )
     start, end = (*_event_time(table, clause.event_time), None, None)[:2]
@@ -151,14 +151,14 @@ def _edge(context: BindContext, graph: PropertyGraph, clause: EdgeClause) -> Edg
         destination=destination,
         event_time=start,
         weight=_weight(table, clause.weight),
-        features=bind_features(context, table, clause.features, "edge_attr", None),
+        features=_bind_features(context, table, clause.features, "edge_attr", None),
         on_dangling=clause.on_dangling,
         event_end=end,
         nulls_static=clause.event_time is not None and clause.event_time.nulls_static,
-        labels=bind_labels(clause),
-        properties=bind_properties(table, clause),
+        labels=_bind_labels(clause),
+        properties=_bind_properties(table, clause),
     )
-    check_shown(element, table, clause)
+    _check_shown(element, table, clause)
     return element
 
 
@@ -254,7 +254,7 @@ def _check_unique(names: Sequence[Name], complaint: str) -> None:
         seen.add(name.text.lower())
 
 
-def bind_features(
+def _bind_features(
     context: BindContext, table: Table, clauses: Sequence[FeatureClause], standard: str, key: Sequence[Column] | None
 ) -> tuple[FeatureSpec, ...]:
     """The features in order; columns of one name, `standard` where none is said, are laid side by side.
@@ -443,7 +443,7 @@ def _history(
     return table, History(table.name, tuple(column.name for column in columns), time.name)
 
 
-def vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
+def _vertex_key(statement: CreateGraph, clause: VertexClause) -> ColumnList:
     """The columns of a vertex's KEY; where it has none those that the edges refer to, all alike."""
     if clause.key:
         return clause.key
@@ -483,7 +483,7 @@ def _listed(names: Sequence[Name]) -> str:
     return ", ".join(map(str, names))
 
 
-def check_ends(clause: EdgeClause) -> None:
+def _check_ends(clause: EdgeClause) -> None:
     """Nothing when the two ends of an edge are told apart."""
     said = clause.source_key or clause.destination_key
     if not said and clause.source.text.lower() == clause.destination.text.lower():
@@ -496,7 +496,7 @@ def check_ends(clause: EdgeClause) -> None:
         )
 
 
-def bind_end(
+def _bind_end(
     context: BindContext, graph: PropertyGraph, table: Table, key: Sequence[Name], name: Name, named: Sequence[Name]
 ) -> tuple[str, tuple[str, ...]]:
     """One end of an edge: the vertex type's name, and the edge table's columns in the order of its key."""
@@ -509,7 +509,7 @@ def bind_end(
         )
     key = key or [_same_name(table, column, name) for column in vertex.key]
     vertices = context.catalog.table(vertex.table)
-    columns = [key_column(table, column) for column in key]
+    columns = [_key_column(table, column) for column in key]
     wanted = [find_column(vertices, n).name for n in named] or list(vertex.key)
     if sorted(wanted) != sorted(vertex.key) or len(columns) != len(wanted):
         keys = ", ".join(vertex.key)
@@ -540,7 +540,7 @@ def _same_name(table: Table, column: str, vertex: Name) -> Name:
     return Name(column, vertex.span)
 
 
-def key_column(table: Table, name: Name) -> Column:
+def _key_column(table: Table, name: Name) -> Column:
     """The column of that name when it can be a key, or BindError at its place."""
     column = find_column(table, name)
     if not is_key(column.type):
@@ -553,7 +553,7 @@ def key_column(table: Table, name: Name) -> Column:
     return column
 
 
-def bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
+def _bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
     """The names of an element's labels; empty where none is said, and its own name stands for one."""
     own = clause.alias or clause.table
     found: list[str] = []
@@ -565,7 +565,7 @@ def bind_labels(clause: VertexClause | EdgeClause) -> tuple[str, ...]:
     return tuple(found)
 
 
-def bind_properties(table: Table, clause: VertexClause | EdgeClause) -> Properties | None:
+def _bind_properties(table: Table, clause: VertexClause | EdgeClause) -> Properties | None:
     """What an element and its labels say that it shows, together; None: all columns."""
     said = [p for p in (clause.properties, *(label.properties for label in clause.labels)) if p is not None]
     if not said:
@@ -603,7 +603,7 @@ def _named(table: Table, said: Sequence[PropertiesClause], *, edge: bool) -> tup
     return tuple(found.values())
 
 
-def check_shown(element: VertexElement | EdgeElement, table: Table, clause: VertexClause | EdgeClause) -> None:
+def _check_shown(element: VertexElement | EdgeElement, table: Table, clause: VertexClause | EdgeClause) -> None:
     """Nothing when no property has the name of another column that is shown."""
     if element.properties is None:
         return
@@ -623,7 +623,7 @@ def _taken(name: Name, before: str, column: str) -> BindError:
 
 FAMILY = PlanFamily(
     binders={
-        CreateGraph: bind_create_graph,
+        CreateGraph: _bind_create_graph,
     },
     operators={
         CreateGraphPlan: "snapdb.execute.graphs:create_graph",

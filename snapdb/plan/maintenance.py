@@ -120,7 +120,7 @@ class SetRetentionPlan(Plan):
         return PlanNode("SetRetention", f"of {self.graph.name}: {self.retention or 'none'}")
 
 
-def bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan | RetainPlan:
+def _bind_expire(statement: ExpireSnapshots, context: BindContext) -> ExpirePlan | RetainPlan:
     """Every snapshot that was asked about, oldest first, each with why it stays if it does; or whose graphs tell."""
     if statement.by_retention:
         return _bind_retained(statement, context)
@@ -160,7 +160,7 @@ def _bind_retained(statement: ExpireSnapshots, context: BindContext) -> RetainPl
     """Of one graph, which must have a retention, or of all that have one."""
     if statement.graph is None:
         return RetainPlan(context.catalog.retentions, statement.dry_run)
-    graph, retention = find_retention(context, statement.graph)
+    graph, retention = _find_retention(context, statement.graph)
     return RetainPlan({graph.name.lower(): retention}, statement.dry_run)
 
 
@@ -188,17 +188,17 @@ def _oldest_moment(context: BindContext, older: SqlFragment) -> int:
     return before
 
 
-def bind_retention(statement: SetRetention | DropRetention, context: BindContext) -> SetRetentionPlan:
+def _bind_retention(statement: SetRetention | DropRetention, context: BindContext) -> SetRetentionPlan:
     """The plan of setting a retention, or of dropping the one that is there."""
     if isinstance(statement, DropRetention):
-        graph, _ = find_retention(context, statement.graph)
+        graph, _ = _find_retention(context, statement.graph)
         return SetRetentionPlan(graph, None, dry_run=False)
     graph = find_graph(context, statement.graph)
     rules = tuple(_retention_rule(context, rule) for rule in statement.rules)
     return SetRetentionPlan(graph, Retention(rules, statement.keep_tagged), statement.dry_run)
 
 
-def find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Retention]:
+def _find_retention(context: BindContext, name: Name) -> tuple[PropertyGraph, Retention]:
     """The graph of that name and its retention, or BindError at its place."""
     graph = find_graph(context, name)
     if (retention := context.catalog.retentions.get(graph.name.lower())) is None:
@@ -223,14 +223,14 @@ def _retention_rule(context: BindContext, rule: RetentionRule) -> Rule:
     return Rule(rule.keeps, length, rule.length)
 
 
-def bind_backup(statement: BackupDatabase, context: BindContext) -> BackupPlan:
+def _bind_backup(statement: BackupDatabase, context: BindContext) -> BackupPlan:
     """The target of the copy."""
     if not statement.path.strip():
         raise BindError("BACKUP DATABASE needs a path", span=statement.path_span, code="bad-path")
     return BackupPlan(statement.path, statement.path_span, statement.copies)
 
 
-def bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
+def _bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
     """Which tables, and how long what is not needed stays."""
     table = None if statement.table is None else find_table(context, statement.table)
     grace = _HOUR if statement.retain is None else duration(context, statement.retain)
@@ -245,11 +245,11 @@ def bind_vacuum(statement: Vacuum, context: BindContext) -> VacuumPlan:
 FAMILY = PlanFamily(
     binders={
         CheckDatabase: lambda statement, context: CheckPlan(),
-        BackupDatabase: bind_backup,
-        Vacuum: bind_vacuum,
-        ExpireSnapshots: bind_expire,
-        SetRetention: bind_retention,
-        DropRetention: bind_retention,
+        BackupDatabase: _bind_backup,
+        Vacuum: _bind_vacuum,
+        ExpireSnapshots: _bind_expire,
+        SetRetention: _bind_retention,
+        DropRetention: _bind_retention,
     },
     operators={
         CheckPlan: "snapdb.execute.maintenance:check",

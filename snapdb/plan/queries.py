@@ -14,7 +14,7 @@ from snapdb.sql_engine import Names, together
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 
-class Piece(NamedTuple):
+class _Piece(NamedTuple):
     """A part of composed SQL that stands in the statement as it is."""
 
     start: int
@@ -35,7 +35,7 @@ class BoundQuery:
     shapes: Names | None = None
     """The same names without rows, which suffice to describe it and read no file; None: only `names` tell."""
     parameters: Parameters = None
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[_Piece, ...] = ()
 
     def place(self, span: Span | None) -> Span:
         """Where in the statement's text a part of `text` was written."""
@@ -66,14 +66,14 @@ def written(
         changed = rewrite(text, replacements)
         done = 0
         for new, old in changed.edits:
-            pieces.append(Piece(done, new.start, at + old.start - (new.start - done)))
-            pieces.append(Piece(new.start, min(new.stop, new.start + old.stop - old.start), at + old.start))
+            pieces.append(_Piece(done, new.start, at + old.start - (new.start - done)))
+            pieces.append(_Piece(new.start, min(new.stop, new.start + old.stop - old.start), at + old.start))
             done = new.stop
         tail = changed.text[done:]
-        pieces.append(Piece(done, len(changed.text) + 1, at + len(text) - len(tail)))
+        pieces.append(_Piece(done, len(changed.text) + 1, at + len(text) - len(tail)))
         text = changed.text
     else:
-        pieces.append(Piece(0, len(text) + 1, at))
+        pieces.append(_Piece(0, len(text) + 1, at))
     return BoundQuery(text, island.span, names or Names(), shapes, parameters, tuple(pieces))
 
 
@@ -84,13 +84,13 @@ def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:
     Span(start=8, stop=9)
     """
     text = ""
-    pieces: list[Piece] = []
+    pieces: list[_Piece] = []
     parameters: Parameters = None
     for part in parts:
         if isinstance(part, str):
             text += part
             continue
-        pieces += [Piece(p.start + len(text), p.stop + len(text), p.place) for p in part.pieces]
+        pieces += [_Piece(p.start + len(text), p.stop + len(text), p.place) for p in part.pieces]
         text += part.text
         if isinstance(part.parameters, Mapping):
             parameters = {**(parameters if isinstance(parameters, Mapping) else {}), **part.parameters}

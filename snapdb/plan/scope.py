@@ -219,7 +219,7 @@ class BindContext:
         """A session with the names of the SQL; what DuckDB refuses is placed in the statement, in our names."""
 
         def place(query: str, error: SnapdbError) -> None:
-            explain_refusal(error, asked, error.span if query == asked.text else None, self.catalog)
+            _explain_refusal(error, asked, error.span if query == asked.text else None, self.catalog)
 
         with self.store.sql_engine.session(asked.names, place) as session:
             yield session
@@ -313,7 +313,7 @@ def _moved(bound: VersionBound, by: int) -> VersionBound:
     return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))
 
 
-def explain_refusal(error: SnapdbError, asked: BoundQuery, inner: Span | None, catalog: Catalog) -> None:
+def _explain_refusal(error: SnapdbError, asked: BoundQuery, inner: Span | None, catalog: Catalog) -> None:
     """The error with what the catalog knows about its name, and its place in the statement.
 
     Args:

@@ -94,7 +94,7 @@ class DropPlan(Plan):
         return PlanNode("Drop", self.target.name, tuple(PlanNode("Drop", each.name) for each in self.dependants))
 
 
-def bind_show(statement: Show, context: BindContext) -> ShowPlan:
+def _bind_show(statement: Show, context: BindContext) -> ShowPlan:
     """What is listed; tables are those of the version that was asked for."""
     tables: tuple[Table, ...] = tuple(context.catalog.tables.values())
     if statement.at is not None:
@@ -115,7 +115,7 @@ def _shown_of(statement: Show, context: BindContext) -> str | None:
     return find_table(context, statement.of).name
 
 
-def bind_describe(statement: Describe, context: BindContext) -> Plan:
+def _bind_describe(statement: Describe, context: BindContext) -> Plan:
     """The thing, a table as it was at the version that was asked for; without a kind, whatever has the name."""
     name = statement.name
     if statement.at is not None:
@@ -153,12 +153,12 @@ def _kind(context: BindContext, name: str) -> str:
     return next(found, "TABLE")
 
 
-def bind_summarize(statement: Summarize, context: BindContext) -> SummarizePlan:
+def _bind_summarize(statement: Summarize, context: BindContext) -> SummarizePlan:
     """The snapshot."""
     return SummarizePlan(find_snapshot(context, statement.name))
 
 
-def bind_drop(statement: Drop, context: BindContext) -> Plan:
+def _bind_drop(statement: Drop, context: BindContext) -> Plan:
     """The thing that goes, and with CASCADE what depends on it."""
     kind, name = statement.kind.lower(), statement.name
     try:
@@ -244,10 +244,10 @@ def _find_target(
 
 FAMILY = PlanFamily(
     binders={
-        Show: bind_show,
-        Describe: bind_describe,
-        Summarize: bind_summarize,
-        Drop: bind_drop,
+        Show: _bind_show,
+        Describe: _bind_describe,
+        Summarize: _bind_summarize,
+        Drop: _bind_drop,
     },
     operators={
         ShowPlan: "snapdb.execute.show.describe:show",

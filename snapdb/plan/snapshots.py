@@ -144,7 +144,7 @@ def _conditions_text(conditions: list[str]) -> str:
     return f", where {' and '.join(conditions)}" if conditions else ""
 
 
-def bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Plan:
+def _bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Plan:
     """A pinned snapshot: nothing in it is relative to now any more, but its pin tells what was."""
     replacing = ("snapshot",) if statement.or_replace or statement.if_not_exists else ()
     exists = check_new(context.catalog, statement.name, replacing) is not None
@@ -155,7 +155,7 @@ def bind_create_snapshot(statement: CreateSnapshot, context: BindContext) -> Pla
     tables = _check_tables(context, graph, version, statement)
     bound = statement.event_time
     unit = event_unit(graph, tables, None if bound is None else bound.span)
-    window = ALL_TIME if bound is None else bind_window(context, bound, unit, graph, tables)
+    window = ALL_TIME if bound is None else _bind_window(context, bound, unit, graph, tables)
     filters = _filters(context, graph, tables, statement.where) if statement.where else ()
     return CreateSnapshotPlan(
         name=statement.name.text,
@@ -216,7 +216,7 @@ def _pin(statement: CreateSnapshot) -> Pin:
     return Pin(at is None, tag, length)
 
 
-def element_shapes(graph: PropertyGraph, tables: Mapping[str, Table]) -> Names:
+def _element_shapes(graph: PropertyGraph, tables: Mapping[str, Table]) -> Names:
     """Every element of a graph with its columns, and no rows."""
     views = {e.name: no_rows(_shape_columns(e, tables[e.table.lower()])) for e in graph.elements}
     return Names(views, lasting=True)
@@ -227,7 +227,7 @@ def _shape_columns(element: VertexElement | EdgeElement, table: Table) -> tuple[
     return (*table.columns, Column("e_id", "BIGINT")) if isinstance(element, EdgeElement) else table.columns
 
 
-def check_filters(session: Session, filters: Sequence[Filter]) -> None:
+def _check_filters(session: Session, filters: Sequence[Filter]) -> None:
     """Nothing when the conditions can be read in the form in which they are kept, from `element_shapes`."""
     selects = (f"SELECT 1 FROM {quote(f.element)} WHERE {f.condition}" for f in filters)
     session.describe("\nUNION ALL ".join(selects))
@@ -237,14 +237,14 @@ def _filters(
     context: BindContext, graph: PropertyGraph, tables: Mapping[str, Table], where: SqlFragment
 ) -> tuple[Filter, ...]:
     """The parts of a condition, each given to the one element whose columns it names."""
-    shapes = element_shapes(graph, tables)
+    shapes = _element_shapes(graph, tables)
     asked = written(where, shapes, replacements=[(span, '"at"') for span in bare_ats(where.text)])
     with context.session(asked) as session:
         check_repeatable(context.store.sql_engine, where, "what a snapshot holds must not change")
         session.describe(asked.text, around=(f"SELECT 1 FROM {quote_all(shapes.views)} WHERE (", ")"))
         columns = {e.name: {c.name.lower() for c in _shape_columns(e, tables[e.table.lower()])} for e in graph.elements}
         found = tuple(_filter(part, columns, where.span) for part in conjuncts(session, asked.text))
-        check_filters(session, found)  # in the form in which they will be read ever after
+        _check_filters(session, found)  # in the form in which they will be read ever after
         return found
 
 
@@ -298,7 +298,7 @@ def event_unit(graph: PropertyGraph, tables: Mapping[str, Table], bound: Span | 
     return next(iter(units), None)
 
 
-def bind_window(
+def _bind_window(
     context: BindContext,
     bound: TimeBound | WindowBound,
     unit: TimeUnit | None,
@@ -308,7 +308,7 @@ def bind_window(
     """The bounds as integers, half-open."""
     if isinstance(bound, WindowBound):
         ending = None if bound.ending is None else time_value(context, bound.ending, unit)
-        return trailing_window(context, context.asked(bound.length), unit, graph, tables, ending)
+        return _trailing_window(context, context.asked(bound.length), unit, graph, tables, ending)
     start = None if bound.start is None else time_value(context, bound.start, unit)
     stop = time_value(context, bound.stop, unit)
     if start is not None and stop < start:
@@ -319,7 +319,7 @@ def bind_window(
     return _closed_window(start, stop) if closed else Window(start, stop)
 
 
-def trailing_window(
+def _trailing_window(
     context: BindContext,
     length: BoundQuery,
     unit: TimeUnit | None,
@@ -388,7 +388,7 @@ def _latest_event(context: BindContext, graph: PropertyGraph, tables: Mapping[st
     return int(max(found))
 
 
-def bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
+def _bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
     """The snapshot pinned anew; a NothingPlan when nothing in it moves, unless it is to be built again in FULL."""
     name = statement.name
     snapshot = find_snapshot(context, name)
@@ -405,7 +405,7 @@ def bind_refresh(statement: RefreshSnapshot, context: BindContext) -> Plan:
         # Its words are not in this statement, so that a complaint about them is shown at the snapshot's name.
         asked = replace(context.asked(SqlFragment(length, name.span)), pieces=())
         try:
-            window = trailing_window(context, asked, snapshot.unit, snapshot.graph, tables)
+            window = _trailing_window(context, asked, snapshot.unit, snapshot.graph, tables)
         except BindError as error:
             gone = f"snapshot {snapshot.name} has a window that ends at the latest event, and there is none now"
             error.message = f"{gone}; load edges first, or drop it"
@@ -458,10 +458,10 @@ def _check_fits(
 
 def _wrong_filter(context: BindContext, snapshot: Snapshot, tables: Mapping[str, Table]) -> str | None:
     """What keeps a condition from being read at the version."""
-    with context.store.sql_engine.session(element_shapes(snapshot.graph, tables)) as session:
+    with context.store.sql_engine.session(_element_shapes(snapshot.graph, tables)) as session:
         for condition in snapshot.filters:
             try:
-                check_filters(session, [condition])
+                _check_filters(session, [condition])
             except SnapdbError as error:
                 return f"its condition {condition.condition} cannot be read: {error.message}"
     return None
@@ -494,7 +494,7 @@ class Encoding:
     reason: str
 
 
-def encoding_bytes(form: Form, shape: EdgeShape) -> int:
+def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
     """The bytes that a form takes beside the topology.
 
     >>> shape = EdgeShape("e", 10, 50, 100, 16, True)
@@ -538,15 +538,15 @@ def choose_encoding(shape: EdgeShape, asked: Form | None, *, cheapest: bool = Tr
             f"layout 'ends' leaves out only the latest edges of each node, and others are here; {instead}",
             code="layout-does-not-fit",
         )
-    return Encoding(form, encoding_bytes(form, shape), reason)
+    return Encoding(form, _encoding_bytes(form, shape), reason)
 
 
 def _cheapest_form(shape: EdgeShape) -> tuple[Form, str]:
     if shape.edges == shape.held:
         return "full", "every edge of the topology is in it"
-    own = encoding_bytes("materialized", shape)
+    own = _encoding_bytes("materialized", shape)
     if shape.prefix:
-        ends = encoding_bytes("ends", shape)
+        ends = _encoding_bytes("ends", shape)
         if own <= ends:
             return "materialized", f"rows of its own take less ({own:,} bytes) than an end a node ({ends:,})"
         return "ends", f"rows are in time order, so an end a node says it all: {ends:,} bytes instead of {own:,}"
@@ -554,15 +554,15 @@ def _cheapest_form(shape: EdgeShape) -> tuple[Form, str]:
     if own <= _SMALL_ROWS:
         return "materialized", f"rows of its own are small: {own:,} bytes"
     if dead <= _DEAD_SHARE and not shape.patched:
-        bits = encoding_bytes("bitmap", shape)
+        bits = _encoding_bytes("bitmap", shape)
         return "bitmap", f"only {dead:.1%} of the edges are left out: {bits:,} bytes instead of {own:,}"
     return "materialized", f"{dead:.1%} of the edges are left out: skipping them would cost every batch more"
 
 
 FAMILY = PlanFamily(
     binders={
-        CreateSnapshot: bind_create_snapshot,
-        RefreshSnapshot: bind_refresh,
+        CreateSnapshot: _bind_create_snapshot,
+        RefreshSnapshot: _bind_refresh,
     },
     operators={
         CreateSnapshotPlan: "snapdb.execute.snapshots.operators:create_snapshot",

@@ -202,7 +202,7 @@ def _describe_search(find: BoundQuery) -> PlanNode:
     return PlanNode("Find", ", ".join(" ".join(part) for part in parts if part) or "every row")
 
 
-def bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
+def _bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
     """The columns of a new table, from its definition or its query."""
     replacing = ("table",) if statement.or_replace or statement.if_not_exists else ()
     if check_new(context.catalog, statement.name, replacing) and statement.if_not_exists:
@@ -218,7 +218,7 @@ def bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
         place = statement.query.span
     else:
         assert statement.definition is not None
-        columns = defined_columns(context, statement.definition)
+        columns = _defined_columns(context, statement.definition)
         place = statement.definition.span
     try:
         check_storable(columns)
@@ -229,7 +229,7 @@ def bind_create_table(statement: CreateTable, context: BindContext) -> Plan:
     return CreateTablePlan(statement.name.text, _numbered(columns), query, replaces, base, statement.message, copies)
 
 
-def bind_insert(statement: Insert, context: BindContext) -> Plan:
+def _bind_insert(statement: Insert, context: BindContext) -> Plan:
     """A query whose columns match the table's, or those that were named."""
     table = find_table(context, statement.table)
     supplied = named_columns(table, statement.columns)
@@ -256,7 +256,7 @@ def _numbered(columns: Sequence[Column]) -> tuple[Column, ...]:
     return tuple(replace(column, field=field) for field, column in enumerate(columns, 1))
 
 
-def defined_columns(context: BindContext, definition: SqlFragment) -> list[Column]:
+def _defined_columns(context: BindContext, definition: SqlFragment) -> list[Column]:
     """The columns of `name type [NOT NULL], …`, as DuckDB reads them."""
     for token in scan(definition.text):
         if token.word == "COLLATE":
@@ -312,7 +312,7 @@ def _checked_default(context: BindContext, session: Session, expression: str | N
     return None if value is None else str(value)
 
 
-def bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
+def _bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     """A query for the ids of the rows that go."""
     table = find_table(context, statement.table)
     name = quote(str(statement.alias or table.name))
@@ -327,7 +327,7 @@ def bind_delete(statement: Delete, context: BindContext) -> DeletePlan:
     return DeletePlan(table, find, context.catalog.version, statement.message)
 
 
-def bind_update(statement: Update, context: BindContext) -> UpdatePlan:
+def _bind_update(statement: Update, context: BindContext) -> UpdatePlan:
     """A query for the rows that change: their ids, and all columns with the new values."""
     table = find_table(context, statement.table)
     name = quote(str(statement.alias or table.name))
@@ -389,7 +389,7 @@ def _from_where(context: BindContext, rows: str, name: str, statement: Delete | 
     return parts
 
 
-def bind_alter(statement: AlterTable, context: BindContext) -> Plan:
+def _bind_alter(statement: AlterTable, context: BindContext) -> Plan:
     """The table's columns afterwards; those that a graph reads stay."""
     if statement.if_exists and statement.table.text.lower() not in context.catalog.tables:
         return NothingPlan(f'there is no table "{statement.table}"')
@@ -409,7 +409,7 @@ def bind_alter(statement: AlterTable, context: BindContext) -> Plan:
 
 def _add_column(context: BindContext, table: Table, action: AddColumn) -> tuple[tuple[Column, ...], str] | NothingPlan:
     definition = action.definition
-    (column, *more) = defined_columns(context, definition)
+    (column, *more) = _defined_columns(context, definition)
     if more:
         raise BindError(
             "ADD COLUMN adds one column; write one ALTER TABLE for each", span=definition.span, code="one-column"
@@ -492,7 +492,7 @@ def _is_used(graph: PropertyGraph, table: Table, column: Column) -> bool:
     return column.name.lower() in tables_of(graph).get(table.name.lower(), ())
 
 
-def bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
+def _bind_copy_from(statement: CopyFrom, context: BindContext) -> Plan:
     """A file's columns matched with the table's: by name where the file has names, else by position."""
     table = find_table(context, statement.table)
     wanted = named_columns(table, statement.columns)
@@ -582,12 +582,12 @@ def _option_literal(value: str | bool | int | float) -> str:
 FAMILY = PlanFamily(
     binders={
         Query: lambda statement, context: QueryPlan(context.asked(statement.query)),
-        CreateTable: bind_create_table,
-        Insert: bind_insert,
-        CopyFrom: bind_copy_from,
-        Delete: bind_delete,
-        Update: bind_update,
-        AlterTable: bind_alter,
+        CreateTable: _bind_create_table,
+        Insert: _bind_insert,
+        CopyFrom: _bind_copy_from,
+        Delete: _bind_delete,
+        Update: _bind_update,
+        AlterTable: _bind_alter,
     },
     operators={
         QueryPlan: "snapdb.execute.results:query",

@@ -66,7 +66,7 @@ class ExecuteTaskPlan(Plan):
         return PlanNode("ExecuteTask", self.task.name)
 
 
-def bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
+def _bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
     """The task, whose body was read already; names in it are looked up by each run."""
     name = statement.name
     found = context.catalog.tasks.get(name.text.lower())
@@ -93,7 +93,7 @@ def bind_create_task(statement: CreateTask, context: BindContext) -> Plan:
     return CreateTaskPlan(replace(task, **_options(context, statement.options)), found)
 
 
-def bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
+def _bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
     """The task as it is to be; nothing to do where it is so already."""
     task = find_task(context, statement.name)
     match statement.action:
@@ -111,7 +111,7 @@ def bind_alter_task(statement: AlterTask, context: BindContext) -> Plan:
             return AlterTaskPlan(task, replace(task, suspended=False), now(), "resumed")
 
 
-def bind_execute_task(statement: ExecuteTask, context: BindContext) -> ExecuteTaskPlan:
+def _bind_execute_task(statement: ExecuteTask, context: BindContext) -> ExecuteTaskPlan:
     """The task of that name; names in its body are looked up when it runs."""
     return ExecuteTaskPlan(find_task(context, statement.name))
 
@@ -233,9 +233,9 @@ def _original_span(span: Span, edits: tuple[Rewritten, ...], start: int) -> Span
 
 FAMILY = PlanFamily(
     binders={
-        CreateTask: bind_create_task,
-        AlterTask: bind_alter_task,
-        ExecuteTask: bind_execute_task,
+        CreateTask: _bind_create_task,
+        AlterTask: _bind_alter_task,
+        ExecuteTask: _bind_execute_task,
     },
     operators={
         CreateTaskPlan: "snapdb.execute.tasks.operators:create_task",

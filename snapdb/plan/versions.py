@@ -115,7 +115,7 @@ class DiffSnapshotPlan(Plan):
         return PlanNode("DiffSnapshot", f"{self.after.name} with {self.before.name}, {self.detail.lower()}")
 
 
-def bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
+def _bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
     """A name for a version that is there."""
     name = statement.name.text
     found = next((tag for tag in tags(context.store.catalog_db) if tag.name.lower() == name.lower()), None)
@@ -139,7 +139,7 @@ def bind_create_tag(statement: CreateTag, context: BindContext) -> Plan:
     return CreateTagPlan(Tag(name, version, 0), found is not None)
 
 
-def bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePlan:
+def _bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePlan:
     """The table at two versions."""
     name = statement.table.text
     first = resolve_version(context, statement.start)
@@ -165,7 +165,7 @@ def bind_diff_table(statement: DiffTable, context: BindContext) -> DiffTablePlan
     return DiffTablePlan(shown.name, before, after, statement.rows)
 
 
-def bind_diff_graph(statement: DiffGraph, context: BindContext) -> DiffGraphPlan:
+def _bind_diff_graph(statement: DiffGraph, context: BindContext) -> DiffGraphPlan:
     """The graph over the tables of two versions, both of which fit it."""
     graph = find_graph(context, statement.graph)
     before = resolve_version(context, statement.start)
@@ -190,7 +190,7 @@ def _check_fits(graph: PropertyGraph, version: int, tables: Mapping[str, Table],
         )
 
 
-def bind_diff_snapshot(statement: DiffSnapshot, context: BindContext) -> DiffSnapshotPlan:
+def _bind_diff_snapshot(statement: DiffSnapshot, context: BindContext) -> DiffSnapshotPlan:
     """Two snapshots with an element in common."""
     after, before = find_snapshot(context, statement.after), find_snapshot(context, statement.before)
     names = {e.name.lower() for e in after.graph.elements}
@@ -208,13 +208,13 @@ def bind_diff_snapshot(statement: DiffSnapshot, context: BindContext) -> DiffSna
 
 FAMILY = PlanFamily(
     binders={
-        CreateTag: bind_create_tag,
+        CreateTag: _bind_create_tag,
         Begin: lambda statement, context: BeginPlan(),
         Commit: lambda statement, context: CommitPlan(statement.message),
         Rollback: lambda statement, context: RollbackPlan(),
-        DiffTable: bind_diff_table,
-        DiffGraph: bind_diff_graph,
-        DiffSnapshot: bind_diff_snapshot,
+        DiffTable: _bind_diff_table,
+        DiffGraph: _bind_diff_graph,
+        DiffSnapshot: _bind_diff_snapshot,
     },
     operators={
         CreateTagPlan: "snapdb.execute.versions:create_tag",

@@ -34,9 +34,9 @@ def open_sampler(view: GraphView, spec: SampleSpec) -> Sampler | TorchSampler:
     _check_device(device)
     if spec.backend == "numba" or (spec.backend is None and device == "cpu"):
         return Sampler(view, spec)
-    db_dir = importlib.import_module("snapdb.sampling.torch_sampler")
+    module = importlib.import_module("snapdb.sampling.torch_sampler")
     try:
-        sampler: TorchSampler = db_dir.TorchSampler(view, spec, device)
+        sampler: TorchSampler = module.TorchSampler(view, spec, device)
     except InputError as error:
         if spec.backend == "torch":
             error.code = "device"

@@ -18,8 +18,8 @@ from snapdb.sampling.rounds import RowTable, row_size, row_tables, slot_of
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import SampleSpec
 
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
+_Int64s = npt.NDArray[np.int64]
+_Float64s = npt.NDArray[np.float64]
 
 ALIGNMENT = 64
 """Where arrays begin among the cache's bytes."""
@@ -61,9 +61,9 @@ class Choice:
 
     walk: Walk
     table: RowTable | None
-    nodes: Int64s
+    nodes: _Int64s
     """They ascend."""
-    lengths: Int64s
+    lengths: _Int64s
     """How many edges each row holds."""
 
     def only(self, places: slice | npt.NDArray[np.bool_]) -> Choice:
@@ -136,7 +136,7 @@ def rows_read(spec: SampleSpec, walks: Sequence[Walk]) -> frozenset[tuple[object
     return frozenset(drawn | {(walk.relation, _longest_whole(spec, walk)) for walk in walks})
 
 
-def lengths_of(walk: Walk) -> Int64s:
+def lengths_of(walk: Walk) -> _Int64s:
     """[nodes] how many positions each whole row takes.
 
     Raises:
@@ -167,7 +167,7 @@ def aliased(spec: SampleSpec, size: int) -> int:
     return max(size, spec.refresh.above)
 
 
-def _worth(spec: SampleSpec, choice: Choice, visits: Visits) -> Float64s:
+def _worth(spec: SampleSpec, choice: Choice, visits: Visits) -> _Float64s:
     """How many edges a batch reads of each of the rows, on average."""
     found = np.zeros(choice.nodes.size)
     for hop in range(spec.hops):
@@ -176,7 +176,7 @@ def _worth(spec: SampleSpec, choice: Choice, visits: Visits) -> Float64s:
     return found
 
 
-def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> Int64s:
+def edges_read(spec: SampleSpec, choice: Choice, hop: int) -> _Int64s:
     """How many edges a hop reads of each of the rows when it comes by."""
     count = choice.walk.count(hop)
     if choice.table is None:
@@ -194,7 +194,7 @@ def draws_from(spec: SampleSpec, table: RowTable, hop: int) -> bool:
     return (slot_of(spec, hop), row_size(spec.refresh, table.walk.fanout, count)) == (table.slot, table.size)
 
 
-def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...]:
+def _best(valued: list[tuple[Choice, _Float64s]], room: int) -> tuple[Choice, ...]:
     """The rows of most worth for each byte, as many as fit."""
     kept, left = [], room
     for choice, worth in sorted(valued, key=lambda each: -float(each[1].sum())):
@@ -214,7 +214,7 @@ def _best(valued: list[tuple[Choice, Float64s]], room: int) -> tuple[Choice, ...
     return tuple(choice for choice in chosen if choice.nodes.size)
 
 
-def _row_bytes(choice: Choice) -> Int64s:
+def _row_bytes(choice: Choice) -> _Int64s:
     """What each of the rows takes."""
     empty = layout_of(choice.only(slice(0, 0)))
     one = layout_of(choice.only(slice(0, 1)))

@@ -17,9 +17,9 @@ from snapdb.sampling.walks import Walk, damaged
 from snapdb.storage.memory_maps import same_values
 from snapdb.types import SampleSpec
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
-Bools = npt.NDArray[np.bool_]
+_Bools = npt.NDArray[np.bool_]
 
 Span = tuple[int, int]
 """Rows low ≤ number < high."""
@@ -34,11 +34,11 @@ class HeldRows:
 
     walk: Walk
     table: RowTable | None
-    nodes: Int64s
+    nodes: _Int64s
     places: npt.NDArray[np.int32]
     rows: npt.NDArray[Any]
     facts: npt.NDArray[Any]
-    starts: Int64s
+    starts: _Int64s
     spans: tuple[Span, ...]
     """Drawn rows that are in use; whole rows that are still to be copied."""
     filled: int = 0
@@ -118,7 +118,7 @@ def moved(held: HeldRows, walk: Walk, spec: SampleSpec) -> HeldRows | None:
     return _moved_drawn(held, held.table, walk, aliased(spec, held.table.size), changed)
 
 
-def _changed(held: HeldRows, walk: Walk) -> Bools:
+def _changed(held: HeldRows, walk: Walk) -> _Bools:
     """Which of the nodes have other edges now, or edges at other places."""
     before, after, same_patch = held.walk.arrays.rows, walk.arrays.rows, _same_patch(held, walk)
     changed = np.zeros(held.nodes.size, np.bool_)
@@ -130,7 +130,7 @@ def _changed(held: HeldRows, walk: Walk) -> Bools:
     return changed
 
 
-def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
+def _moved_whole(held: HeldRows, walk: Walk, changed: _Bools) -> HeldRows | None:
     """Whole rows that are as long as they were are copied again; others have no room."""
     held.places[held.nodes[changed]] = -1
     there, lengths = held.places[held.nodes] >= 0, np.diff(held.starts)
@@ -141,7 +141,7 @@ def _moved_whole(held: HeldRows, walk: Walk, changed: Bools) -> HeldRows | None:
     return replace(held, walk=walk, spans=_spans(~(there | lost)), filled=filled, edges=edges)
 
 
-def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed: Bools) -> HeldRows | None:
+def _moved_drawn(held: HeldRows, table: RowTable, walk: Walk, few: int, changed: _Bools) -> HeldRows | None:
     """Drawn rows are drawn again; nodes that have few edges now have none any more."""
     lost = walk.adjacency.degrees()[held.nodes] <= few
     if lost.sum() * _LOST > lost.size:
@@ -171,7 +171,7 @@ def _same_patch(held: HeldRows, walk: Walk) -> bool:
     return all(same_values(*pair) for pair in pairs)
 
 
-def _spans(wanted: Bools) -> tuple[Span, ...]:
+def _spans(wanted: _Bools) -> tuple[Span, ...]:
     """The stretches of wanted rows.
 
     >>> _spans(np.array([True, True, False, True]))

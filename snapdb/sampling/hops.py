@@ -28,9 +28,9 @@ from snapdb.sampling.subgraph import Edges
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import SampleSpec
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
-NO_STAMPS = np.empty(0, np.int32)
+_NO_STAMPS = np.empty(0, np.int32)
 """Nodes of trees are numbered apart."""
 
 
@@ -169,7 +169,7 @@ def _draw_unlimited(hop: Hop, scratch: Scratch) -> int:
     """
     walk, frontier, near = hop.walk, scratch.nodes[hop.walk.relation.expands], scratch.nodes[hop.walk.relation.reaches]
     keys, rule, records = hop.rows()
-    at, edges, nodes, stamps, base = hop.low, 0, near.nodes, NO_STAMPS, 0
+    at, edges, nodes, stamps, base = hop.low, 0, near.nodes, _NO_STAMPS, 0
     if isinstance(near, NodeMap):
         near.reserve((hop.high - hop.low) * min(hop.fanout, near.node_count))
         nodes, stamps, base = near.nodes, near.stamps, near.base
@@ -290,7 +290,7 @@ def _expand_directly(hop: Hop, scratch: Scratch, near: NodeMap, before: Edges) -
     return found
 
 
-def _count_misses(scratch: Scratch, sides: Int64s) -> None:
+def _count_misses(scratch: Scratch, sides: _Int64s) -> None:
     """Counts nodes whose edges a cache has none of; `sides` names them in order, once for each edge."""
     if sides.size:
         scratch.reads[MISSES] += 1 + np.count_nonzero(np.diff(sides))

@@ -16,7 +16,7 @@ from snapdb.sampling.scratch import Draft
 from snapdb.sampling.walks import Walk, damaged
 from snapdb.types import Relation
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 NO_RECORDS = CachedRows(np.empty(0, np.int32), np.empty((0, 0), np.int32), np.empty((0, 2)))
 """What is read where no cache keeps drawn rows."""
@@ -41,7 +41,7 @@ class CacheReader(Protocol):
     def base(self, relation: Relation) -> BaseRows | None:
         """Whole rows of a relation's adjacency."""
 
-    def count(self, counts: Int64s) -> None:
+    def count(self, counts: _Int64s) -> None:
         """Told once a batch, by any thread: rows hit, rows missed, edges from the cache, edges read from the base."""
 
 
@@ -55,7 +55,7 @@ class Filled(NamedTuple):
 
 
 def fill_rows(
-    table: RowTable, keys: RowKeys, nodes: Int64s, low: int, high: int, cached: CachedRows, draft: Draft
+    table: RowTable, keys: RowKeys, nodes: _Int64s, low: int, high: int, cached: CachedRows, draft: Draft
 ) -> Filled:
     """Draws records low ≤ number < high again where they are not of the round of `keys`.
 
@@ -77,7 +77,7 @@ def fill_rows(
     return Filled(rows, edges)
 
 
-def fill_base(walk: Walk, nodes: Int64s, starts: Int64s, low: int, high: int, base: BaseRows) -> int:
+def fill_base(walk: Walk, nodes: _Int64s, starts: _Int64s, low: int, high: int, base: BaseRows) -> int:
     """Copies rows low ≤ number < high to where they are to start in `base.neighbours`; returns how many edges.
 
     Row i is of nodes[i], and as long as `physical_lengths` says. Batches may read on.

@@ -70,7 +70,7 @@ def row_tables(spec: SampleSpec, walks: Sequence[Walk]) -> tuple[RowTable, ...]:
     return tuple({(table.walk.relation, *table[1:]): table for table in found}.values())
 
 
-def round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
+def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
     """The round that a batch is in, and how much of it is over in units of 2^-32, by when some nodes' turns have come.
 
     Under SCOPE VISITED, where nodes have rounds of their own, that in which all nodes begin.
@@ -95,7 +95,7 @@ def row_keys(spec: SampleSpec, relation: Relation, hop: int, batch: int, rounds:
     """
     assert spec.refresh is not None
     slot, kind = slot_of(spec, hop), relation.hash
-    whole, part = round_at(spec.refresh, batch)
+    whole, part = _round_at(spec.refresh, batch)
     stem = _folded(spec.seed, Domain.ROW, spec.generation)
     now, later = (_folded(spec.seed, Domain.ROW, spec.generation, turn, slot, kind) for turn in (whole, whole + 1))
     phase = _folded(spec.seed, Domain.PHASE, slot, kind)

@@ -27,7 +27,7 @@ from snapdb.sampling.turns import ahead, begun
 from snapdb.sampling.walks import Walk
 from snapdb.types import CacheStats, Relation, SampleSpec
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 _ROWS = 1 << 12
 """Drawn rows between two looks at whether to go on,"""
@@ -58,7 +58,7 @@ class RowCache:
     def base(self, relation: Relation) -> BaseRows | None:
         return self._base.get(relation)
 
-    def count(self, counts: Int64s) -> None:
+    def count(self, counts: _Int64s) -> None:
         with self._guard:
             self._counts += counts
 
@@ -184,7 +184,7 @@ class RowCache:
             many += rows.filled
         return total / many if many else None
 
-    def _mean_age(self, table: RowTable, nodes: Int64s, rounds: Int64s, batch: int) -> float:
+    def _mean_age(self, table: RowTable, nodes: _Int64s, rounds: _Int64s, batch: int) -> float:
         refresh = self.spec.refresh
         assert refresh is not None
         phase = self._keys(table, 0).phase

@@ -19,7 +19,7 @@ from snapdb.sampling.subgraph import Edges, Entry, Subgraph
 from snapdb.sampling.walks import open_walks
 from snapdb.types import Relation, SampleSpec
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 
 class Sampler:
@@ -96,7 +96,7 @@ class Sampler:
             cache.count(scratch.reads)
         return _subgraph(scratch, edges, met, drawn, entered, spec.disjoint)
 
-    def _enter(self, entry: Entry, scratch: Scratch) -> tuple[Int64s, ...]:
+    def _enter(self, entry: Entry, scratch: Scratch) -> tuple[_Int64s, ...]:
         """The local ids of each group; seeds that are vertices get one each, even where they are the same vertex."""
         found = []
         for group in entry.groups:
@@ -124,7 +124,7 @@ def _subgraph(
     edges: dict[Relation, Edges],
     met: list[dict[str, int]],
     drawn: list[dict[Relation, int]],
-    entered: tuple[Int64s, ...],
+    entered: tuple[_Int64s, ...],
     disjoint: bool,
 ) -> Subgraph:
     """What was drawn, and the scratch's nodes in arrays of their own."""
@@ -138,7 +138,7 @@ def _subgraph(
     return Subgraph(nodes, hops, new, edges, entered, trees)
 
 
-def _copied(values: Int64s) -> Int64s:
-    copy: Int64s = buffers.empty(values.shape, values.dtype)
+def _copied(values: _Int64s) -> _Int64s:
+    copy: _Int64s = buffers.empty(values.shape, values.dtype)
     copy[:] = values
     return copy

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from snapdb.types import EdgeType, Relation
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 Ints: TypeAlias = Any
 """int64 values: a numpy array, or a torch tensor where the torch back end works on a GPU."""
 
@@ -25,15 +25,15 @@ class Seeds:
 
     type: str
     """Vertex type; of edges that of their sources."""
-    ids: Int64s
+    ids: _Int64s
     """Dense ids of vertices, or ids of edges."""
     y: npt.NDArray[Any] | None
     """Targets that the seed query gave, by ordinal; None: the graph's TARGET, if any."""
-    query_order: Int64s | None
+    query_order: _Int64s | None
     """Ordinals in the order of the query's rows, for IN ORDER; None otherwise."""
-    time: Int64s | None = None
+    time: _Int64s | None = None
     """Each seed's time, in the unit of event times; None when the query gives none."""
-    ends: tuple[Int64s, Int64s] | None = None
+    ends: tuple[_Int64s, _Int64s] | None = None
     """Of seed edges: dense ids of their sources and of their destinations."""
     columns: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
     """What else the query gives of each: name → [seeds] or [seeds, n], by name."""
@@ -44,9 +44,9 @@ class Group:
     """Vertices of one type that enter a batch together."""
 
     type: str
-    ids: Int64s
+    ids: _Int64s
     """Dense ids."""
-    trees: Int64s
+    trees: _Int64s
     """The index in the batch of the seed that each belongs to."""
 
 
@@ -55,9 +55,9 @@ class Excluded:
     """Edges of one type, as pairs of ends, that a batch must not see."""
 
     edge: EdgeType
-    source: Int64s
-    destination: Int64s
-    trees: Int64s
+    source: _Int64s
+    destination: _Int64s
+    trees: _Int64s
     """The seed that each pair belongs to: of disjoint trees only its own is kept from it."""
 
 
@@ -67,12 +67,12 @@ class Entry:
 
     groups: tuple[Group, ...]
     """In the order in which they are numbered: of seed edges sources, destinations, negatives."""
-    ordinals: Int64s
+    ordinals: _Int64s
     """[seeds] in the seed set."""
-    times: Int64s | None = None
+    times: _Int64s | None = None
     """[seeds]"""
     excluded: Excluded | None = None
-    negatives: Int64s | None = None
+    negatives: _Int64s | None = None
     """[seeds, n] of seed edges with negatives: where each is in the last group, -1 where there was none left."""
 
 
@@ -123,7 +123,7 @@ class Subgraph:
     """Of disjoint trees: vertex type → [nodes] the index in the batch of the seed whose tree a node is in."""
 
 
-def node_entry(kind: str, ids: Int64s, ordinals: Int64s | None = None, times: Int64s | None = None) -> Entry:
+def node_entry(kind: str, ids: _Int64s, ordinals: _Int64s | None = None, times: _Int64s | None = None) -> Entry:
     """Vertices as seeds, each the root of its own tree; their ordinals count from 0 where none are given."""
     places = np.arange(ids.size, dtype=np.int64)
     return Entry((Group(kind, ids, places),), places if ordinals is None else ordinals, times)

@@ -32,7 +32,7 @@ from snapdb.sampling.torch_keys import HopKeys
 from snapdb.sampling.torch_walks import TorchWalk, open_torch_walks, tensor_on
 from snapdb.types import Relation, SampleSpec
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 LOOKED_THROUGH = 1 << 24
 """Rows are looked through in chunks of about so many edges, to bound the memory that takes."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from snapdb.types import Refresh
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 _TURN = 4
 """In so many parts of a turn OTF's rows are looked after: between two of them, one row in so many is drawn anew.
@@ -40,7 +40,7 @@ def ahead(refresh: Refresh, batch: int) -> int:
     return batch if refresh.at_once else (batch + following) // 2
 
 
-def begun(refresh: Refresh, rounds: Int64s, phases: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+def begun(refresh: Refresh, rounds: _Int64s, phases: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
     """The batches at which rows came to be of these rounds; their nodes' phases count under OTF.
 
     >>> from fractions import Fraction

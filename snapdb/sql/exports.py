@@ -44,7 +44,7 @@ from snapdb.sql.syntax import (
 )
 from snapdb.sql.tables import refuse_at
 
-CopyOption = tuple[Name, str | bool | int | float | ColumnList]
+_CopyOption = tuple[Name, str | bool | int | float | ColumnList]
 """FORMAT, HEADER, DELIMITER, … as written; a bare option is True, one with parentheses names columns."""
 
 
@@ -83,7 +83,7 @@ class CopyTo(Statement):
     query: SqlFragment | None
     path: str
     path_span: Span = field(compare=False)
-    options: tuple[CopyOption, ...]
+    options: tuple[_CopyOption, ...]
 
     def to_sql(self) -> str:
         if self.query is not None:
@@ -106,7 +106,7 @@ class CopySnapshotTo(Statement):
     snapshot: Name
     path: str
     path_span: Span = field(compare=False)
-    options: tuple[CopyOption, ...]
+    options: tuple[_CopyOption, ...]
 
     def to_sql(self) -> str:
         return print_statement(
@@ -121,7 +121,7 @@ class CopySampleTo(Statement):
     sample: Sample | SampleUsing
     path: str
     path_span: Span = field(compare=False)
-    options: tuple[CopyOption, ...]
+    options: tuple[_CopyOption, ...]
 
     def to_sql(self) -> str:
         return print_statement(
@@ -177,7 +177,7 @@ def _copy_sample(tree: Tree, place: Place, reader: Reader) -> CopySampleTo:
     return CopySampleTo(*place, sample, string(path), span_of(path), options)
 
 
-def _options(tree: Tree) -> tuple[tuple[CopyOption, ...], Tree | None]:
+def _options(tree: Tree) -> tuple[tuple[_CopyOption, ...], Tree | None]:
     """The options of a COPY, and where NEW FILES ONLY is among them."""
     options = first_tree(tree, "options")
     given = () if options is None else tuple(trees(options))
@@ -185,7 +185,7 @@ def _options(tree: Tree) -> tuple[tuple[CopyOption, ...], Tree | None]:
     return tuple(_option(option) for option in given if leaves(option)), new_files
 
 
-def _options_to(tree: Tree) -> tuple[CopyOption, ...]:
+def _options_to(tree: Tree) -> tuple[_CopyOption, ...]:
     """The options of a COPY … TO."""
     options, new_files = _options(tree)
     if new_files is not None:
@@ -197,7 +197,7 @@ def _options_to(tree: Tree) -> tuple[CopyOption, ...]:
     return options
 
 
-def _option(tree: Tree) -> CopyOption:
+def _option(tree: Tree) -> _CopyOption:
     """An option of COPY; one without a value is True."""
     label, *words = leaves(tree)
     if numbers := trees(tree, "number"):
@@ -222,12 +222,12 @@ def _single(label: Name, value: str | bool | int | float | ColumnList) -> str | 
     return value
 
 
-def _print_options(options: Sequence[CopyOption], *, new_only: bool = False) -> str | None:
+def _print_options(options: Sequence[_CopyOption], *, new_only: bool = False) -> str | None:
     said = [*map(_print_option, options), *(["NEW FILES ONLY"] if new_only else [])]
     return f"({', '.join(said)})" if said else None
 
 
-def _print_option(option: CopyOption) -> str:
+def _print_option(option: _CopyOption) -> str:
     """An option; one that is true stands without a value."""
     label, value = option
     if value is True:

@@ -204,7 +204,7 @@ _BEFORE = ("(", "UNION", "ALL")
 _AFTER = (")", ";", "UNION")
 
 
-class RowCount(NamedTuple):
+class _RowCount(NamedTuple):
     """`count(*) AS n FROM name AT (…) AS t` after SELECT, of which only count, FROM and the name must be there."""
 
     name: Token
@@ -215,7 +215,7 @@ class RowCount(NamedTuple):
     """From `count` to the end of what follows FROM."""
 
 
-def find_counts(tokens: Sequence[Token]) -> tuple[RowCount, ...]:
+def find_counts(tokens: Sequence[Token]) -> tuple[_RowCount, ...]:
     """Where a query counts the rows of tables; none where there is a WITH: a name may be that of its query.
 
     >>> text = "SELECT count(*) AS n FROM a AT (VERSION => 3) UNION ALL SELECT count(*) FROM b"
@@ -241,7 +241,7 @@ def _counts(tokens: Sequence[Token], index: int) -> bool:
     return begins and tuple(token.word for token in tokens[index : index + len(_COUNT)]) == _COUNT
 
 
-def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> RowCount | None:
+def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> _RowCount | None:
     """The count whose word is at `start`; None where more than a table follows."""
     alias, place = _alias(tokens, start + 4)
     if _word(tokens, place) != "FROM" or not _is_name(tokens, place + 1):
@@ -253,7 +253,7 @@ def _count(tokens: Sequence[Token], pairs: dict[int, int], start: int) -> RowCou
         last += 2
     if last + 1 < len(tokens) and tokens[last + 1].word not in _AFTER:
         return None
-    return RowCount(name, alias, Span(tokens[start].span.start, tokens[last].span.stop))
+    return _RowCount(name, alias, Span(tokens[start].span.start, tokens[last].span.stop))
 
 
 def _alias(tokens: Sequence[Token], place: int) -> tuple[Token | None, int]:

@@ -29,7 +29,7 @@ Kind = Literal["TABLE", "GRAPH", "SNAPSHOT", "TAG", "SAMPLER", "CACHE", "TASK"]
 """What DROP takes; a TAG has nothing to describe."""
 
 
-Described = Literal["TABLE", "GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"]
+_Described = Literal["TABLE", "GRAPH", "SNAPSHOT", "SAMPLER", "CACHE", "TASK"]
 """What DESCRIBE takes."""
 
 
@@ -63,7 +63,7 @@ class Show(Statement):
 class Describe(Statement):
     """DESCRIBE TABLE name [AT (…)] | [PROPERTY] GRAPH name | SNAPSHOT name | … | name."""
 
-    kind: Described | None
+    kind: _Described | None
     """None: whatever has the name."""
     name: Name
     at: VersionBound | None
@@ -117,7 +117,7 @@ def _describe(tree: Tree, place: Place) -> Describe:
     at = first_tree(tree, "at")
     return Describe(
         *place,
-        kind=cast(Described, first.type) if rest else None,
+        kind=cast(_Described, first.type) if rest else None,
         name=name(rest[0] if rest else first),
         at=None if at is None else bound(at),
     )

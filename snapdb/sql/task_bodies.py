@@ -20,7 +20,7 @@ _PLACEHOLDER = re.compile(r"\{(" + "|".join(PLACEHOLDERS) + r")\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class _Rendered:
     """Statements or a condition as a run runs them."""
 
     text: str
@@ -29,7 +29,7 @@ class Rendered:
     written; in order, each once."""
 
 
-def rendered(text: str, values: Mapping[str, str], folder: str) -> Rendered:
+def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
     """A body or a condition with its placeholders filled, and its paths made absolute; all else is left as it was.
 
     Args:
@@ -43,7 +43,7 @@ def rendered(text: str, values: Mapping[str, str], folder: str) -> Rendered:
     named = named_paths(said)
     moved = [(path.span, path.absolute(folder)) for path in named if path.absolute(folder) != path.path]
     replacements = [(span, "'" + path.replace("'", "''") + "'") for span, path in moved]
-    return Rendered(rewrite(said, replacements).text, tuple(sorted({path.place(folder) for path in named})))
+    return _Rendered(rewrite(said, replacements).text, tuple(sorted({path.place(folder) for path in named})))
 
 
 def filled(text: str, values: Mapping[str, str]) -> Rewritten:
@@ -144,7 +144,7 @@ _LOCAL = re.compile(r"file:(?://(?:localhost)?)?(?=/(?!/))")
 _GLOB = re.compile(r"[*?[]")
 
 
-class NamedPath(NamedTuple):
+class _NamedPath(NamedTuple):
     """A string that is opened as a path."""
 
     span: Span
@@ -189,7 +189,7 @@ class NamedPath(NamedTuple):
         return folder, self.path
 
 
-def named_paths(text: str) -> tuple[NamedPath, ...]:
+def named_paths(text: str) -> tuple[_NamedPath, ...]:
     """The paths of a text's statements, in order.
 
     Raises:
@@ -248,20 +248,20 @@ def _first_argument(tokens: Sequence[Token], pairs: dict[int, int], opener: int)
     return tuple(tokens[first:comma])
 
 
-def _paths(tokens: Sequence[Token]) -> Iterator[NamedPath]:
+def _paths(tokens: Sequence[Token]) -> Iterator[_NamedPath]:
     """Those of one statement."""
     pairs = partners(tokens)
     first = explained(tokens, pairs) if tokens[0].word == "EXPLAIN" else 0
     if says(tokens, first, "COPY"):
         for index in top_level(tokens, pairs, first):
             if tokens[index].word == "TO" and index + 1 < len(tokens) and tokens[index + 1].kind == "string":
-                yield NamedPath(tokens[index + 1].span, string_value(tokens[index + 1]), written=True)
+                yield _NamedPath(tokens[index + 1].span, string_value(tokens[index + 1]), written=True)
     if says(tokens, first, "BACKUP", "DATABASE", "TO") and tokens[first + 3 :] and tokens[first + 3].kind == "string":
-        yield NamedPath(tokens[first + 3].span, string_value(tokens[first + 3]), written=True)
+        yield _NamedPath(tokens[first + 3].span, string_value(tokens[first + 3]), written=True)
     deletes = says(tokens, first, "DELETE")
     for token in _tables(tokens, pairs, deletes=deletes):
         if path := string_value(token):
-            yield NamedPath(token.span, path, written=False)
+            yield _NamedPath(token.span, path, written=False)
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from snapdb.sql.syntax import (
 )
 from snapdb.sql.unsupported import refuse_savepoint
 
-Detail = Literal["SUMMARY", "ROWS", "FEATURES"]
+_Detail = Literal["SUMMARY", "ROWS", "FEATURES"]
 """What a difference between graphs lists: elements, rows, or parts of features."""
 
 
@@ -71,7 +71,7 @@ class DiffGraph(Statement):
     start: VersionBound
     stop: VersionBound | None
     """None: the newest version."""
-    detail: Detail
+    detail: _Detail
 
     def to_sql(self) -> str:
         detail = self.detail != "SUMMARY" and self.detail
@@ -86,7 +86,7 @@ class DiffSnapshot(Statement):
 
     after: Name
     before: Name
-    detail: Detail
+    detail: _Detail
 
     def to_sql(self) -> str:
         detail = self.detail != "SUMMARY" and self.detail
@@ -164,7 +164,7 @@ def _rollback(_: Tree, place: Place) -> Rollback:
     return Rollback(*place)
 
 
-def _detail(tree: Tree) -> Detail:
+def _detail(tree: Tree) -> _Detail:
     return "ROWS" if has(tree, "rows") else "FEATURES" if has(tree, "features") else "SUMMARY"
 
 

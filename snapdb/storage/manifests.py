@@ -187,7 +187,7 @@ def directory_bytes(directory: Path) -> int:
     return sum(path.stat().st_size for path in directory.iterdir())
 
 
-class ParsedManifest(NamedTuple):
+class _ParsedManifest(NamedTuple):
     """A manifest's files, and the shared directories that the directory uses."""
 
     files: dict[str, tuple[int, str]]
@@ -198,7 +198,7 @@ class ParsedManifest(NamedTuple):
     """The digest of a shared directory."""
 
 
-def parse_manifest(directory: Path) -> ParsedManifest:
+def parse_manifest(directory: Path) -> _ParsedManifest:
     """A directory's manifest; its files are not read.
 
     Raises:
@@ -218,7 +218,7 @@ def parse_manifest(directory: Path) -> ParsedManifest:
         raise CorruptError(
             f"{path} cannot be read: {error}; restore it from a backup", code="damaged-snapshot"
         ) from error
-    return ParsedManifest(files, directories, manifest.get("digest"))
+    return _ParsedManifest(files, directories, manifest.get("digest"))
 
 
 def _directories(layout: dict[str, Any]) -> tuple[str, ...]:

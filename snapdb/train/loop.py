@@ -19,7 +19,7 @@ from snapdb.train.torch_state import seeded
 _NO_TARGETS = "the stream has no targets: say TARGET (column) in CREATE PROPERTY GRAPH, or select y in SEEDS"
 
 Transform = Callable[[Tensor], Tensor]
-Metric = Callable[[Tensor, Tensor], float]
+_Metric = Callable[[Tensor, Tensor], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ def predict(model: nn.Module, stream: Iterable[Batch], *, transform: Transform |
 
 
 def evaluate(
-    model: nn.Module, stream: Iterable[Batch], metrics: Mapping[str, Metric], *, transform: Transform | None = None
+    model: nn.Module, stream: Iterable[Batch], metrics: Mapping[str, _Metric], *, transform: Transform | None = None
 ) -> dict[str, float]:
     """Each metric's value over all seeds of the stream: name → `metric(y, logits)`."""
     seen = predict(model, stream, transform=transform)

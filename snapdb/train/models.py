@@ -20,7 +20,7 @@ from snapdb.errors import InputError
 from snapdb.loading import Batch
 from snapdb.train.torch_state import seeded
 
-Layer = Callable[[Batch, Any], Any]
+_Layer = Callable[[Batch, Any], Any]
 """Called with a batch and the states of its nodes: a tensor where there is one node type (None where it has no x), else
 a dict by node type. What it returns, a tensor or such a dict, begins with the states of the seeds."""
 
@@ -31,12 +31,12 @@ _OWN = "layers=[…], a function of (batch, x) for each layer that gives the see
 class Layers:
     """What is to be applied, one after another, to the states of all nodes."""
 
-    functions: tuple[Layer, ...]
+    functions: tuple[_Layer, ...]
     modules: tuple[nn.Module, ...]
     """What has weights in them, as far as it is known."""
 
     @staticmethod
-    def of(model: Any, layers: Sequence[Layer] | None) -> Layers:
+    def of(model: Any, layers: Sequence[_Layer] | None) -> Layers:
         """The given layers, or those that the model tells: by a method `layerwise`, or as PyG's models do.
 
         Raises:
@@ -82,7 +82,7 @@ def _of_model(model: Any) -> Layers:
     )
 
 
-def _of_pyg(model: Any) -> tuple[Layer, ...]:
+def _of_pyg(model: Any) -> tuple[_Layer, ...]:
     """Those of PyG's BasicGNN; where they weigh by degrees, these are counted first."""
     by_degree = [conv for conv in model.convs if type(conv).__name__ == "GCNConv" and conv.normalize]
     odd = f"jk={model.jk_mode!r}, so that its answer needs the states of all layers at once"
@@ -180,7 +180,7 @@ class GraphSAGE(nn.Module):
         logits: Tensor = self.read(state[: batch.batch_size])
         return logits
 
-    def layerwise(self) -> list[Layer]:
+    def layerwise(self) -> list[_Layer]:
         """Each round as a function of (batch, x), for `db.infer`: the first one encodes, the last one reads out."""
         return [partial(self._layer, i) for i in range(self.depth)]
 
@@ -243,7 +243,7 @@ class GCN(nn.Module):
             state = self._round(i, state, _Hood.of(batch, self.depth - i), degree)
         return state[: batch.batch_size]
 
-    def layerwise(self) -> list[Layer]:
+    def layerwise(self) -> list[_Layer]:
         """The layers as functions of (batch, x), for `db.infer`: degrees are counted first, and go with the states."""
         return [self._counted, *(partial(self._layer, i) for i in range(self.depth))]
 

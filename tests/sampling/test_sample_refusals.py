@@ -113,7 +113,7 @@ def test_explain_stops_before_it_samples(world: Database) -> None:
     def stop(what: str, share: float | None) -> None:
         if what.startswith("opening"):
             threading.Thread(target=world.interrupt).start()
-            assert world._stopped.wait(PATIENCE)
+            assert world._session._stopped.wait(PATIENCE)
 
     world.progress = stop
     try:

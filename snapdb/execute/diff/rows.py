@@ -69,7 +69,7 @@ def tally(session: Session, found: Difference) -> tuple[int, int, int]:
     return row_count(session, found.came), row_count(session, found.went), replaced(session, found)
 
 
-def id_of(rows: ElementRows) -> str:
+def _id_of(rows: ElementRows) -> str:
     """The column that holds row ids in the SELECTs of a difference, quoted."""
     return "e_id" if isinstance(rows, EdgeRows) else quote(ROW_ID)
 
@@ -83,12 +83,12 @@ def _beyond(session: Session, one: ElementRows | None, other: ElementRows | None
     if not _alike(session, one, other):
         if _within(session, one, other):
             return ()
-        name = id_of(one)
+        name = _id_of(one)
         return (
             f"SELECT o.* FROM ({_numbered(one)}) o ANTI JOIN (SELECT {name} FROM ({_numbered(other)})) USING ({name})",
         )
     new = rows_beyond(session, one.root, one.table, other.table)
-    old = f" AND {id_of(one)} NOT IN (SELECT {quote(ROW_ID)} FROM ({new}))" if new else ""
+    old = f" AND {_id_of(one)} NOT IN (SELECT {quote(ROW_ID)} FROM ({new}))" if new else ""
     parts = [_numbered(replace(one, given=new))] if new else []
     outside = [f"SELECT * FROM ({_numbered(one)}) WHERE {left_out}{old}" for left_out in _left_out(one, other.window)]
     return (*parts, *outside)
@@ -235,7 +235,7 @@ def _columns(rows: ElementRows | None) -> tuple[Column, ...]:
     """The columns that SQL sees of an element."""
     if rows is None:
         return ()
-    return (*rows.table.columns, _E_ID) if id_of(rows) == _E_ID.name else rows.table.columns
+    return (*rows.table.columns, _E_ID) if _id_of(rows) == _E_ID.name else rows.table.columns
 
 
 def _union(columns: Sequence[Column]) -> list[Column]:
@@ -265,7 +265,7 @@ def _side(
     )
     union = " UNION ALL ".join(f"({part})" for part in parts)
     return [
-        f"SELECT '{sign}' AS change, {text_literal(name)} AS element{values} FROM ({union}) r ORDER BY r.{id_of(rows)}"
+        f"SELECT '{sign}' AS change, {text_literal(name)} AS element{values} FROM ({union}) r ORDER BY r.{_id_of(rows)}"
     ]
 
 

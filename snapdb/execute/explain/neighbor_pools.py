@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from snapdb.loading.metered import MeteredStream, Recent
 
 
-Float64s = npt.NDArray[np.float64]
+_Float64s = npt.NDArray[np.float64]
 
 
 @dataclass(slots=True)
-class RowCosts:
+class _RowCosts:
     """Of all rows that batches draw from, where they come by nodes as often as is expected."""
 
     rows: int = 0
@@ -53,7 +53,7 @@ class RowCosts:
     """How many times that of FBL is the variance of a mean over what batches draw from a row while it is the same."""
 
 
-def row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Visits) -> RowCosts:
+def _row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Visits) -> _RowCosts:
     """What the rows of these tables come to.
 
     Raises:
@@ -61,7 +61,7 @@ def row_costs(spec: SampleSpec, tables: tuple[RowTable, ...], visits: Visits) ->
     """
     refresh = spec.refresh
     assert refresh is not None
-    costs, ages, variances, weights = RowCosts(), 0.0, 0.0, 0.0
+    costs, ages, variances, weights = _RowCosts(), 0.0, 0.0, 0.0
     for table in tables:
         degrees = table.walk.adjacency.degrees()
         kept = degrees > aliased(spec, table.size)
@@ -92,15 +92,15 @@ def life(refresh: Refresh) -> float:
     return float(refresh.period / (1 if refresh.visited else refresh.share))
 
 
-def chances(refresh: Refresh, visited: Float64s) -> Float64s:
+def chances(refresh: Refresh, visited: _Float64s) -> _Float64s:
     """The chance of each row to be drawn anew in a period, where batches come by so often."""
     if refresh.visited:
-        found: Float64s = -np.expm1(-visited * refresh.period)
+        found: _Float64s = -np.expm1(-visited * refresh.period)
         return found
     return np.full(visited.size, float(refresh.share))
 
 
-def _ages(refresh: Refresh, drawn: Float64s) -> Float64s:
+def _ages(refresh: Refresh, drawn: _Float64s) -> _Float64s:
     """The age of each row when a batch draws from it; under SCOPE VISITED periods pass in which none comes by."""
     if not refresh.visited:
         return np.full(drawn.size, (life(refresh) - 1) / 2)
@@ -117,7 +117,7 @@ _LOOKS = 64
 Numbers = dict[str, Any]
 
 
-def cache_numbers(
+def _cache_numbers(
     spec: SampleSpec, walks: Sequence[Walk], choices: Sequence[Choice], visits: Visits, batches: int, seconds: float
 ) -> Numbers:
     """What a cache of these rows holds when it is full, what batches find in it, and what an epoch reads to fill it.
@@ -264,7 +264,7 @@ class _PoolEstimates:
         spec = self._spec
         assert spec.refresh is not None
         tables = row_tables(spec, self._walks)
-        costs, period = row_costs(spec, tables, self._visits), spec.refresh.period
+        costs, period = _row_costs(spec, tables, self._visits), spec.refresh.period
         drawn = [choice for choice in self._all if choice.table is not None]
         seconds = self._seconds(drawn) * costs.drawn / costs.rows if costs.rows else 0.0
         gain = self._gain()
@@ -287,7 +287,7 @@ class _PoolEstimates:
         """What a cache holds when it is full, and what batches read beside it."""
         choices = choose_rows(self._spec, self._walks, cache.room, lambda: self._visits)
         batches, seconds = len(self._stream), self._seconds(choices)
-        numbers = cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
+        numbers = _cache_numbers(self._spec, self._walks, choices, self._visits, batches, seconds)
         if self._recent is not None:
             numbers["batch_pages"] = round(self._stream.pages(self._near(choices, self._recent)))
         serves = cache == self._serving and isinstance(self._stream.sampler, Sampler)

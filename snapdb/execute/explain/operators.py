@@ -48,9 +48,9 @@ def _explained(context: ExecutionContext, plan: Plan, *, analyze: bool) -> Step:
         case SamplePlan():
             return explain_sample(context, plan, analyze=analyze)
         case CreateSnapshotPlan():
-            return explain_snapshot(context, "CreateSnapshot", plan, full=False, analyze=analyze)
+            return _explain_snapshot(context, "CreateSnapshot", plan, full=False, analyze=analyze)
         case RefreshPlan(create, _, full, _):
-            return explain_snapshot(context, "RefreshSnapshot", create, full=full, analyze=analyze)
+            return _explain_snapshot(context, "RefreshSnapshot", create, full=full, analyze=analyze)
         case QueryPlan(query):
             return _explained_query(context, query, analyze=analyze)
         case _:
@@ -111,7 +111,7 @@ def _step(node: PlanNode) -> Step:
     return Step(node.operator, node.detail, {}, [_step(child) for child in node.children])
 
 
-def explain_snapshot(
+def _explain_snapshot(
     context: ExecutionContext, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool
 ) -> Step:
     """What the snapshot takes; `analyze` makes it."""

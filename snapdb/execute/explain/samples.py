@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Tally:
+class _Tally:
     """Counts of some batches; scaled ones are rounded to whole numbers."""
 
     batches: int = 0
@@ -71,14 +71,14 @@ class Tally:
                 self.frontier[key, hop] += expanded[hop]
         self.bytes += sum(_size(tensor) for tensor in batch.tensors())
 
-    def scaled(self, seeds: int, batches: int) -> Tally:
+    def scaled(self, seeds: int, batches: int) -> _Tally:
         """What so many seeds would give, if they were all like these."""
         factor = seeds / self.seeds if self.seeds else 0.0
 
         def each(counts: Counter[Any]) -> Counter[Any]:
             return Counter({key: round(count * factor) for key, count in counts.items()})
 
-        return Tally(
+        return _Tally(
             batches,
             seeds,
             round(self.bytes * factor),
@@ -106,7 +106,7 @@ _FORETOLD = ("Refresh", "Cache")
 _EDGE = 24
 """Bytes of an edge: two local ids and a position."""
 
-Expanded = tuple[EdgeType, int]
+_Expanded = tuple[EdgeType, int]
 """The key of a batch, and a hop."""
 
 
@@ -114,12 +114,12 @@ Expanded = tuple[EdgeType, int]
 class _Work:
     """What batches hold, and the seconds of work that they took."""
 
-    tally: Tally
+    tally: _Tally
     making: float
     """Of all threads together."""
     sampling: float
     """Of that, for neighbourhoods."""
-    shares: dict[Expanded, float]
+    shares: dict[_Expanded, float]
     """Of the seconds of sampling, by step; they add up to 1."""
 
 
@@ -154,7 +154,7 @@ def _metered(
 def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, int]:
     """An epoch as a few of its batches foretell it, and how many these were."""
     batches, seeds = len(stream), _epoch_seeds(stream)
-    tally, places = Tally(), _places(stream)
+    tally, places = _Tally(), _places(stream)
     if places:
         context.step(f"sampling a few batches of {stream.spec.snapshot}", None)
         stream.replayed(0, places[-1])  # what is done once, as loading kernels and touching memory, is not measured
@@ -166,7 +166,7 @@ def _probed(context: ExecutionContext, stream: MeteredStream) -> tuple[_Work, in
         if time.perf_counter() - started > _PATIENCE:
             break
     context.check_stopped()
-    steps: Mapping[Expanded, float] = stream.steps(_PATIENCE)
+    steps: Mapping[_Expanded, float] = stream.steps(_PATIENCE)
     if not sum(steps.values()):  # too slow or too quick to be timed: alike for all edges
         steps = tally.edges
     total = sum(steps.values())
@@ -277,9 +277,9 @@ def _numbered(rows: int, size: int, seconds: float) -> dict[str, Any]:
     return {"rows": rows, "bytes": size, "seconds": round(seconds, 4)}
 
 
-def _analyze(context: ExecutionContext, root: Step, stream: MeteredStream, shares: dict[Expanded, float]) -> None:
+def _analyze(context: ExecutionContext, root: Step, stream: MeteredStream, shares: dict[_Expanded, float]) -> None:
     """Runs the epoch, and puts what happened beside what was expected."""
-    tally, watch, what = Tally(), CacheWatch(stream), f"sampling {stream.spec.snapshot}"
+    tally, watch, what = _Tally(), CacheWatch(stream), f"sampling {stream.spec.snapshot}"
     stream.start()
     stream.set_epoch(0)
     batches, started = len(stream), time.perf_counter()

@@ -36,8 +36,8 @@ from snapdb.storage.arrays.array_files import ArrayArchive
 from snapdb.storage.folder import FolderWriter, file_name
 from snapdb.types import EdgeElement, Relation, VertexElement
 
-Int64s = npt.NDArray[np.int64]
-Read = Callable[[Int64s], npt.NDArray[Any]]
+_Int64s = npt.NDArray[np.int64]
+Read = Callable[[_Int64s], npt.NDArray[Any]]
 
 _PART = 1 << 24
 """Bytes of an array that are in memory at once."""
@@ -64,23 +64,23 @@ class Array(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Numbering:
+class _Numbering:
     """The vertices of one type that are in a snapshot, counted from 0 in the order of their dense ids."""
 
     count: int
-    dense: Int64s | None = None
+    dense: _Int64s | None = None
     """[count] dense ids; None: dense ids have no gaps."""
-    places: Int64s | None = None
+    places: _Int64s | None = None
     """By dense id, the number; -1 for what is not in the snapshot."""
 
-    def parts(self, width: int) -> Iterator[Int64s]:
+    def parts(self, width: int) -> Iterator[_Int64s]:
         """The dense ids in order, so many at once that rows of `width` bytes make one part."""
         step = max(1, _PART // max(1, width))
         for start in range(0, self.count, step):
             stop = min(start + step, self.count)
             yield np.arange(start, stop) if self.dense is None else self.dense[start:stop]
 
-    def of(self, dense: npt.NDArray[Any]) -> Int64s:
+    def of(self, dense: npt.NDArray[Any]) -> _Int64s:
         """The numbers of dense ids.
 
         Raises:
@@ -96,24 +96,24 @@ class Numbering:
         return found
 
 
-def numbering_of(view: GraphView, vertex_type: str) -> Numbering:
+def _numbering_of(view: GraphView, vertex_type: str) -> _Numbering:
     """How the vertices of a type are numbered."""
     alive = view.alive[vertex_type]
     if alive is None:
-        return Numbering(view.node_counts[vertex_type])
+        return _Numbering(view.node_counts[vertex_type])
     places = np.cumsum(alive, dtype=np.int64) - 1
     places[~alive] = -1
     dense = np.flatnonzero(alive)
-    return Numbering(dense.size, dense, places)
+    return _Numbering(dense.size, dense, places)
 
 
-def per_vertex(name: str, numbering: Numbering, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read) -> Array:
+def _per_vertex(name: str, numbering: _Numbering, dtype: npt.DTypeLike, width: tuple[int, ...], read: Read) -> Array:
     """An array with a row for each vertex, which `read` gives by dense ids."""
     kind, shape = np.dtype(dtype), (numbering.count, *width)
     return Array(name, kind, shape, lambda: map(read, numbering.parts(_bytes(kind, width))))
 
 
-def edge_arrays(view: GraphView, edge: EdgeElement, source: Numbering, destination: Numbering) -> Iterator[Array]:
+def _edge_arrays(view: GraphView, edge: EdgeElement, source: _Numbering, destination: _Numbering) -> Iterator[Array]:
     """What an edge type holds, by destination, then event time and edge id: as PyG's `is_sorted=True` wants it."""
     rows = view.adjacency(Relation(edge.type, "IN"))
     count = rows.edges
@@ -130,13 +130,13 @@ def edge_arrays(view: GraphView, edge: EdgeElement, source: Numbering, destinati
             yield column(name, values.dtype, (), values.read)
     for name, feature in view.edge_features.get(edge.name, {}).items():
 
-        def read(positions: Int64s, rows: Adjacency = rows, feature: Any = feature) -> npt.NDArray[Any]:
+        def read(positions: _Int64s, rows: Adjacency = rows, feature: Any = feature) -> npt.NDArray[Any]:
             return feature.read(rows.edge_id.read(positions))  # type: ignore[no-any-return]
 
         yield column(name, feature.dtype, feature.shape[1:], read)
 
 
-def _ends(rows: Adjacency, source: Numbering, destination: Numbering) -> Iterator[Int64s]:
+def _ends(rows: Adjacency, source: _Numbering, destination: _Numbering) -> Iterator[_Int64s]:
     """The numbers of all sources, then those of all destinations."""
     for positions in _positions(rows, 8):
         yield source.of(neighbours_of(rows.rows, positions))
@@ -145,7 +145,7 @@ def _ends(rows: Adjacency, source: Numbering, destination: Numbering) -> Iterato
         yield destination.of(np.repeat(nodes, np.diff(part.indptr)))
 
 
-def _positions(rows: Adjacency, width: int) -> Iterator[Int64s]:
+def _positions(rows: Adjacency, width: int) -> Iterator[_Int64s]:
     """Where all edges stand, so many at once that rows of `width` bytes make one part."""
     step = max(1, _PART // max(1, width))
     for part in logical_parts(rows.rows, step):
@@ -168,7 +168,7 @@ _SPLITS = 32
 """More values than that split nothing."""
 
 
-def vertex_arrays(reading: Reading, vertex: VertexElement, numbering: Numbering) -> Iterator[Array]:
+def _vertex_arrays(reading: Reading, vertex: VertexElement, numbering: _Numbering) -> Iterator[Array]:
     """The arrays of a vertex type, but for its splits, in the graph's order of features."""
     view = reading.view
     yield from _ids(view.keys[vertex.name], vertex.key, numbering)
@@ -176,17 +176,17 @@ def vertex_arrays(reading: Reading, vertex: VertexElement, numbering: Numbering)
         if isinstance(feature, SparseReader):
             yield from _sparse(name, feature, numbering)
         else:
-            yield per_vertex(name, numbering, feature.dtype, feature.shape[1:], feature.read)
+            yield _per_vertex(name, numbering, feature.dtype, feature.shape[1:], feature.read)
     if (target := view.targets.get(vertex.name)) is not None:
-        yield per_vertex("y", numbering, target.dtype, (), target.read)
+        yield _per_vertex("y", numbering, target.dtype, (), target.read)
         if classes := _classes(reading, vertex):
             yield _listed("y_classes", np.array(classes))
     if vertex.event_time is not None:
         born = births(reading, vertex.name)
-        yield per_vertex("time", numbering, np.int64, (), partial(np.take, born))
+        yield _per_vertex("time", numbering, np.int64, (), partial(np.take, born))
 
 
-def masks(reading: Reading, name: str, column: str, numbering: Numbering) -> list[Array]:
+def masks(reading: Reading, name: str, column: str, numbering: _Numbering) -> list[Array]:
     """For each value of a column of text the vertices that have it, as `train_mask`.
 
     Raises:
@@ -209,11 +209,11 @@ def masks(reading: Reading, name: str, column: str, numbering: Numbering) -> lis
     for ids, places in by_dense_id(reading, rows, f"coalesce(list_position({known}, {text}), 0)"):
         codes[ids] = places
 
-    def having(code: int, ids: Int64s) -> npt.NDArray[np.bool_]:
+    def having(code: int, ids: _Int64s) -> npt.NDArray[np.bool_]:
         return np.equal(codes[ids], code)
 
     made = ((f"{value}_mask", partial(having, code)) for code, value in enumerate(values, 1))
-    return [per_vertex(mask, numbering, np.bool_, (), read) for mask, read in made]
+    return [_per_vertex(mask, numbering, np.bool_, (), read) for mask, read in made]
 
 
 def _splits(reading: Reading, rows: VertexRows, text: str) -> list[str]:
@@ -223,28 +223,28 @@ def _splits(reading: Reading, rows: VertexRows, text: str) -> list[str]:
         return [value for (value,) in session.rows(distinct)]
 
 
-def _ids(keys: KeyReader, key: Sequence[str], numbering: Numbering) -> Iterator[Array]:
+def _ids(keys: KeyReader, key: Sequence[str], numbering: _Numbering) -> Iterator[Array]:
     """The user's ids; of a composite key an array for each column."""
     whole = len(key) == 1
     kinds = keys.read(np.empty(0, np.int64)).type
     for i, name in enumerate(key):
         kind = kinds if whole else kinds.field(i).type
 
-        def read(ids: Int64s, i: int = i) -> pa.Array:
+        def read(ids: _Int64s, i: int = i) -> pa.Array:
             found = keys.read(ids)
             return found if whole else found.field(i)
 
         yield _key_array("ids" if whole else f"ids.{name}", kind, numbering, read)
 
 
-def _key_array(name: str, kind: pa.DataType, numbering: Numbering, read: Any) -> Array:
+def _key_array(name: str, kind: pa.DataType, numbering: _Numbering, read: Any) -> Array:
     """Keys as numpy has them; what it has no type for as text of one width."""
     if any(is_one(kind) for is_one in _NATIVE):
         dtype = read(np.empty(0, np.int64)).to_numpy(zero_copy_only=False).dtype
-        return per_vertex(name, numbering, dtype, (), lambda ids: read(ids).to_numpy(zero_copy_only=False))
+        return _per_vertex(name, numbering, dtype, (), lambda ids: read(ids).to_numpy(zero_copy_only=False))
     widest = max((pc.max(pc.utf8_length(_text(read(ids)))).as_py() or 0 for ids in numbering.parts(8)), default=0)
     dtype = np.dtype(f"<U{max(1, widest)}")
-    return per_vertex(name, numbering, dtype, (), lambda ids: np.array(_text(read(ids)).to_pylist(), dtype))
+    return _per_vertex(name, numbering, dtype, (), lambda ids: np.array(_text(read(ids)).to_pylist(), dtype))
 
 
 def _text(keys: pa.Array) -> pa.Array:
@@ -254,7 +254,7 @@ def _text(keys: pa.Array) -> pa.Array:
     return keys.cast(pa.string())
 
 
-def _sparse(name: str, feature: SparseReader, numbering: Numbering) -> Iterator[Array]:
+def _sparse(name: str, feature: SparseReader, numbering: _Numbering) -> Iterator[Array]:
     """Sparse rows as the arrays of a CSR matrix, and its shape."""
     indptr = np.zeros(numbering.count + 1, np.int64)
     at = 0
@@ -287,7 +287,7 @@ def _listed(name: str, values: npt.NDArray[Any]) -> Array:
 # The formats of COPY SNAPSHOT: a table per element, its arrays, or one object of PyG
 
 
-Element = VertexElement | EdgeElement
+_Element = VertexElement | EdgeElement
 
 _PYG_FILE = "data.pt"
 
@@ -305,7 +305,7 @@ class Export:
 class Written(NamedTuple):
     """One element in its file."""
 
-    element: Element
+    element: _Element
     rows: int
     file: str
     fields: Mapping[str, Any]
@@ -315,7 +315,7 @@ class Written(NamedTuple):
 class _Filled(NamedTuple):
     """One element as arrays."""
 
-    element: Element
+    element: _Element
     rows: int
     arrays: list[Array]
 
@@ -390,20 +390,20 @@ def _as_pyg(array: Array) -> Array:
 def _elements(export: Export, changed: Callable[[Array], Array] = _as_written) -> Iterator[_Filled]:
     """Every element with its arrays, of which nothing is read yet; those of edges changed."""
     graph, view, splits = export.plan.snapshot.graph, export.reading.view, export.plan.splits
-    numbered = {vertex.name: numbering_of(view, vertex.name) for vertex in graph.vertices}
+    numbered = {vertex.name: _numbering_of(view, vertex.name) for vertex in graph.vertices}
     for vertex in graph.vertices:
         numbering = numbered[vertex.name]
-        arrays = list(vertex_arrays(export.reading, vertex, numbering))
+        arrays = list(_vertex_arrays(export.reading, vertex, numbering))
         if vertex.name in splits:
             arrays += _masks(export, vertex.name, splits[vertex.name], numbering)
         yield _Filled(vertex, numbering.count, _told(export, vertex.name, arrays))
     for edge in graph.edges:
         ends = numbered[edge.source], numbered[edge.destination]
-        arrays = [changed(found) for found in edge_arrays(view, edge, *ends)]
+        arrays = [changed(found) for found in _edge_arrays(view, edge, *ends)]
         yield _Filled(edge, arrays[0].shape[1], _told(export, edge.name, arrays))
 
 
-def _masks(export: Export, vertex_type: str, column: str, numbering: Numbering) -> list[Array]:
+def _masks(export: Export, vertex_type: str, column: str, numbering: _Numbering) -> list[Array]:
     """The masks of a split; none where nobody asked for them and the column is something else."""
     try:
         return masks(export.reading, vertex_type, column, numbering)
@@ -444,6 +444,6 @@ def _nested(arrays: list[Array]) -> dict[str, Any]:
     return found
 
 
-def _file(element: Element, suffix: str) -> str:
+def _file(element: _Element, suffix: str) -> str:
     """Where in the folder an element is."""
     return f"{'edges' if isinstance(element, EdgeElement) else 'vertices'}/{file_name(element.name)}.{suffix}"

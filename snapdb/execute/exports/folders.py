@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def export_folder(context: ExecutionContext, path: str, span: Span, *, overwrite: bool) -> Iterator[FolderWriter]:
+def _export_folder(context: ExecutionContext, path: str, span: Span, *, overwrite: bool) -> Iterator[FolderWriter]:
     """A folder to fill; it stands at the path when the block has called its `finish`, else nothing of it stays.
 
     Raises:
@@ -51,7 +51,7 @@ def copy_snapshot(plan: CopySnapshotPlan, context: ExecutionContext) -> Rows:
     snapshot = plan.snapshot
     opened = open_snapshot(context.store.catalog_db, snapshot)
     try:
-        with export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
+        with _export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
             reading = Reading.of(context, snapshot, opened.view, opened.id_maps)
             written = WRITERS[plan.format](Export(context, plan, reading, folder))
             files = {each.file: each.element for each in written}
@@ -81,7 +81,7 @@ def _manifest(plan: CopySnapshotPlan, written: Sequence[Written]) -> dict[str, A
 def copy_sample(plan: CopySamplePlan, context: ExecutionContext) -> Rows:
     """COPY (SAMPLE …) TO: write the batches of some epochs into a folder, one file each, as a stream builds them."""
     yield from ()
-    with export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
+    with _export_folder(context, plan.path, plan.span, overwrite=plan.overwrite) as folder:
         opened = open_sample(context, plan.sample)
         try:
             context.check_stopped()

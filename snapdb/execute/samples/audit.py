@@ -47,7 +47,7 @@ _CHUNK = 1 << 21
 Counts = Counter[tuple[int, str]]
 """(batch, check) → violations."""
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 
 def audit(plan: AuditPlan, context: ExecutionContext) -> Rows:
@@ -73,13 +73,13 @@ def audited(
     truth: Truth, opened: Opened, relations: list[Relation], batches: Iterable[Batch], chunk: int = _CHUNK
 ) -> Iterator[pa.RecordBatch]:
     """`batch, check, violations` for each of the batches, which are numbered from 0, some `chunk` rows at a time."""
-    evidence, found, first, number = Evidence(), Counts(), 0, -1
+    evidence, found, first, number = _Evidence(), Counts(), 0, -1
     for number, batch in enumerate(batches):
         evidence.add(number, batch, opened.seeds, relations)
         found += _of_batch(number, batch, opened)
         if evidence.size >= chunk:
             yield _listed(first, number + 1, found + truth.violations(evidence))
-            evidence, found, first = Evidence(), Counts(), number + 1
+            evidence, found, first = _Evidence(), Counts(), number + 1
     if first <= number:
         yield _listed(first, number + 1, found + truth.violations(evidence))
 
@@ -95,7 +95,7 @@ def _batches(context: ExecutionContext, stream: BatchStream, epochs: int) -> Ite
 def _of_batch(number: int, batch: Batch, opened: Opened) -> Counts:
     """What takes no SQL to see."""
     targets = 0 if batch.y is None else max(0, len(batch.y) - batch.batch_size)
-    found = {"feature time": wrong_values(opened.view, opened.seeds, batch), "target horizon": targets}
+    found = {"feature time": _wrong_values(opened.view, opened.seeds, batch), "target horizon": targets}
     return Counter({(number, check): count for check, count in found.items()})
 
 
@@ -116,7 +116,7 @@ class Truth:
     ids: Mapping[str, str]
     """Vertex type → SELECT k0, k1, …, dense."""
 
-    def violations(self, evidence: Evidence) -> Counts:
+    def violations(self, evidence: _Evidence) -> Counts:
         """What the tables tell against the batches."""
         found: Counts = Counter()
         for name, tables in evidence.edges.items():
@@ -273,7 +273,7 @@ def _counted(table: pa.Table) -> Counts:
     return Counter(pairs)
 
 
-def wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
+def _wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
     """How many nodes have a value that is not the last one before their seed's time and the window's end."""
     found = 0
     for kind, features in view.node_features.items():
@@ -285,17 +285,17 @@ def wrong_values(view: GraphView, seeds: Seeds, batch: Batch) -> int:
     return found
 
 
-def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> Int64s:
+def _bounds(feature: HistoryFeature, batch: Batch, kind: str, seeds: Seeds) -> _Int64s:
     """[nodes] the moment before which each node's value must be."""
     stop = FOREVER if feature.stop is None else feature.stop
-    times = seed_times(batch, seeds)
+    times = _seed_times(batch, seeds)
     if times is None or not batch.batch:
         return np.full(len(batch.n_id[kind]), stop)
-    bounds: Int64s = np.minimum(times[_array(batch.batch[kind])], stop)
+    bounds: _Int64s = np.minimum(times[_array(batch.batch[kind])], stop)
     return bounds
 
 
-def _known(feature: HistoryFeature, ids: Int64s, before: Int64s) -> npt.NDArray[Any]:
+def _known(feature: HistoryFeature, ids: _Int64s, before: _Int64s) -> npt.NDArray[Any]:
     """[nodes, width] the values, by counting each node's changes before its moment instead of searching."""
     start, stop = feature.arrays.indptr[ids], feature.arrays.indptr[ids + 1]
     lengths = stop - start
@@ -320,7 +320,7 @@ def _array(tensor: Any) -> npt.NDArray[Any]:
 
 
 @dataclass(slots=True)
-class Evidence:
+class _Evidence:
     """The tables of some batches. `batch` is a batch's number, `tree` the index of a seed in it, -1 without trees;
     `s` is the seed's time, NULL where there is none; vertices are dense ids."""
 
@@ -337,7 +337,7 @@ class Evidence:
 
     def add(self, number: int, batch: Batch, seeds: Seeds, relations: Iterable[Relation]) -> None:
         """Takes down a batch. What its seeds are is told by the seed set, and not by the batch."""
-        times = seed_times(batch, seeds)
+        times = _seed_times(batch, seeds)
         for relation in relations:
             self._keep(self.edges[relation.edge.edge], number, _edges(batch, relation, times))
         if batch.edge_label_index is not None:
@@ -352,12 +352,12 @@ class Evidence:
         self.size += rows
 
 
-def seed_times(batch: Batch, seeds: Seeds) -> Int64s | None:
+def _seed_times(batch: Batch, seeds: Seeds) -> _Int64s | None:
     """[batch_size] the times of a batch's seeds, as the seed set has them."""
     return None if seeds.time is None else seeds.time[_array(batch.input_id)]
 
 
-def _edges(batch: Batch, relation: Relation, times: Int64s | None) -> dict[str, Any]:
+def _edges(batch: Batch, relation: Relation, times: _Int64s | None) -> dict[str, Any]:
     key = relation.key
     index = _array(batch.edge_index[key])
     far, near = (_array(batch.n_id[kind])[ids] for kind, ids in zip((key.source, key.destination), index, strict=True))
@@ -377,13 +377,13 @@ def _edges(batch: Batch, relation: Relation, times: Int64s | None) -> dict[str, 
     }
 
 
-def _seed_edges(batch: Batch, seeds: Seeds, times: Int64s | None) -> dict[str, Any]:
+def _seed_edges(batch: Batch, seeds: Seeds, times: _Int64s | None) -> dict[str, Any]:
     trees = np.arange(batch.batch_size)
     ids = seeds.ids[_array(batch.input_id)]
     return {"tree": pa.array(trees), "s": _seed_moments(times, trees), "e_id": pa.array(ids)}
 
 
-def _negatives(batch: Batch, times: Int64s | None) -> dict[str, Any]:
+def _negatives(batch: Batch, times: _Int64s | None) -> dict[str, Any]:
     edge = EdgeType(*batch.seed_type)
     seed, local = _drawn(batch)
     return {
@@ -394,7 +394,7 @@ def _negatives(batch: Batch, times: Int64s | None) -> dict[str, Any]:
     }
 
 
-def _nodes(batch: Batch, times: Int64s | None) -> Iterable[tuple[str, dict[str, Any]]]:
+def _nodes(batch: Batch, times: _Int64s | None) -> Iterable[tuple[str, dict[str, Any]]]:
     """Who entered, each with its seed's time, and of trees all others."""
     for kind, role, seed, local in _entered(batch):
         yield kind, _roles(role, _array(batch.n_id[kind])[local], times, seed)
@@ -402,7 +402,7 @@ def _nodes(batch: Batch, times: Int64s | None) -> Iterable[tuple[str, dict[str, 
         yield kind, _roles("neighbour", _array(batch.n_id[kind]), times, _array(trees))
 
 
-def _entered(batch: Batch) -> Iterable[tuple[str, str, Int64s, Int64s]]:
+def _entered(batch: Batch) -> Iterable[tuple[str, str, _Int64s, _Int64s]]:
     """The vertex type, role, seeds and local ids of each group."""
     places = np.arange(batch.batch_size)
     if batch.edge_label_index is None:
@@ -415,7 +415,7 @@ def _entered(batch: Batch) -> Iterable[tuple[str, str, Int64s, Int64s]]:
     yield edge.destination, "negative", *_drawn(batch)
 
 
-def _drawn(batch: Batch) -> tuple[Int64s, Int64s]:
+def _drawn(batch: Batch) -> tuple[_Int64s, _Int64s]:
     """Of each negative its seed, and its local id."""
     if batch.dst_neg_index is None:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -424,9 +424,9 @@ def _drawn(batch: Batch) -> tuple[Int64s, Int64s]:
     return np.nonzero(found)[0], local[found]
 
 
-def _roles(role: str, ids: Int64s, times: Int64s | None, seed: Int64s) -> dict[str, Any]:
+def _roles(role: str, ids: _Int64s, times: _Int64s | None, seed: _Int64s) -> dict[str, Any]:
     return {"id": pa.array(ids), "s": _seed_moments(times, seed), "role": pa.array([role]).take(pa.array(seed * 0))}
 
 
-def _seed_moments(times: Int64s | None, seed: Int64s) -> pa.Array:
+def _seed_moments(times: _Int64s | None, seed: _Int64s) -> pa.Array:
     return pa.nulls(seed.size, pa.int64()) if times is None else pa.array(times[seed])

@@ -235,8 +235,8 @@ def _sampler(lineage: Mapping[Any, Any]) -> Sample:
 def _parameters_of(said: Any) -> Parameters:
     try:
         if isinstance(said, Mapping):
-            return {name: valued(one) for name, one in said.items()}
-        return None if said is None else [valued(one) for one in said]
+            return {name: _valued(one) for name, one in said.items()}
+        return None if said is None else [_valued(one) for one in said]
     except (TypeError, ValueError, ArithmeticError) as error:
         raise _damaged(f"its parameters are {said!r:.60}") from error
 
@@ -289,7 +289,7 @@ def plain(value: Any) -> Any:
     raise TypeError(f"a {type(value).__name__} has no plain form")
 
 
-def valued(said: Any) -> Any:
+def _valued(said: Any) -> Any:
     """The value that `plain` told of.
 
     >>> valued({"STRUCT": {"day": {"DATE": "2026-07-01"}, "least": 5}})
@@ -299,12 +299,12 @@ def valued(said: Any) -> Any:
         ValueError, ArithmeticError: its text is no value of its type.
     """
     if isinstance(said, list):
-        return [valued(one) for one in said]
+        return [_valued(one) for one in said]
     if not isinstance(said, Mapping):
         return said
     ((name, inner),) = said.items()
     if name == _STRUCT:
-        return {key: valued(one) for key, one in dict(inner).items()}
+        return {key: _valued(one) for key, one in dict(inner).items()}
     if name not in _KINDS:
         raise ValueError(f"there is no type {name}")
     return _KINDS[name].value(inner)

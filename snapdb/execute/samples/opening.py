@@ -330,11 +330,11 @@ class _Look:
 def open_named_snapshot(session: DatabaseSession, name: str) -> OpenSnapshot:
     """A snapshot of the head as arrays; errors are those of `Database.open_snapshot`."""
     return retry_if_replaced(
-        lambda: session.read_head(lambda context: open_whole(context, context.catalog.snapshot(name)))
+        lambda: session.read_head(lambda context: _open_whole(context, context.catalog.snapshot(name)))
     )
 
 
-def open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
+def _open_whole(context: ExecutionContext, snapshot: Snapshot) -> OpenSnapshot:
     """The whole snapshot as arrays, with the births of vertices; its files stay until the lease is released.
 
     Raises:

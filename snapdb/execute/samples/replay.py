@@ -246,7 +246,7 @@ def _told(coding: Any) -> str:
 def _unwritable(bind_context: BindContext, past: Past, plan: CreateSnapshotPlan) -> DatabaseError:
     graph = bind_context.catalog.graphs.get(plan.graph.name.lower())
     stands = graph is not None and set(plan.graph.elements) <= set(graph.elements)
-    hint = f", or run there: {create_text(plan)}" if stands else ""
+    hint = f", or run there: {_create_text(plan)}" if stands else ""
     return DatabaseError(
         f"snapshot {past.snapshot} is not there any more as it was, and the database is opened for "
         f"reading only; open it for writing{hint}",
@@ -293,7 +293,7 @@ def _whole(batch: Batch) -> Batch:
     return batch
 
 
-def create_text(plan: CreateSnapshotPlan) -> str:
+def _create_text(plan: CreateSnapshotPlan) -> str:
     """The statement; nothing in it is relative to now."""
     parts = [f"CREATE SNAPSHOT {quote_odd(plan.name)} OF {quote_odd(plan.graph.name)} AT (VERSION => {plan.version})"]
     if bounds := _bounds(plan.window, plan.unit):

@@ -29,8 +29,8 @@ from snapdb.storage.tables.id_maps import IdMap
 from snapdb.storage.tables.segments import check_files
 from snapdb.types import Column, EdgeType, Link, Relation
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+_Int64s = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
 
 
 def read_seeds(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: IdMap) -> Seeds:
@@ -93,9 +93,9 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
         ids = edge_ids(table.column(columns.key[0]))
         ends = _ends(context, plan, view, spec.link, ids)
         _check_found(plan, table, ends[0] < 0)
-    time = None if columns.time is None else seed_times(context, plan, table, described[columns.time])
-    y = None if columns.y is None else seed_targets(table.column(columns.y), described[columns.y].type)
-    others = {described[i].name: seed_column(plan, table, i, described[i]) for i in columns.others}
+    time = None if columns.time is None else _seed_times(context, plan, table, described[columns.time])
+    y = None if columns.y is None else _seed_targets(table.column(columns.y), described[columns.y].type)
+    others = {described[i].name: _seed_column(plan, table, i, described[i]) for i in columns.others}
     first = [ids] if time is None else [ids, time] if spec.link is None else [time, ids]
     if spec.allow_duplicates:
         order = _sorted([*first, *(values for values in (y, *others.values()) if values is not None)])
@@ -113,19 +113,19 @@ def _read(context: ExecutionContext, plan: SamplePlan, view: GraphView, id_map: 
     )
 
 
-def _sorted(columns: Sequence[npt.NDArray[Any]]) -> Int64s:
+def _sorted(columns: Sequence[npt.NDArray[Any]]) -> _Int64s:
     """The rows in the order of their columns, the first one first; of arrays each place is a column."""
     keys = [key for values in columns for key in (values.T if values.ndim == 2 else [values])]
     return np.lexsort(keys[::-1]).astype(np.int64, copy=False)
 
 
-def _inverse(order: Int64s) -> Int64s:
+def _inverse(order: _Int64s) -> _Int64s:
     found = np.empty(order.size, np.int64)
     found[order] = np.arange(order.size)
     return found
 
 
-def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s:
+def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> _Int64s:
     """[rows] dense ids; -1 where a key is NULL or was never in the table."""
     if pa.types.is_signed_integer(table.column(0).type):
         with context.store.sql_engine.session() as session:
@@ -145,7 +145,7 @@ def _lookup(context: ExecutionContext, table: pa.Table, id_map: IdMap) -> Int64s
     return dense
 
 
-def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
+def _alive(view: GraphView, name: str, ids: _Int64s) -> _Bools:
     """[ids] which are in the snapshot."""
     alive = view.alive[name]
     there = (ids >= 0) & (ids < view.node_counts[name])
@@ -155,8 +155,8 @@ def _alive(view: GraphView, name: str, ids: Int64s) -> Bools:
 
 
 def _ends(
-    context: ExecutionContext, plan: SamplePlan, view: GraphView, link: Link, ids: Int64s
-) -> tuple[Int64s, Int64s]:
+    context: ExecutionContext, plan: SamplePlan, view: GraphView, link: Link, ids: _Int64s
+) -> tuple[_Int64s, _Int64s]:
     """The ends of seed edges; -1 where one is not in the snapshot."""
     element = plan.snapshot.graph.edge(link.edge.edge)
     assert element is not None, "the edge type was looked up"
@@ -164,7 +164,7 @@ def _ends(
     return find_ends(view, link.edge, ids, limit, lambda share: context.step(f"finding seeds in {element.name}", share))
 
 
-def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
+def _check_found(plan: SamplePlan, table: pa.Table, missing: _Bools) -> None:
     if missing.any():
         rows = np.flatnonzero(missing)
         link, name = plan.spec.link, plan.snapshot.name
@@ -173,12 +173,12 @@ def _check_found(plan: SamplePlan, table: pa.Table, missing: Bools) -> None:
         whence = f"{'…' if link is None else 'e_id'} FROM {quote_odd(name)}.{quote_odd(type_)}"
         raise DataError(
             f"{rows.size} of {missing.size} {what} not in snapshot {name} "
-            f"({shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}",
+            f"({_shown_keys(plan, table, rows)}); choose seeds with SELECT {whence}",
             code="unknown-seed",
         )
 
 
-def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s, time: Int64s | None) -> None:
+def _check_unique(plan: SamplePlan, table: pa.Table, order: _Int64s, ids: _Int64s, time: _Int64s | None) -> None:
     same = ids[order[1:]] == ids[order[:-1]]
     if time is not None:
         same &= time[order[1:]] == time[order[:-1]]
@@ -188,7 +188,7 @@ def _check_unique(plan: SamplePlan, table: pa.Table, order: Int64s, ids: Int64s,
         when = "" if time is None else " with the same time"
         what = "1 seed occurs" if twice.size == 1 else f"{twice.size} seeds occur"
         raise DataError(
-            f"{what} more than once{when} ({shown_keys(plan, table, twice)}); "
+            f"{what} more than once{when} ({_shown_keys(plan, table, twice)}); "
             "select DISTINCT ones, or say ALLOW DUPLICATES",
             code="duplicate-seeds",
         )
@@ -205,7 +205,7 @@ def _check_total(table: pa.Table, order: tuple[int, ...]) -> None:
         )
 
 
-def seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, column: Column) -> Int64s:
+def _seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, column: Column) -> _Int64s:
     """[rows] the times of seeds: microseconds since 1970 UTC, or the user's integers.
 
     Raises:
@@ -226,15 +226,15 @@ def seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, col
             times = session.table(f"SELECT {time_expression(Column('at', column.type))} FROM seeds").column(0)
     if times.null_count:
         rows = np.flatnonzero(times.is_null().to_numpy())
-        shown = shown_keys(plan, table, rows)
+        shown = _shown_keys(plan, table, rows)
         raise DataError(
             f"{rows.size} of {len(times)} seeds have no time: {column.name} is NULL or infinite ({shown}); "
             "give each one, or leave them out",
             code="seed-time",
         )
-    found: Int64s = times.to_numpy()
+    found: _Int64s = times.to_numpy()
     if (static := np.flatnonzero(found == STATIC)).size:
-        shown = shown_keys(plan, table, static)
+        shown = _shown_keys(plan, table, static)
         raise DataError(
             f'SEEDS gives a "{column.name}" of -2^63, which stands for "always" ({shown}); give a later one',
             code="seed-time",
@@ -242,17 +242,17 @@ def seed_times(context: ExecutionContext, plan: SamplePlan, table: pa.Table, col
     return found
 
 
-def edge_ids(values: pa.ChunkedArray) -> Int64s:
+def edge_ids(values: pa.ChunkedArray) -> _Int64s:
     """[rows] the ids of seed edges; -1, which no edge has, for NULL and what is beyond 64 bits."""
     try:
         whole = values.cast(pa.int64())
     except pa.ArrowInvalid:
         whole = pa.array([v if v is not None and 0 <= v < 2**63 else None for v in values.to_pylist()], pa.int64())
-    found: Int64s = whole.fill_null(-1).to_numpy()
+    found: _Int64s = whole.fill_null(-1).to_numpy()
     return found
 
 
-def seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[Any]:
+def _seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[Any]:
     """[rows], or [rows, n] of arrays: the column `y` of a DuckDB type, as int64 (NULL: -1) or float32 (NULL: NaN).
 
     Raises:
@@ -263,7 +263,7 @@ def seed_targets(values: pa.ChunkedArray, type_: str) -> npt.NDArray[Any]:
     return _each_place(values, _single)
 
 
-def seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -> npt.NDArray[Any]:
+def _seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -> npt.NDArray[Any]:
     """[rows], or [rows, n] of arrays: a further column, as bool, int64, float32 (of FLOAT) or float64.
 
     Raises:
@@ -275,7 +275,7 @@ def seed_column(plan: SamplePlan, table: pa.Table, place: int, column: Column) -
         rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
         raise DataError(
             f'{rows.size} of {len(missing)} seeds have NULL as "{column.name}" '
-            f"({shown_keys(plan, table, rows)}); say coalesce({column.name}, …), or leave them out",
+            f"({_shown_keys(plan, table, rows)}); say coalesce({column.name}, …), or leave them out",
             code="seed-null",
         )
     if dtype is np.int64:
@@ -317,7 +317,7 @@ def _single(values: pa.ChunkedArray) -> npt.NDArray[np.float32]:
     return found
 
 
-def shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
+def _shown_keys(plan: SamplePlan, table: pa.Table, rows: _Int64s) -> str:
     """The keys of the first three of some rows, for a message."""
     first = table.select(list(plan.columns.key)).take(pa.array(rows[:3])).to_pylist()
     keys = [["NULL" if key is None else str(key) for key in row.values()] for row in first]
@@ -325,8 +325,8 @@ def shown_keys(plan: SamplePlan, table: pa.Table, rows: Int64s) -> str:
 
 
 def find_ends(
-    view: GraphView, edge: EdgeType, ids: Int64s, limit: int, step: Callable[[float], None]
-) -> tuple[Int64s, Int64s]:
+    view: GraphView, edge: EdgeType, ids: _Int64s, limit: int, step: Callable[[float], None]
+) -> tuple[_Int64s, _Int64s]:
     """[ids] the dense ids of the sources and of the destinations of edges; -1 for one that is not in the snapshot.
 
     Takes a bit for each edge of the table, and time that hardly depends on how many are looked for.

@@ -111,11 +111,11 @@ def describe(plan: DescribePlan, context: ExecutionContext) -> Rows:
         case Snapshot() as snapshot:
             yield _snapshot(context, snapshot)
         case Sampler() as sampler:
-            yield describe_sampler(sampler)
+            yield _describe_sampler(sampler)
         case Cache() as cache:
-            yield describe_cache(context, cache)
+            yield _describe_cache(context, cache)
         case Task() as task:
-            yield describe_task(context, task)
+            yield _describe_task(context, task)
     return None
 
 
@@ -252,7 +252,7 @@ def _filter(snapshot: Snapshot, element: str) -> str | None:
 _PROPERTIES = (("property", pa.string()), ("value", pa.string()))
 
 
-def describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
+def _describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
     """A row a property; those that streams tell of are NULL until one has it."""
     catalog = context.catalog
     streams, stats, generations = told(context.store.db_dir, cache)
@@ -329,7 +329,7 @@ _CLAUSES: dict[str, tuple[str, str | None]] = {
 """Field of `Clauses` → what it is called, and what holds where it is not said; None: nothing."""
 
 
-def describe_sampler(sampler: Sampler) -> pa.RecordBatch:
+def _describe_sampler(sampler: Sampler) -> pa.RecordBatch:
     """A row a clause: its name, what it says or what holds without it, and whether the sampler says it."""
     return listing(_CLAUSE_FIELDS, list(_clause_rows(sampler)))
 
@@ -366,7 +366,7 @@ _NEXT = 3
 """So many firings are foretold."""
 
 
-def describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
+def _describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
     """A row a property; what is not said or did not happen is NULL."""
     seen = look(context.catalog, context.store.catalog_db, context.bind_context.due)[task.id]
     daemon = ("daemon", leads(context.store.catalog_db))

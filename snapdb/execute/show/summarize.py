@@ -87,9 +87,9 @@ class _Summary:
     snapshot: Snapshot
     layout: SnapshotLayout
     view: GraphView
-    incoming: dict[str, Int64s] = field(default_factory=dict)
+    incoming: dict[str, _Int64s] = field(default_factory=dict)
     """Vertex type → by dense id, how many edges of any type end there."""
-    outgoing: dict[str, Int64s] = field(default_factory=dict)
+    outgoing: dict[str, _Int64s] = field(default_factory=dict)
 
     def rows(self) -> list[tuple[Any, ...]]:
         """Vertex types, then edge types."""
@@ -107,7 +107,7 @@ class _Summary:
         features = self._features(element, rows, view.edge_features)
         adjacency = view.adjacency(Relation(element.type, "IN"))
         step = partial(self.context.step, f"summarising {name}")
-        facts = edge_facts(name, adjacency, view.node_counts[element.source], features, step)
+        facts = _edge_facts(name, adjacency, view.node_counts[element.source], features, step)
         _add(self.incoming, element.destination, facts.incoming)
         _add(self.outgoing, element.source, facts.outgoing)
         ends = (element.source, element.destination)
@@ -153,13 +153,13 @@ class _Summary:
 
     def _features(
         self, element: VertexElement | EdgeElement, rows: ElementRows, known: Mapping[str, Mapping[str, Feature]]
-    ) -> FeatureFacts:
+    ) -> _FeatureFacts:
         """Of an element, with nothing but what is missing."""
         self.context.report(f"summarising {element.name}", None)
-        return FeatureFacts(known.get(element.name, {}), missing_rows(self.session, rows, element.features))
+        return _FeatureFacts(known.get(element.name, {}), _missing_rows(self.session, rows, element.features))
 
     def _degrees(
-        self, ends: tuple[str, str], outgoing: Int64s | None, incoming: Int64s | None
+        self, ends: tuple[str, str], outgoing: _Int64s | None, incoming: _Int64s | None
     ) -> tuple[int | float | None, ...]:
         """In-degrees, out-degrees, and how many vertices of the two types, or of the one, no edge touches."""
         source, destination = ends
@@ -170,10 +170,10 @@ class _Summary:
             isolated = sum(self._untouched(name, counts) for name, counts in there)
         return (*self._spread(destination, incoming), *self._spread(source, outgoing), isolated)
 
-    def _spread(self, name: str, degrees: Int64s | None) -> Degrees:
-        return Degrees() if degrees is None else degrees_of_live(degrees, self.view.alive[name])
+    def _spread(self, name: str, degrees: _Int64s | None) -> _Degrees:
+        return _Degrees() if degrees is None else _degrees_of_live(degrees, self.view.alive[name])
 
-    def _untouched(self, name: str, *counts: Int64s) -> int:
+    def _untouched(self, name: str, *counts: _Int64s) -> int:
         """How many vertices of a type have none of the edges that were counted."""
         alive = self.view.alive[name]
         there = np.ones(self.view.node_counts[name], np.bool_) if alive is None else np.array(alive)
@@ -181,11 +181,11 @@ class _Summary:
             there &= part == 0
         return int(np.count_nonzero(there))
 
-    def _degree_chart(self, name: str, degrees: Int64s) -> str | None:
+    def _degree_chart(self, name: str, degrees: _Int64s) -> str | None:
         """How many vertices have 0, 1, 2, 3-4, 5-8 … edges; None when there are no vertices."""
         alive = self.view.alive[name]
         live = degrees if alive is None else degrees[alive]
-        return sparkline(np.bincount(degree_bins(live)).tolist()) or None
+        return _sparkline(np.bincount(degree_bins(live)).tolist()) or None
 
     def _births(self, rows: ElementRows) -> Growth | None:
         """When vertices came, as SQL sees it: no array tells."""
@@ -196,7 +196,7 @@ class _Summary:
             first, last = self.session.rows(f"SELECT min(t), max(t) FROM ({times})")[0]
             if first is None:
                 return None
-            bins = bins_of(first, last)
+            bins = _bins_of(first, last)
             place = f"(CAST(t AS HUGEINT) - ({bins.first})) // {bins.width}"
             found = self.session.rows(f"SELECT {place}, count(*) FROM ({times}) WHERE t IS NOT NULL GROUP BY 1")
         counts = [0] * bins.size
@@ -210,7 +210,7 @@ class _Summary:
         return sum(int(entry["bytes"]) for path in paths for entry in read_manifest(path)["files"].values())
 
 
-def _add(sums: dict[str, Int64s], name: str, counts: Int64s) -> None:
+def _add(sums: dict[str, _Int64s], name: str, counts: _Int64s) -> None:
     sums[name] = sums[name] + counts if name in sums else counts
 
 
@@ -224,7 +224,7 @@ def _times(rows: ElementRows, growth: Growth | None, degrees: str | None) -> tup
     if growth is None or rows.time is None:
         return degrees, None, None
     unit = time_unit(rows.time.type)
-    return sparkline(growth.counts), time_text(growth.first, unit), time_text(growth.last, unit)
+    return _sparkline(growth.counts), time_text(growth.first, unit), time_text(growth.last, unit)
 
 
 def _counts(growth: Growth | None) -> list[int] | None:
@@ -234,7 +234,7 @@ def _counts(growth: Growth | None) -> list[int] | None:
 # Edges of a type: how many each vertex has, when they happened, what they carry
 
 
-Bools = npt.NDArray[np.bool_]
+_Bools = npt.NDArray[np.bool_]
 
 
 class Growth(NamedTuple):
@@ -246,7 +246,7 @@ class Growth(NamedTuple):
     """In bins of one width between them."""
 
 
-class Degrees(NamedTuple):
+class _Degrees(NamedTuple):
     """How many edges the vertices of a type have, each."""
 
     least: int | None = None
@@ -256,12 +256,12 @@ class Degrees(NamedTuple):
 
 
 @dataclass(slots=True)
-class EdgeFacts:
+class _EdgeFacts:
     """What was seen of an edge type's edges."""
 
-    incoming: Int64s
+    incoming: _Int64s
     """[dense ids of the destinations] Edges that end in each."""
-    outgoing: Int64s
+    outgoing: _Int64s
     """[dense ids of the sources] Edges that begin in each."""
     count: int = 0
     growth: Growth | None = None
@@ -270,17 +270,17 @@ class EdgeFacts:
     last: int | None = None
 
 
-def degrees_of_live(degrees: Int64s, alive: Bools | None) -> Degrees:
+def _degrees_of_live(degrees: _Int64s, alive: _Bools | None) -> _Degrees:
     """The least, the median, the mean and the most of the degrees of vertices that are there; of none, nothing."""
     live = degrees if alive is None else degrees[alive]
     if not live.size:
-        return Degrees()
-    return Degrees(int(live.min()), float(np.median(live)), float(live.mean()), int(live.max()))
+        return _Degrees()
+    return _Degrees(int(live.min()), float(np.median(live)), float(live.mean()), int(live.max()))
 
 
-def edge_facts(
-    what: str, rows: Adjacency, sources: int, features: FeatureFacts, step: Callable[[float], None]
-) -> EdgeFacts:
+def _edge_facts(
+    what: str, rows: Adjacency, sources: int, features: _FeatureFacts, step: Callable[[float], None]
+) -> _EdgeFacts:
     """Read all edges of a type, some at a time.
 
     Args:
@@ -292,7 +292,7 @@ def edge_facts(
     Raises:
         CorruptError: an edge leads out of the arrays.
     """
-    facts = EdgeFacts(rows.degrees(), np.zeros(sources, np.int64))
+    facts = _EdgeFacts(rows.degrees(), np.zeros(sources, np.int64))
     edges = max(int(facts.incoming.sum()), 1)
     share = 0.5 if rows.time is not None else 1.0
     for part in logical_parts(rows.rows):
@@ -307,7 +307,7 @@ def edge_facts(
     return facts
 
 
-def _count_sources(what: str, sources: Int64s, counts: Int64s) -> None:
+def _count_sources(what: str, sources: _Int64s, counts: _Int64s) -> None:
     if sources.size and not 0 <= int(sources.min()) <= int(sources.max()) < counts.size:
         raise CorruptError(
             f"the topology of {what} is damaged: an edge begins in no vertex; CHECK DATABASE names the file",
@@ -316,7 +316,7 @@ def _count_sources(what: str, sources: Int64s, counts: Int64s) -> None:
     count_buckets(sources, 0, counts)
 
 
-def _widen(facts: EdgeFacts, times: Int64s) -> None:
+def _widen(facts: _EdgeFacts, times: _Int64s) -> None:
     """Take note of the first and the last moment; what is always there has none."""
     moments = times[times != STATIC]
     if moments.size:
@@ -325,11 +325,11 @@ def _widen(facts: EdgeFacts, times: Int64s) -> None:
         facts.last = high if facts.last is None else max(facts.last, high)
 
 
-def _grow(facts: EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> None:
+def _grow(facts: _EdgeFacts, rows: Adjacency, step: Callable[[float], None]) -> None:
     """Count the edges of each bin, once it is known which bins there are."""
     if facts.first is None or facts.last is None or rows.time is None:
         return
-    bins = bins_of(facts.first, facts.last)
+    bins = _bins_of(facts.first, facts.last)
     counts, done = np.zeros(bins.size, np.int64), 0
     for part in logical_parts(rows.rows):
         times = rows.time.read(part.positions)
@@ -383,7 +383,7 @@ class _Spread:
         return ", ".join(parts)
 
 
-class FeatureFacts:
+class _FeatureFacts:
     """Gathers what is to be said of an element's features while their rows come by."""
 
     def __init__(self, features: Mapping[str, Feature], missing: Mapping[str, int]) -> None:
@@ -392,7 +392,7 @@ class FeatureFacts:
         self._missing = dict(missing)
         self._spreads = {name: _Spread() for name in features}
 
-    def add(self, ids: Int64s) -> Iterator[None]:
+    def add(self, ids: _Int64s) -> Iterator[None]:
         """Take in the rows of these ids, a part at each step."""
         for name, feature in self._features.items():
             step = _ROWS if isinstance(feature, SparseReader) else max(1, _NUMBERS // max(_width(feature), 1))
@@ -400,7 +400,7 @@ class FeatureFacts:
                 self._add(name, feature, ids[start : start + step])
                 yield
 
-    def _add(self, name: str, feature: Feature, ids: Int64s) -> None:
+    def _add(self, name: str, feature: Feature, ids: _Int64s) -> None:
         spread = self._spreads[name]
         if isinstance(feature, SparseReader):
             values = np.asarray(feature.read_sparse(ids).values, np.float64)
@@ -423,7 +423,7 @@ class FeatureFacts:
         return f"{name} {sparse}[{_width(feature)}] {feature.dtype}: {', '.join(part for part in known if part)}"
 
 
-def missing_rows(session: Session, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
+def _missing_rows(session: Session, rows: VertexRows | EdgeRows, specs: Iterable[FeatureSpec]) -> dict[str, int]:
     """By feature with a DEFAULT, in how many of the rows it stands for NULL or NaN; without one there are none."""
     source = FeatureSource(rows.element.name, "", rows.table.columns, 0, (ROW_ID,))
     asked = {
@@ -438,7 +438,7 @@ def missing_rows(session: Session, rows: VertexRows | EdgeRows, specs: Iterable[
     return {name: int(count or 0) for name, count in zip(asked, found, strict=True)}  # NULL where there are no rows
 
 
-def _without(feature: HistoryFeature, ids: Int64s) -> npt.NDArray[np.bool_]:
+def _without(feature: HistoryFeature, ids: _Int64s) -> npt.NDArray[np.bool_]:
     """Which ids have no value yet at the window's end."""
     end = FOREVER if feature.stop is None else feature.stop
     without: npt.NDArray[np.bool_] = (
@@ -454,7 +454,7 @@ def _width(feature: Feature) -> int:
 # Charts: counts as a row of bars, times in bins of one width
 
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
 _BARS = "▁▂▃▄▅▆▇█"
 _MOST = 20
@@ -469,7 +469,7 @@ class Bins(NamedTuple):
     size: int
     """How many bins there are."""
 
-    def add(self, times: Int64s, counts: Int64s) -> None:
+    def add(self, times: _Int64s, counts: _Int64s) -> None:
         """Count times that are within the bins."""
         # Unsigned numbers wrap: the distance is right even where it is no int64.
         first = np.uint64(self.first % 2**64)
@@ -477,7 +477,7 @@ class Bins(NamedTuple):
         counts += np.bincount(places.astype(np.int64), minlength=self.size)
 
 
-def bins_of(first: int, last: int, most: int = _MOST) -> Bins:
+def _bins_of(first: int, last: int, most: int = _MOST) -> Bins:
     """The bins between two moments, both of which are in them.
 
     >>> bins_of(5, 7), bins_of(0, 99), bins_of(-(2**63), 2**63 - 1).size
@@ -488,7 +488,7 @@ def bins_of(first: int, last: int, most: int = _MOST) -> Bins:
     return Bins(first, width, -(-span // width))
 
 
-def sparkline(counts: Sequence[int]) -> str:
+def _sparkline(counts: Sequence[int]) -> str:
     """A bar for each count, the lowest for none.
 
     >>> sparkline([0, 1, 4, 8])

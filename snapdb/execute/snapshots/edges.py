@@ -24,9 +24,9 @@ from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.storage.tables.id_maps import IdMap
 from snapdb.types import Column, Segment
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 
-KeyLookup = Callable[[Int64s], Int64s]
+_KeyLookup = Callable[[_Int64s], _Int64s]
 """[keys] → their dense ids, -1 for a key that there is not."""
 
 NO_KEY = FOREVER
@@ -51,7 +51,7 @@ class _Run:
     start: int
 
 
-def key_lookup(session: Session, vertices: VertexData, key_type: str, *, ever: bool = False) -> KeyLookup | None:
+def _key_lookup(session: Session, vertices: VertexData, key_type: str, *, ever: bool = False) -> _KeyLookup | None:
     """How to look up keys of a type among some vertices; None when they are no plain integers, or too sparse.
 
     Args:
@@ -73,7 +73,7 @@ def key_lookup(session: Session, vertices: VertexData, key_type: str, *, ever: b
     return partial(look_up, dense, first)
 
 
-def run_lookup(session: Session, map_: IdMap, root: Path) -> KeyLookup | None:
+def run_lookup(session: Session, map_: IdMap, root: Path) -> _KeyLookup | None:
     """How to look up any key that there ever was by arithmetic alone; None when keys do not follow each other."""
     runs = _runs(session, map_, root)
     return _by_runs(runs) if runs and _in_order(session, map_, root, runs) else None
@@ -116,14 +116,14 @@ def _in_order(session: Session, map_: IdMap, root: Path, runs: list[_Run]) -> bo
     return True
 
 
-def _by_runs(runs: list[_Run]) -> KeyLookup:
+def _by_runs(runs: list[_Run]) -> _KeyLookup:
     """The place of a key follows from its number."""
     ordered = sorted(runs, key=lambda run: run.first)
     columns = ([r.first for r in ordered], [r.length for r in ordered], [r.start for r in ordered])
     return partial(look_up_runs, *(np.array(values, np.int64) for values in columns))
 
 
-def _alive_only(everyone: KeyLookup, alive: npt.NDArray[np.bool_], keys: Int64s) -> Int64s:
+def _alive_only(everyone: _KeyLookup, alive: npt.NDArray[np.bool_], keys: _Int64s) -> _Int64s:
     dense = everyone(keys)
     dense[(dense >= 0) & ~alive[dense]] = -1
     return dense
@@ -175,7 +175,7 @@ class DenseEdges:
         if self.skipped and element.on_dangling == "ERROR" and not self._gone:
             self._refuse()
 
-    def _lookups(self) -> list[KeyLookup | None]:
+    def _lookups(self) -> list[_KeyLookup | None]:
         """Of sources and of destinations; None where a join is needed."""
         element, made = self._data.rows.element, {}
         found = []
@@ -188,7 +188,7 @@ class DenseEdges:
             same = (vertices.rows.element.name, column.type)
             if same not in made:
                 ever = self._gone
-                made[same] = key_lookup(self._session, vertices, column.type, ever=ever) if len(key) == 1 else None
+                made[same] = _key_lookup(self._session, vertices, column.type, ever=ever) if len(key) == 1 else None
             found.append(made[same])
         return found
 
@@ -196,7 +196,7 @@ class DenseEdges:
         """All of them at once."""
         return pa.Table.from_batches(list(self))
 
-    def _dense(self, batch: pa.RecordBatch, lookups: Sequence[KeyLookup | None]) -> pa.RecordBatch | None:
+    def _dense(self, batch: pa.RecordBatch, lookups: Sequence[_KeyLookup | None]) -> pa.RecordBatch | None:
         """A batch with dense ends, those that dangle left out; None when an edge breaks another rule."""
         columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
         if any(columns[name].null_count for name in ("time", "weight") if name in columns):

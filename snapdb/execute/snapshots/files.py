@@ -82,7 +82,7 @@ def make_files(context: ExecutionContext, plan: CreateSnapshotPlan, *, full: boo
 
 
 def _check_histories(
-    session: Session, plan: CreateSnapshotPlan, vertices: VertexData, alive: Bools | None, paths: Mapping[str, Path]
+    session: Session, plan: CreateSnapshotPlan, vertices: VertexData, alive: _Bools | None, paths: Mapping[str, Path]
 ) -> None:
     """Raises DataError when a feature that changes in time has no value yet for a vertex of the snapshot."""
     element = vertices.rows.element
@@ -101,7 +101,7 @@ def _listed(ids: npt.NDArray[np.int64]) -> str:
 
 
 def _vertices(
-    context: ExecutionContext, data: VertexData, alive: Bools | None, features: Features, paths: Mapping[str, Path]
+    context: ExecutionContext, data: VertexData, alive: _Bools | None, features: Features, paths: Mapping[str, Path]
 ) -> VertexLayout:
     """Which dense ids are in the snapshot, and where the features of all of them are."""
     element = data.rows.element
@@ -125,7 +125,7 @@ def _edges(
     session: Session,
     plan: CreateSnapshotPlan,
     data: EdgeData,
-    alive: Mapping[str, Bools | None],
+    alive: Mapping[str, _Bools | None],
     found: Topology,
     staging: Path,
     index: int,
@@ -213,11 +213,11 @@ def _relative(context: ExecutionContext, directory: Path | None) -> str | None:
 # Selection of vertices and edges, by their times where these decide, else by reading the tables
 
 
-Bools = npt.NDArray[np.bool_]
+_Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class _Limits:
     """What leaves edges of a type out, beside their ends."""
 
     window: Window
@@ -232,20 +232,20 @@ class Limits:
         return self.window.start is None and data.rows.element.event_end is None and not chosen
 
 
-def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacency | None = None) -> Limits:
+def limits_of(plan: CreateSnapshotPlan, element: EdgeElement, adjacency: Adjacency | None = None) -> _Limits:
     """What leaves edges of a type out; `adjacency` has them, where times are to be relied upon."""
     window, filters, pushed = plan.window, plan.filters_of(element.name), plan.bounds_of(element.name)
     # An integer that stands for "always there" is a time like others to a condition.
     if not pushed.filters or (pushed.start is not None and adjacency is not None and _may_be_static(adjacency)):
-        return Limits(window, filters)
+        return _Limits(window, filters)
     starts = [moment for moment in (window.start, pushed.start) if moment is not None]
     stops = [moment for moment in (window.stop, pushed.stop) if moment is not None]
     narrowed = Window(max(starts, default=None), min(stops, default=None))
-    return Limits(narrowed, tuple(f for f in filters if f not in pushed.filters))
+    return _Limits(narrowed, tuple(f for f in filters if f not in pushed.filters))
 
 
 def admission(
-    session: Session, limits: Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, Bools | None]
+    session: Session, limits: _Limits, data: EdgeData, adjacency: Adjacency, alive: Mapping[str, _Bools | None]
 ) -> Admission | None:
     """Which edges of the topology the window and the filters let in, just those that SQL sees; None: all."""
     element, window = data.rows.element, limits.window
@@ -279,7 +279,7 @@ def _may_be_static(adjacency: Adjacency) -> bool:
     return any(part is not None and bool((part == STATIC).any()) for part in adjacency.time or ())
 
 
-def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> Bools:
+def _passing(session: Session, data: EdgeData, filters: tuple[Filter, ...]) -> _Bools:
     """[edge ids] Which edges pass the filters of their own type."""
     whole = data.rows.whole
     element = dataclasses.replace(whole.element, on_dangling="ERROR")  # the topology has left those out

@@ -31,7 +31,7 @@ from snapdb.storage.artifacts import (
 from snapdb.storage.manifests import read_manifest
 from snapdb.types.text import counted
 
-MERGE_SHARE = 0.1
+_MERGE_SHARE = 0.1
 """Of the root's edges: a patch that holds more is merged into a new root, for sampling through it costs too much."""
 REBUILD_SHARE = 0.25
 """Of the root's edges: when more came and went, sorting all of them anew is as fast."""
@@ -149,13 +149,13 @@ def _patched(context: ExecutionContext, session: Session, data: EdgeData, wanted
     root = read_rows(directory)
     former = None if base.base is None else read_patch(base.path, root)
     limits = (data.source.id_map.limit, data.destination.id_map.limit)
-    change = edge_change(session, before, data, root, former, base.facts["skipped"], limits)
+    change = _edge_change(session, before, data, root, former, base.facts["skipped"], limits)
     last = (base.facts if base.base is None else read_manifest(directory)).get("last_time")
     patch = build_patch(root, former, change.removed, change.added, limits[1], limits[0], last_time=last)
     edges = base.facts["edges"] - change.removed.edge_id.size + change.added.edge_id.size
     facts = {"edges": edges, "skipped": change.skipped}
     wider = patch.rows.indices.dtype != root.indices.dtype
-    if wider or patch.rows.indices.size > MERGE_SHARE * root.indices.size:
+    if wider or patch.rows.indices.size > _MERGE_SHARE * root.indices.size:
         context.report(f"merging the topology of {data.rows.element.name}", None)
         merged = find_or_build(
             context.store.catalog_db, wanted, lambda d: write_merged(root, patch, limits[1], d) | facts
@@ -191,7 +191,7 @@ def _told(done: str, change: Change) -> str:
 # Edges that were added and removed between two versions, at a cost that follows from the change
 
 
-Int64s = npt.NDArray[np.int64]
+_Int64s = npt.NDArray[np.int64]
 _ID = quote(ROW_ID)
 
 
@@ -205,7 +205,7 @@ class Change:
     """Dangling edges at the later version, where the graph says SKIP."""
 
 
-def edge_change(
+def _edge_change(
     session: Session,
     before: EdgeData,
     after: EdgeData,
@@ -268,7 +268,7 @@ def _removed(
     return _joined(edges, late), ids.size
 
 
-def _at(rows: Rows, positions: Int64s, nodes: Int64s | None = None) -> EdgeArrays:
+def _at(rows: Rows, positions: _Int64s, nodes: _Int64s | None = None) -> EdgeArrays:
     """Edges out of rows, which are those of `nodes`; None: of all nodes."""
     row = np.searchsorted(rows.indptr, positions, side="right") - 1
     return EdgeArrays(
@@ -322,7 +322,7 @@ def _joined(one: EdgeArrays, other: EdgeArrays) -> EdgeArrays:
     return EdgeArrays(**{name: both(name) for name in EdgeArrays.__slots__})
 
 
-def _moved(session: Session, one: VertexData, other: VertexData) -> Int64s:
+def _moved(session: Session, one: VertexData, other: VertexData) -> _Int64s:
     """Dense ids of the rows that `one` has and `other` has not; whether their keys are in others is not looked at."""
     if one.rows.table.state == other.rows.table.state:
         return np.empty(0, np.int64)
@@ -335,7 +335,7 @@ def _moved(session: Session, one: VertexData, other: VertexData) -> Int64s:
     rows = rows_beyond(session, one.rows.root, one.rows.table, other.rows.table)
     if rows is None:
         return np.empty(0, np.int64)
-    found: Int64s = session.table(f"SELECT {_ID} AS id FROM ({one.numbered(_plain(one, rows))})")["id"].to_numpy()
+    found: _Int64s = session.table(f"SELECT {_ID} AS id FROM ({one.numbered(_plain(one, rows))})")["id"].to_numpy()
     return np.unique(found)
 
 
@@ -343,11 +343,11 @@ def _plain(data: VertexData, rows: str) -> str:
     return f"SELECT {quote_all(data.key)} FROM ({rows})"
 
 
-def _only(ids: Sequence[Int64s], others: Sequence[Int64s]) -> list[Int64s]:
+def _only(ids: Sequence[_Int64s], others: Sequence[_Int64s]) -> list[_Int64s]:
     return [np.setdiff1d(a, b, assume_unique=True) for a, b in zip(ids, others, strict=True)]
 
 
-def _orphaned(root: Rows, removed: EdgeArrays, lost: Sequence[Int64s], limits: tuple[int, int]) -> EdgeArrays:
+def _orphaned(root: Rows, removed: EdgeArrays, lost: Sequence[_Int64s], limits: tuple[int, int]) -> EdgeArrays:
     """The edges of the root that end in a vertex which is no longer there, but those removed themselves."""
     sources, destinations = lost
     if not sources.size and not destinations.size:
@@ -388,6 +388,6 @@ def _taken(edges: EdgeArrays, chosen: npt.NDArray[np.bool_]) -> EdgeArrays:
     return EdgeArrays(**{name: some(name) for name in EdgeArrays.__slots__})
 
 
-def _positions(root: Rows, edges: EdgeArrays) -> Int64s:
+def _positions(root: Rows, edges: EdgeArrays) -> _Int64s:
     """[edges] where each is in the root; -1 for one that is not."""
     return find_edges(root.indptr, root.time, root.edge_id, edges.destination, edges.time, edges.edge_id)

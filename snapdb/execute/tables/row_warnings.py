@@ -47,7 +47,7 @@ _FILTERS = 4
 """Filters that a process keeps: those that were asked for last."""
 _BATCH = 500_000
 
-Range = tuple[int, int]
+_Range = tuple[int, int]
 
 
 def warn_of_rows(
@@ -117,7 +117,7 @@ class _New:
     files: tuple[Segment, ...]
     removed: Segment | None
 
-    known: dict[int, KnownKeys] = field(default_factory=dict)
+    known: dict[int, _KnownKeys] = field(default_factory=dict)
     """By id map, as far as they were asked for."""
 
     @property
@@ -139,7 +139,7 @@ class _New:
         with self.context.store.sql_engine.session() as session:
             return bool(self.keys_of(session, table, id_map).ranges)
 
-    def keys_of(self, session: Session, table: Table, id_map: IdMap) -> KnownKeys:
+    def keys_of(self, session: Session, table: Table, id_map: IdMap) -> _KnownKeys:
         """The keys that a vertex table has, or has ever had; the new rows are not looked at."""
         if (known := self.known.get(id_map.id)) is not None:
             return known
@@ -147,7 +147,7 @@ class _New:
         files = [file for change in added for file in change.files]
         names = [column.name for column in id_map.columns]
         own = [(_rows(self.context, table, files), names)] if files else []
-        self.known[id_map.id] = KnownKeys.of(self.context.store.db_dir, session, id_map, own)
+        self.known[id_map.id] = _KnownKeys.of(self.context.store.db_dir, session, id_map, own)
         return self.known[id_map.id]
 
 
@@ -272,14 +272,14 @@ def _suspicious(new: _New, session: Session, ends: Sequence[_End]) -> bool:
     if any(keys.ranges for keys in known):
         return True
     filters = [
-        (key_filter(session, end.id_map, new.context.store.db_dir), end.key)
+        (_key_filter(session, end.id_map, new.context.store.db_dir), end.key)
         for end in ends
         if end.id_map.limit <= _MOST_KEYS
     ]
     return len(filters) < len(ends) or lack(session, new.rows if new.count <= _FEW else new.first_rows, filters)
 
 
-def _shown(session: Session, known: KnownKeys, keys: str) -> str:
+def _shown(session: Session, known: _KnownKeys, keys: str) -> str:
     """Three keys, as text."""
     texts = ", ".join(f"CAST({name} AS VARCHAR)" for name in known.names.split(", "))
     found = session.rows(f"SELECT {texts} FROM (SELECT DISTINCT * FROM ({keys}) ORDER BY ALL LIMIT 3)")
@@ -296,12 +296,12 @@ def _caller() -> int:
     raise AssertionError("unreachable: frames end")
 
 
-_bounds: dict[str, Range | None] = {}
+_bounds: dict[str, _Range | None] = {}
 """Of files of keys. A file never changes, and no other gets its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class KnownKeys:
+class _KnownKeys:
     """The keys of an id map, as SQL that reads as little of the map as it can.
 
     They are ranges of integers without a gap, and queries for the others.
@@ -309,7 +309,7 @@ class KnownKeys:
 
     width: int
     """Columns of the key, which queries call k0, k1, …"""
-    ranges: tuple[Range, ...]
+    ranges: tuple[_Range, ...]
     """Of single integers, from the first to the last."""
     others: tuple[str, ...]
     """Each SELECT k0, k1, …"""
@@ -317,7 +317,7 @@ class KnownKeys:
     @staticmethod
     def of(
         db_dir: DatabaseDir, session: Session, id_map: IdMap, more: Sequence[tuple[str, Sequence[str]]] = ()
-    ) -> KnownKeys:
+    ) -> _KnownKeys:
         """The keys of a map.
 
         Args:
@@ -329,7 +329,7 @@ class KnownKeys:
         if joined:
             names = ", ".join(f"k{i}" for i in range(width))
             others.append(f"SELECT {names} FROM ({key_rows(joined, id_map.columns, db_dir.path)})")
-        known = KnownKeys(width, ranges, tuple(others))
+        known = _KnownKeys(width, ranges, tuple(others))
         for rows, key in more:
             known = known.also(rows, key)
         return known
@@ -343,7 +343,7 @@ class KnownKeys:
         """SELECT k0, k1, … of rows."""
         return f"SELECT {', '.join(f'{quote(name)} AS k{i}' for i, name in enumerate(key))} FROM ({rows})"
 
-    def also(self, rows: str, key: Sequence[str]) -> KnownKeys:
+    def also(self, rows: str, key: Sequence[str]) -> _KnownKeys:
         """These keys and those of more rows."""
         return replace(self, others=(*self.others, self.select(rows, key)))
 
@@ -371,7 +371,7 @@ class KnownKeys:
         return " UNION ALL ".join(self.others)
 
 
-def _ranges(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple[Range, ...], tuple[Segment, ...]]:
+def _ranges(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple[_Range, ...], tuple[Segment, ...]]:
     """The ranges of a map's integers, and its files that hold something else.
 
     Keys of a map are distinct: a file with as many rows as its bounds are apart holds every integer between them.
@@ -379,7 +379,7 @@ def _ranges(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple
     if len(id_map.columns) > 1 or not id_map.segments or id_map.columns[0].type not in _INTEGERS:
         return (), id_map.segments
     bounds = _bounds_of(session, id_map.segments, db_dir)
-    ranges: list[Range] = []
+    ranges: list[_Range] = []
     joined = []
     for segment in id_map.segments:
         found = bounds[str(db_dir.path / segment.path)]
@@ -391,7 +391,7 @@ def _ranges(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> tuple[tuple
     return (merged, tuple(joined)) if len(merged) <= _MOST_RANGES else ((), id_map.segments)
 
 
-def _bounds_of(session: Session, segments: Sequence[Segment], db_dir: DatabaseDir) -> Mapping[str, Range | None]:
+def _bounds_of(session: Session, segments: Sequence[Segment], db_dir: DatabaseDir) -> Mapping[str, _Range | None]:
     """The least and the greatest key of each file, by its path; None where its footer does not have them."""
     paths = {str(db_dir.path / segment.path): segment for segment in segments}
     if new := [segment for path, segment in paths.items() if path not in _bounds]:
@@ -403,13 +403,13 @@ def _bounds_of(session: Session, segments: Sequence[Segment], db_dir: DatabaseDi
     return {path: _bounds[path] for path in paths}
 
 
-def _merged(ranges: Sequence[Range]) -> tuple[Range, ...]:
+def _merged(ranges: Sequence[_Range]) -> tuple[_Range, ...]:
     """The same integers in as few ranges as there can be.
 
     >>> _merged([(5, 9), (1, 4), (11, 12)])
     ((1, 9), (11, 12))
     """
-    merged: list[Range] = []
+    merged: list[_Range] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:
             merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
@@ -418,11 +418,11 @@ def _merged(ranges: Sequence[Range]) -> tuple[Range, ...]:
     return tuple(merged)
 
 
-_filters: OrderedDict[tuple[str, int], KeyFilter] = OrderedDict()
+_filters: OrderedDict[tuple[str, int], _KeyFilter] = OrderedDict()
 
 
 @dataclass(slots=True)
-class KeyFilter:
+class _KeyFilter:
     """A Bloom filter of an id map: finds in a fraction of a join's time that some of a million keys are not in it.
 
     Bloom, 1970, with one bit for a key: a key whose bit is not set was never in the map, and of the keys that were
@@ -435,10 +435,10 @@ class KeyFilter:
     """That were read."""
 
     @staticmethod
-    def empty(id_map: IdMap) -> KeyFilter:
+    def empty(id_map: IdMap) -> _KeyFilter:
         """A filter with room for the keys of a map, and none of them."""
         size = 1 << max(16, (id_map.limit * _FILTER_BITS - 1).bit_length())
-        return KeyFilter(tuple(column.type for column in id_map.columns), np.zeros(size // 8, np.uint8))
+        return _KeyFilter(tuple(column.type for column in id_map.columns), np.zeros(size // 8, np.uint8))
 
     @property
     def keys(self) -> int:
@@ -465,7 +465,7 @@ class KeyFilter:
         return not ((self.bits[places >> 3] >> (places & 7).astype(np.uint8)) & 1).all()
 
 
-def lack(session: Session, rows: str, keys: Sequence[tuple[KeyFilter, Sequence[str]]]) -> bool:
+def lack(session: Session, rows: str, keys: Sequence[tuple[_KeyFilter, Sequence[str]]]) -> bool:
     """Whether a key of these rows is not in its map, or NULL; False may be wrong.
 
     Args:
@@ -478,12 +478,12 @@ def lack(session: Session, rows: str, keys: Sequence[tuple[KeyFilter, Sequence[s
     return False
 
 
-def key_filter(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> KeyFilter:
+def _key_filter(session: Session, id_map: IdMap, db_dir: DatabaseDir) -> _KeyFilter:
     """The filter of all keys of a map."""
     name = (str(db_dir.path), id_map.id)
     found = _filters.pop(name, None)
     if found is None or found.keys < id_map.limit:
-        found = KeyFilter.empty(id_map)
+        found = _KeyFilter.empty(id_map)
     found.take(session, id_map, db_dir)
     _filters[name] = found
     while len(_filters) > _FILTERS:

@@ -42,7 +42,7 @@ _PULSE = 0.05
 _EXCERPT = 60
 """Characters of a statement that stand in the log."""
 
-OpenSession = Callable[[Sequence[str], Disk], DatabaseSession]
+_OpenSession = Callable[[Sequence[str], Disk], DatabaseSession]
 """Opens the database on a disk, so that its statements may read and write it and some folders, and nothing else."""
 
 _NOT_BY_TASK = """
@@ -63,7 +63,7 @@ _HELD = """
 
 
 def perform(
-    open_session: OpenSession,
+    open_session: _OpenSession,
     catalog_db: CatalogDb,
     task: Task,
     run: Run,
@@ -141,7 +141,7 @@ class _Attempt:
     watch: Watch
     progress: Progress = field(default_factory=Progress)
 
-    def run_body(self, open_session: OpenSession) -> bool:
+    def run_body(self, open_session: _OpenSession) -> bool:
         """Whether the task was to run: then all of it is done."""
         task, run = self.task, self.run
         date, hour = stamp(task.schedule, run.scheduled)
@@ -151,10 +151,10 @@ class _Attempt:
         self.progress.total = len(statements)
         # A run that was begun is ended, and one by hand was wanted, whatever the condition says now.
         asks = run.step == 0 and run.cause == "schedule"
-        query = condition_query(self.catalog_db, task) if asks else None
+        query = _condition_query(self.catalog_db, task) if asks else None
         condition = None if query is None else rendered(query, values, task.folder)
         places = {*text.places, *(() if condition is None else condition.places)}
-        body = Body(self.catalog_db, run, self.progress, self.watch)
+        body = _Body(self.catalog_db, run, self.progress, self.watch)
         disk = body.disk()
         self.watch.check()
         allowed = {real for place in places if (real := resolved(place)) is not None}
@@ -222,7 +222,7 @@ class _Attempt:
 
 
 @dataclass(slots=True)
-class Body:
+class _Body:
     """Runs what is left of a task's statements for one attempt of a run.
 
     What a statement publishes in the catalog says in the same transaction that it is done. An export takes its name
@@ -313,7 +313,7 @@ def _stands(export: RunExport) -> bool:
     return manifest.is_file() and hash_file(manifest)[1] == export.sha256
 
 
-def condition_query(catalog_db: CatalogDb, task: Task) -> str | None:
+def _condition_query(catalog_db: CatalogDb, task: Task) -> str | None:
     """The query whose only value tells whether the task is to run; None: it runs at every firing.
 
     Raises:
@@ -342,7 +342,7 @@ def holds(session: DatabaseSession, query: str) -> bool:
     return table.column(0)[0].as_py() is True
 
 
-def changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int) -> int:
+def _changed_rows(connection: sqlite3.Connection, graph: PropertyGraph, task: int) -> int:
     """Rows added to and removed from a graph's tables since the last run of a task that ended well began.
 
     What the task itself published does not count.
@@ -362,4 +362,4 @@ def _counts(catalog_db: CatalogDb, task: Task) -> Mapping[str, int]:
     catalog = load(catalog_db)
     graphs = {name: catalog.graph(name) for name in asked}
     with catalog_db.reading() as connection:
-        return {name: changed_rows(connection, graph, task.id) for name, graph in graphs.items()}
+        return {name: _changed_rows(connection, graph, task.id) for name, graph in graphs.items()}

@@ -22,7 +22,7 @@ _UNITS = (
     (1_000, "millisecond"),
     (1, "microsecond"),
 )
-Reason = Literal["terminated", "interrupted", "timeout"]
+_Reason = Literal["terminated", "interrupted", "timeout"]
 
 _PULSE = 0.05
 """Seconds between two checks, and between two interrupts: one that comes before a statement begins has no effect."""
@@ -59,10 +59,10 @@ class Progress:
             return
         self.rows, self.pending, self.begun = self.rows + self.pending, 0, 0
 
-    def stopped(self, why: Reason, task: Task) -> str:
+    def stopped(self, why: _Reason, task: Task) -> str:
         """What is said of a run that was stopped."""
-        ends: dict[Reason, str] = {
-            "timeout": f"stopped after {duration(task.timeout or 0)}, its timeout",
+        ends: dict[_Reason, str] = {
+            "timeout": f"stopped after {_duration(task.timeout or 0)}, its timeout",
             "terminated": "stopped: the daemon was asked to end",
             "interrupted": "interrupted",
         }
@@ -96,7 +96,7 @@ class Progress:
         return f"statement {number} of {total} was not begun"
 
 
-def duration(length: int) -> str:
+def _duration(length: int) -> str:
     """Microseconds as a person says them.
 
     >>> duration(1_800_000_000), duration(86_400_000_000), duration(1_500_000)
@@ -113,12 +113,12 @@ def _first_line(text: str) -> str:
 class Stop:
     """A request to end a run. It may come from any thread at any time, and it is never taken back."""
 
-    def __init__(self, asked: threading.Event | None = None, why: Reason = "interrupted") -> None:
+    def __init__(self, asked: threading.Event | None = None, why: _Reason = "interrupted") -> None:
         """`asked` is an event that makes the request too, for the reason given."""
         self.asked = threading.Event() if asked is None else asked
-        self.why: Reason = why
+        self.why: _Reason = why
 
-    def request(self, why: Reason) -> None:
+    def request(self, why: _Reason) -> None:
         """End the run soon: the statement that is under way is rolled back."""
         self.why = why
         self.asked.set()
@@ -141,7 +141,7 @@ class Watch:
         self._watcher = threading.Thread(target=self._watch, name="snapdb-stopping", daemon=True)
         self.interrupt: Callable[[], None] | None = None
         """Called a few times a second from then on, from another thread; None: there is nothing to interrupt."""
-        self.why: Reason | None = None
+        self.why: _Reason | None = None
         """Why the run is to end; None: it is not."""
 
     def check(self) -> None:

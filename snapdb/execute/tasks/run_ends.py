@@ -41,7 +41,7 @@ class Ended:
     """Whether its row says so; `record` makes it so later where the disk was full."""
 
 
-def retry_delay(attempt: int) -> int:
+def _retry_delay(attempt: int) -> int:
     """How long to wait after an attempt that failed, in microseconds.
 
     >>> [retry_delay(attempt) // 1_000_000 for attempt in (1, 2, 3, 6, 7, 500)]
@@ -156,4 +156,4 @@ def _retry(connection: sqlite3.Connection, task: Task | None, ended: Ended) -> i
     now = next((known for known in read_tasks(connection).values() if known.id == task.id), None)
     if now is None or now.created != task.created or run.attempt > now.retries:
         return None
-    return ended.ended + retry_delay(run.attempt)
+    return ended.ended + _retry_delay(run.attempt)

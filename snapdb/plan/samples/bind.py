@@ -81,7 +81,7 @@ def _bound(statement: Sample, context: BindContext) -> SamplePlan:
     return SamplePlan(spec, snapshot, seeds, epochs, columns._replace(order=order), _places(clauses))
 
 
-def bind_audit(statement: Audit, context: BindContext) -> AuditPlan:
+def _bind_audit(statement: Audit, context: BindContext) -> AuditPlan:
     """A sampler whose batches are looked at."""
     return AuditPlan(replace(bind_sample(statement.sample, context), delivers="batches"), statement.text)
 
@@ -273,7 +273,7 @@ def _check_cap(statement: Sample, fanouts: Sequence[Fanout], drawing: Drawing, r
         )
 
 
-def bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan:
+def _bind_create_sampler(statement: CreateSampler, context: BindContext) -> Plan:
     """The sampler with its statement whole: of SAMPLE USING, what that came to."""
     name = statement.name
     found = context.catalog.samplers.get(name.text.lower())
@@ -400,8 +400,8 @@ FAMILY = PlanFamily(
     binders={
         Sample: bind_sample,
         SampleUsing: bind_sample,
-        CreateSampler: bind_create_sampler,
-        Audit: bind_audit,
+        CreateSampler: _bind_create_sampler,
+        Audit: _bind_audit,
     },
     operators={
         SamplePlan: "snapdb.execute.samples.operators:sample",

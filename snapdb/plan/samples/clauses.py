@@ -140,7 +140,7 @@ def bind_drawing(
     """
     clauses = statement.clauses
     method: Method = "UNIFORM" if clauses.method is None else clauses.method.method
-    walked = walked_edges(snapshot, fanouts)
+    walked = _walked_edges(snapshot, fanouts)
     with_replacement = clauses.replace is not None and clauses.replace.value
     if clauses.replace is not None and with_replacement and method != "UNIFORM":
         raise BindError(
@@ -170,13 +170,13 @@ def bind_drawing(
     )
 
 
-def walked_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeElement]:
+def _walked_edges(snapshot: Snapshot, fanouts: Sequence[Fanout]) -> list[EdgeElement]:
     """The edge types that FANOUT names, once each, in the graph's order."""
     names = {fanout.edge.edge for fanout in fanouts}
     return [edge for edge in snapshot.graph.edges if edge.name in names]
 
 
-def find_weight(table: Table, name: Name) -> Column:
+def _find_weight(table: Table, name: Name) -> Column:
     """The column of that name when it holds numbers, or BindError at its place."""
     column = find_column(table, name)
     if not is_weight(column.type):
@@ -260,7 +260,7 @@ def _said(
 
 def _weight_of(edge: EdgeElement, name: Name, tables: Mapping[str, Table], *, alone: bool) -> str:
     try:
-        return find_weight(tables[edge.table.lower()], name).name
+        return _find_weight(tables[edge.table.lower()], name).name
     except BindError as error:
         if not alone:
             error.message += (
@@ -348,7 +348,7 @@ def _negatives(
     elif clause.weight is not None:
         vertex = snapshot.graph.vertex(edge.destination)
         assert vertex is not None, "a snapshot's edges have their ends"
-        weight = find_weight(tables[vertex.table.lower()], clause.weight).name
+        weight = _find_weight(tables[vertex.table.lower()], clause.weight).name
         _check_not_degree(weight, clause.weight.span)
     return Negatives(clause.count, weight, None if clauses.known is None else clauses.known.value, among)
 

@@ -27,7 +27,7 @@ from snapdb.storage.arrays.feature_types import FeatureSource, Rule, check_featu
 from snapdb.storage.manifests import map_array, read_manifest
 from snapdb.types import FeatureSpec
 
-Shown = Callable[[Int64s], Sequence[object]]
+_Shown = Callable[[Int64s], Sequence[object]]
 """Returns the keys of dense ids, for messages."""
 
 FOREVER = 2**63 - 1
@@ -119,7 +119,7 @@ def check_history(
     stop: int | None,
     element: str,
     name: str,
-    shown: Shown = list,
+    shown: _Shown = list,
 ) -> None:
     """Check that every vertex has a value before the window's end, for a feature without a DEFAULT.
 

@@ -24,7 +24,7 @@ _CHECKPOINT = 4 << 20
 
 _HEAD = "SELECT version, hash FROM versions ORDER BY version DESC LIMIT 1"
 
-Mark = Callable[[sqlite3.Connection, int, bool], None]
+_Mark = Callable[[sqlite3.Connection, int, bool], None]
 """Called inside a transaction before it commits, with the head that it began at, and whether it publishes."""
 
 
@@ -36,7 +36,7 @@ class CatalogDb:
         self._closed = False
         self._process = os.getpid()
         self._db_dir = db_dir
-        self.mark: Mark | None = None
+        self.mark: _Mark | None = None
         """What records each transaction of a task's run in the run's row, and rejects it when the run was given up."""
         self._files = CatalogLock(db_dir)
         try:

@@ -32,7 +32,7 @@ _Report = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class BackedUp:
+class _BackedUp:
     """The contents of a backup."""
 
     version: int
@@ -43,7 +43,7 @@ class BackedUp:
     """The number of files that are hard links to those of the database."""
 
 
-def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report) -> BackedUp:
+def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report) -> _BackedUp:
     """Copy the database to a directory that does not exist yet, atomically, and check every file of the copy.
 
     Requires that the tables' lock is held.
@@ -76,7 +76,7 @@ def back_up(catalog_db: CatalogDb, target: Path, *, link: bool, report: _Report)
         raise unwritten(target, error.strerror or str(error)) from error
     finally:
         db_dir.disk.remove(staging)
-    return BackedUp(version, len(files), size, linked)
+    return _BackedUp(version, len(files), size, linked)
 
 
 def _check_target(db_dir: DatabaseDir, target: Path) -> None:

@@ -18,7 +18,7 @@ from snapdb.storage.tables.commit import now
 from snapdb.storage.tables.compaction import Merge, compact, find_merges
 
 
-class VacuumStep(NamedTuple):
+class _VacuumStep(NamedTuple):
     """What was done, or with DRY RUN would be done, to one file or folder."""
 
     action: Literal["compact", "remove", "keep"]
@@ -41,7 +41,7 @@ class Vacuum(NamedTuple):
     dry_run: bool
     report: Callable[[str, float | None], None]
 
-    def run(self) -> Iterator[VacuumStep]:
+    def run(self) -> Iterator[_VacuumStep]:
         """Merge, then remove, and yield each step after it is done."""
         merged: list[Merge] = []
         with _damaged(self.store.db_dir), self.store.catalog_db.reading() as connection:
@@ -50,9 +50,11 @@ class Vacuum(NamedTuple):
             self.report(f"merging files of {merge.name}", number / len(merges))
             if self._merge(merge):
                 merged.append(merge)
-                yield VacuumStep("compact", merge.folder, merge.bytes, _why(merge))
+                yield _VacuumStep("compact", merge.folder, merge.bytes, _why(merge))
             else:
-                yield VacuumStep("keep", merge.folder, merge.bytes, f"another VACUUM was merging files of {merge.name}")
+                yield _VacuumStep(
+                    "keep", merge.folder, merge.bytes, f"another VACUUM was merging files of {merge.name}"
+                )
         self.report("removing what nothing points at", None)
         yield from self._clean(merged)
 
@@ -62,17 +64,17 @@ class Vacuum(NamedTuple):
         with _damaged(self.store.db_dir), self.store.sql_engine.session() as session:
             return compact(self.store.catalog_db, session, merge)
 
-    def _clean(self, merged: list[Merge]) -> Iterator[VacuumStep]:
+    def _clean(self, merged: list[Merge]) -> Iterator[_VacuumStep]:
         """Remove unreferenced files, while no other process reads or writes tables."""
         alone = self.lock.alone(0.0 if self.dry_run else 2.0)
         try:
             for entry in self._unreferenced(merged):
                 if entry.kept is not None:
-                    yield VacuumStep("keep", entry.path, entry.bytes, entry.kept)
+                    yield _VacuumStep("keep", entry.path, entry.bytes, entry.kept)
                 elif not alone or not (self.dry_run or remove_unreferenced(self.store.catalog_db, entry)):
-                    yield VacuumStep("keep", entry.path, entry.bytes, f"{entry.why}, but a reader holds it")
+                    yield _VacuumStep("keep", entry.path, entry.bytes, f"{entry.why}, but a reader holds it")
                 else:
-                    yield VacuumStep("remove", entry.path, entry.bytes, entry.why)
+                    yield _VacuumStep("remove", entry.path, entry.bytes, entry.why)
             if not self.dry_run:  # also the small reports of streams that have ended
                 clear_reports(self.store.db_dir)
                 with self.store.catalog_db.writing(counted=False) as connection:
