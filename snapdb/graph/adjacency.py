@@ -1,23 +1,38 @@
-"""The rows of a relation: IN as they lie on the disk, OUT and BOTH made on first need and kept."""
+"""The rows of a relation: IN in each of the four forms, OUT and BOTH made on first need and kept."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
-from snapdb.graph.view import Adjacency, Column, Source
-from snapdb.kernels.forms import LiveArrays, PatchArrays, patch_arrays, row_arrays
+from snapdb.errors import CorruptError
+from snapdb.graph.layout import EdgeLayout, damaged_file
+from snapdb.graph.view import Adjacency, Column, EdgeReader, Source
+from snapdb.kernels.forms import LiveArrays, PatchArrays, RowArrays, live_arrays, patch_arrays, plain_array, row_arrays
+from snapdb.kernels.prefix import prefix_degrees
+from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.kernels.topology import merge_rows
 from snapdb.storage.arrays.patches import LazyPatch, Patch, open_patch
-from snapdb.storage.arrays.topology import EdgeArrays, LazyRows, Rows, check_rows, open_rows, rows_of, sort_edges
+from snapdb.storage.arrays.topology import (
+    EdgeArrays,
+    LazyRows,
+    Rows,
+    build_rows,
+    check_rows,
+    open_rows,
+    rows_of,
+    sort_edges,
+)
+from snapdb.storage.artifacts import ArtifactSpec, digest_of
 from snapdb.storage.manifests import PublishedDir
-from snapdb.types import EdgeType, Relation
+from snapdb.types import EdgeType, PropertyGraph, Relation
 
 
 @dataclass(frozen=True)
@@ -58,6 +73,34 @@ class AdjacencyShelf:
             expands, reaches = (self.node_counts[name] for name in (relation.expands, relation.reaches))
             return _outgoing(incoming, expands, reaches, relation.edge.edge)
         return _both(incoming, self._open(Relation(relation.edge, "OUT")))
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutIdle:
+    """Opens relations, but those that are idle."""
+
+    reader: EdgeReader
+    idle: frozenset[Relation]
+    graph: PropertyGraph
+    node_counts: Mapping[str, int]
+
+    def __call__(self, relation: Relation) -> Adjacency:
+        """The relation's rows; of an idle one no row has an edge, and it has the columns that its edges would have."""
+        if relation not in self.idle:
+            return self.reader(relation)
+        element = self.graph.edge(relation.edge.edge)
+        assert element is not None, "idle relations are of the snapshot's graph"
+        none = np.empty(0, np.int64)
+        rows = Rows(
+            indptr=np.zeros(1, np.int64),
+            indices=np.empty(0, np.int32),
+            edge_id=np.empty(0, np.int32),
+            time=None if element.event_time is None else none,
+            weight=None if element.weight is None else np.empty(0, np.float64),
+            until=None if element.event_end is None else none,
+        )
+        outward = np.empty(0, np.bool_) if relation.direction == "BOTH" else None
+        return rows_adjacency(rows, nodes=self.node_counts[relation.expands], outward=outward)
 
 
 def open_topology(root: Path, patch: Path | None, nodes: int) -> Adjacency:
@@ -129,3 +172,133 @@ def _both(incoming: Adjacency, outgoing: Adjacency) -> Adjacency:
         columns[name][~outward] = ins[origin[~outward]]
         columns[name][outward] = outs.columns[name][origin[outward]]
     return rows_adjacency(rows_of(indptr, columns), outward=outward)
+
+
+def open_incoming(root: Path, directory: Path, index: int, edge: EdgeLayout, nodes: int) -> Adjacency:
+    """The rows of an edge type, memory-mapped; what leads out of them is found when it is met.
+
+    Args:
+        root: The database's directory, in which the layout's paths lie.
+        directory: The snapshot's.
+        index: The edge type's number in the snapshot's layout.
+        edge: How it lies there.
+        nodes: How many nodes have a row.
+
+    Raises:
+        CorruptError: a file is missing, or of another type or length than the others need.
+    """
+    own = PublishedDir(directory)
+    if edge.form == "materialized":
+        return rows_adjacency(open_rows(own, f"rows-{index}-"), nodes=nodes)
+    whole = open_topology(root / edge.topology, None if edge.patch is None else root / edge.patch, nodes)
+    rows = whole.rows
+    if edge.form == "ends":
+        path = directory / f"ends-{index}.npy"
+        return _with(whole, path, degrees=_degrees(path, own.array(path.name), rows))
+    if edge.form == "bitmap":
+        path = directory / f"live-{index}.npy"
+        words = own.array(path.name)
+        held = rows.indices.size + rows.patch.indices.size
+        if words.dtype != np.uint64 or words.shape != ((held + 63) // 64,):
+            raise damaged_file(path)
+        return replace(whole, rows=rows._replace(live=live_arrays(words)))
+    if edge.form != "full":
+        raise CorruptError(
+            f"the manifest of a snapshot is damaged: an edge type lies as {edge.form!r}; create it again",
+            code="damaged-snapshot",
+        )
+    return whole
+
+
+def _with(whole: Adjacency, path: Path, degrees: npt.NDArray[Any]) -> Adjacency:
+    rows = whole.rows
+    if degrees.shape != (rows.nodes,):
+        raise damaged_file(path)
+    arrays = row_arrays(rows.indptr, rows.indices, nodes=rows.nodes, degrees=degrees, patch=rows.patch)
+    return replace(whole, rows=arrays)
+
+
+def _degrees(path: Path, found: npt.NDArray[Any], rows: RowArrays) -> npt.NDArray[Any]:
+    """How many edges each row has; older databases hold where it ends instead."""
+    if found.dtype == np.int64 and found.shape == (rows.indptr.size - 1,):
+        found = found - rows.indptr[:-1]
+        if found.size and not 0 <= int(found.min()) <= int(found.max()) < 2**32:
+            raise damaged_file(path)
+    elif found.dtype != np.uint32:
+        raise damaged_file(path)
+    return found
+
+
+def serves_outgoing(edge: EdgeLayout) -> bool:
+    """Whether the rows of the whole topology tell an edge type's out-neighbours: nothing, or just what is late, is out.
+
+    In rows in the order of time what is late comes last, whichever way the edges are walked.
+    """
+    return edge.form == "full" or (edge.form == "ends" and edge.before is not None)
+
+
+def outgoing_artefact(edge: EdgeLayout) -> ArtifactSpec:
+    """What the out-rows of an edge type's topology are, wherever they are."""
+    newest = edge.patch or edge.topology
+    return ArtifactSpec(
+        kind="topology",
+        digest=digest_of("outgoing", 1, edge.topology, edge.patch),
+        folder=str(Path(edge.topology).parent),
+        family=f"outgoing:{newest}",
+        version=0,
+    )
+
+
+def write_outgoing(
+    root: Path,
+    edge: EdgeLayout,
+    counts: tuple[int, int],
+    directory: Path,
+    report: Callable[[float], None] | None = None,
+) -> dict[str, Any]:
+    """Sort a topology's edges by their sources, in bounded memory; returns the facts for a manifest.
+
+    Args:
+        root: The database's directory.
+        edge: Names the topology.
+        counts: How many dense ids the sources and the destinations have.
+        directory: Where the arrays go.
+        report: Told the fraction done.
+    """
+    sources, destinations = counts
+    whole = open_topology(root / edge.topology, None if edge.patch is None else root / edge.patch, destinations)
+    last = 2**31 - 1 if whole.edge_id.dtype == np.int32 else 2**63 - 1
+    return build_rows(
+        _batches(whole), sources, destinations, whole.edges, last, directory, outgoing=True, report=report
+    )
+
+
+def open_outgoing(directory: Path, nodes: int, before: int | None) -> Adjacency:
+    """The rows that `write_outgoing` wrote, each cut where its edges are no longer before that moment.
+
+    Raises:
+        CorruptError: a file is missing, or of another type or length than the others need.
+    """
+    whole = rows_adjacency(open_rows(PublishedDir(directory)), nodes=nodes)
+    if before is None or whole.time is None:
+        return whole
+    degrees = prefix_degrees(whole.rows, whole.time, before)
+    return Adjacency(
+        whole.rows._replace(degrees=plain_array(degrees, np.uint32)),
+        whole.edge_id,
+        whole.time,
+        whole.weight,
+        whole.until,
+    )
+
+
+def _batches(whole: Adjacency) -> Iterator[pa.RecordBatch]:
+    columns = {"e_id": whole.edge_id, "time": whole.time, "until": whole.until, "weight": whole.weight}
+    for part in logical_parts(whole.rows):
+        nodes = np.arange(part.low, part.low + part.indptr.size - 1)
+        batch = {
+            "source": neighbours_of(whole.rows, part.positions),
+            "destination": np.repeat(nodes, np.diff(part.indptr)),
+        }
+        batch |= {name: column.read(part.positions) for name, column in columns.items() if column is not None}
+        yield pa.RecordBatch.from_pydict(batch)

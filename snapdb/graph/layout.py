@@ -1,8 +1,20 @@
-"""What a snapshot's directory says of itself: the part of its manifest that opening it needs."""
+"""What the manifest in a snapshot's directory has: where each element's arrays are, its classes and its widths."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from snapdb.errors import CorruptError
+from snapdb.storage.artifacts import digest_of
+from snapdb.storage.catalog_db.db_dir import DatabaseDir
+from snapdb.storage.manifests import PublishedDir
+from snapdb.types import PropertyGraph
+
+_LISTED = 1000
+"""Classes up to which a lineage holds their texts; of more it holds the number and the digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +78,46 @@ class SnapshotLayout:
         for edge in self.edges:
             named += [edge.topology, edge.patch, edge.features, edge.feature_patch]
         return tuple(dict.fromkeys(path for path in named if path is not None))
+
+
+def classes_of(db_dir: DatabaseDir, layout: VertexLayout) -> tuple[str, ...] | None:
+    """The text behind each code of a vertex type's target; None where it is a number, or where there is none."""
+    return _classes(_facts(db_dir, layout)) if layout.target else None
+
+
+def codings(db_dir: DatabaseDir, graph: PropertyGraph, layout: SnapshotLayout) -> dict[str, Any]:
+    """The classes and widths of a snapshot as plain values for JSON, by vertex type: a lineage keeps them."""
+    classes: dict[str, Any] = {}
+    widths: dict[str, dict[str, int]] = {}
+    for vertex in layout.vertices:
+        element = graph.vertex(vertex.name)
+        sparse = [] if element is None else [spec.name for spec in element.features if spec.sparse]
+        facts = _facts(db_dir, vertex) if vertex.target or sparse else {}
+        if vertex.target and (names := _classes(facts)) is not None:
+            classes[vertex.name] = _told(names)
+        if sparse:
+            widths[vertex.name] = {name: facts["widths"][name] for name in sparse}
+    return {"classes": classes, "widths": widths}
+
+
+def _facts(db_dir: DatabaseDir, layout: VertexLayout) -> dict[str, Any]:
+    """The manifest that holds for the type: of a patch, its own."""
+    directory = layout.features if layout.patch is None else layout.patch
+    return {} if directory is None else PublishedDir(db_dir.inside(directory)).manifest
+
+
+def _classes(facts: dict[str, Any]) -> tuple[str, ...] | None:
+    names = (facts.get("target") or {}).get("classes")
+    return None if names is None else tuple(names)
+
+
+def _told(names: Sequence[str]) -> dict[str, Any]:
+    listed = {"names": list(names)} if len(names) <= _LISTED else {}
+    return {"count": len(names), "digest": digest_of("classes", list(names)), **listed}
+
+
+def damaged_file(path: Path) -> CorruptError:
+    """The error for a file that does not fit the manifest or the other files."""
+    return CorruptError(
+        f"{path} is damaged; restore it from a backup or create the snapshot again", code="damaged-snapshot"
+    )

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.errors import CommitConflict, CorruptError
-from snapdb.graph.adjacency import AdjacencyShelf
-from snapdb.graph.codings import codings
-from snapdb.graph.deferred import DeferredErrors
-from snapdb.graph.incoming import open_incoming
-from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
+from snapdb.errors import CommitConflict, CorruptError, DatabaseError
+from snapdb.graph.adjacency import AdjacencyShelf, open_incoming, open_outgoing, outgoing_artefact, serves_outgoing
+from snapdb.graph.features import open_feature, open_features, open_history, open_target
+from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout, codings
 from snapdb.graph.lineage import snapshot_lineage
-from snapdb.graph.open_features import open_features, open_history, open_target
-from snapdb.graph.outgoing import open_outgoing, outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature, GraphView, KeyReader
 from snapdb.sql_engine import SqlEngine, key_rows
 from snapdb.storage.artifacts import locate_artifact
@@ -70,6 +67,42 @@ class _TableKeys:
             table = session.table(f"SELECT * EXCLUDE (dense) FROM ({source}) ORDER BY dense").combine_chunks()
         columns = [c.chunk(0) if c.num_chunks else pa.array([], c.type) for c in table.columns]
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
+
+
+V = TypeVar("V")
+
+
+class DeferredErrors(Mapping[str, V]):
+    """Values by name, opened at once, so that they outlive the directory; what fails is opened again when it is read.
+
+    >>> squares = DeferredErrors({"seven": lambda: 49})
+    >>> "seven" in squares, squares["seven"]
+    (True, 49)
+    """
+
+    def __init__(self, openers: Mapping[str, Callable[[], V]]) -> None:
+        """Openers must be picklable where a DataLoader's workers get the mapping."""
+        self._openers = dict(openers)
+        self._opened: dict[str, V] = {}
+        for name, opener in self._openers.items():
+            with suppress(DatabaseError):
+                self._opened[name] = opener()
+
+    def __getitem__(self, name: str) -> V:
+        return self._opened[name] if name in self._opened else self._openers[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._openers
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._openers)
+
+    def __len__(self) -> int:
+        return len(self._openers)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickled without what was opened: another process maps the files itself."""
+        return DeferredErrors, (self._openers,)
 
 
 def open_snapshot(
@@ -209,11 +242,7 @@ def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Featur
     if edge.features is None:
         return {}
     paths = db_dir.path / edge.features, _path(db_dir, edge.feature_patch)
-    return DeferredErrors({name: partial(_open_feature, *paths, name) for name in edge.feature_names})
-
-
-def _open_feature(base: Path, patch: Path | None, name: str) -> Feature:
-    return open_features(base, patch, [name])[name]
+    return DeferredErrors({name: partial(open_feature, *paths, name) for name in edge.feature_names})
 
 
 def _features(db_dir: DatabaseDir, base: str | None, patch: str | None, names: Sequence[str]) -> dict[str, Feature]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 
 from snapdb.errors import InputError
-from snapdb.graph.random_reads import for_random_reads
+from snapdb.graph.features import for_random_reads
 from snapdb.graph.view import GraphView
 from snapdb.loading.assemble import assemble
 from snapdb.loading.batch import Batch

@@ -40,7 +40,7 @@ from snapdb.execute.diff.sides import (
     values_of,
 )
 from snapdb.execute.operator import ExecutionContext, Rows
-from snapdb.graph.open_features import open_features
+from snapdb.graph.features import open_features
 from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
 from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, table_rows
 from snapdb.storage.arrays.feature_files import added_rows, compute_growth, growth_spec, write_features

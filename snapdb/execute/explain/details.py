@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from snapdb.execute.operator import ExecutionContext
 from snapdb.graph import GraphView
+from snapdb.graph.adjacency import outgoing_artefact, serves_outgoing
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout
-from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing
 from snapdb.graph.view import Feature
 from snapdb.sampling.keys import EVERY_HOP
 from snapdb.sampling.rounds import RowTable

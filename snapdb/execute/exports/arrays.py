@@ -24,8 +24,8 @@ from snapdb.execute.exports.files import write_rows
 from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.snapshots.element_columns import Reading, births, by_dense_id
 from snapdb.graph import GraphView
-from snapdb.graph.codings import classes_of
 from snapdb.graph.features import SparseReader
+from snapdb.graph.layout import classes_of
 from snapdb.graph.open import read_layout
 from snapdb.graph.view import Adjacency, KeyReader
 from snapdb.kernels.rows import logical_parts, neighbours_of

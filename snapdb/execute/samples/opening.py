@@ -18,10 +18,9 @@ from snapdb.execute.session import DatabaseSession
 from snapdb.execute.snapshots.element_columns import Reading, births, with_columns
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
-from snapdb.graph.idle import WithoutIdle
+from snapdb.graph.adjacency import WithoutIdle, outgoing_artefact, serves_outgoing, write_outgoing
 from snapdb.graph.lineage import published
 from snapdb.graph.open import read_layout, unless_moved
-from snapdb.graph.outgoing import outgoing_artefact, serves_outgoing, write_outgoing
 from snapdb.kernels.warm import warming
 from snapdb.loading.batch import Batch
 from snapdb.loading.shelf import CacheSource

@@ -22,7 +22,7 @@ from snapdb.execute.session import DatabaseSession
 from snapdb.execute.snapshots.files import make_files
 from snapdb.execute.snapshots.operators import filed
 from snapdb.execute.transactions import retry_if_replaced
-from snapdb.graph.codings import codings
+from snapdb.graph.layout import codings
 from snapdb.graph.open import read_layout
 from snapdb.loading.lineage import seeds_digest
 from snapdb.plan import BindContext, optimize
