@@ -6,8 +6,8 @@ import time
 
 import snapdb
 from benchmarks.storage_bench import Figures
-from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
-from snapdb.execute.snapshots.graph_data import EdgeData, graph_data
+from snapdb.builders.edges import DenseEdges, edge_rows
+from snapdb.builders.graph_data import EdgeData, graph_data
 from snapdb.sql_engine import Session, quote
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.tables.id_maps import ensure_map

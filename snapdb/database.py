@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from snapdb import loading, train
+from snapdb.builders.context import Progress
 from snapdb.catalog import Catalog
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
 from snapdb.errors import BindError
 from snapdb.execute import samples
-from snapdb.execute.operator import ExecutionContext, Progress
+from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.results import Result
 from snapdb.execute.session import DatabaseSession
 from snapdb.plan import RULES, Plan

@@ -5,29 +5,23 @@ An operator is a function of a plan and a context that returns `Rows`, in the mo
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
+from snapdb.builders.context import BuildContext
 from snapdb.catalog import Catalog
-from snapdb.errors import QueryError
 from snapdb.execute.transactions import Review, TransactionManager
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import FAMILIES, Plan
 from snapdb.plan.plan import NothingPlan
 from snapdb.plan.rules import Rule
 from snapdb.plan.scope import BindContext
-from snapdb.sql_engine import Session
 from snapdb.storage.catalog_db.locks import TablesLock
-from snapdb.storage.store import Store
 from snapdb.storage.tables.changes import Change
-
-Progress = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +39,9 @@ Rows = Generator[pa.RecordBatch, None, Outcome | None]
 
 
 @dataclass(frozen=True, slots=True)
-class ExecutionContext:
+class ExecutionContext(BuildContext):
     """What operators work on: an open database, and the statement that is run."""
 
-    store: Store
     bind_context: BindContext
     """The catalog as it was when the statement was bound."""
     transactions: TransactionManager
@@ -59,38 +52,13 @@ class ExecutionContext:
     """What streams of this process leave of their caches."""
     rules: Sequence[Rule]
     """What plans are optimized by."""
-    progress: Progress | None = None
-    """Called with what is being done, and how much of it is done (0 to 1) where that is known."""
-    stopped: threading.Event = field(default_factory=threading.Event)
-    threads: int | None = None
-    """That may be taken at most; None: all cores."""
+    threads: int | None
+    """At most; None: all cores."""
 
     @property
     def catalog(self) -> Catalog:
         """The catalog as it was when the statement was bound."""
         return self.bind_context.catalog
-
-    def report(self, what: str, share: float | None) -> None:
-        """Tell what is being done, and how much of it is."""
-        if self.progress is not None:
-            self.progress(what, share)
-
-    def step(self, what: str, share: float | None) -> None:
-        """Report, and stop where that was asked for: between two steps of long work of our own."""
-        self.check_stopped()
-        self.report(what, share)
-
-    def watching(self, session: Session, what: str) -> AbstractContextManager[None]:
-        """Report how far the session's query has come while the block runs, where somebody listens."""
-        if self.progress is None:
-            return nullcontext()
-        self.report(what, None)
-        return session.watched(lambda share: self.report(what, share))
-
-    def check_stopped(self) -> None:
-        """Raises QueryError with code 'interrupted' after a request to stop."""
-        if self.stopped.is_set():
-            raise QueryError("interrupted", code="interrupted")
 
 
 def publish(

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from snapdb.builders.context import Progress
 from snapdb.catalog import Catalog, load
 from snapdb.errors import SnapdbError
-from snapdb.execute.operator import ExecutionContext, Progress, Rows, run
+from snapdb.execute.operator import ExecutionContext, Rows, run
 from snapdb.execute.results import Result
 from snapdb.execute.transactions import TransactionManager, diagnose_corruption, retry_if_replaced
 from snapdb.loading.shelf import CacheShelf
@@ -135,13 +136,13 @@ class DatabaseSession:
         bind_context = BindContext(self.store, catalog, self.sources, params, due=next_firing)
         return ExecutionContext(
             self.store,
+            self.progress,
+            self._stopped,
             bind_context,
             self.transactions,
             lock,
             self._caches,
             self._rules,
-            self.progress,
-            self._stopped,
             self.threads,
         )
 

@@ -565,7 +565,7 @@ FAMILY = PlanFamily(
         RefreshSnapshot: _bind_refresh,
     },
     operators={
-        CreateSnapshotPlan: "snapdb.execute.snapshots.operators:create_snapshot",
-        RefreshPlan: "snapdb.execute.snapshots.operators:refresh_snapshot",
+        CreateSnapshotPlan: "snapdb.execute.snapshots:create_snapshot",
+        RefreshPlan: "snapdb.execute.snapshots:refresh_snapshot",
     },
 )

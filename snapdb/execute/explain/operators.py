@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from snapdb.builders.estimates import Sketch, sketched
+from snapdb.builders.files import Made
+from snapdb.builders.graph_data import graph_data
 from snapdb.catalog.listing import listing
 from snapdb.catalog.windows import window_text
 from snapdb.execute.explain.samples import explain_sample
 from snapdb.execute.explain.tree import Step, explain_query, wrapped
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows, run
-from snapdb.execute.snapshots.estimates import Sketch, sketched
-from snapdb.execute.snapshots.files import Made
-from snapdb.execute.snapshots.graph_data import graph_data
-from snapdb.execute.snapshots.operators import moved_to, publish_snapshot
+from snapdb.execute.snapshots import moved_to, publish_snapshot
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan
 from snapdb.plan.plan import Plan, PlanNode, QueryPlan

@@ -15,12 +15,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from snapdb import loading
+from snapdb.builders.element_columns import read_tables
 from snapdb.execute.explain import details
 from snapdb.execute.explain.neighbor_pools import CacheWatch, row_steps
 from snapdb.execute.explain.tree import Step
 from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened, open_sample
-from snapdb.execute.snapshots.element_columns import read_tables
 from snapdb.graph.open import read_layout
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts

@@ -18,11 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from snapdb import loading
+from snapdb.builders.element_columns import Reading, births, by_dense_id
 from snapdb.catalog import VertexRows
 from snapdb.errors import BindError, CorruptError, DataError
 from snapdb.execute.exports.files import write_rows
 from snapdb.execute.operator import ExecutionContext
-from snapdb.execute.snapshots.element_columns import Reading, births, by_dense_id
 from snapdb.graph import GraphView
 from snapdb.graph.features import SparseReader
 from snapdb.graph.layout import classes_of

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from snapdb import loading
+from snapdb.builders.files import make_files
 from snapdb.catalog.windows import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.operator import ExecutionContext
@@ -19,8 +20,7 @@ from snapdb.execute.samples.opening import Opened, open_statement
 from snapdb.execute.samples.operators import epoch_tasks
 from snapdb.execute.samples.rows import RowMaker
 from snapdb.execute.session import DatabaseSession
-from snapdb.execute.snapshots.files import make_files
-from snapdb.execute.snapshots.operators import filed
+from snapdb.execute.snapshots import filed
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph.layout import codings
 from snapdb.graph.open import read_layout

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, end_expression
 from snapdb.catalog.elements import time_expression
-from snapdb.execute.snapshots.graph_data import EdgeData, VertexData, check_edges, end_expression
 from snapdb.kernels.lookup import look_up, look_up_runs
 from snapdb.sql_engine import ROW_ID, Session, key_bounds, key_rows, quote, table_rows
 from snapdb.storage.arrays.array_files import STATIC

@@ -7,10 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from snapdb.catalog.differences import rows_beyond
-from snapdb.catalog.elements import time_expression
-from snapdb.execute.operator import ExecutionContext
-from snapdb.execute.snapshots.graph_data import (
+from snapdb.builders.context import BuildContext
+from snapdb.builders.graph_data import (
     EdgeData,
     VertexData,
     check_vertices,
@@ -20,6 +18,8 @@ from snapdb.execute.snapshots.graph_data import (
     vertex_facts,
     vertices_at,
 )
+from snapdb.catalog.differences import rows_beyond
+from snapdb.catalog.elements import time_expression
 from snapdb.sql_engine import ROW_ID, Session, quote, table_rows
 from snapdb.storage.arrays.feature_files import (
     NO_GROWTH,
@@ -76,7 +76,7 @@ class Features:
     """What it took, for a person."""
 
 
-def vertex_features(context: ExecutionContext, session: Session, data: VertexData, *, full: bool = False) -> Features:
+def vertex_features(context: BuildContext, session: Session, data: VertexData, *, full: bool = False) -> Features:
     """The features and target of one vertex type, after its rows were checked; empty when it has neither.
 
     Raises:
@@ -127,9 +127,7 @@ def _wanted_vertices(data: VertexData, specs: tuple[FeatureSpec, ...], growing: 
     )
 
 
-def edge_features(
-    context: ExecutionContext, session: Session, data: EdgeData, *, full: bool = False
-) -> Features | None:
+def edge_features(context: BuildContext, session: Session, data: EdgeData, *, full: bool = False) -> Features | None:
     """The features of one edge type by edge id; None when the graph names none."""
     element, table = data.rows.element, data.rows.table
     if not element.features:
@@ -167,7 +165,7 @@ def _lost(table: Table, before: Table) -> bool:
 
 
 def histories(
-    context: ExecutionContext, session: Session, data: VertexData, tables: Mapping[str, Table]
+    context: BuildContext, session: Session, data: VertexData, tables: Mapping[str, Table]
 ) -> dict[str, Path]:
     """By feature, the values that change in time; always built whole when their table changed."""
     found = {}
@@ -177,7 +175,7 @@ def histories(
     return found
 
 
-def _history(context: ExecutionContext, session: Session, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
+def _history(context: BuildContext, session: Session, data: VertexData, spec: FeatureSpec, table: Table) -> Path:
     assert spec.history is not None
     named = [*spec.history.key, spec.history.event_time, *spec.columns]
     facts = [data.id_map.id, data.rows.table.id, table.id, fields(table, named), _plain([spec])]
@@ -207,7 +205,7 @@ def _history(context: ExecutionContext, session: Session, data: VertexData, spec
 
 
 def _features(
-    context: ExecutionContext,
+    context: BuildContext,
     session: Session,
     wanted: ArtifactSpec,
     specs: tuple[FeatureSpec, ...],
@@ -231,7 +229,7 @@ def _features(
 
 
 def _patched(
-    context: ExecutionContext,
+    context: BuildContext,
     session: Session,
     wanted: ArtifactSpec,
     specs: tuple[FeatureSpec, ...],

@@ -7,6 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from snapdb.builders.estimates import sketched
+from snapdb.builders.files import Made, make_files
+from snapdb.builders.graph_data import check_vertices, graph_data
+from snapdb.builders.topologies import check_new
 from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
 from snapdb.catalog.listing import listing
@@ -14,10 +18,6 @@ from snapdb.catalog.windows import window_text
 from snapdb.errors import CommitConflict
 from snapdb.execute.diff.rows import ElementRows, difference, tally
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows
-from snapdb.execute.snapshots.estimates import sketched
-from snapdb.execute.snapshots.files import Made, make_files
-from snapdb.execute.snapshots.graph_data import check_vertices, graph_data
-from snapdb.execute.snapshots.topologies import check_new
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.sql_engine import Session
 from snapdb.storage.catalog_db.codec import encode

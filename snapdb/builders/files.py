@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.builders.context import BuildContext
+from snapdb.builders.features import Features, edge_features, histories, vertex_features
+from snapdb.builders.graph_data import EdgeData, GraphData, VertexData, graph_data
+from snapdb.builders.topologies import Topology, topology
 from snapdb.errors import BindError
-from snapdb.execute.operator import ExecutionContext
-from snapdb.execute.snapshots.features import Features, edge_features, histories, vertex_features
-from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, VertexData, graph_data
-from snapdb.execute.snapshots.topologies import Topology, topology
 from snapdb.graph.adjacency import open_topology
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
 from snapdb.graph.view import Adjacency
@@ -47,7 +47,7 @@ class Made:
     """By edge type, how many dangling edges were left out."""
 
 
-def make_files(context: ExecutionContext, plan: CreateSnapshotPlan, *, full: bool = False) -> Made:
+def make_files(context: BuildContext, plan: CreateSnapshotPlan, *, full: bool = False) -> Made:
     """Write the directory of a snapshot, and before it what it shares with others.
 
     Args:
@@ -101,7 +101,7 @@ def _listed(ids: npt.NDArray[np.int64]) -> str:
 
 
 def _vertices(
-    context: ExecutionContext, data: VertexData, alive: _Bools | None, features: Features, paths: Mapping[str, Path]
+    context: BuildContext, data: VertexData, alive: _Bools | None, features: Features, paths: Mapping[str, Path]
 ) -> VertexLayout:
     """Which dense ids are in the snapshot, and where the features of all of them are."""
     element = data.rows.element
@@ -121,7 +121,7 @@ def _vertices(
 
 
 def _edges(
-    context: ExecutionContext,
+    context: BuildContext,
     session: Session,
     plan: CreateSnapshotPlan,
     data: EdgeData,
@@ -206,7 +206,7 @@ def _write_rows(adjacency: Adjacency, staging: Path, prefix: str) -> None:
                 files[name].append(column.read(part.positions))
 
 
-def _relative(context: ExecutionContext, directory: Path | None) -> str | None:
+def _relative(context: BuildContext, directory: Path | None) -> str | None:
     return None if directory is None else str(directory.relative_to(context.store.db_dir.path))
 
 

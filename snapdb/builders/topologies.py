@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from snapdb.builders.context import BuildContext
+from snapdb.builders.edges import DenseEdges, edge_rows
+from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, edge_facts, edges_at, fields, newest
 from snapdb.catalog.differences import deleted_beyond, rows_beyond
 from snapdb.errors import CorruptError
-from snapdb.execute.operator import ExecutionContext
-from snapdb.execute.snapshots.edges import DenseEdges, edge_rows
-from snapdb.execute.snapshots.graph_data import EdgeData, VertexData, check_edges, edge_facts, edges_at, fields, newest
 from snapdb.kernels.lookup import ending_in, find_edges, find_ids
 from snapdb.sql_engine import ROW_ID, Session, quote, quote_all
 from snapdb.storage.arrays.patches import Patch, build_patch, read_patch, write_merged, write_patch
@@ -53,7 +53,7 @@ class Topology:
     """Bytes."""
 
 
-def topology(context: ExecutionContext, session: Session, data: EdgeData, *, full: bool = False) -> Topology:
+def topology(context: BuildContext, session: Session, data: EdgeData, *, full: bool = False) -> Topology:
     """The adjacency of one edge type with all the edges of its version.
 
     Args:
@@ -86,7 +86,7 @@ def wanted_topology(data: EdgeData) -> ArtifactSpec:
     )
 
 
-def check_new(context: ExecutionContext, session: Session, data: EdgeData) -> None:
+def check_new(context: BuildContext, session: Session, data: EdgeData) -> None:
     """Nothing when its topology could be made: the edges that would be looked at then are looked at now.
 
     Raises:
@@ -111,7 +111,7 @@ def _found(found: CachedArtifact, work: str) -> Topology:
     return Topology(root, patch, facts["edges"], facts["skipped"], work, written)
 
 
-def _built(context: ExecutionContext, session: Session, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
+def _built(context: BuildContext, session: Session, data: EdgeData, wanted: ArtifactSpec) -> CachedArtifact:
     what = f"building the topology of {data.rows.element.name}"
 
     def build(directory: Path) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def _built(context: ExecutionContext, session: Session, data: EdgeData, wanted: 
     return find_or_build(context.store.catalog_db, wanted, build)
 
 
-def _patched(context: ExecutionContext, session: Session, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
+def _patched(context: BuildContext, session: Session, data: EdgeData, wanted: ArtifactSpec) -> Topology | None:
     """The nearest one with what changed since; None when there is none, or when too much changed."""
     base = nearest_artifact(context.store.catalog_db, wanted, whole=False)
     before = None if base is None else edges_at(context, data, base.version)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from snapdb.builders.context import BuildContext
+from snapdb.builders.files import edge_width, limits_of, restricted
+from snapdb.builders.graph_data import EdgeData, GraphData, edges_at
+from snapdb.builders.topologies import REBUILD_SHARE, rows_apart, wanted_topology
 from snapdb.catalog.differences import rows_beyond
-from snapdb.execute.operator import ExecutionContext
-from snapdb.execute.snapshots.files import edge_width, limits_of, restricted
-from snapdb.execute.snapshots.graph_data import EdgeData, GraphData, edges_at
-from snapdb.execute.snapshots.topologies import REBUILD_SHARE, rows_apart, wanted_topology
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, choose_encoding
 from snapdb.sql_engine import Session
 from snapdb.storage.artifacts import find_artifact, nearest_artifact
@@ -43,7 +43,7 @@ class Sketch:
 
 
 def sketched(
-    context: ExecutionContext, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
+    context: BuildContext, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
 ) -> list[Sketch]:
     """Every element; nothing is written."""
     return [*_vertices(session, plan, data), *_edges(context, session, plan, data, full)]
@@ -57,7 +57,7 @@ def _vertices(session: Session, plan: CreateSnapshotPlan, data: GraphData) -> It
 
 
 def _edges(
-    context: ExecutionContext, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
+    context: BuildContext, session: Session, plan: CreateSnapshotPlan, data: GraphData, full: bool
 ) -> Iterator[Sketch]:
     for name, edge in restricted(plan, data).edges.items():
         element, whole = edge.rows.element, data.edges[name]
@@ -71,9 +71,7 @@ def _edges(
         yield Sketch(name, "edge", rows, choice.form, choice.bytes, choice.reason, where, shared, seconds)
 
 
-def _topology(
-    context: ExecutionContext, session: Session, data: EdgeData, full: bool
-) -> tuple[str, int, float, int, bool]:
+def _topology(context: BuildContext, session: Session, data: EdgeData, full: bool) -> tuple[str, int, float, int, bool]:
     """Where the edges would come from, bytes to write, about how long it takes, how many there are, if with a patch."""
     wanted = wanted_topology(data)
     found = None if full else find_artifact(context.store.catalog_db, wanted.digest)

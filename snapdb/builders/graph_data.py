@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.builders.context import BuildContext
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CommitConflict, DataError
-from snapdb.execute.operator import ExecutionContext
 from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, table_rows, text_literal
 from snapdb.storage.arrays.array_files import STATIC
 from snapdb.storage.arrays.feature_history import FOREVER
@@ -108,9 +108,7 @@ class GraphData:
     edges: Mapping[str, EdgeData]
 
 
-def graph_data(
-    context: ExecutionContext, session: Session, graph: PropertyGraph, tables: Mapping[str, Table]
-) -> GraphData:
+def graph_data(context: BuildContext, session: Session, graph: PropertyGraph, tables: Mapping[str, Table]) -> GraphData:
     """The rows of a graph's elements. Keys that no graph has named before get their dense ids here."""
     root = context.store.db_dir.path
     vertices = {}
@@ -278,7 +276,7 @@ def _check_ends(
         )
 
 
-def _ensure(context: ExecutionContext, session: Session, table: Table, key: Sequence[str]) -> IdMap:
+def _ensure(context: BuildContext, session: Session, table: Table, key: Sequence[str]) -> IdMap:
     """The id map of a key, tried again while other writers append."""
     for attempt in range(_TRIES):
         try:
@@ -299,12 +297,12 @@ def _shown(session: Session, key: Sequence[str], rows: str) -> str:
 # The same elements at another version of their tables, to find what changed since
 
 
-def vertices_at(context: ExecutionContext, data: VertexData, version: int) -> VertexData | None:
+def vertices_at(context: BuildContext, data: VertexData, version: int) -> VertexData | None:
     """The vertex type as its table was at a version; None when the table was not there."""
     return _vertices_of(data, _tables(context, version))
 
 
-def edges_at(context: ExecutionContext, data: EdgeData, version: int) -> EdgeData | None:
+def edges_at(context: BuildContext, data: EdgeData, version: int) -> EdgeData | None:
     """The edge type as its tables were at a version; None when one was not there."""
     tables = _tables(context, version)
     source, destination = _vertices_of(data.source, tables), _vertices_of(data.destination, tables)
@@ -341,7 +339,7 @@ def newest(*elements: VertexData | EdgeData) -> int:
     return max(e.rows.table.state for e in elements)
 
 
-def _tables(context: ExecutionContext, version: int) -> dict[int, Table]:
+def _tables(context: BuildContext, version: int) -> dict[int, Table]:
     return {table.id: table for table in tables_at(context.store.catalog_db, version).values()}
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from snapdb.builders.context import BuildContext
+from snapdb.builders.graph_data import VertexData
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import snapshot_rows, time_expression
 from snapdb.errors import CorruptError, DataError
-from snapdb.execute.operator import ExecutionContext
-from snapdb.execute.snapshots.graph_data import VertexData
 from snapdb.graph import GraphView
 from snapdb.plan.samples import SamplePlan
 from snapdb.sql_engine import ROW_ID, quote, table_rows
@@ -33,7 +33,7 @@ _BATCH = 500_000
 class Reading:
     """What columns are read from."""
 
-    context: ExecutionContext
+    context: BuildContext
     snapshot: Snapshot
     view: GraphView
     id_maps: Mapping[str, IdMap]
@@ -41,21 +41,19 @@ class Reading:
     """Of each element, as the snapshot has them."""
 
     @classmethod
-    def of(
-        cls, context: ExecutionContext, snapshot: Snapshot, view: GraphView, id_maps: Mapping[str, IdMap]
-    ) -> Reading:
+    def of(cls, context: BuildContext, snapshot: Snapshot, view: GraphView, id_maps: Mapping[str, IdMap]) -> Reading:
         """Of a snapshot that is open."""
         rows = snapshot_rows(snapshot, read_tables(context, snapshot), context.store.db_dir.path)
         return cls(context, snapshot, view, id_maps, rows)
 
 
-def read_tables(context: ExecutionContext, snapshot: Snapshot) -> Mapping[str, Table]:
+def read_tables(context: BuildContext, snapshot: Snapshot) -> Mapping[str, Table]:
     """The tables of a snapshot's version by case-folded name."""
     return tables_at(context.store.catalog_db, snapshot.version)
 
 
 def with_columns(
-    context: ExecutionContext, plan: SamplePlan, view: GraphView, id_maps: Mapping[str, IdMap], *, timed: bool
+    context: BuildContext, plan: SamplePlan, view: GraphView, id_maps: Mapping[str, IdMap], *, timed: bool
 ) -> GraphView:
     """The view with the weights and births that the sampler asks for.
 
