@@ -1,10 +1,10 @@
-"""What the database holds at one moment, as a frozen value; its versions, and the tags that name them."""
+"""What the database holds at one moment, as a frozen value; its versions and tags; what an open transaction changes."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
@@ -14,12 +14,25 @@ from snapdb.storage.catalog_db.codec import decode
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.storage.catalog_db.task_rows import read_tasks
-from snapdb.storage.tables.changes import LoadedFile
-from snapdb.types import Cache, PropertyGraph, Retention, Sampler, Snapshot, Table, Tag, Task, Version
+from snapdb.storage.tables.changes import (
+    AddTable,
+    AlterTable,
+    Append,
+    AssignIds,
+    Change,
+    DropNames,
+    DropTable,
+    Loaded,
+    LoadedFile,
+    RemoveRows,
+)
+from snapdb.types import Cache, Column, PropertyGraph, Retention, Sampler, Segment, Snapshot, Table, Tag, Task, Version
 from snapdb.types.text import did_you_mean
 
 T = TypeVar("T")
 S = TypeVar("S", Snapshot, Sampler, Cache)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +150,50 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
         )
 
 
+def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
+    """The catalog after changes that are not committed. New rows follow the table's own, as if they were next."""
+    tables = {table.id: table for table in catalog.tables.values()}
+    loaded = list(catalog.loading)
+    for change in changes:
+        match change:
+            case AddTable():
+                if change.replaces is not None:
+                    del tables[change.replaces]
+                empty = Table(
+                    change.table_id, change.name, change.columns, (), (), 0, catalog.version, 0, len(change.columns)
+                )
+                tables[change.table_id] = _appended(empty, change.columns, change.files)
+            case Append():
+                tables[change.table_id] = _appended(tables[change.table_id], change.columns, change.files)
+            case RemoveRows():
+                table = tables[change.table_id]
+                gone = (*table.deletes, change.file)
+                tables[change.table_id] = replace(table, deletes=gone, rows=table.rows - change.file.rows)
+            case AlterTable():
+                table = tables[change.table_id]
+                kept = tuple(replace(s, columns=s.columns or table.columns) for s in table.segments)
+                fields = max(table.fields, *(c.field for c in change.columns))
+                tables[change.table_id] = replace(table, columns=change.columns, segments=kept, fields=fields)
+            case DropTable():
+                del tables[change.table_id]
+            case DropNames():
+                pass  # graphs and snapshots stand outside transactions
+            case AssignIds():
+                pass  # ids are allotted when the transaction commits
+            case Loaded():
+                loaded += ((change.table_id, file) for file in change.files)
+    by_name = {table.name.lower(): table for table in tables.values()}
+    return replace(catalog, tables=by_name, loading=tuple(loaded))
+
+
+def _appended(table: Table, columns: tuple[Column, ...], files: Iterable[Segment]) -> Table:
+    for file in files:
+        segment = replace(file, first=table.next_row, columns=None if columns == table.columns else columns)
+        segments, added = (*table.segments, segment), file.rows
+        table = replace(table, segments=segments, rows=table.rows + added, next_row=table.next_row + added)
+    return table
+
+
 def _kept(connection: sqlite3.Connection, table: str, kind: type[S], known: Iterable[S]) -> dict[str, S]:
     """Snapshots, samplers or caches; one keeps its id as long as it says the same, so that only new ones are read."""
     read = {one.id: one for one in known}
@@ -159,9 +216,6 @@ def _stamp(connection: sqlite3.Connection) -> tuple[int, int]:
 def _near(name: str, known: Iterable[str]) -> str:
     known = list(known)
     return did_you_mean(name, known) or (f"; there are: {', '.join(known[:8])}" if known else "; there is none yet")
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def version_at(catalog_db: CatalogDb, time: int) -> int:

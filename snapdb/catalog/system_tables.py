@@ -2,74 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog.listing import MOMENT, Fields, listing
+from snapdb.catalog.listing import Fields, age_text, bounds_text, fields, listing, moment, moves_text
 from snapdb.catalog.state import Catalog, tags, versions
-from snapdb.catalog.task_tables import LEADER, TASK_RUNS, TASKS, Due, leader_rows, run_rows, task_rows
-from snapdb.catalog.windows import age_text, bounds_text, moment, moves_text
 from snapdb.error_codes import load_codes
 from snapdb.storage.cache_reports import CacheReport, read_reports
 from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.db_dir import DatabaseDir
+from snapdb.storage.catalog_db.db_dir import DatabaseDir, raise_if_misread
+from snapdb.storage.catalog_db.task_rows import considered, read_leader, read_runs
 from snapdb.storage.tables.commit import now
-from snapdb.types import Cache, CacheStats, EdgeElement, FeatureSpec, Properties, Snapshot, VertexElement
+from snapdb.types import Cache, CacheStats, EdgeElement, Properties, Run, Schedule, VertexElement
 
-_TEXT, _COUNT = pa.string(), pa.int64()
-_TEXTS = pa.list_(_TEXT)
+SCHEMA = "snapdb"
+"""The schema under which queries read the tables."""
 
-GRAPHS = (("name", _TEXT), ("vertex_types", _TEXTS), ("edge_types", _TEXTS), ("retention", _TEXT))
-ELEMENTS = (
-    ("graph", _TEXT),
-    ("element", _TEXT),
-    ("kind", _TEXT),
-    ("table", _TEXT),
-    ("key", _TEXTS),
-    ("source", _TEXT),
-    ("source_key", _TEXTS),
-    ("destination", _TEXT),
-    ("destination_key", _TEXTS),
-    ("event_time", _TEXT),
-    ("event_end", _TEXT),
-    ("weight", _TEXT),
-    ("target", _TEXT),
-    ("classes", _TEXTS),
-    ("features", _TEXTS),
-    ("labels", _TEXTS),
-    ("properties", _TEXT),
-)
-FEATURES = (
-    ("graph", _TEXT),
-    ("element", _TEXT),
-    ("kind", _TEXT),
-    ("feature", _TEXT),
-    ("columns", _TEXTS),
-    ("type", _TEXT),
-    ("sparse", pa.bool_()),
-    ("width", _COUNT),
-    ("default_value", pa.float64()),
-    ("history", _TEXT),
-    ("history_key", _TEXTS),
-    ("history_time", _TEXT),
-)
+Due = Callable[[Schedule, int], int | None]
+"""When a schedule starts its next run after a moment: an argument, as schedules are a layer above the catalog."""
 
-Rows = Iterable[Sequence[Any]]
+_Rows = Iterable[Sequence[Any]]
 
 
-def _graph_rows(catalog: Catalog) -> Rows:
-    """A row a graph."""
+class _SystemTable(NamedTuple):
+    """The columns of a system table, and the function that makes its rows."""
+
+    fields: Fields
+    rows: Callable[[Catalog, CatalogDb, Due], _Rows]
+
+
+def system_table(name: str, catalog: Catalog, catalog_db: CatalogDb, due: Due) -> pa.RecordBatch:
+    """The system table of that name, as the catalog has it: an open transaction's own changes are in it."""
+    table = SYSTEM_TABLES[name]
+    return listing(table.fields, table.rows(catalog, catalog_db, due))
+
+
+_TABLES = fields("name VARCHAR, rows BIGINT, columns BIGINT, segments BIGINT, bytes BIGINT, version BIGINT")
+_COLUMNS = fields("table VARCHAR, name VARCHAR, position BIGINT, type VARCHAR, nullable BOOLEAN, default_value VARCHAR")
+
+
+def _tables(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    for t in catalog.tables.values():
+        bytes_ = sum(s.bytes for s in (*t.segments, *t.deletes))
+        yield t.name, t.rows, len(t.columns), len(t.segments), bytes_, t.state
+
+
+def _columns(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    for table in catalog.tables.values():
+        for position, c in enumerate(table.columns, 1):
+            yield table.name, c.name, position, c.type, c.nullable, c.default
+
+
+_GRAPHS = fields("name VARCHAR, vertex_types VARCHAR[], edge_types VARCHAR[], retention VARCHAR")
+_ELEMENTS = fields("""
+    graph VARCHAR, element VARCHAR, kind VARCHAR, table VARCHAR, key VARCHAR[], source VARCHAR, source_key VARCHAR[],
+    destination VARCHAR, destination_key VARCHAR[], event_time VARCHAR, event_end VARCHAR, weight VARCHAR,
+    target VARCHAR, classes VARCHAR[], features VARCHAR[], labels VARCHAR[], properties VARCHAR
+""")
+_FEATURES = fields("""
+    graph VARCHAR, element VARCHAR, kind VARCHAR, feature VARCHAR, columns VARCHAR[], type VARCHAR, sparse BOOLEAN,
+    width BIGINT, default_value DOUBLE, history VARCHAR, history_key VARCHAR[], history_time VARCHAR
+""")
+
+
+def _graphs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     for g in catalog.graphs.values():
         retention = catalog.retentions.get(g.name.lower())
         types = [v.name for v in g.vertices], [e.name for e in g.edges]
         yield g.name, *types, None if retention is None else str(retention)
 
 
-def _element_rows(catalog: Catalog) -> Rows:
-    """A row an element of a graph: its vertex types, then its edge types."""
+def _elements(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     for graph in catalog.graphs.values():
         for element in graph.elements:
             features, labels = [spec.name for spec in element.features], element.labels or (element.name,)
@@ -78,110 +83,100 @@ def _element_rows(catalog: Catalog) -> Rows:
 
 
 def _element(element: VertexElement | EdgeElement) -> Sequence[Any]:
+    """The columns from `kind` to `classes`."""
     match element:
-        case VertexElement():
+        case VertexElement() as v:
             ends = (None, None, None, None)
-            return (
-                "vertex",
-                element.table,
-                element.key,
-                *ends,
-                element.event_time,
-                None,
-                None,
-                element.target,
-                element.classes,
-            )
+            return ("vertex", v.table, v.key, *ends, v.event_time, None, None, v.target, v.classes)
         case EdgeElement() as e:
             ends_ = (e.source, e.source_key, e.destination, e.destination_key)
             return ("edge", e.table, None, *ends_, e.event_time, e.event_end, e.weight, None, None)
 
 
-def _feature_rows(catalog: Catalog) -> Rows:
-    """A row a feature of an element."""
+def _features(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     for graph in catalog.graphs.values():
         for element in graph.elements:
             kind = "vertex" if isinstance(element, VertexElement) else "edge"
-            for spec in element.features:
-                yield graph.name, element.name, kind, *_feature(spec)
+            for s in element.features:
+                h = s.history
+                history = (None, None, None) if h is None else (h.table, h.key, h.event_time)
+                own = (s.name, s.columns, s.dtype, s.sparse, s.width, s.default)
+                yield graph.name, element.name, kind, *own, *history
 
 
-def _feature(spec: FeatureSpec) -> Sequence[Any]:
-    history = spec.history
-    since = (None, None, None) if history is None else (history.table, history.key, history.event_time)
-    return (spec.name, spec.columns, spec.dtype, spec.sparse, spec.width, spec.default, *since)
+_SNAPSHOTS = fields("""
+    name VARCHAR, graph VARCHAR, version BIGINT, from_time VARCHAR, to_time VARCHAR, form VARCHAR, nodes BIGINT,
+    edges BIGINT, bytes BIGINT, created TIMESTAMPTZ, refreshed TIMESTAMPTZ, age VARCHAR, tag VARCHAR, moves VARCHAR
+""")
+_SAMPLERS = fields("""
+    name VARCHAR, snapshot VARCHAR, batch BIGINT, hops BIGINT, method VARCHAR, seeds VARCHAR, kind VARCHAR,
+    created TIMESTAMPTZ, statement VARCHAR, author VARCHAR
+""")
 
 
-_NUMBER = pa.float64()
+def _snapshots(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    by_version: dict[int, list[str]] = {}
+    for tag in tags(catalog_db):
+        by_version.setdefault(tag.version, []).append(tag.name)
+    today = now()
+    for s in catalog.snapshots.values():
+        own = (s.name, s.graph.name, s.version, *bounds_text(s), s.form, s.nodes, s.edges, s.bytes)
+        tagged = ", ".join(by_version.get(s.version, ())) or None
+        yield *own, moment(s.created), _moment(s.refreshed), age_text(today - s.made), tagged, moves_text(s)
 
-CACHES = (
-    ("name", _TEXT),
-    ("sampler", _TEXT),
-    ("place", _TEXT),
-    ("room", _COUNT),
-    ("bytes", _COUNT),
-    ("rows", _COUNT),
-    ("hit_rate", _NUMBER),
-    ("age", _NUMBER),
-    ("bytes_read", _COUNT),
-    ("bytes_saved", _COUNT),
-    ("generation", _COUNT),
-    ("streams", _COUNT),
-    ("created", MOMENT),
-)
 
+def _samplers(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    for s in catalog.samplers.values():
+        kind = "edge" if s.edges else "vertex"
+        yield s.name, s.snapshot, s.batch, s.hops, s.method, s.seeds, kind, moment(s.created), s.text, s.author
+
+
+_CACHES = fields("""
+    name VARCHAR, sampler VARCHAR, place VARCHAR, room BIGINT, bytes BIGINT, rows BIGINT, hit_rate DOUBLE, age DOUBLE,
+    bytes_read BIGINT, bytes_saved BIGINT, generation BIGINT, streams BIGINT, created TIMESTAMPTZ
+""")
 _SUMMED = (
-    "bytes",
-    "rows",
-    "filled",
-    "edges",
-    "hits",
-    "misses",
-    "bytes_read",
-    "bytes_filled",
-    "bytes_saved",
-    "refills",
-    "drawn",
+    *("bytes", "rows", "filled", "edges", "hits", "misses"),
+    *("bytes_read", "bytes_filled", "bytes_saved", "refills", "drawn"),
 )
-"""What several streams of a cache have together."""
+"""The counts of `CacheStats` that are added up over the streams of a cache."""
 
 
-class _Told(NamedTuple):
+class _CacheStatus(NamedTuple):
     """What is known of a cache beside its definition."""
 
     streams: int
-    """That have it at this moment."""
+    """How many streams have it open."""
     stats: CacheStats | None
     """Of all of them together, or of the last ones where none is open; None: it had none yet."""
     generations: tuple[int, ...]
-    """Of the rows that these streams have or had, in order."""
+    """The generations of the rows that these streams have or had, in order."""
 
 
-def _cache_rows(catalog: Catalog, db_dir: DatabaseDir) -> Iterator[Sequence[Any]]:
-    """A row a cache."""
-    for cache in catalog.caches.values():
-        streams, stats, _ = told(db_dir, cache)
+def _caches(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    for c in catalog.caches.values():
+        streams, s, _ = cache_status(catalog_db.db_dir, c)
         numbers: Sequence[Any] = (None,) * 6
-        if stats is not None:
-            hit_rate, age = _rounded(stats.hit_rate, 4), _rounded(stats.age, 1)
-            numbers = (stats.bytes, stats.filled, hit_rate, age, stats.bytes_read, stats.bytes_saved)
-        generation = catalog.sampler(cache.sampler).generation
-        yield (cache.name, cache.sampler, cache.place, cache.room, *numbers, generation, streams, moment(cache.created))
+        if s is not None:
+            ratios = (_rounded(s.hit_rate, 4), _rounded(s.age, 1))
+            numbers = (s.bytes, s.filled, *ratios, s.bytes_read, s.bytes_saved)
+        generation = catalog.sampler(c.sampler).generation
+        yield c.name, c.sampler, c.place, c.room, *numbers, generation, streams, moment(c.created)
 
 
-def told(db_dir: DatabaseDir, cache: Cache) -> _Told:
-    """What the streams of a cache say of it."""
+def cache_status(db_dir: DatabaseDir, cache: Cache) -> _CacheStatus:
+    """The status of a cache, from the reports of its streams."""
     reports = read_reports(db_dir, cache.id)
     live = [report for report in reports if report.lives]
-    heard = live or reports
-    return _Told(len(live), _together(heard), tuple(sorted({report.generation for report in heard})))
+    latest = live or reports
+    return _CacheStatus(len(live), _sum_stats(latest), tuple(sorted({report.generation for report in latest})))
 
 
 def _rounded(number: float | None, digits: int) -> float | None:
     return None if number is None else round(number, digits)
 
 
-def _together(reports: Sequence[CacheReport]) -> CacheStats | None:
+def _sum_stats(reports: Sequence[CacheReport]) -> CacheStats | None:
     """The numbers of several streams as those of one: a row's age is that of the average row."""
     stats = [report.stats for report in reports]
     if not stats:
@@ -196,21 +191,140 @@ def _together(reports: Sequence[CacheReport]) -> CacheStats | None:
     )
 
 
-_LOADED = (
-    ("table", pa.string()),
-    ("path", pa.string()),
-    ("bytes", pa.int64()),
-    ("modified", MOMENT),
-    ("version", pa.int64()),
-    ("time", MOMENT),
+_SHOWN_TASKS = """
+    name VARCHAR, schedule VARCHAR, state VARCHAR, next_run TIMESTAMPTZ, last_run TIMESTAMPTZ, last_state VARCHAR,
+    runs BIGINT, created TIMESTAMPTZ
+"""
+_TASKS = fields(f"""
+    {_SHOWN_TASKS}, last_error VARCHAR, suspended BOOLEAN, zone VARCHAR, condition VARCHAR, timeout DOUBLE,
+    retries BIGINT, overlap VARCHAR, catch_up VARCHAR, folder VARCHAR, body VARCHAR, author VARCHAR
+""")
+_SHOWN_RUNS = """
+    task VARCHAR, run BIGINT, state VARCHAR, scheduled TIMESTAMPTZ, started TIMESTAMPTZ, ended TIMESTAMPTZ,
+    rows BIGINT, bytes BIGINT, error VARCHAR
+"""
+_TASK_RUNS = fields(f"""
+    {_SHOWN_RUNS}, attempt BIGINT, cause VARCHAR, version BIGINT, published BIGINT[], retry_at TIMESTAMPTZ,
+    seconds DOUBLE, log VARCHAR
+""")
+_LEADER = fields("host VARCHAR, pid BIGINT, since TIMESTAMPTZ, beat BIGINT")
+SHOWN_TASKS = tuple(name for name, _ in fields(_SHOWN_TASKS))
+"""The columns that SHOW TASKS lists."""
+SHOWN_RUNS = tuple(name for name, _ in fields(_SHOWN_RUNS))
+"""The columns that SHOW TASK RUNS lists."""
+
+_LAST_RUNS = """
+    WITH last AS (SELECT task, max(run) AS run, count(DISTINCT run) AS runs FROM runs GROUP BY task)
+    SELECT task, runs.state, scheduled, started, error, retry, last.runs AS runs
+    FROM last JOIN runs USING (task, run) ORDER BY attempt
+"""
+"""The attempts of the last run of each task."""
+
+
+class TaskStatus(NamedTuple):
+    """What is known of a task beside its definition."""
+
+    state: str
+    """'suspended', 'running' or 'active'."""
+    next: int | None
+    """When its next run starts; None: it is suspended, or has no further run."""
+    runs: int
+    """How many runs are on record."""
+    last: int | None
+    """When its last run began or, of one that was missed, was due; None: it had none."""
+    last_state: str | None
+    last_error: str | None
+    retry: int | None
+    """When its last run is tried again; None: it is not."""
+
+
+def _tasks(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    status = task_status(catalog, catalog_db, due)
+    for t in catalog.tasks.values():
+        s = status[t.id]
+        last = (_moment(s.last), s.last_state, s.runs, moment(t.created), s.last_error)
+        timeout = None if t.timeout is None else t.timeout / 1e6
+        policies = (timeout, t.retries, t.overlap, t.catch_up, t.folder, t.body, t.author)
+        schedule = (t.suspended, t.schedule.zone, t.condition)
+        yield t.name, t.schedule.text, s.state, _moment(s.next), *last, *schedule, *policies
+
+
+def task_status(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> dict[int, TaskStatus]:
+    """The status of every task, by the task's id.
+
+    Raises:
+        CorruptError: a row cannot be what was written.
+    """
+    with raise_if_misread(catalog_db.db_dir):
+        with catalog_db.reading() as connection:
+            settled = considered(connection)
+            last = {row["task"]: row for row in connection.execute(_LAST_RUNS).fetchall()}
+            running = {task for (task,) in connection.execute("SELECT task FROM runs WHERE state = 'running'")}
+        today = now()
+        status = {}
+        for task in catalog.tasks.values():
+            state = "running" if task.id in running else "suspended" if task.suspended else "active"
+            next_ = None if task.suspended else due(task.schedule, max(today, settled.get(task.id, 0)))
+            if (row := last.get(task.id)) is None:
+                status[task.id] = TaskStatus(state, next_, 0, None, None, None, None)
+            else:
+                began = row["scheduled"] if row["started"] is None else row["started"]
+                status[task.id] = TaskStatus(state, next_, row["runs"], began, row["state"], row["error"], row["retry"])
+        return status
+
+
+def _task_runs(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    """The runs that began first come first; runs of tasks that were dropped are among them."""
+    with raise_if_misread(catalog_db.db_dir), catalog_db.reading() as connection:
+        runs = sorted(read_runs(connection), key=_began)
+    for r in runs:
+        times = (moment(r.scheduled), _moment(r.started), _moment(r.ended))
+        seconds = None if r.started is None or r.ended is None else (r.ended - r.started) / 1e6
+        own = (r.attempt, r.cause, r.version, list(r.published), _moment(r.retry), seconds, r.log)
+        yield r.name, r.run, r.state, *times, r.rows, r.bytes, r.error, *own
+
+
+def _began(run: Run) -> tuple[int, int, int, int]:
+    return run.scheduled if run.started is None else run.started, run.task, run.run, run.attempt
+
+
+def _leader(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    """The leading daemon, dead or alive: the heartbeat of a dead one does not grow."""
+    if (leader := read_leader(catalog_db)) is not None:
+        yield leader.host, leader.pid, moment(leader.since), leader.beat
+
+
+def _moment(microseconds: int | None) -> Any:
+    return None if microseconds is None else moment(microseconds)
+
+
+_VERSIONS = fields("""
+    version BIGINT, time TIMESTAMPTZ, message VARCHAR, tag VARCHAR, author VARCHAR, table VARCHAR, rows_added BIGINT,
+    rows_removed BIGINT
+""")
+_TAGS = fields("name VARCHAR, version BIGINT, time TIMESTAMPTZ")
+_LOADED_FILES = fields(
+    "table VARCHAR, path VARCHAR, bytes BIGINT, modified TIMESTAMPTZ, version BIGINT, time TIMESTAMPTZ"
 )
-_QUERY = "SELECT * FROM loaded JOIN versions USING (version) WHERE version <= ? ORDER BY version, path"
+_LOADED = "SELECT * FROM loaded JOIN versions USING (version) WHERE version <= ? ORDER BY version, path"
+_ERRORS = fields("code VARCHAR, kind VARCHAR, meaning VARCHAR, remedy VARCHAR")
 
 
-def _loaded_rows(catalog: Catalog, catalog_db: CatalogDb) -> Iterable[Sequence[Any]]:
+def _versions(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    for v in versions(catalog_db):
+        if v.version <= catalog.version:
+            yield v.version, moment(v.time), v.message, v.tag, v.author, v.table, v.rows_added, v.rows_removed
+
+
+def _tags(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
+    # Others may have committed since the catalog was read: all that a statement reads is of one moment.
+    return [(t.name, t.version, moment(t.time)) for t in tags(catalog_db) if t.version <= catalog.version]
+
+
+def _loaded_files(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     """A row for each file in a table that is there, in the order of versions; an open transaction's have none yet."""
     names = {table.id: table.name for table in catalog.tables.values()}
-    for row in catalog_db.rows(_QUERY, (catalog.version,)):
+    for row in catalog_db.rows(_LOADED, (catalog.version,)):
         if (name := names.get(row["table_id"])) is not None:
             modified = moment(row["modified"] // 1000)
             yield name, row["path"], row["bytes"], modified, row["version"], moment(row["time"])
@@ -219,163 +333,25 @@ def _loaded_rows(catalog: Catalog, catalog_db: CatalogDb) -> Iterable[Sequence[A
             yield name, file.path, file.bytes, moment(file.modified // 1000), None, None
 
 
-SCHEMA = "snapdb"
-"""The schema under which queries read the tables."""
-
-
-_TABLES = (
-    ("name", _TEXT),
-    ("rows", _COUNT),
-    ("columns", _COUNT),
-    ("segments", _COUNT),
-    ("bytes", _COUNT),
-    ("version", _COUNT),
-)
-_COLUMNS = (
-    ("table", _TEXT),
-    ("name", _TEXT),
-    ("position", _COUNT),
-    ("type", _TEXT),
-    ("nullable", pa.bool_()),
-    ("default_value", _TEXT),
-)
-_SNAPSHOTS = (
-    ("name", _TEXT),
-    ("graph", _TEXT),
-    ("version", _COUNT),
-    ("from_time", _TEXT),
-    ("to_time", _TEXT),
-    ("form", _TEXT),
-    ("nodes", _COUNT),
-    ("edges", _COUNT),
-    ("bytes", _COUNT),
-    ("created", MOMENT),
-    ("refreshed", MOMENT),
-    ("age", _TEXT),
-    ("tag", _TEXT),
-    ("moves", _TEXT),
-)
-_SAMPLERS = (
-    ("name", _TEXT),
-    ("snapshot", _TEXT),
-    ("batch", _COUNT),
-    ("hops", _COUNT),
-    ("method", _TEXT),
-    ("seeds", _TEXT),
-    ("kind", _TEXT),
-    ("created", MOMENT),
-    ("statement", _TEXT),
-    ("author", _TEXT),
-)
-_ERRORS = (("code", _TEXT), ("kind", _TEXT), ("meaning", _TEXT), ("remedy", _TEXT))
-_TAGS = (("name", _TEXT), ("version", _COUNT), ("time", MOMENT))
-_VERSIONS = (
-    ("version", _COUNT),
-    ("time", MOMENT),
-    ("message", _TEXT),
-    ("tag", _TEXT),
-    ("author", _TEXT),
-    ("table", _TEXT),
-    ("rows_added", _COUNT),
-    ("rows_removed", _COUNT),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """One of the tables."""
-
-    about: str
-    """What a row of it is."""
-    fields: Fields
-    rows: Callable[[Catalog, CatalogDb, Due], Rows]
-
-
-def facts(name: str, catalog: Catalog, catalog_db: CatalogDb, due: Due) -> pa.RecordBatch:
-    """The table of that name, one of `FACTS`, as the catalog has it: an open transaction's own changes are in it.
-
-    Args:
-        due: When a task's schedule fires next.
-    """
-    table = FACTS[name]
-    return listing(table.fields, table.rows(catalog, catalog_db, due))
-
-
-def _tables(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
-    for t in catalog.tables.values():
-        bytes_ = sum(s.bytes for s in (*t.segments, *t.deletes))
-        yield t.name, t.rows, len(t.columns), len(t.segments), bytes_, t.state
-
-
-def _columns(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
-    for table in catalog.tables.values():
-        for position, c in enumerate(table.columns, 1):
-            yield table.name, c.name, position, c.type, c.nullable, c.default
-
-
-def _snapshots(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
-    named: dict[int, list[str]] = {}
-    for tag in tags(catalog_db):
-        named.setdefault(tag.version, []).append(tag.name)
-    today = now()
-    for s in catalog.snapshots.values():
-        yield *_snapshot(s), age_text(today - (s.refreshed or s.created)), _joined(named.get(s.version)), moves_text(s)
-
-
-def _snapshot(s: Snapshot) -> Sequence[Any]:
-    refreshed = None if s.refreshed is None else moment(s.refreshed)
-    counts = (s.form, s.nodes, s.edges, s.bytes)
-    return (s.name, s.graph.name, s.version, *bounds_text(s), *counts, moment(s.created), refreshed)
-
-
-def _joined(names: Sequence[str] | None) -> str | None:
-    return ", ".join(names or ()) or None
-
-
-def _samplers(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
-    for s in catalog.samplers.values():
-        kind = "edge" if s.edges else "vertex"
-        yield s.name, s.snapshot, s.batch, s.hops, s.method, s.seeds, kind, moment(s.created), s.text, s.author
-
-
-def _errors(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
+def _errors(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> _Rows:
     return [(code.code, code.kind, code.meaning, code.remedy) for code in load_codes()]
 
 
-def _tags(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
-    # Others may have committed since the catalog was read: all that a statement reads is of one moment.
-    return [(t.name, t.version, moment(t.time)) for t in tags(catalog_db) if t.version <= catalog.version]
-
-
-def _versions(catalog: Catalog, catalog_db: CatalogDb, due: Due) -> Rows:
-    for v in versions(catalog_db):
-        if v.version <= catalog.version:
-            yield v.version, moment(v.time), v.message, v.tag, v.author, v.table, v.rows_added, v.rows_removed
-
-
-FACTS: Mapping[str, Facts] = {
-    "tables": Facts("a table", _TABLES, _tables),
-    "columns": Facts("a column of a table", _COLUMNS, _columns),
-    "graphs": Facts("a property graph", GRAPHS, lambda catalog, catalog_db, due: _graph_rows(catalog)),
-    "elements": Facts(
-        "a vertex or edge type of a graph", ELEMENTS, lambda catalog, catalog_db, due: _element_rows(catalog)
-    ),
-    "features": Facts("a feature of an element", FEATURES, lambda catalog, catalog_db, due: _feature_rows(catalog)),
-    "snapshots": Facts("a snapshot", _SNAPSHOTS, _snapshots),
-    "samplers": Facts("a sampler", _SAMPLERS, _samplers),
-    "caches": Facts(
-        "a cache of a sampler's rows", CACHES, lambda catalog, catalog_db, due: _cache_rows(catalog, catalog_db.db_dir)
-    ),
-    "tasks": Facts("a task", TASKS, task_rows),
-    "task_runs": Facts("an attempt of a task's run", TASK_RUNS, lambda catalog, catalog_db, due: run_rows(catalog_db)),
-    "leader": Facts("the daemon that fires tasks", LEADER, lambda catalog, catalog_db, due: leader_rows(catalog_db)),
-    "versions": Facts("a version and a table that it changed", _VERSIONS, _versions),
-    "loaded_files": Facts(
-        "a file that COPY … (NEW FILES ONLY) loaded",
-        _LOADED,
-        lambda catalog, catalog_db, due: _loaded_rows(catalog, catalog_db),
-    ),
-    "tags": Facts("a name for a version", _TAGS, _tags),
-    "errors": Facts("a code of an error", _ERRORS, _errors),
+SYSTEM_TABLES: Mapping[str, _SystemTable] = {
+    "tables": _SystemTable(_TABLES, _tables),
+    "columns": _SystemTable(_COLUMNS, _columns),
+    "graphs": _SystemTable(_GRAPHS, _graphs),
+    "elements": _SystemTable(_ELEMENTS, _elements),
+    "features": _SystemTable(_FEATURES, _features),
+    "snapshots": _SystemTable(_SNAPSHOTS, _snapshots),
+    "samplers": _SystemTable(_SAMPLERS, _samplers),
+    "caches": _SystemTable(_CACHES, _caches),
+    "tasks": _SystemTable(_TASKS, _tasks),
+    "task_runs": _SystemTable(_TASK_RUNS, _task_runs),
+    "leader": _SystemTable(_LEADER, _leader),
+    "versions": _SystemTable(_VERSIONS, _versions),
+    "loaded_files": _SystemTable(_LOADED_FILES, _loaded_files),
+    "tags": _SystemTable(_TAGS, _tags),
+    "errors": _SystemTable(_ERRORS, _errors),
 }
 """The tables by name."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from snapdb.catalog.elements import shown_columns
 from snapdb.catalog.state import Catalog, tags
-from snapdb.catalog.system_tables import FACTS, SCHEMA
+from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.storage.catalog_db.codec import decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.types import Snapshot
@@ -82,7 +82,7 @@ def _columns_of_source(data: Any) -> list[str]:
 
 
 def _facts() -> Iterator[tuple[str, list[str]]]:
-    for name, table in FACTS.items():
+    for name, table in SYSTEM_TABLES.items():
         yield f"{SCHEMA}.{name}", [column for column, _ in table.fields]
 
 

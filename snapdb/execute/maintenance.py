@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from snapdb.catalog import Catalog, load, tags
-from snapdb.catalog.listing import MOMENT, listing
-from snapdb.catalog.windows import moment
+from snapdb.catalog.listing import MOMENT, listing, moment
 from snapdb.errors import CommitConflict, InputError, LockedError
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPlan, SetRetentionPlan, VacuumPlan

@@ -13,8 +13,7 @@ from snapdb.builders.graph_data import check_vertices, graph_data
 from snapdb.builders.topologies import check_new
 from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
-from snapdb.catalog.listing import listing
-from snapdb.catalog.windows import window_text
+from snapdb.catalog.listing import listing, window_text
 from snapdb.errors import CommitConflict
 from snapdb.execute.diff.rows import ElementRows, difference, tally
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from snapdb.catalog.elements import shown_columns
-from snapdb.catalog.system_tables import FACTS, SCHEMA
+from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.fits import key_family
 from snapdb.plan.names import find_snapshot, find_table
@@ -230,8 +230,9 @@ def _snapshot_element(context: BindContext, name: Name, said: Name) -> tuple[str
 def _system_table(context: BindContext, said: Name) -> tuple[str, Names]:
     """A table of facts, as SQL names it."""
     table = said.text.lower()
-    if table not in FACTS:
-        hint = did_you_mean(table, FACTS) or f"; there are {', '.join(f'{SCHEMA}.{fact}' for fact in FACTS)}"
+    if table not in SYSTEM_TABLES:
+        names = ", ".join(f"{SCHEMA}.{name}" for name in SYSTEM_TABLES)
+        hint = did_you_mean(table, SYSTEM_TABLES) or f"; there are {names}"
         raise BindError(f"no table {SCHEMA}.{said}{hint}", span=said.span, code="unknown-table")
     views, sources = context.facts({table})
     return f"{SCHEMA}.{table}", Names(schemas={SCHEMA: views}, sources=sources)

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from snapdb.catalog.system_tables import FACTS, SCHEMA
+from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES
 from snapdb.errors import BindError, InputError, SnapdbError, Span
 from snapdb.sql.lexer import Token, identifier, scan, string_value
 from snapdb.sql.syntax import SqlFragment
@@ -51,7 +51,7 @@ def _check_facts(tokens: Sequence[Token], island: SqlFragment, why: str) -> None
     """Nothing when no facts about the database are read, which change with every statement."""
     for first, dot, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
         names = [identifier(token).lower() for token in (first, name) if token.kind in ("word", "quoted")]
-        if dot.text == "." and names and names[0] == SCHEMA and names[-1] in FACTS:
+        if dot.text == "." and names and names[0] == SCHEMA and names[-1] in SYSTEM_TABLES:
             at = island.span.start
             raise BindError(
                 f"{SCHEMA}.{names[-1]} tells what there is now, and {why}; store its rows in a table, or write the "

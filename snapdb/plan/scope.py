@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from snapdb.catalog import Catalog, element_columns, shown_rows, tables_at
 from snapdb.catalog.elements import snapshot_rows
-from snapdb.catalog.system_tables import FACTS, SCHEMA, facts
-from snapdb.catalog.task_tables import Due
+from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES, Due, system_table
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.fragment_checks import check_foreign
 from snapdb.plan.queries import BoundQuery, Parameters, written
@@ -120,9 +119,10 @@ class BindContext:
 
     def facts(self, words: Collection[str]) -> tuple[dict[str, str], dict[str, Any]]:
         """The facts among some words as views, and what the views read."""
-        named = {name: f"{SCHEMA} facts {name}" for name in FACTS if name in words}
+        named = {name: f"{SCHEMA} facts {name}" for name in SYSTEM_TABLES if name in words}
         views = {name: f"SELECT * FROM {quote(source)}" for name, source in named.items()}
-        rows = {source: facts(name, self.catalog, self.store.catalog_db, self.due) for name, source in named.items()}
+        read = self.catalog, self.store.catalog_db, self.due
+        rows = {source: system_table(name, *read) for name, source in named.items()}
         return views, {source: pa.Table.from_batches([batch]) for source, batch in rows.items()}
 
     def rows(self, table: Table, *, row_ids: bool = False, ordered: bool = True) -> str:
@@ -374,7 +374,7 @@ def _unknown_table(message: str, said: str, catalog: Catalog, query: str) -> str
         return f"no file {said}, or its name does not tell its format; say read_csv({said}), read_json or read_parquet"
     schema, dot, element = said.partition(".")
     if dot and schema.strip('"').lower() == SCHEMA:
-        there = did_you_mean(name, FACTS) or f"; there are {_facts_named()}"
+        there = did_you_mean(name, SYSTEM_TABLES) or f"; there are {_facts_named()}"
         return f"no table {SCHEMA}.{name}{there}"
     if dot and (snapshot := catalog.snapshots.get(schema.strip('"').lower())) is not None:
         known = [e.name for e in snapshot.graph.elements]
@@ -399,7 +399,7 @@ def _unknown_table(message: str, said: str, catalog: Catalog, query: str) -> str
 
 
 def _facts_named() -> str:
-    return ", ".join(f"{SCHEMA}.{name}" for name in FACTS)
+    return ", ".join(f"{SCHEMA}.{name}" for name in SYSTEM_TABLES)
 
 
 def _there_are(names: list[str]) -> str:

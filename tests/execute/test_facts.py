@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import snapdb
-from tests.support.inside.catalog import FACTS
+from tests.support.inside.catalog import SYSTEM_TABLES
 from tests.support.refusals import refused
 from tests.support.waiting import PATIENCE
 
@@ -50,7 +50,7 @@ def everything(db: snapdb.Database) -> dict[str, list[Any]]:
     """All facts, ages left out: they grow while the test runs."""
     return {
         name: rows(db, f"SELECT * {'EXCLUDE (age)' if name == 'snapshots' else ''} FROM snapdb.{name}")
-        for name in FACTS
+        for name in SYSTEM_TABLES
     }
 
 
@@ -253,7 +253,7 @@ def test_names_know_the_columns_of_everything(social: snapdb.Database) -> None:
     assert columns["q.knows"] == ["a", "b", "t", "w", "e_id"]
     assert columns["given"] == ["u"]
     assert columns["snapdb.tags"] == ["name", "version", "time"]
-    assert set(columns) >= {f"snapdb.{name}" for name in FACTS}
+    assert set(columns) >= {f"snapdb.{name}" for name in SYSTEM_TABLES}
     assert {"count", "sum", "read_parquet"} <= set(names["functions"])
     assert names["tags"] == ["first"]
     for element in ("early.person", "q.person", "q.knows"):

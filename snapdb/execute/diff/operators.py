@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from snapdb.catalog import EdgeRows, VertexRows
-from snapdb.catalog.differences import rows_beyond
 from snapdb.catalog.elements import time_expression
 from snapdb.catalog.listing import listing
+from snapdb.catalog.tables import rows_beyond
 from snapdb.execute.diff.rows import (
     Difference,
     ElementRows,

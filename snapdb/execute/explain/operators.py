@@ -13,8 +13,7 @@ import pyarrow as pa
 from snapdb.builders.estimates import Sketch, sketched
 from snapdb.builders.files import Made
 from snapdb.builders.graph_data import graph_data
-from snapdb.catalog.listing import listing
-from snapdb.catalog.windows import window_text
+from snapdb.catalog.listing import listing, window_text
 from snapdb.execute.explain.samples import explain_sample
 from snapdb.execute.explain.tree import Step, explain_query, wrapped
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows, run

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from snapdb import loading
 from snapdb.builders.files import make_files
-from snapdb.catalog.windows import moment
+from snapdb.catalog.listing import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.lineage import Past, named_parameters, read_lineage, tables_digest

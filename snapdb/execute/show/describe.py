@@ -11,10 +11,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog.listing import listing
-from snapdb.catalog.system_tables import facts, told
-from snapdb.catalog.task_tables import SHOWN_RUNS, SHOWN_TASKS, Look, look
-from snapdb.catalog.windows import moment, window_text
+from snapdb.catalog.listing import listing, moment, window_text
+from snapdb.catalog.system_tables import SHOWN_RUNS, SHOWN_TASKS, TaskStatus, cache_status, system_table, task_status
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.tasks.leader import leads
 from snapdb.graph.open import unless_moved
@@ -72,15 +70,15 @@ def show(plan: ShowPlan, context: ExecutionContext) -> Rows:
     """SHOW: one row for each table, graph, snapshot and so on, from the system tables."""
     list_ = _LISTS[plan.what]
     tables = {table.name.lower(): table for table in plan.tables}  # those of the version that was asked for
-    found = facts(
+    rows = system_table(
         list_.facts, replace(context.catalog, tables=tables), context.store.catalog_db, context.bind_context.due
     )
-    kept = [_like(name, plan.like) for name in found.column(list_.named).to_pylist()]
+    kept = [_like(name, plan.like) for name in rows.column(list_.named).to_pylist()]
     if list_.of is not None and plan.of is not None:
         of = plan.of.lower()
-        owners = found.column(list_.of).to_pylist()
+        owners = rows.column(list_.of).to_pylist()
         kept = [keep and (owner or "").lower() == of for keep, owner in zip(kept, owners, strict=True)]
-    shown = found if list_.columns is None else found.select(list_.columns)
+    shown = rows if list_.columns is None else rows.select(list_.columns)
     yield shown.filter(pa.array(kept, pa.bool_()))
     return None
 
@@ -255,7 +253,7 @@ _PROPERTIES = (("property", pa.string()), ("value", pa.string()))
 def _describe_cache(context: ExecutionContext, cache: Cache) -> pa.RecordBatch:
     """A row a property; those that streams tell of are NULL until one has it."""
     catalog = context.catalog
-    streams, stats, generations = told(context.store.db_dir, cache)
+    streams, stats, generations = cache_status(context.store.db_dir, cache)
     sampler = catalog.sampler(cache.sampler)
     having = f"{streams}{_elsewhere(generations, sampler.generation)}"
     of_streams = [(name, None if stats is None else value) for name, value in _cache_stats(stats or CacheStats())]
@@ -368,7 +366,7 @@ _NEXT = 3
 
 def _describe_task(context: ExecutionContext, task: Task) -> pa.RecordBatch:
     """A row a property; what is not said or did not happen is NULL."""
-    seen = look(context.catalog, context.store.catalog_db, context.bind_context.due)[task.id]
+    seen = task_status(context.catalog, context.store.catalog_db, context.bind_context.due)[task.id]
     daemon = ("daemon", leads(context.store.catalog_db))
     return listing(_PROPERTIES, [*_task_properties(task), *_task_state(task, seen), daemon])
 
@@ -387,7 +385,7 @@ def _task_properties(task: Task) -> Iterator[tuple[str, str | None]]:
     yield "created", f"{moment(task.created):%Y-%m-%d %H:%M:%S}+00:00 by {task.author}"
 
 
-def _task_state(task: Task, seen: Look) -> Iterator[tuple[str, str | None]]:
+def _task_state(task: Task, seen: TaskStatus) -> Iterator[tuple[str, str | None]]:
     """What became of it, and what is to come."""
     yield "state", f"{seen.state}, and suspended" if task.suspended and seen.state == "running" else seen.state
     coming = [] if seen.next is None else list(islice(firings(task.schedule, seen.next - 1), _NEXT))

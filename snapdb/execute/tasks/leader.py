@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
-from snapdb.catalog.windows import moment
+from snapdb.catalog.listing import moment
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
 from snapdb.storage.catalog_db.task_rows import Leader, read_leader

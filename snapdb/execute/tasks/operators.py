@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from snapdb.catalog.windows import moment
+from snapdb.catalog.listing import moment
 from snapdb.errors import CommitConflict, LockedError, QueryError
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.session import DatabaseSession
