@@ -12,7 +12,7 @@ from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.log import Log, iso
 from snapdb.daemon.messages import Died, Finished, tell_end
 from snapdb.errors import CommitConflict, SnapdbError
-from snapdb.execute.tasks.run_ends import Ended, record, settle_abandoned
+from snapdb.execute.tasks.runs import Ended, record, settle_abandoned
 from snapdb.schedule import Decision, after_a_jump, decide, next_firing
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import raise_if_misread

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from snapdb.daemon.log import Field, Log, iso
-from snapdb.execute.tasks.run_ends import Ended
+from snapdb.execute.tasks.runs import Ended
 from snapdb.storage.catalog_db.codec import decode, encode
 from snapdb.types import Run, Task
 

@@ -23,7 +23,7 @@ from typing import BinaryIO
 from snapdb.daemon.messages import decode_run, encode_end
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.perform import perform
-from snapdb.execute.tasks.progress import Stop
+from snapdb.execute.tasks.runs import Stop
 from snapdb.kernels.warm import load_kernels
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import check_in_place, open_db_dir

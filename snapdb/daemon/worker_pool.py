@@ -15,7 +15,7 @@ from typing import Literal
 from snapdb.daemon.clock import Clock, Pace
 from snapdb.daemon.log import Log
 from snapdb.daemon.messages import END, Died, Finished, decode_end, encode_run, encode_stop
-from snapdb.execute.tasks.run_ends import Ended
+from snapdb.execute.tasks.runs import Ended
 from snapdb.types import Run, Task
 
 _LINE = 2000

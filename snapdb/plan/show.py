@@ -250,9 +250,9 @@ FAMILY = PlanFamily(
         Drop: _bind_drop,
     },
     operators={
-        ShowPlan: "snapdb.execute.show.describe:show",
-        DescribePlan: "snapdb.execute.show.describe:describe",
+        ShowPlan: "snapdb.execute.show.operators:show",
+        DescribePlan: "snapdb.execute.show.operators:describe",
         SummarizePlan: "snapdb.execute.show.summarize:summarize",
-        DropPlan: "snapdb.execute.show.drop:drop",
+        DropPlan: "snapdb.execute.show.operators:drop",
     },
 )

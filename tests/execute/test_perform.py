@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import snapdb
-from snapdb.execute.tasks import perform, progress
+from snapdb.execute.tasks import perform, runs
 from snapdb.types import Run, Task
 from tests.support.crashing import Crash, CrashingDisk
 from tests.support.format_one import SIXTH
@@ -356,7 +356,7 @@ def test_a_run_that_outlives_its_timeout_is_stopped_rolled_back_and_recorded(
     """The second is over as soon as the third statement begins."""
     create(shop, f"BEGIN; INSERT INTO log VALUES ('1'); {LONG['a query']}; COMMIT", "timeout = '1 second', retries = 1")
     begun: list[int] = []
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: 2.0 if len(begun) > 2 else 0.0))
+    monkeypatch.setattr(runs, "time", SimpleNamespace(monotonic=lambda: 2.0 if len(begun) > 2 else 0.0))
     worker, task = Worker(shop, before=lambda db, number: begun.append(number)), Worker(shop).task()
     ended = worker.perform(task, worker.claim(task))
     assert ended.error == (

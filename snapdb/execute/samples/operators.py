@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.samples.opening import Opened, open_sample
-from snapdb.execute.samples.rows import RowMaker, Task
+from snapdb.graph import GraphView
+from snapdb.graph.features import HistoryFeature, SparseReader
+from snapdb.graph.view import Adjacency
+from snapdb.loading.budget import scratch_bytes
 from snapdb.loading.options import Options
 from snapdb.loading.ordered import Ordered
+from snapdb.loading.visits import Visits
 from snapdb.plan.samples import CreateSamplerPlan, SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
-from snapdb.sampling import Seeds, batches_before, epoch_order
+from snapdb.sampling import Block, Entrance, Ints, Seeds, Subgraph, batches_before, epoch_order
+from snapdb.sampling.backends import open_sampler
+from snapdb.sampling.memory import enough_memory
 from snapdb.storage.tables.commit import put_name
-from snapdb.types import Sampler, SampleSpec
+from snapdb.types import Relation, Sampler, SampleSpec, Way
 from snapdb.types.text import counted
 
 _SHOWN = 3
@@ -42,7 +53,7 @@ def _sampled_rows(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of all batches in their order, made by one thread or by several; these end when the reader does."""
 
-    def rows_of(task: Task) -> list[pa.RecordBatch]:
+    def rows_of(task: BatchSeeds) -> list[pa.RecordBatch]:
         context.check_stopped()
         return maker.rows(task)
 
@@ -50,7 +61,7 @@ def _sampled_rows(
     options = Options(plan.way.threads, most=context.threads)
     threads = 1 if maker.in_order else min(options.threads_of(1, on_gpu=maker.on_gpu), total)
     epochs = range(plan.epochs if total else 0)
-    tasks = (task for epoch in epochs for task in epoch_tasks(opened.seeds, opened.spec, epoch))
+    tasks = (task for epoch in epochs for task in epoch_batches(opened.seeds, opened.spec, epoch))
     if threads <= 1:
         yield from _read(context, plan, map(rows_of, tasks), total)
         return
@@ -61,12 +72,12 @@ def _sampled_rows(
         results.close()
 
 
-def epoch_tasks(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[Task]:
+def epoch_batches(seeds: Seeds, spec: SampleSpec, epoch: int) -> Iterator[BatchSeeds]:
     """The batches of one epoch, in their order."""
     order = epoch_order(seeds, spec.seed, epoch, spec.order, spec.subset)
     first = batches_before(seeds.ids.size, spec, epoch)
     for index, start in enumerate(range(0, order.size, spec.batch_size)):
-        yield Task(first + index, epoch, index, order[start : start + spec.batch_size])
+        yield BatchSeeds(first + index, epoch, index, order[start : start + spec.batch_size])
 
 
 def _read(
@@ -110,3 +121,148 @@ def _unreached(spec: SampleSpec) -> str:
         return ""
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return f"; never reached from the seeds: {', '.join(names[:_SHOWN])}{more} (EXPLAIN shows each hop)"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSeeds:
+    """A batch whose rows are to be made."""
+
+    number: int
+    """Over all epochs."""
+    epoch: int
+    index: int
+    """Within the epoch."""
+    ordinals: npt.NDArray[np.int64]
+    """The seeds."""
+
+
+class RowMaker:
+    """Makes the rows of batches. Threads share it; each borrows a scratch for the time of a batch."""
+
+    def __init__(self, opened: Opened, way: Way) -> None:
+        """Opens the sampler, and reads the keys that rows need."""
+        spec = opened.spec
+        self._view, self._spec, self._way = opened.view, spec, way
+        self._sampler: Any = open_sampler(opened.view, way.applied(spec))
+        self._entrance = Entrance(opened.view, spec, opened.seeds)
+        self._idle: deque[Any] = deque()
+        self._adjacency: dict[Relation, Adjacency] = {walk.relation: walk.adjacency for walk in self._sampler.walks}
+        self._visits = Visits(spec, self._sampler.walks) if self.in_order else None
+        self._largest = 0
+        self.schema = _schema(opened.view, list(self._adjacency))
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether a GPU samples."""
+        return getattr(getattr(self._sampler, "device", None), "type", "cpu") == "cuda"
+
+    @property
+    def in_order(self) -> bool:
+        """Whether rows depend on which batches came by them before, so that batches are made one after another."""
+        return self._spec.in_order
+
+    def rows(self, task: BatchSeeds) -> list[pa.RecordBatch]:
+        """The batch's edges, hop after hop, in emission order; runs on any thread."""
+        try:
+            scratch = self._idle.pop()
+        except IndexError:
+            scratch = self._sampler.scratch()
+        with enough_memory(task.epoch, task.index):
+            entry = self._entrance.entry(task.ordinals, task.epoch)
+            sample = partial(self._sampler.sample, entry, task.number, scratch)
+            subgraph = sample() if self._visits is None else self._visits.sampled(task.number, sample)
+            self._idle.append(scratch)
+            if self._visits is not None:
+                self._visits.forget(task.number)
+            self._gather(subgraph)
+            found = list(self._blocks(task.number, subgraph))
+        if self._spec.memory is not None:
+            # What was sampled, and the rows that are made of it, are about the same.
+            self._largest = max(self._largest, scratch_bytes(scratch) + 2 * sum(rows.nbytes for rows in found))
+        return found
+
+    def room(self, most: int) -> int:
+        """How many batches may be under way or wait to be read: as many as fit into the statement's memory."""
+        limit = self._spec.memory
+        if limit is None:
+            return most
+        return max(1, min(most, limit // self._largest)) if self._largest else 1
+
+    def _gather(self, subgraph: Subgraph) -> None:
+        """Reads features and targets as for a batch, where no rule has seen that rows hold none of them."""
+        if self._way.reads is not None:
+            return
+        for kind, nodes in subgraph.nodes.items():
+            ids = _on_host(nodes)
+            for feature in (*self._view.node_features.get(kind, {}).values(), *_listed(self._view.targets.get(kind))):
+                if isinstance(feature, SparseReader):
+                    feature.read_sparse(ids)
+                elif not isinstance(feature, HistoryFeature):  # what changes in time is a batch's matter
+                    feature.read(ids)
+
+    def _blocks(self, number: int, subgraph: Subgraph) -> Iterator[pa.RecordBatch]:
+        for hop, blocks in enumerate(subgraph.hops):
+            for block in blocks:
+                if block.position.shape[0]:
+                    rows = self._adjacency[block.relation]
+                    yield _rows(self._view, rows, subgraph, number, hop, block, self.schema)
+
+
+def _listed(value: Any) -> list[Any]:
+    return [] if value is None else [value]
+
+
+def _schema(view: GraphView, relations: Sequence[Relation]) -> pa.Schema:
+    """Ids keep their type where every edge type agrees on it, and are text where they do not."""
+    return pa.schema(
+        [
+            ("batch", pa.int64()),
+            ("hop", pa.int64()),
+            ("type", pa.string()),
+            ("direction", pa.string()),
+            ("source", _common(view, [relation.edge.source for relation in relations])),
+            ("destination", _common(view, [relation.edge.destination for relation in relations])),
+            ("e_id", pa.int64()),
+        ]
+    )
+
+
+def _common(view: GraphView, vertex_types: list[str]) -> pa.DataType:
+    types = {view.keys[name].read(np.empty(0, np.int64)).type for name in vertex_types}
+    return types.pop() if len(types) == 1 else pa.string()
+
+
+def _rows(
+    view: GraphView, rows: Adjacency, subgraph: Subgraph, number: int, hop: int, block: Block, schema: pa.Schema
+) -> pa.RecordBatch:
+    relation, position = block.relation, _on_host(block.position)
+    near = _on_host(subgraph.nodes[relation.expands])[_on_host(block.seed_side)]
+    far = _on_host(subgraph.nodes[relation.reaches])[_on_host(block.neighbour)]
+    if rows.outward is not None:
+        outward = np.asarray(rows.outward[position])
+    else:
+        outward = np.full(near.size, relation.direction == "OUT")
+    source = view.keys[relation.edge.source].read(np.where(outward, near, far))
+    destination = view.keys[relation.edge.destination].read(np.where(outward, far, near))
+    columns = [
+        pa.array(np.full(near.size, number)),
+        pa.array(np.full(near.size, hop)),
+        pa.array([relation.edge.edge]).take(pa.array(np.zeros(near.size, np.int64))),
+        pa.array(np.where(outward, "out", "in")),
+        _as(source, schema.field("source").type),
+        _as(destination, schema.field("destination").type),
+        pa.array(rows.edge_id.read(position).astype(np.int64, copy=False)),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as(keys: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Keys in a type; text of a composite key names its parts, as in {'a': 1, 'b': 'x'}."""
+    if pa.types.is_struct(keys.type) and pa.types.is_string(wanted):
+        return pa.array([str(key) for key in keys.to_pylist()], wanted)
+    return keys.cast(wanted)
+
+
+def _on_host(values: Ints) -> npt.NDArray[Any]:
+    """The numbers as numpy has them, wherever they are."""
+    return values if isinstance(values, np.ndarray) else values.cpu().numpy()

@@ -17,8 +17,7 @@ from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
 from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.lineage import Past, named_parameters, read_lineage, tables_digest
 from snapdb.execute.samples.opening import Opened, open_statement
-from snapdb.execute.samples.operators import epoch_tasks
-from snapdb.execute.samples.rows import RowMaker
+from snapdb.execute.samples.operators import RowMaker, epoch_batches
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.snapshots import filed
 from snapdb.execute.transactions import retry_if_replaced
@@ -109,9 +108,9 @@ class _Replay:
         """The rows that SAMPLE gives of the batch."""
         with self._opened(context, "rows") as (plan, opened):
             maker = RowMaker(opened, plan.way)
-            tasks = list(epoch_tasks(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
+            tasks = list(epoch_batches(opened.seeds, opened.spec, self.epoch))[: self.number + 1]
             if maker.in_order:  # those of earlier epochs too, for the rows that they come by
-                epochs = (epoch_tasks(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
+                epochs = (epoch_batches(opened.seeds, opened.spec, epoch) for epoch in range(self.epoch))
                 tasks = [*chain.from_iterable(epochs), *tasks]
                 for task in tasks[:-1]:
                     context.check_stopped()

@@ -11,8 +11,7 @@ from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.leader import nobody
 from snapdb.execute.tasks.perform import perform
-from snapdb.execute.tasks.progress import Stop
-from snapdb.execute.tasks.run_ends import Ended, settle
+from snapdb.execute.tasks.runs import Ended, Stop, settle
 from snapdb.plan.tasks import AlterTaskPlan, CreateTaskPlan, ExecuteTaskPlan
 from snapdb.plan.times import spelled
 from snapdb.schedule import next_firing

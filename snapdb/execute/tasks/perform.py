@@ -20,8 +20,7 @@ from snapdb.catalog import load
 from snapdb.errors import CommitConflict, LockedError, QueryError, SnapdbError
 from snapdb.execute.maintenance import apply_retentions
 from snapdb.execute.session import DatabaseSession
-from snapdb.execute.tasks.progress import Progress, Stop, Watch
-from snapdb.execute.tasks.run_ends import Ended, EndState, record
+from snapdb.execute.tasks.runs import Ended, EndState, RunProgress, Stop, Watch, record
 from snapdb.schedule import stamp
 from snapdb.sql import parse
 from snapdb.sql.syntax import Statement
@@ -139,7 +138,7 @@ class _Attempt:
     task: Task
     run: Run
     watch: Watch
-    progress: Progress = field(default_factory=Progress)
+    progress: RunProgress = field(default_factory=RunProgress)
 
     def run_body(self, open_session: _OpenSession) -> bool:
         """Whether the task was to run: then all of it is done."""
@@ -231,7 +230,7 @@ class _Body:
 
     catalog_db: CatalogDb
     run: Run
-    progress: Progress
+    progress: RunProgress
     watch: Watch
 
     def disk(self) -> MeteredDisk:

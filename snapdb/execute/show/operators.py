@@ -1,4 +1,4 @@
-"""SHOW and DESCRIBE: lists from the system tables, and the parts of one object."""
+"""SHOW, DESCRIBE and DROP: lists from the system tables, the parts of one object, and its removal."""
 
 from __future__ import annotations
 
@@ -13,17 +13,22 @@ import pyarrow as pa
 
 from snapdb.catalog.listing import listing, moment, window_text
 from snapdb.catalog.system_tables import SHOWN_RUNS, SHOWN_TASKS, TaskStatus, cache_status, system_table, task_status
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.errors import CommitConflict
+from snapdb.execute.operator import ExecutionContext, Outcome, Rows, publish
 from snapdb.execute.tasks.leader import leads
 from snapdb.graph.open import unless_moved
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
-from snapdb.plan.show import DescribePlan, ShowPlan
+from snapdb.plan.show import KINDS, DescribePlan, DropPlan, ShowPlan
 from snapdb.plan.times import spelled
 from snapdb.schedule import firings
 from snapdb.sql.lexer import scan
 from snapdb.sql.samples import print_refresh_clause
 from snapdb.sql_engine import text_literal
+from snapdb.storage.catalog_db.pending_deletes import delete_unless_held
+from snapdb.storage.catalog_db.task_rows import drop_task
 from snapdb.storage.manifests import read_manifest
+from snapdb.storage.tables.changes import Change, DropNames, DropTable
+from snapdb.storage.tables.commit import drop_names
 from snapdb.types import (
     Cache,
     CacheStats,
@@ -34,6 +39,7 @@ from snapdb.types import (
     Sampler,
     Snapshot,
     Table,
+    Tag,
     Task,
     VertexElement,
 )
@@ -244,9 +250,6 @@ def _filter(snapshot: Snapshot, element: str) -> str | None:
     return " AND ".join(f.condition for f in snapshot.filters if f.element == element) or None
 
 
-# DESCRIBE CACHE
-
-
 _PROPERTIES = (("property", pa.string()), ("value", pa.string()))
 
 
@@ -293,9 +296,6 @@ def _cache_stats(stats: CacheStats) -> Iterator[tuple[str, str | None]]:
     yield "drawn", f"{counted(stats.drawn, 'row')} in {passes}"
     yield "batch", None if stats.batch is None else str(stats.batch)
     yield "error", stats.error
-
-
-# DESCRIBE SAMPLER
 
 
 _CLAUSE_FIELDS = (("clause", pa.string()), ("value", pa.string()), ("said", pa.bool_()))
@@ -357,9 +357,6 @@ def _clause_value(field: str, clause: str, text: str) -> str:
     return "EVER" if clause == "EXCLUDE KNOWN" else "true"
 
 
-# DESCRIBE TASK
-
-
 _NEXT = 3
 """So many firings are foretold."""
 
@@ -395,3 +392,73 @@ def _task_state(task: Task, seen: TaskStatus) -> Iterator[tuple[str, str | None]
     again = "" if seen.retry is None else f"; tried again at {spelled(seen.retry)}"
     yield "last_run", None if last is None else f"{last}{again}"
     yield "last_error", seen.last_error
+
+
+def drop(plan: DropPlan, context: ExecutionContext) -> Rows:
+    """DROP: remove a table (as a version), graph, snapshot, sampler, cache, task or tag, and its dependants."""
+    yield from ()
+    match plan.target:
+        case Table() as table:
+            return _drop_table(context, table, plan)
+        case PropertyGraph() | Snapshot() | Sampler() | Cache() as target:
+            return _drop_names(context, target, plan)
+        case Task() as task:
+            return _drop_task(context, task)
+        case Tag() as tag:
+            return _drop_tag(context, tag)
+
+
+def _drop_table(context: ExecutionContext, table: Table, plan: DropPlan) -> Outcome:
+    names = _names(plan.dependants)
+    drop = DropTable(table.id, plan.base)
+    changes: list[Change] = [names, drop] if plan.dependants else [drop]
+    outcome = publish(context, changes, None, f"table {table.name} dropped{_with(plan)}", 0)
+    _remove(context, names)
+    return outcome
+
+
+def _drop_names(
+    context: ExecutionContext, target: PropertyGraph | Snapshot | Sampler | Cache, plan: DropPlan
+) -> Outcome:
+    names = _names((*plan.dependants, target))
+    with context.store.catalog_db.writing(publishes=True) as connection:
+        drop_names(connection, names)
+    _remove(context, names)
+    return Outcome(f"{KINDS[type(target)]} {target.name} dropped{_with(plan)}")
+
+
+def _drop_task(context: ExecutionContext, task: Task) -> Outcome:
+    with context.store.catalog_db.writing(publishes=True) as connection:
+        drop_task(connection, task)
+    return Outcome(f"task {task.name} dropped; its runs stay on record")
+
+
+def _drop_tag(context: ExecutionContext, tag: Tag) -> Outcome:
+    with context.store.catalog_db.writing(publishes=True) as connection:
+        row = (tag.name.lower(), tag.version)
+        if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
+            raise CommitConflict(
+                f"tag {tag.name} moved: it was replaced or dropped meanwhile; run the statement again", code="tag-moved"
+            )
+    return Outcome(f"tag {tag.name} dropped; version {tag.version} stays")
+
+
+def _names(things: Sequence[PropertyGraph | Snapshot | Sampler | Cache]) -> DropNames:
+    graphs = tuple(thing.name for thing in things if isinstance(thing, PropertyGraph))
+    snapshots = tuple(thing for thing in things if isinstance(thing, Snapshot))
+    samplers = tuple(thing for thing in things if isinstance(thing, Sampler))
+    return DropNames(graphs, snapshots, samplers, tuple(thing for thing in things if isinstance(thing, Cache)))
+
+
+def _with(plan: DropPlan) -> str:
+    """What goes too, for a person."""
+    named = [f"{KINDS[type(d)]} {d.name}" for d in plan.dependants]
+    return f", and with it {', '.join(named)}" if named else ""
+
+
+def _remove(context: ExecutionContext, names: DropNames) -> None:
+    """Files go once the catalog names them no more, unless somebody reads them; so does what caches hold."""
+    for snapshot in names.snapshots:
+        delete_unless_held(context.store.db_dir, snapshot.path)
+    for cache in names.caches:
+        context.caches.drop(cache)
