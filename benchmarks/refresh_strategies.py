@@ -17,8 +17,8 @@ from typing import Any, Literal
 import snapdb
 from benchmarks.loading import database_of
 from benchmarks.memory import TreeMemory
+from snapdb.storage.catalog_db.connection import upgrade
 from snapdb.storage.catalog_db.db_dir import CATALOG
-from snapdb.storage.catalog_db.upgrade import upgrade
 from snapdb.types import CacheStats
 
 HOME = Path(__file__).parent

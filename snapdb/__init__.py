@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from snapdb.lineage import replay
     from snapdb.loading import Batch, BatchFolder, BatchStream, read_batches
     from snapdb.sql.parser import format_sql
-    from snapdb.storage.catalog_db.upgrade import upgrade
+    from snapdb.storage.catalog_db.connection import upgrade
     from snapdb.types.snapshot import Published
 
 __all__ = [
@@ -83,7 +83,7 @@ _LAZY = {
     "read_batches": ".loading",
     "replay": ".lineage",
     "unload_ipython_extension": ".notebook",
-    "upgrade": ".storage.catalog_db.upgrade",
+    "upgrade": ".storage.catalog_db.connection",
 }
 
 __getattr__ = on_first_use(__name__, _LAZY)

@@ -20,8 +20,8 @@ from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPla
 from snapdb.schedule import kept
 from snapdb.sql_engine import quote_odd
 from snapdb.storage.catalog_db.codec import encode
-from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.pending_deletes import (
+from snapdb.storage.catalog_db.connection import (
+    CatalogDb,
     add_pending_deletes,
     delete_pending,
     delete_unless_held,
@@ -29,8 +29,7 @@ from snapdb.storage.catalog_db.pending_deletes import (
 )
 from snapdb.storage.check.backup import back_up
 from snapdb.storage.check.database import check_database
-from snapdb.storage.gc.orphans import DEFAULT_GRACE, remove_unused_artifacts
-from snapdb.storage.gc.vacuum import Vacuum
+from snapdb.storage.gc import DEFAULT_GRACE, remove_unused_artifacts, vacuum_database
 from snapdb.storage.tables.commit import now
 from snapdb.types import Retention, Snapshot
 from snapdb.types.text import counted, size_words
@@ -73,8 +72,8 @@ def check(plan: CheckPlan, context: ExecutionContext) -> Rows:
 def vacuum(plan: VacuumPlan, context: ExecutionContext) -> Rows:
     """VACUUM: merge small files and remove unreferenced ones; a row for each that was merged, removed or kept."""
     table = None if plan.table is None else plan.table.id
-    vacuuming = Vacuum(context.store, context.tables, table, plan.grace, plan.dry_run, context.step)
-    yield listing(_VACUUM_FIELDS, list(vacuuming.run()))
+    steps = vacuum_database(context.store, context.tables, table, plan.grace, dry_run=plan.dry_run, report=context.step)
+    yield listing(_VACUUM_FIELDS, list(steps))
     return None
 
 

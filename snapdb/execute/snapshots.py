@@ -20,7 +20,7 @@ from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.sql_engine import Session
 from snapdb.storage.catalog_db.codec import encode
-from snapdb.storage.catalog_db.pending_deletes import add_pending_deletes, delete_unless_held, forget_deleted
+from snapdb.storage.catalog_db.connection import add_pending_deletes, delete_unless_held, forget_deleted
 from snapdb.storage.tables.commit import check_free, now
 from snapdb.types import FORMS, Snapshot
 from snapdb.types.text import counted

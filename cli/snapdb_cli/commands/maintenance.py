@@ -16,9 +16,9 @@ from snapdb.errors import InputError
 from snapdb.execute.maintenance import PROBLEMS
 from snapdb.lineage import at_lineage
 from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.storage.catalog_db.connection import upgrade as upgrade_database
 from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
 from snapdb.storage.catalog_db.locks import TablesLock
-from snapdb.storage.catalog_db.upgrade import upgrade as upgrade_database
 from snapdb.storage.check.catalog import Problem
 from snapdb.storage.check.database import check_database
 from snapdb_cli.diagnostics import Diagnostics, ExitCode

@@ -24,7 +24,7 @@ from snapdb.plan.plan import Plan, PlanNode, QueryPlan
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import AuditPlan, SamplePlan
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
-from snapdb.storage.gc.orphans import size_of
+from snapdb.storage.gc import size_of
 
 
 def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:

@@ -24,7 +24,7 @@ from snapdb.schedule import firings
 from snapdb.sql.lexer import scan
 from snapdb.sql.samples import print_refresh_clause
 from snapdb.sql_engine import text_literal
-from snapdb.storage.catalog_db.pending_deletes import delete_unless_held
+from snapdb.storage.catalog_db.connection import delete_unless_held
 from snapdb.storage.catalog_db.task_rows import drop_task
 from snapdb.storage.manifests import read_manifest
 from snapdb.storage.tables.changes import Change, DropNames, DropTable

@@ -1,4 +1,4 @@
-"""The SQLite file behind the catalog: one connection, short transactions, retries with back-off."""
+"""The SQLite file behind the catalog: one connection, short transactions; pending deletes; upgrades of the format."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 from snapdb.errors import CorruptError, DatabaseError, LockedError
-from snapdb.storage.catalog_db.chain import append_version, check_not_forked
-from snapdb.storage.catalog_db.db_dir import CATALOG, DatabaseDir, catalog_uri, check_format, check_in_place, file_id
-from snapdb.storage.catalog_db.locks import CatalogLock
-from snapdb.storage.catalog_db.schema import migrate
+from snapdb.storage.catalog_db.chain import VERSION_LOG, append_version, check_not_forked
+from snapdb.storage.catalog_db.db_dir import (
+    CATALOG,
+    DatabaseDir,
+    catalog_uri,
+    check_format,
+    check_in_place,
+    file_id,
+    no_database,
+    open_db_dir,
+)
+from snapdb.storage.catalog_db.locks import CatalogLock, TablesLock, remove_unless_held
+from snapdb.storage.catalog_db.schema import FORMAT, migrate
+from snapdb.storage.disk import Disk
+from snapdb.storage.manifests import MANIFEST
 
 _PATIENCE = 10.0
 """Seconds to wait for another writer's short transaction."""
@@ -23,6 +36,11 @@ _CHECKPOINT = 4 << 20
 """Bytes of the write-ahead log from which on it is folded into the catalog, as soon as there is no reader."""
 
 _HEAD = "SELECT version, hash FROM versions ORDER BY version DESC LIMIT 1"
+
+PUBLISHED_FOLDERS = ("snapshots/", "topology/", "features/")
+"""The folders of published directories; garbage elsewhere consists of single files."""
+
+_IN_FOLDERS = " OR ".join(f"path LIKE '{folder}%'" for folder in PUBLISHED_FOLDERS)
 
 _Mark = Callable[[sqlite3.Connection, int, bool], None]
 """Called inside a transaction before it commits, with the head that it began at, and whether it publishes."""
@@ -255,3 +273,119 @@ def plain(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedErr
     if "full" in text:
         return DatabaseError(f"{doing}: the disk is full; nothing was changed", code="disk-full")
     return DatabaseError(f"{doing}: {text}", code="cannot-read")
+
+
+def add_pending_deletes(connection: sqlite3.Connection, paths: Iterable[str]) -> None:
+    """Record directories as garbage, inside the transaction that removes them from the catalog.
+
+    Any process finds them there, even when the one that should delete them dies. Rows of directories that are deleted
+    do no harm: `forget_deleted` removes them in a later transaction.
+    """
+    moment = time.time_ns() // 1000
+    connection.executemany("INSERT OR IGNORE INTO garbage VALUES (?, ?)", [(path, moment) for path in paths])
+
+
+def forget_deleted(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
+    """Remove, inside a transaction, the garbage rows of directories that are deleted."""
+    rows = connection.execute(f"SELECT path FROM garbage WHERE {_IN_FOLDERS}").fetchall()
+    deleted = [(row["path"],) for row in rows if not db_dir.inside(row["path"]).exists()]
+    connection.executemany("DELETE FROM garbage WHERE path = ?", deleted)
+
+
+def delete_pending(catalog_db: CatalogDb) -> int:
+    """Delete every pending directory that no process reads, and return how many were deleted."""
+    paths = [row["path"] for row in catalog_db.rows(f"SELECT path FROM garbage WHERE {_IN_FOLDERS} ORDER BY path")]
+    return sum(delete_unless_held(catalog_db.db_dir, path) for path in paths if catalog_db.db_dir.inside(path).exists())
+
+
+def delete_unless_held(db_dir: DatabaseDir, path: str) -> bool:
+    """Delete a pending directory; False when a process reads it. One without a manifest was partly deleted before."""
+    directory = db_dir.inside(path)
+    if (directory / MANIFEST).exists():
+        return remove_unless_held(db_dir, directory)
+    db_dir.disk.remove(directory)
+    return True
+
+
+def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
+    """Bring the database at `path` to this snapdb's format, and return a line that reports what was done.
+
+    The old catalog is kept beside the new one; table files stay unchanged. After a crash the database has the old or
+    the new format, and the upgrade can be repeated.
+
+    Raises:
+        DatabaseError: there is no database at `path`, or the disk refused; nothing was changed.
+        FormatError: it is no database of snapdb's, or of a newer snapdb.
+        LockedError: another process uses it.
+    """
+    if not (Path(path) / CATALOG).exists():
+        raise no_database(Path(path), " to upgrade")
+    db_dir = open_db_dir(Path(path), read_only=False, disk=disk, older=True)
+    lock = TablesLock(db_dir)
+    try:
+        if not lock.alone():
+            raise LockedError(
+                f"{db_dir.path} is being used by another process; close it there and try again", code="catalog-busy"
+            )
+        with _opened(db_dir) as (connection, files), files.writing(patience=2.0):
+            return _upgrade(db_dir, connection)
+    except sqlite3.DatabaseError as error:
+        raise plain(error, f"cannot upgrade {db_dir.catalog}") from error
+    except OSError as error:
+        raise DatabaseError(
+            f"cannot upgrade {db_dir.catalog}: {error.strerror}; nothing was changed", code="cannot-write"
+        ) from error
+    finally:
+        lock.release()
+
+
+@contextmanager
+def _opened(db_dir: DatabaseDir) -> Iterator[tuple[sqlite3.Connection, CatalogLock]]:
+    """The catalog, of any format, and its lock; both are closed when the block ends."""
+    files = CatalogLock(db_dir)
+    try:
+        connection = connect_catalog(db_dir)
+        try:
+            yield connection, files
+        finally:
+            with files.closing(whole=True):
+                connection.close()
+    finally:
+        files.release()
+
+
+def _upgrade(db_dir: DatabaseDir, connection: sqlite3.Connection) -> str:
+    version = _old_format(db_dir, connection)
+    if version == FORMAT:
+        return f"nothing to do: {db_dir.path} has format {version}, the newest that this snapdb knows"
+    kept = _back_up(db_dir, connection, version)
+    migrate(connection, db_dir.disk)
+    db_dir.disk.remove(db_dir.path / VERSION_LOG)  # a step may chain the versions by other hashes
+    return f"{db_dir.path}: format {version} → {FORMAT}; the old catalog is kept as {kept.name}"
+
+
+def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
+    """The catalog's format, from which there is an upgrade."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if version == 0:
+        raise DatabaseError(
+            f"{db_dir.catalog} is empty, so there is nothing to upgrade; open the database to make it",
+            code="nothing-to-upgrade",
+        )
+    check_format(db_dir, max(version, FORMAT), application)
+    return int(version)
+
+
+def _back_up(db_dir: DatabaseDir, connection: sqlite3.Connection, version: int) -> Path:
+    """A synced copy of the catalog under a name that was free."""
+    names = (f"{CATALOG}.format-{version}{'' if n == 1 else f'.{n}'}" for n in count(1))
+    kept = next(db_dir.path / name for name in names if not (db_dir.path / name).exists())
+    staging = db_dir.path / f".{kept.name}.tmp"
+    db_dir.disk.remove(staging)
+    with closing(sqlite3.connect(staging, isolation_level=None)) as copy:
+        connection.backup(copy)
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file, to be copied or opened by itself
+    db_dir.disk.settle(staging)
+    db_dir.disk.rename(staging, kept)
+    return kept

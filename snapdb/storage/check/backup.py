@@ -21,7 +21,7 @@ from snapdb.storage.catalog_db.db_dir import CATALOG, DatabaseDir, check_in_plac
 from snapdb.storage.catalog_db.locks import Lease
 from snapdb.storage.check.database import verify_files
 from snapdb.storage.disk import hidden_beside, unwritten
-from snapdb.storage.gc.orphans import referenced_paths
+from snapdb.storage.gc import referenced_paths
 from snapdb.storage.tables.segments import copy_file
 
 _ATTEMPTS = 5

@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from snapdb.errors import BindError, CommitConflict
 from snapdb.storage.catalog_db.chain import facts_text, link
 from snapdb.storage.catalog_db.codec import decode, encode, encode_columns
-from snapdb.storage.catalog_db.connection import CatalogDb
-from snapdb.storage.catalog_db.pending_deletes import add_pending_deletes
+from snapdb.storage.catalog_db.connection import CatalogDb, add_pending_deletes
 from snapdb.storage.tables.changes import (
     AddTable,
     AlterTable,

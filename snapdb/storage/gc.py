@@ -1,4 +1,4 @@
-"""Files and directories that the catalog does not name, and why each is removed or stays."""
+"""Garbage collection: files that the catalog does not name, why each is removed or kept, and VACUUM."""
 
 from __future__ import annotations
 
@@ -6,18 +6,29 @@ import os
 import re
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from sqlite3 import Connection, Row
 from typing import Literal, NamedTuple
 
-from snapdb.errors import CorruptError
-from snapdb.storage.catalog_db.connection import CatalogDb
+from snapdb.errors import CorruptError, DatabaseError
+from snapdb.storage.cache_reports import clear_reports
+from snapdb.storage.catalog_db.codec import MISREAD
+from snapdb.storage.catalog_db.connection import (
+    PUBLISHED_FOLDERS,
+    CatalogDb,
+    add_pending_deletes,
+    delete_unless_held,
+    forget_deleted,
+)
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
-from snapdb.storage.catalog_db.locks import remove_file_unless_held
-from snapdb.storage.catalog_db.pending_deletes import PUBLISHED_FOLDERS, add_pending_deletes, delete_unless_held
+from snapdb.storage.catalog_db.locks import TablesLock, remove_file_unless_held
 from snapdb.storage.manifests import MANIFEST, parse_manifest
+from snapdb.storage.store import Store
+from snapdb.storage.tables.commit import now
+from snapdb.storage.tables.compaction import Merge, compact, find_merges
 
 DEFAULT_GRACE = 3_600_000_000
 """Microseconds for which an unreferenced file is kept by default."""
@@ -29,7 +40,7 @@ _SPILL = re.compile(r"\.spill-(\d+)-[0-9a-f]+")
 _SHARED = ("topology/", "features/")
 
 
-class Entry(NamedTuple):
+class OrphanFile(NamedTuple):
     """A file, or a directory that is published and removed as one."""
 
     path: str
@@ -45,15 +56,27 @@ def referenced_paths(connection: sqlite3.Connection) -> set[str]:
     return {row["path"] for row in connection.execute(" UNION ALL ".join(f"SELECT path FROM {t}" for t in tables))}
 
 
-def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[Entry]:
+def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
+    """The artifacts that snapshots, given as rows of the catalog, use, and why there may be more."""
+    used: set[str] = set()
+    unread: str | None = None
+    for row in snapshots:
+        try:
+            used.update(parse_manifest(db_dir.inside(row["path"])).directories)
+        except (OSError, CorruptError):
+            unread = f"snapshot {row['name']} may use it; its manifest cannot be read"
+    return used, unread
+
+
+def find_orphans(db_dir: DatabaseDir, known: set[str], before: int) -> list[OrphanFile]:
     """The files and directories of the database that are not `known`, and were last written before a moment.
 
     Args:
         known: Relative paths that the catalog names, also as garbage.
         before: Microseconds since 1970 UTC.
     """
-    entries = (_entry(db_dir, path) for path in _paths(db_dir) if str(path.relative_to(db_dir.path)) not in known)
-    return sorted(entry for entry in entries if entry is not None and entry.touched <= before)
+    files = (_orphan_file(db_dir, path) for path in _paths(db_dir) if str(path.relative_to(db_dir.path)) not in known)
+    return sorted(file for file in files if file is not None and file.touched <= before)
 
 
 def size_of(path: Path) -> int:
@@ -61,13 +84,13 @@ def size_of(path: Path) -> int:
     return _bytes(_stats(path))
 
 
-def _entry(db_dir: DatabaseDir, path: Path) -> Entry | None:
+def _orphan_file(db_dir: DatabaseDir, path: Path) -> OrphanFile | None:
     """A path with its size and age; None when it was removed meanwhile."""
     stats = list(_stats(path))
     if not stats:
         return None
     touched = max(s.st_mtime_ns for s in stats) // 1000
-    return Entry(str(path.relative_to(db_dir.path)), _bytes(stats), touched)
+    return OrphanFile(str(path.relative_to(db_dir.path)), _bytes(stats), touched)
 
 
 def _bytes(stats: Iterable[os.stat_result]) -> int:
@@ -124,9 +147,6 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-# Unreferenced files
-
-
 class Unreferenced(NamedTuple):
     """A file or directory that the catalog does not use."""
 
@@ -173,6 +193,95 @@ def find_unreferenced(
         for o in stray
     ]
     return unreferenced
+
+
+class _VacuumStep(NamedTuple):
+    """What was done, or with DRY RUN would be done, to one file or folder."""
+
+    action: Literal["compact", "remove", "keep"]
+    path: str
+    """Relative to the database directory; a folder for 'compact'."""
+    bytes: int
+    reason: str
+
+
+def vacuum_database(
+    store: Store,
+    lock: TablesLock,
+    table: int | None,
+    grace: int,
+    *,
+    dry_run: bool,
+    report: Callable[[str, float | None], None],
+) -> Iterator[_VacuumStep]:
+    """Merge small files, then remove unreferenced ones, and yield each step after it is done.
+
+    Args:
+        lock: Held shared.
+        table: The only table to merge files of; None: all. Unreferenced files are removed of all tables.
+        grace: Microseconds for which an unreferenced file is kept.
+    """
+    merged: list[Merge] = []
+    with _damaged(store.db_dir), store.catalog_db.reading() as connection:
+        merges = find_merges(connection, table)
+    for number, merge in enumerate(merges):
+        report(f"merging files of {merge.name}", number / len(merges))
+        if dry_run or _compact(store, merge):
+            merged.append(merge)
+            what = {"rows": "rows", "deletes": "deleted rows", "ids": "keys"}[merge.kind]
+            reason = f"{len(merge.members)} files with {what} of {merge.name} become one"
+            yield _VacuumStep("compact", merge.folder, merge.bytes, reason)
+        else:
+            reason = f"another VACUUM was merging files of {merge.name}"
+            yield _VacuumStep("keep", merge.folder, merge.bytes, reason)
+    report("removing what nothing points at", None)
+    replaced = [m.path for merge in merged for m in merge.members] if dry_run else []
+    yield from _remove_garbage(store, lock, grace, replaced, dry_run=dry_run)
+
+
+def _compact(store: Store, merge: Merge) -> bool:
+    with _damaged(store.db_dir), store.sql_engine.session() as session:
+        return compact(store.catalog_db, session, merge)
+
+
+def _remove_garbage(
+    store: Store, lock: TablesLock, grace: int, replaced: Sequence[str], *, dry_run: bool
+) -> Iterator[_VacuumStep]:
+    """Remove unreferenced files, while no other process reads or writes tables."""
+    alone = lock.alone(0.0 if dry_run else 2.0)
+    try:
+        moment = now()
+        with _damaged(store.db_dir):
+            unreferenced = find_unreferenced(store.catalog_db, moment, grace, replaced)
+        for file in unreferenced:
+            if file.kept is not None:
+                yield _VacuumStep("keep", file.path, file.bytes, file.kept)
+            elif not alone or not (dry_run or remove_unreferenced(store.catalog_db, file)):
+                yield _VacuumStep("keep", file.path, file.bytes, f"{file.why}, but a reader holds it")
+            else:
+                yield _VacuumStep("remove", file.path, file.bytes, file.why)
+        if not dry_run:  # also the small reports of streams that have ended
+            clear_reports(store.db_dir)
+            with store.catalog_db.writing(counted=False) as connection:
+                forget_deleted(connection, store.db_dir)
+    finally:
+        if alone:
+            lock.share()
+
+
+@contextmanager
+def _damaged(db_dir: DatabaseDir) -> Iterator[None]:
+    """Raise CorruptError for damaged rows, by which nothing may be merged or removed."""
+    try:
+        yield
+    except MISREAD as error:
+        raise CorruptError(
+            f"{db_dir.catalog} is damaged ({error}); CHECK DATABASE says where", code="damaged-catalog"
+        ) from error
+    except OSError as error:
+        raise DatabaseError(
+            f"cannot look after {db_dir.path}: {error.strerror}; CHECK DATABASE says more", code="cannot-read"
+        ) from error
 
 
 def remove_unreferenced(catalog_db: CatalogDb, entry: Unreferenced) -> bool:
@@ -233,31 +342,10 @@ def _drop_rows(catalog_db: CatalogDb, paths: Sequence[str]) -> None:
 def _garbage(db_dir: DatabaseDir, path: str, age: int, grace: int) -> Unreferenced:
     if path.startswith(PUBLISHED_FOLDERS):  # readers hold leases on them, so that no grace is needed
         return Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "nothing points at it", None)
-    kept = None if age >= grace else f"replaced less than {_spoken(grace)} ago"
+    kept = None if age >= grace else f"replaced less than {timedelta(microseconds=grace)} ago"
     return Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "a merged file is in its place", kept)
 
 
 def _is_aged(db_dir: DatabaseDir, path: str, before: int) -> bool:
     manifest = db_dir.inside(path) / MANIFEST
     return not manifest.exists() or manifest.stat().st_mtime_ns // 1000 <= before
-
-
-def _spoken(grace: int) -> str:
-    """A duration as text.
-
-    >>> _spoken(3_600_000_000)
-    '1:00:00'
-    """
-    return str(timedelta(microseconds=grace))
-
-
-def referenced_dirs(db_dir: DatabaseDir, snapshots: Iterable[Row]) -> tuple[set[str], str | None]:
-    """The artifacts that snapshots, given as rows of the catalog, use, and why there may be more."""
-    used: set[str] = set()
-    unread: str | None = None
-    for row in snapshots:
-        try:
-            used.update(parse_manifest(db_dir.inside(row["path"])).directories)
-        except (OSError, CorruptError):
-            unread = f"snapshot {row['name']} may use it; its manifest cannot be read"
-    return used, unread
