@@ -16,7 +16,7 @@ from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.storage.catalog_db.task_rows import read_tasks
 from snapdb.storage.tables.changes import (
     AddTable,
-    AlterTable,
+    AlterColumns,
     Append,
     AssignIds,
     Change,
@@ -29,8 +29,8 @@ from snapdb.storage.tables.changes import (
 from snapdb.types import Cache, Column, PropertyGraph, Retention, Sampler, Segment, Snapshot, Table, Tag, Task, Version
 from snapdb.types.text import did_you_mean
 
-T = TypeVar("T")
-S = TypeVar("S", Snapshot, Sampler, Cache)
+_T = TypeVar("_T")
+_S = TypeVar("_S", Snapshot, Sampler, Cache)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -112,7 +112,7 @@ class Catalog:
         tables = [t.name for t in self.tables.values()]
         return tables + [g.name for g in self.graphs.values()] + [s.name for s in self.snapshots.values()]
 
-    def _find(self, kind: str, known: Mapping[str, T], name: str) -> T:
+    def _find(self, kind: str, known: Mapping[str, _T], name: str) -> _T:
         if (found := known.get(name.lower())) is not None:
             return found
         other = self.kind_of(name)
@@ -169,7 +169,7 @@ def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
                 table = tables[change.table_id]
                 gone = (*table.deletes, change.file)
                 tables[change.table_id] = replace(table, deletes=gone, rows=table.rows - change.file.rows)
-            case AlterTable():
+            case AlterColumns():
                 table = tables[change.table_id]
                 kept = tuple(replace(s, columns=s.columns or table.columns) for s in table.segments)
                 fields = max(table.fields, *(c.field for c in change.columns))
@@ -194,7 +194,7 @@ def _appended(table: Table, columns: tuple[Column, ...], files: Iterable[Segment
     return table
 
 
-def _kept(connection: sqlite3.Connection, table: str, kind: type[S], known: Iterable[S]) -> dict[str, S]:
+def _kept(connection: sqlite3.Connection, table: str, kind: type[_S], known: Iterable[_S]) -> dict[str, _S]:
     """Snapshots, samplers or caches; one keeps its id as long as it says the same, so that only new ones are read."""
     read = {one.id: one for one in known}
     rows = connection.execute(f"SELECT id, folded FROM {table} ORDER BY id").fetchall()

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from snapdb.errors import CorruptError
 from snapdb.graph.layout import EdgeLayout, damaged_file
-from snapdb.graph.view import Adjacency, Column, EdgeReader, Source
+from snapdb.graph.view import Adjacency, EdgeColumn, EdgeReader, Source
 from snapdb.kernels.forms import LiveArrays, PatchArrays, RowArrays, live_arrays, patch_arrays, plain_array, row_arrays
 from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import logical_parts, neighbours_of
@@ -141,10 +141,10 @@ def rows_adjacency(
     return Adjacency(arrays, outward=outward, **columns)
 
 
-def _columns(rows: Rows | LazyRows, behind: Mapping[str, Source]) -> dict[str, Column]:
+def _columns(rows: Rows | LazyRows, behind: Mapping[str, Source]) -> dict[str, EdgeColumn]:
     """The columns of rows by name, over those of their patch."""
     sources: Mapping[str, Source] = rows.columns
-    return {name: Column(source, behind.get(name)) for name, source in sources.items() if name != "indices"}
+    return {name: EdgeColumn(source, behind.get(name)) for name, source in sources.items() if name != "indices"}
 
 
 def _tails(patch: Patch | LazyPatch, nodes: int, root: Rows | LazyRows) -> PatchArrays:

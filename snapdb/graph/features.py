@@ -34,7 +34,7 @@ from snapdb.types import Relation
 
 _Int64s = npt.NDArray[np.int64]
 
-Array = npt.NDArray[Any]
+_Array = npt.NDArray[Any]
 
 
 @runtime_checkable
@@ -67,7 +67,7 @@ class ArrayFeature:
 
 
 @dataclass(frozen=True)
-class Marks:
+class _Marks:
     """Which ids have a newer row, found out at the first read and shared by the features of an element."""
 
     ids: _Int64s
@@ -86,7 +86,7 @@ class PatchedFeature:
     base: npt.NDArray[Any]
     newer: npt.NDArray[Any]
     """By rank among the marked ids."""
-    marks: Marks
+    marks: _Marks
     fill: Any
     """The number that the row of other ids is full of."""
 
@@ -109,7 +109,7 @@ class SparseFeature:
 
     base: Csr
     newer: Csr
-    marks: Marks | None
+    marks: _Marks | None
     """None: no id has a newer row."""
     width: int
 
@@ -237,7 +237,7 @@ def open_history(
     return HistoryFeature(read_history(directory, name), name, stop, default, element, keys)
 
 
-def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: Marks | None) -> Feature:
+def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> Feature:
     if base.has(csr_path(base.path, name, "indptr").name):
         return _sparse(base, patch, name, marks)
     file = f"feature-{name}.npy"
@@ -250,7 +250,7 @@ def _feature(base: PublishedDir, patch: PublishedDir | None, name: str, marks: M
     return PatchedFeature(rows, _newer(patch, file, rows, marks), marks, fill)
 
 
-def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: Marks | None) -> SparseFeature:
+def _sparse(base: PublishedDir, patch: PublishedDir | None, name: str, marks: _Marks | None) -> SparseFeature:
     width = _number(base if patch is None else patch, "widths", name)
     rows = _csr(base, name)
     if rows.values.dtype.name not in DTYPES:
@@ -269,13 +269,13 @@ def _csr(directory: PublishedDir, name: str) -> Csr:
     return read_sparse(directory.path, name)
 
 
-def _marks(patch: PublishedDir) -> Marks:
+def _marks(patch: PublishedDir) -> _Marks:
     count = _number(patch, "count")
     patch.checked("ids.npy")
-    return Marks(read_ids(patch.path, count), count)
+    return _Marks(read_ids(patch.path, count), count)
 
 
-def _newer(patch: PublishedDir, file: str, rows: npt.NDArray[Any], marks: Marks) -> npt.NDArray[Any]:
+def _newer(patch: PublishedDir, file: str, rows: npt.NDArray[Any], marks: _Marks) -> npt.NDArray[Any]:
     newer = patch.array(file)
     if newer.dtype != rows.dtype or newer.shape != (marks.ids.size, *rows.shape[1:]):
         raise damaged_file(patch.path / file)
@@ -328,7 +328,7 @@ def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int)
     return replace(view, node_features=features)
 
 
-def _arrays(feature: Feature) -> Iterator[Array]:
+def _arrays(feature: Feature) -> Iterator[_Array]:
     """Where a feature's values lie."""
     match feature:
         case ArrayFeature():

@@ -51,12 +51,12 @@ class _TableKeys:
     vertex: str
     """The vertex type, for messages."""
 
-    def read(self, ids: npt.NDArray[np.int64]) -> pa.Array:
+    def read(self, ids: npt.NDArray[np.int64]) -> pa._Array:
         """The user's ids of dense ids: one array of the key's type, or structs for a composite key."""
         return self._keys.take(pa.array(ids))
 
     @cached_property
-    def _keys(self) -> pa.Array:
+    def _keys(self) -> pa._Array:
         root = self.db_dir.path
         with raise_if_replaced(root):
             check_files(self.db_dir, f"the ids of {self.vertex}", self.id_map.segments)
@@ -69,10 +69,10 @@ class _TableKeys:
         return columns[0] if len(names) == 1 else pa.StructArray.from_arrays(columns, names)
 
 
-V = TypeVar("V")
+_V = TypeVar("_V")
 
 
-class DeferredErrors(Mapping[str, V]):
+class _DeferredErrors(Mapping[str, _V]):
     """Values by name, opened at once, so that they outlive the directory; what fails is opened again when it is read.
 
     >>> squares = DeferredErrors({"seven": lambda: 49})
@@ -80,15 +80,15 @@ class DeferredErrors(Mapping[str, V]):
     (True, 49)
     """
 
-    def __init__(self, openers: Mapping[str, Callable[[], V]]) -> None:
+    def __init__(self, openers: Mapping[str, Callable[[], _V]]) -> None:
         """Openers must be picklable where a DataLoader's workers get the mapping."""
         self._openers = dict(openers)
-        self._opened: dict[str, V] = {}
+        self._opened: dict[str, _V] = {}
         for name, opener in self._openers.items():
             with suppress(DatabaseError):
                 self._opened[name] = opener()
 
-    def __getitem__(self, name: str) -> V:
+    def __getitem__(self, name: str) -> _V:
         return self._opened[name] if name in self._opened else self._openers[name]()
 
     def __contains__(self, name: object) -> bool:
@@ -102,7 +102,7 @@ class DeferredErrors(Mapping[str, V]):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickled without what was opened: another process maps the files itself."""
-        return DeferredErrors, (self._openers,)
+        return _DeferredErrors, (self._openers,)
 
 
 def open_snapshot(
@@ -197,14 +197,14 @@ def _view(
             outgoing[type_] = partial(open_outgoing, reverse[edge.name], counts[type_.source], edge.before)
     return GraphView(
         node_counts=counts,
-        alive=DeferredErrors({v.name: partial(_alive, directory, i, v) for i, v in enumerate(layout.vertices)}),
+        alive=_DeferredErrors({v.name: partial(_alive, directory, i, v) for i, v in enumerate(layout.vertices)}),
         edge_types=tuple(types.values()),
         adjacency=AdjacencyShelf(incoming, counts, outgoing),
         node_features={
             v.name: _vertex_features(db_dir, snapshot, v, keys[v.name]) for v in layout.vertices if opens(v.name)
         },
         edge_features={e.name: _edge_features(db_dir, e) for e in layout.edges if opens(e.name)},
-        targets=DeferredErrors(
+        targets=_DeferredErrors(
             {
                 v.name: partial(open_target, db_dir.path / v.features, _path(db_dir, v.patch))
                 for v in layout.vertices
@@ -242,7 +242,7 @@ def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Featur
     if edge.features is None:
         return {}
     paths = db_dir.path / edge.features, _path(db_dir, edge.feature_patch)
-    return DeferredErrors({name: partial(open_feature, *paths, name) for name in edge.feature_names})
+    return _DeferredErrors({name: partial(open_feature, *paths, name) for name in edge.feature_names})
 
 
 def _features(db_dir: DatabaseDir, base: str | None, patch: str | None, names: Sequence[str]) -> dict[str, Feature]:

@@ -23,7 +23,7 @@ Source: TypeAlias = npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class EdgeColumn:
     """Values of edges by physical position: those of a root, then those of its patch, if any. Opened at first use."""
 
     base: Source
@@ -59,12 +59,12 @@ class Adjacency:
     """
 
     rows: RowArrays
-    edge_id: Column
+    edge_id: EdgeColumn
     """int32 or int64."""
-    time: Column | None = None
+    time: EdgeColumn | None = None
     """Event time; None when the edge type has none."""
-    weight: Column | None = None
-    until: Column | None = None
+    weight: EdgeColumn | None = None
+    until: EdgeColumn | None = None
     """When an edge ends; None when the edge type has no ends."""
     outward: npt.NDArray[np.bool_] | None = None
     """By position, for BOTH only: this entry walks from source to destination (a row holds IN edges, then OUT)."""
@@ -91,7 +91,7 @@ class Adjacency:
         """
         named = {"edge_id": self.edge_id, "time": self.time, "weight": self.weight, "until": self.until}
         columns = {name: column for name, column in named.items() if column is not None}
-        columns["indices"] = Column(self.rows.indices, self.rows.patch.indices)
+        columns["indices"] = EdgeColumn(self.rows.indices, self.rows.patch.indices)
         indptr, plain = self._bounds()
         if plain:
             return rows_of(indptr, {name: column.root[: indptr[-1]] for name, column in columns.items()})
@@ -110,7 +110,7 @@ class Adjacency:
         indptr, plain = self._bounds()
         named = {"edge_id": self.edge_id, "time": self.time, "weight": self.weight, "until": self.until}
         flat = partial(_flat, self.rows, indptr, plain)
-        indices = flat(Column(self.rows.indices, self.rows.patch.indices))
+        indices = flat(EdgeColumn(self.rows.indices, self.rows.patch.indices))
         return LazyRows(
             indptr, indices, {n: partial(flat, column) for n, column in named.items() if column is not None}
         )
@@ -121,7 +121,7 @@ class Adjacency:
         return indptr, bool(is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr))
 
 
-def _flat(rows: RowArrays, indptr: _Int64s, plain: bool, column: Column) -> npt.NDArray[Any]:
+def _flat(rows: RowArrays, indptr: _Int64s, plain: bool, column: EdgeColumn) -> npt.NDArray[Any]:
     """The values of a column in the order of the logical rows; a view where they are so already."""
     if plain:
         return column.root[: indptr[-1]]
@@ -148,7 +148,7 @@ class Feature(Protocol):
 class KeyReader(Protocol):
     """The user's ids of one vertex type."""
 
-    def read(self, ids: _Int64s) -> pa.Array:
+    def read(self, ids: _Int64s) -> pa._Array:
         """The keys of dense ids as Arrow: one array of the key's type, or a struct for a composite key."""
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from torch import Tensor
 
-from snapdb.graph.view import Adjacency, Column, Feature, GraphView, KeyReader
+from snapdb.graph.view import Adjacency, EdgeColumn, Feature, GraphView, KeyReader
 from snapdb.loading.batch import NO_SEED_COLUMN, NO_TREES, Batch
 from snapdb.loading.device import Delivery
 from snapdb.loading.lazy import Held, Lazy
@@ -159,11 +159,11 @@ def _by_edge(named: Mapping[str, Feature], name: str, e_id: Callable[[], Tensor]
     return rows_of(named[name], e_id().numpy())
 
 
-def _column(column: Column, position: Ints) -> Tensor:
+def _column(column: EdgeColumn, position: Ints) -> Tensor:
     return tensor_of(column.read(host(position)))
 
 
-def _ids(column: Column, position: Ints) -> Tensor:
+def _ids(column: EdgeColumn, position: Ints) -> Tensor:
     return tensor_of(column.read(host(position)).astype(np.int64, copy=False))
 
 

@@ -14,7 +14,7 @@ from torch_geometric.data import EdgeAttr, FeatureStore, GraphStore, TensorAttr
 from torch_geometric.data.graph_store import EdgeLayout
 
 from snapdb.errors import InputError
-from snapdb.graph.view import Column, Feature
+from snapdb.graph.view import EdgeColumn, Feature
 from snapdb.loading.rows import rows_of, tensor_of
 from snapdb.pyg.graph import TIME, WEIGHT, PygGraph
 from snapdb.types import EdgeType, Relation
@@ -89,8 +89,8 @@ class SnapshotFeatures(FeatureStore):  # type: ignore[misc]  # PyG's classes are
 class _ByEdgeId:
     """A column that lies by place, read by edge id."""
 
-    ids: Column
-    values: Column
+    ids: EdgeColumn
+    values: EdgeColumn
     places: int
 
     @property

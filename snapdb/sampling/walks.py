@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.errors import BindError, CorruptError
-from snapdb.graph.view import Adjacency, Column, GraphView
+from snapdb.graph.view import Adjacency, EdgeColumn, GraphView
 from snapdb.kernels import scores
 from snapdb.kernels.eligible import STATIC, WalkArrays
 from snapdb.kernels.forms import by_part, plain_array
@@ -90,7 +90,7 @@ def _open(view: GraphView, spec: SampleSpec, fanout: Fanout, relation: Relation)
     return Walk(relation, fanout, adjacency, plain, arrays, _method(spec.drawing, relation), undated, skips_zeros)
 
 
-def _is_undated(time: Column | None) -> bool:
+def _is_undated(time: EdgeColumn | None) -> bool:
     return time is None or any(part is not None and bool((part == STATIC).any()) for part in time)
 
 
@@ -105,7 +105,7 @@ def _arrays(
     adjacency: Adjacency,
     spec: SampleSpec,
     relation: Relation,
-    weight: Column | None,
+    weight: EdgeColumn | None,
     born: npt.NDArray[np.int64] | None,
 ) -> WalkArrays:
     """The rows with the columns that draws look at; files of others are not opened."""
@@ -113,7 +113,7 @@ def _arrays(
     sizes = (rows.indices.size, rows.patch.indices.size)
     scored = scores_edges(spec.drawing, relation)
     timed = spec.disjoint or spec.drawing.method == "LATEST"
-    columns: tuple[tuple[Column | None, npt.DTypeLike], ...] = (
+    columns: tuple[tuple[EdgeColumn | None, npt.DTypeLike], ...] = (
         (adjacency.edge_id, adjacency.edge_id.dtype) if scored else (None, np.int32),
         (adjacency.time if timed else None, np.int64),
         (adjacency.until if spec.disjoint else None, np.int64),

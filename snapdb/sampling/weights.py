@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.errors import BindError, CorruptError, DataError
-from snapdb.graph.view import Adjacency, Column, GraphView
+from snapdb.graph.view import Adjacency, EdgeColumn, GraphView
 from snapdb.kernels.choose_weights import LEAST, by_edge_id, find_bad_weights
 from snapdb.kernels.forms import DAMAGED, by_part, plain_array
 from snapdb.types import Drawing, Relation
@@ -20,7 +20,7 @@ SHOWN = 3
 class Weights(NamedTuple):
     """The weights of a relation's edges."""
 
-    column: Column
+    column: EdgeColumn
     """By position."""
     zeros: bool
     """Whether some edges of the snapshot weigh nothing; under TOPK, where 0 is a number like others, False."""
@@ -54,7 +54,7 @@ def _column(drawing: Drawing, relation: Relation) -> str | None:
     return {name.lower(): column for name, column in drawing.weights}.get(relation.edge.edge.lower())
 
 
-def _by_position(weights: npt.NDArray[np.float64], edge_id: Column) -> Column:
+def _by_position(weights: npt.NDArray[np.float64], edge_id: EdgeColumn) -> EdgeColumn:
     plain = plain_array(weights, np.float64)
     found = [None if ids is None else np.empty(ids.size, np.float64) for ids in edge_id]
     for ids, out in zip(edge_id, found, strict=True):
@@ -62,10 +62,10 @@ def _by_position(weights: npt.NDArray[np.float64], edge_id: Column) -> Column:
             by_edge_id(plain, plain_array(ids, ids.dtype), out)
     root, patch = found
     assert root is not None
-    return Column(root, patch)
+    return EdgeColumn(root, patch)
 
 
-def _has_zeros(relation: Relation, adjacency: Adjacency, column: Column, drawing: Drawing) -> bool:
+def _has_zeros(relation: Relation, adjacency: Adjacency, column: EdgeColumn, drawing: Drawing) -> bool:
     """Whether some edges weigh nothing. Weights that no draw can go by are an error."""
     rows, signed = adjacency.rows, drawing.method == "TOPK"
     root = by_part(column, 0, np.float64, rows.indices.size)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -16,34 +16,23 @@ from snapdb.sql_engine.files import outside
 from snapdb.types.text import did_you_mean
 
 
-class _Complaint(NamedTuple):
-    """A message in our words."""
+def _translate_message(message: str, query: str = "", span: Span | None = None) -> SnapdbError | None:
+    """snapdb's error for a message of DuckDB, of one line; None where DuckDB's own text serves.
 
-    words: str
-    code: str
-    kind: type[SnapdbError]
-
-
-def _in_our_words(message: str, before: str = "", after: str = "") -> _Complaint | None:
-    """The complaint of a message of one line; None where DuckDB's own words do.
-
-    Args:
-        message: What DuckDB says.
-        before: The query up to the place.
-        after: The query from the end of the place.
-
-    >>> _in_our_words('Referenced table "q" not found!; Candidate tables: "p"').words
+    >>> _translate_message('Referenced table "q" not found!; Candidate tables: "p"').message
     'no "q" among the tables of this query; it reads p'
     """
-    for pattern, words, code, kind in _SAYINGS:
-        if found := pattern.search(message):
-            said = words.format(*(group or "" for group in found.groups())) if isinstance(words, str) else words(found)
-            return _Complaint(said, code, kind)
-    found = _SYNTAX.search(message)
-    return None if found is None else _Complaint(_unexpected(found[1], before, after), "query-syntax", ParseError)
+    for pattern, text, code, kind in _TRANSLATIONS:
+        if match := pattern.search(message):
+            groups = (group or "" for group in match.groups())
+            return kind(text.format(*groups) if isinstance(text, str) else text(match), span=span, code=code)
+    if match := _SYNTAX.search(message):
+        before, after = ("", "") if span is None else (query[: span.start], query[span.stop :])
+        return ParseError(_unexpected(match[1], before, after), span=span, code="query-syntax")
+    return None
 
 
-_Found = re.Match[str]
+_Match = re.Match[str]
 
 _LISTED = 4
 """How many candidates a message names."""
@@ -93,46 +82,46 @@ def _near(name: str, known: list[str], otherwise: str) -> str:
     return did_you_mean(name, known) or (f"; {otherwise} {shown}" if known else "")
 
 
-def _column(found: _Found) -> str:
-    known = [name for name in _names(found[3]) if not name.startswith("snapdb ")]
-    return f'{found[1]} has no column "{found[2]}"{_near(found[2], known, "it has")}'
+def _column(match: _Match) -> str:
+    known = [name for name in _names(match[3]) if not name.startswith("snapdb ")]
+    return f'{match[1]} has no column "{match[2]}"{_near(match[2], known, "it has")}'
 
 
-def _function(found: _Found) -> str:
-    what = "function" if found[1][0].isalpha() or found[1][0] == "_" else "operator"
-    return f'no {what} "{found[1]}"{did_you_mean(found[1], _names(found[2]))}'
+def _function(match: _Match) -> str:
+    what = "function" if match[1][0].isalpha() or match[1][0] == "_" else "operator"
+    return f'no {what} "{match[1]}"{did_you_mean(match[1], _names(match[2]))}'
 
 
-def _type(found: _Found) -> str:
-    return f'no type "{found[1]}"{did_you_mean(found[1], _KNOWN_TYPES)}'
+def _type(match: _Match) -> str:
+    return f'no type "{match[1]}"{did_you_mean(match[1], _KNOWN_TYPES)}'
 
 
-def _arguments(found: _Found) -> str:
-    name, given = found[1], _types(found[2])
+def _arguments(match: _Match) -> str:
+    name, given = match[1], _types(match[2])
     if not name[0].isalpha():
         return f"no {name} of {given.replace(', ', ' and ')}; cast one of them"
-    candidates = re.findall(r"; [^;(]*\(([^;]*?)\)", found[3])
+    candidates = re.findall(r"; [^;(]*\(([^;]*?)\)", match[3])
     taken = [_types(one.removesuffix(", /").replace(", /,", ",")) for one in candidates]
     ways = [f"({one})" for one in taken[:_LISTED]] + (["…"] if len(taken) > _LISTED else [])
     return f"{name} does not take ({given}); it takes {' or '.join(ways)}"
 
 
-def _no_file(found: _Found) -> str:
-    absolute = found[1].startswith(("/", "~")) or ":" in found[1]
-    return f'no file "{found[1]}"; look at the path' + (_RELATIVE if not absolute else "")
+def _no_file(match: _Match) -> str:
+    absolute = match[1].startswith(("/", "~")) or ":" in match[1]
+    return f'no file "{match[1]}"; look at the path' + (_RELATIVE if not absolute else "")
 
 
-def _not_a_value(found: _Found) -> str:
-    where = f" in column {found[3]}" if found[3] else ""
-    return f"{found[1]}{where} is no {_types(found[2])}; correct it, or write TRY_CAST, which gives NULL there"
+def _not_a_value(match: _Match) -> str:
+    where = f" in column {match[3]}" if match[3] else ""
+    return f"{match[1]}{where} is no {_types(match[2])}; correct it, or write TRY_CAST, which gives NULL there"
 
 
-def _too_large(found: _Found) -> str:
-    return f"{found[1]} does not fit {_types(found[2])}; take a wider type, or TRY_CAST, which gives NULL there"
+def _too_large(match: _Match) -> str:
+    return f"{match[1]} does not fit {_types(match[2])}; take a wider type, or TRY_CAST, which gives NULL there"
 
 
-def _overflow(found: _Found) -> str:
-    return f"{found[3]} is beyond {_types(found[2])}; cast an operand to a wider type ({found[1]})"
+def _overflow(match: _Match) -> str:
+    return f"{match[3]} is beyond {_types(match[2])}; cast an operand to a wider type ({match[1]})"
 
 
 def _unexpected(word: str, before: str, after: str) -> str:
@@ -151,9 +140,9 @@ def _unexpected(word: str, before: str, after: str) -> str:
 
 
 _SYNTAX = re.compile(r'^syntax error at or near "(.*)"', re.DOTALL)
-_Words = str | Callable[[_Found], str]
+_Text = str | Callable[[_Match], str]
 
-_SAYINGS: tuple[tuple[re.Pattern[str], _Words, str, type[SnapdbError]], ...] = tuple(
+_TRANSLATIONS: tuple[tuple[re.Pattern[str], _Text, str, type[SnapdbError]], ...] = tuple(
     (re.compile(pattern, re.DOTALL), words, code, kind)
     for pattern, words, code, kind in (
         (
@@ -376,7 +365,7 @@ _SAYINGS: tuple[tuple[re.Pattern[str], _Words, str, type[SnapdbError]], ...] = t
         ),
     )
 )
-"""DuckDB's words, ours, the code and the kind."""
+"""The pattern of DuckDB's message; snapdb's text, or a function that makes it of the match; the code; the class."""
 
 
 Place = Callable[[str, SnapdbError], None]
@@ -388,6 +377,7 @@ _KINDS: tuple[tuple[type[Exception], type[SnapdbError]], ...] = (
     (duckdb.IOException, InputError),
     (duckdb.Error, QueryError),
 )
+_ARROW = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 _REFUSED = re.compile(r"\.?; (\* SET |Please try installing).*", re.DOTALL)
 """Advice of DuckDB's that cannot be followed here."""
 _UNREADABLE = re.compile(r"magic bytes|[Pp]arquet|CSV|[Ff]ile")
@@ -406,32 +396,37 @@ def translated(space: str, query: str, offset: int, place: Place, own: str) -> I
     """
     try:
         yield
-    except UnicodeDecodeError as error:  # a damaged file's bytes in a message of DuckDB's
-        made: SnapdbError = CorruptError(
+    except (duckdb.Error, UnicodeDecodeError, *_ARROW, RuntimeError, OSError) as error:
+        failure = _failure(error, space, query, offset, own)
+        if failure is None:
+            raise
+        place(query, failure)
+        raise failure from error
+
+
+def _failure(error: Exception, space: str, query: str, offset: int, own: str) -> SnapdbError | None:
+    """The error for one of DuckDB, or of Arrow while it reads from DuckDB; None for one of neither."""
+    if isinstance(error, UnicodeDecodeError):  # a damaged file's bytes in a message of DuckDB's
+        return CorruptError(
             "a file that this reads is damaged; CHECK DATABASE names it if it is the database's", code="damaged-file"
         )
-        place(query, made)
-        raise made from error
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        made = _not_in_arrow(error)
-        place(query, made)
-        raise made from error
-    except (duckdb.Error, RuntimeError, OSError) as error:  # the last two: Arrow's, while it reads from DuckDB
-        if isinstance(error, duckdb.InterruptException) or "INTERRUPT" in str(error)[:40]:
-            raise QueryError("interrupted", code="interrupted") from error
-        if not isinstance(error, duckdb.Error) and "Query interrupted" in str(error):
+    if isinstance(error, _ARROW):
+        return _not_in_arrow(error)
+    if isinstance(error, duckdb.InterruptException) or "INTERRUPT" in str(error)[:40]:
+        raise QueryError("interrupted", code="interrupted") from error
+    if not isinstance(error, duckdb.Error):
+        if "Query interrupted" in str(error):
             raise KeyboardInterrupt from None  # DuckDB took the signal while it ran
-        if not isinstance(error, duckdb.Error) and "exception_type" not in str(error):
-            raise
-        made = _translate(error, space, query, offset)
-        refused = made.code == "folder-not-allowed"
-        if isinstance(made, InputError) and not refused and own in made.message and ".parquet" in made.message:
-            reason = made.message.split("; ")[0]
-            made = CorruptError(
-                f"a file of the database cannot be read: {reason}; restore it from a backup", code="damaged-file"
-            )
-        place(query, made)
-        raise made from error
+        if "exception_type" not in str(error):
+            return None
+    failure = _translate(error, space, query, offset)
+    unreadable = isinstance(failure, InputError) and failure.code != "folder-not-allowed"
+    if unreadable and own in failure.message and ".parquet" in failure.message:
+        reason = failure.message.split("; ")[0]
+        return CorruptError(
+            f"a file of the database cannot be read: {reason}; restore it from a backup", code="damaged-file"
+        )
+    return failure
 
 
 def _not_in_arrow(error: Exception) -> QueryError:
@@ -452,7 +447,7 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
     if inner := re.search(r'\{"exception_type".*?"exception_message":"((?:[^"\\]|\\.)*)".*\}', message):
         message = message.replace(inner[0], inner[1])
     type_ = str(detail.get("exception_type", ""))
-    kind = next((ours for theirs, ours in _KINDS if isinstance(error, theirs)), QueryError)
+    kind = next((kind_ for duckdbs, kind_ in _KINDS if isinstance(error, duckdbs)), QueryError)
     invalid = isinstance(error, duckdb.InvalidInputException) or type_ == "Invalid Input"
     if type_ == "IO" or (kind is QueryError and invalid and _UNREADABLE.search(message)):
         kind = InputError
@@ -460,12 +455,12 @@ def _translate(error: Exception, space: str, query: str, offset: int) -> SnapdbE
     span = _span(detail, query, offset)
     words = _missing(detail, code)
     if words is None:
-        said = _one_line(message)
-        if span is not None and span.start == len(query) and said.startswith("syntax error"):
+        line = _one_line(message)
+        if span is not None and span.start == len(query) and line.startswith("syntax error"):
             return ParseError("something has to follow here", span=span, code="query-syntax")  # it met our own ")"
-        if complaint := _in_our_words(said, *_around(query, span)):
-            return complaint.kind(complaint.words, span=span, code=complaint.code)
-        words = said.rstrip("!")
+        if translation := _translate_message(line, query, span):
+            return translation
+        words = line.rstrip("!")
     return kind(words, span=span, code=code)
 
 
@@ -495,10 +490,10 @@ def _detail(text: str) -> dict[str, Any]:
     if start < 0:
         return {}
     try:
-        found = json.loads(text[start:])
+        detail = json.loads(text[start:])
     except json.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return detail if isinstance(detail, dict) else {}
 
 
 def _span(detail: dict[str, Any], query: str, offset: int) -> Span | None:
@@ -515,14 +510,10 @@ def _span(detail: dict[str, Any], query: str, offset: int) -> Span | None:
     return Span(start, min(start + max(length, 1), len(query)))
 
 
-def _around(query: str, span: Span | None) -> tuple[str, str]:
-    return ("", "") if span is None else (query[: span.start], query[span.stop :])
-
-
 def _one_line(message: str) -> str:
     """DuckDB's message without its own excerpt of the query, its hints kept where they can be followed."""
     kept = message.split("\n\nLINE ", maxsplit=1)[0]
-    said = "; ".join(part.strip() for part in kept.splitlines() if part.strip())
-    said = said.replace("; Did you mean", " Did you mean")
-    instead = "extensions are not loaded: copy the data here first" if "extension" in said else "leave it out"
-    return _REFUSED.sub(f"; {instead}", said)
+    line = "; ".join(part.strip() for part in kept.splitlines() if part.strip())
+    line = line.replace("; Did you mean", " Did you mean")
+    instead = "extensions are not loaded: copy the data here first" if "extension" in line else "leave it out"
+    return _REFUSED.sub(f"; {instead}", line)

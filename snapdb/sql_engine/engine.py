@@ -61,7 +61,7 @@ _FUNCTIONS = """
 
 _VOLATILE = "SELECT DISTINCT function_name FROM duckdb_functions() WHERE stability <> 'CONSISTENT'"
 
-Parameters = Sequence[Any] | Mapping[str, Any] | None
+_Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 _SETTINGS = {
     # `FROM batch` must never read a Python variable, and nothing may be fetched from the network.
@@ -83,7 +83,7 @@ _ABANDONED: list[Any] = []
 """Engines with a statement that never ends: to close one would wait for it."""
 
 
-class _Space(NamedTuple):
+class _Namespace(NamedTuple):
     """A cursor in a name space of its own."""
 
     cursor: Any
@@ -115,8 +115,8 @@ class SqlEngine:
         self._root = self._started()
         self._numbers = itertools.count(1)
         self._open: set[duckdb.DuckDBPyConnection] = set()
-        self._idle: list[_Space] = []
-        self._ended: deque[tuple[_Space, bool]] = deque()
+        self._idle: list[_Namespace] = []
+        self._ended: deque[tuple[_Namespace, bool]] = deque()
         self._guard = threading.Lock()
         self._closed = False
         self._clock: tuple[str, ...] = ()
@@ -150,18 +150,18 @@ class SqlEngine:
         """
         names = names or Names()
         views = (*names.statements, *self._clock)
-        seat = self._seated(views)
-        cursor, space, kept = seat.cursor, seat.name, False
+        namespace = self._acquire(views)
+        cursor, space, kept = namespace.cursor, namespace.name, False
         try:
             with translated(space, "", 0, place, self._own):  # making a view reads the headers of its files
                 for name, source in names.sources.items():
                     cursor.register(name, source)
-                for statement in views if seat.views != views else ():
+                for statement in views if namespace.views != views else ():
                     cursor.execute(statement)
             yield Session(cursor, space, place, self._own, self.stopped, partial(self._abandon, cursor))
             kept = not names.sources and (names.lasting or not names.statements)
         finally:
-            self._left(seat._replace(views=views), kept)
+            self._release(namespace._replace(views=views), kept)
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -172,21 +172,22 @@ class SqlEngine:
         finally:
             self._release_ended()
 
-    def _seated(self, views: tuple[str, ...]) -> _Space:
+    def _acquire(self, views: tuple[str, ...]) -> _Namespace:
         """A name space with these views, or without any; its cursor counts as open."""
         with self._guarded():
-            found = next((seat for wanted in (views, ()) for seat in self._idle if seat.views == wanted), None)
-            if found is None:
-                found = self._made()
+            idle = (one for wanted in (views, ()) for one in self._idle if one.views == wanted)
+            namespace = next(idle, None)
+            if namespace is None:
+                namespace = self._new_namespace()
             else:
-                self._idle.remove(found)
-            self._open.add(found.cursor)
-        return found
+                self._idle.remove(namespace)
+            self._open.add(namespace.cursor)
+        return namespace
 
-    def _left(self, seat: _Space, kept: bool) -> None:
+    def _release(self, namespace: _Namespace, kept: bool) -> None:
         """A name space after its session: kept for the next, the one unused for longest is removed; or removed."""
-        self._open.discard(seat.cursor)
-        self._ended.append((seat, kept))
+        self._open.discard(namespace.cursor)
+        self._ended.append((namespace, kept))
         self._release_ended()
 
     def _release_ended(self) -> None:
@@ -197,26 +198,26 @@ class SqlEngine:
         """
         while self._ended and self._guard.acquire(blocking=False):
             try:
-                gone = self._next_removed()
+                unused = self._next_removed()
             finally:
                 self._guard.release()
-            if gone is not None:
-                _dismiss(gone)
+            if unused is not None:
+                _detach(unused)
 
-    def _next_removed(self) -> _Space | None:
+    def _next_removed(self) -> _Namespace | None:
         """The name space to remove after the session that ended first, which is taken from the queue."""
         try:
-            seat, kept = self._ended.popleft()
+            namespace, kept = self._ended.popleft()
         except IndexError:  # another thread was faster
             return None
-        if seat.cursor in self._stuck:
+        if namespace.cursor in self._stuck:
             return None
         if self._closed:  # a result that was not read to its end outlives its database
-            seat.cursor.close()
+            namespace.cursor.close()
             return None
         if not kept:
-            return seat
-        self._idle.append(seat)
+            return namespace
+        self._idle.append(namespace)
         return self._idle.pop(0) if len(self._idle) > _IDLE else None
 
     def _started(self) -> Any:
@@ -244,12 +245,12 @@ class SqlEngine:
             self._idle = []
             self._root = self._started()
 
-    def _made(self) -> _Space:
+    def _new_namespace(self) -> _Namespace:
         """A new cursor in a name space of its own."""
         cursor, space = self._root.cursor(), f"snapdb_{next(self._numbers)}"
         cursor.execute(f"ATTACH ':memory:' AS {space}")
         cursor.execute(f"USE {space}")
-        return _Space(cursor, space, ())
+        return _Namespace(cursor, space, ())
 
     def interrupt(self) -> None:
         """Stop what every session is running; each raises QueryError with code 'interrupted'."""
@@ -286,7 +287,7 @@ class Session:
             raise QueryError("interrupted", code="interrupted")
 
     def describe(
-        self, query: str, parameters: Parameters = None, *, around: tuple[str, str] = ("", "")
+        self, query: str, parameters: _Parameters = None, *, around: tuple[str, str] = ("", "")
     ) -> list[Column]:
         """The columns a query would give, without running it. `around` stands before and after it in the SQL."""
         rows = self._fetch(f"DESCRIBE {around[0]}", query, around[1], parameters)
@@ -301,25 +302,25 @@ class Session:
         with self._reading(before, query):
             self.cursor.extract_statements(before + query + after)
 
-    def rows(self, query: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
+    def rows(self, query: str, parameters: _Parameters = None) -> list[tuple[Any, ...]]:
         """All rows as Python values."""
         return self._fetch("", query, "", parameters)
 
-    def table(self, query: str, parameters: Parameters = None) -> pa.Table:
+    def table(self, query: str, parameters: _Parameters = None) -> pa.Table:
         """All rows as Arrow."""
         with self._reading("", query):
             return self._relation(query, parameters).to_arrow_table()
 
     def reader(
-        self, query: str, parameters: Parameters = None, *, rows: int = 100_000
+        self, query: str, parameters: _Parameters = None, *, rows: int = 100_000
     ) -> Generator[pa.RecordBatch, None, None]:
         """The rows as Arrow batches of at most `rows`, at least one batch, while the session lives."""
         with self._reading("", query):
             reader = self._relation(query, parameters).to_arrow_reader(rows)
         return self._batches(query, reader, reader.schema)
 
-    def exact_reader(self, query: str, parameters: Parameters = None) -> Generator[pa.RecordBatch, None, None]:
-        """As `reader`, but nothing is lost where Arrow has no type for DuckDB's: see `relational.values`."""
+    def exact_reader(self, query: str, parameters: _Parameters = None) -> Generator[pa.RecordBatch, None, None]:
+        """As `reader`, but nothing is lost where Arrow has no type for DuckDB's: see `sql_engine.values`."""
         reader = None
         self.cursor.execute(f"SET SESSION {EXACT} = true")
         try:
@@ -343,11 +344,11 @@ class Session:
         if not read:
             yield empty(schema)
 
-    def wrap(self, before: str, query: str, after: str, parameters: Parameters = None) -> list[tuple[Any, ...]]:
+    def wrap(self, before: str, query: str, after: str, parameters: _Parameters = None) -> list[tuple[Any, ...]]:
         """Run `before + query + after`; an error's place counts within `query`."""
         return self._fetch(before, query, after, parameters)
 
-    def write(self, before: str, query: str, after: str, parameters: Parameters = None) -> int:
+    def write(self, before: str, query: str, after: str, parameters: _Parameters = None) -> int:
         """How many rows `before + query + after`, a COPY … TO, wrote; an error's place counts within `query`."""
         with self._reading(before, query):
             rows = _run_apart(self.cursor, before + query + after, parameters, self.stopped, self.abandon)
@@ -373,7 +374,7 @@ class Session:
             done.set()
             watcher.join()
 
-    def _relation(self, query: str, parameters: Parameters) -> Any:
+    def _relation(self, query: str, parameters: _Parameters) -> Any:
         try:
             return self.cursor.sql(query, **_bound(parameters))
         except duckdb.Error:
@@ -388,7 +389,7 @@ class Session:
             except StopIteration:
                 return None
 
-    def _fetch(self, before: str, query: str, after: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+    def _fetch(self, before: str, query: str, after: str, parameters: _Parameters) -> list[tuple[Any, ...]]:
         with self._reading(before, query):
             self.cursor.execute(before + query + after, parameters)
             if self.cursor.description is None:
@@ -400,18 +401,18 @@ class Session:
         return translated(self.space, query, len(before), self.place, self.own)
 
 
-def _bound(parameters: Parameters) -> dict[str, Any]:
+def _bound(parameters: _Parameters) -> dict[str, Any]:
     return {} if parameters is None else {"params": parameters}
 
 
-def _dismiss(seat: _Space) -> None:
+def _detach(namespace: _Namespace) -> None:
     try:
-        seat.cursor.execute("USE memory")
-        seat.cursor.execute(f"DETACH {seat.name}")
+        namespace.cursor.execute("USE memory")
+        namespace.cursor.execute(f"DETACH {namespace.name}")
     except duckdb.Error:
         # A result that was left half-read holds the name space; closing the cursor lets go of both.
-        seat.cursor.interrupt()
-    seat.cursor.close()
+        namespace.cursor.interrupt()
+    namespace.cursor.close()
 
 
 # DuckDB writes a file's row groups in tasks. An interrupt may lose one of them, and then DuckDB waits for it for ever;
@@ -437,13 +438,13 @@ def _run_apart(
         InterruptException: of DuckDB's; also what the statement raises.
     """
     done = threading.Event()
-    found: list[Any] = []
+    rows: list[Any] = []
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
             cursor.execute(sql, parameters)
-            found.extend(cursor.fetchall())
+            rows.extend(cursor.fetchall())
         except BaseException as error:
             failed.append(error)
         finally:
@@ -460,7 +461,7 @@ def _run_apart(
         raise duckdb.InterruptException("INTERRUPT")
     if failed:
         raise failed[0]
-    return found
+    return rows
 
 
 def _end(cursor: Any, done: threading.Event, abandon: Callable[[], None]) -> bool:

@@ -147,7 +147,7 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-class Unreferenced(NamedTuple):
+class _Unreferenced(NamedTuple):
     """A file or directory that the catalog does not use."""
 
     path: str
@@ -160,9 +160,9 @@ class Unreferenced(NamedTuple):
     """The reason for which it is kept; None: it can be removed once no process reads it."""
 
 
-def find_unreferenced(
+def _find_unreferenced(
     catalog_db: CatalogDb, moment: int, grace: int, replaced: Iterable[str] = ()
-) -> list[Unreferenced]:
+) -> list[_Unreferenced]:
     """Every unreferenced file or directory.
 
     Args:
@@ -186,10 +186,10 @@ def find_unreferenced(
         if not path.startswith(PUBLISHED_FOLDERS) or db_dir.inside(path).exists()
     ]
     unreferenced += [
-        Unreferenced(path, size_of(db_dir.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle
+        _Unreferenced(path, size_of(db_dir.inside(path)), "artefact", "no snapshot uses it", unread) for path in idle
     ]
     unreferenced += [
-        Unreferenced(o.path, o.bytes, "orphan", "nothing points at it", unread if o.path.startswith(_SHARED) else None)
+        _Unreferenced(o.path, o.bytes, "orphan", "nothing points at it", unread if o.path.startswith(_SHARED) else None)
         for o in stray
     ]
     return unreferenced
@@ -252,11 +252,11 @@ def _remove_garbage(
     try:
         moment = now()
         with _damaged(store.db_dir):
-            unreferenced = find_unreferenced(store.catalog_db, moment, grace, replaced)
+            unreferenced = _find_unreferenced(store.catalog_db, moment, grace, replaced)
         for file in unreferenced:
             if file.kept is not None:
                 yield _VacuumStep("keep", file.path, file.bytes, file.kept)
-            elif not alone or not (dry_run or remove_unreferenced(store.catalog_db, file)):
+            elif not alone or not (dry_run or _remove_unreferenced(store.catalog_db, file)):
                 yield _VacuumStep("keep", file.path, file.bytes, f"{file.why}, but a reader holds it")
             else:
                 yield _VacuumStep("remove", file.path, file.bytes, file.why)
@@ -284,7 +284,7 @@ def _damaged(db_dir: DatabaseDir) -> Iterator[None]:
         ) from error
 
 
-def remove_unreferenced(catalog_db: CatalogDb, entry: Unreferenced) -> bool:
+def _remove_unreferenced(catalog_db: CatalogDb, entry: _Unreferenced) -> bool:
     """Remove a file and its row of garbage, while no other process reads tables; False when a reader holds it."""
     db_dir = catalog_db.db_dir
     path = db_dir.inside(entry.path)
@@ -339,11 +339,11 @@ def _drop_rows(catalog_db: CatalogDb, paths: Sequence[str]) -> None:
         add_pending_deletes(connection, paths)
 
 
-def _garbage(db_dir: DatabaseDir, path: str, age: int, grace: int) -> Unreferenced:
+def _garbage(db_dir: DatabaseDir, path: str, age: int, grace: int) -> _Unreferenced:
     if path.startswith(PUBLISHED_FOLDERS):  # readers hold leases on them, so that no grace is needed
-        return Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "nothing points at it", None)
+        return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "nothing points at it", None)
     kept = None if age >= grace else f"replaced less than {timedelta(microseconds=grace)} ago"
-    return Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "a merged file is in its place", kept)
+    return _Unreferenced(path, size_of(db_dir.inside(path)), "garbage", "a merged file is in its place", kept)
 
 
 def _is_aged(db_dir: DatabaseDir, path: str, before: int) -> bool:

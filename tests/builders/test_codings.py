@@ -397,14 +397,14 @@ def test_refresh_full_and_new_agree_after_classes_and_lists_went_and_came(db: Da
 
 def test_a_refresh_reads_only_the_rows_that_came(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[int, int]] = []
-    firsts = feature_files.AddedRows.firsts
+    firsts = feature_files._AddedRows.firsts
 
-    def counted(added: feature_files.AddedRows, session: Any, value: str, start: int) -> Any:
+    def counted(added: feature_files._AddedRows, session: Any, value: str, start: int) -> Any:
         read.append((start, added.table.next_row))
         return firsts(added, session, value, start)
 
     db.script("INSERT INTO p SELECT 100 + range, 'red', [], [], NULL FROM range(200); CREATE SNAPSHOT s OF g")
-    monkeypatch.setattr(feature_files.AddedRows, "firsts", counted)
+    monkeypatch.setattr(feature_files._AddedRows, "firsts", counted)
     db.script("INSERT INTO p VALUES (7, 'new', [8], [1], NULL), (8, 'older', [1], [1], NULL)")
     db.execute("REFRESH SNAPSHOT s")
     assert read == [(204, 206), (204, 206)]

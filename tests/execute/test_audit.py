@@ -22,7 +22,7 @@ from snapdb.sql import parse
 from snapdb.types import Negatives, Relation, Temporal
 from tests.support.inside import engine_of
 from tests.support.inside.execute import CHECKS, Opened, Truth, audited, open_sample, snapshot_truth
-from tests.support.inside.graph import Adjacency, Column
+from tests.support.inside.graph import Adjacency, EdgeColumn
 from tests.support.shops import SHOP
 
 NODES = "SEEDS (SELECT cid, 150 + cid % 40 AS seed_time FROM customer) AS customer"
@@ -130,7 +130,7 @@ def shifted(case: Case, edge: str, by: int) -> Callable[[Relation], Adjacency]:
         if relation.edge.edge != edge or found.time is None:
             return found
         earlier = [None if part is None else np.where(part > -(2**63), part - by, part) for part in found.time]
-        return replace(found, time=Column(*earlier))
+        return replace(found, time=EdgeColumn(*earlier))
 
     return adjacency
 

@@ -14,7 +14,7 @@ from snapdb.sampling import Entry, Excluded, Group, Sampler, Subgraph, node_entr
 from snapdb.types import FULL, Backend, Direction, Drawing, EdgeType, Fanout, Link, Relation, SampleSpec, Temporal
 from tests.support import oracle
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec, ties
-from tests.support.inside.graph import Column
+from tests.support.inside.graph import EdgeColumn
 from tests.support.inside.kernels import plain_array
 from tests.support.refusals import refused
 
@@ -500,7 +500,7 @@ def test_columns_of_another_length_are_damage() -> None:
     graph = star(3, time=[1, 2, 3])
     view = graph.view()
     rows = view.adjacency(Relation(KNOWS, "IN"))
-    short = replace(view, adjacency=lambda _: replace(rows, time=Column(np.zeros(2, np.int64))))
+    short = replace(view, adjacency=lambda _: replace(rows, time=EdgeColumn(np.zeros(2, np.int64))))
     with refused("corrupt"):
         Sampler(short, spec(2, temporal=Temporal(False, None)))
 

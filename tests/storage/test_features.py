@@ -32,10 +32,10 @@ from tests.support.inside.loading import rows_of
 from tests.support.inside.storage import (
     DTYPES,
     Disk,
+    FeatureColumn,
     FeatureSource,
     Growth,
-    Part,
-    Step,
+    WidthStep,
     check_features,
     check_history,
     merge_features,
@@ -80,7 +80,7 @@ def growth_of(session: Session, rows: str, specs: list[FeatureSpec], target: str
     for spec in specs:
         if spec.sparse and spec.width is None:
             (greatest,) = session.rows(f"SELECT max(list_max({spec.columns[0]})) FROM ({rows})")[0]
-            steps[spec.name] = (Step(1, int(greatest) + 1),)
+            steps[spec.name] = (WidthStep(1, int(greatest) + 1),)
     kinds = {column.name: column.type for column in session.describe(rows)}
     if target is None or kinds[target] != "VARCHAR":
         return Growth(steps=steps)
@@ -312,7 +312,8 @@ def test_a_base_with_a_patch_reads_as_if_all_was_written_anew(
     patch = source_of(session, changed, count)
     check_features(session, patch, PATCHED)
     publish(
-        tmp_path / "patch", lambda d: write_feature_patch(session, patch, PATCHED, target, facts, d, Growth.of(facts))
+        tmp_path / "patch",
+        lambda d: write_feature_patch(session, patch, PATCHED, target, facts, d, Growth.of(facts)),
     )
     written(session, after, count, PATCHED, tmp_path / "anew", target)
     publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
@@ -355,7 +356,8 @@ def test_a_patch_of_no_rows_changes_nothing(session: Session, tmp_path: Path) ->
     facts = written(session, before, old, PATCHED, tmp_path / "base", "team")
     nothing = source_of(session, people([], 1), old + 1)
     publish(
-        tmp_path / "patch", lambda d: write_feature_patch(session, nothing, PATCHED, "team", facts, d, Growth.of(facts))
+        tmp_path / "patch",
+        lambda d: write_feature_patch(session, nothing, PATCHED, "team", facts, d, Growth.of(facts)),
     )
     names = [spec.name for spec in PATCHED]
     plain, patched = (open_features(tmp_path / "base", p, names) for p in (None, tmp_path / "patch"))
@@ -389,7 +391,7 @@ def test_a_patch_gives_new_classes_the_next_codes_and_may_have_wider_sparse_rows
     late = source_of(
         session, "SELECT * FROM (VALUES (1, 'red', [0], [7]), (3, 'azure', [8], [9])) t(id, y, idx, val)", 4
     )
-    grown = Growth(("blue", "green", "red", "azure"), (1, 1, 1, 2), {SPARSE.name: (Step(1, 3), Step(2, 9))})
+    grown = Growth(("blue", "green", "red", "azure"), (1, 1, 1, 2), {SPARSE.name: (WidthStep(1, 3), WidthStep(2, 9))})
     publish(tmp_path / "patch", lambda d: write_feature_patch(session, late, [SPARSE], "y", facts, d, grown))
     publish(tmp_path / "merged", lambda d: merge_features(tmp_path / "base", tmp_path / "patch", d))
     for place in ((tmp_path / "base", tmp_path / "patch"), (tmp_path / "merged", None)):
@@ -401,7 +403,10 @@ def test_a_patch_gives_new_classes_the_next_codes_and_may_have_wider_sparse_rows
 
 @pytest.mark.parametrize(
     "growth",
-    [Growth(("blue", "green"), (1, 1), {"s": (Step(1, 3),)}), Growth(("blue", "green", "red"), (1, 1, 1), {"s": ()})],
+    [
+        Growth(("blue", "green"), (1, 1), {"s": (WidthStep(1, 3),)}),
+        Growth(("blue", "green", "red"), (1, 1, 1), {"s": ()}),
+    ],
     ids=["classes", "widths"],
 )
 def test_a_base_of_a_later_version_is_no_base_of_an_earlier_one(
@@ -416,7 +421,7 @@ def test_a_base_of_a_later_version_is_no_base_of_an_earlier_one(
 
 
 def test_growth_at_an_earlier_version_is_what_it_was_then() -> None:
-    growth = Growth(("b", "c", "a"), (2, 2, 5), {"s": (Step(2, 4), Step(7, 9))})
+    growth = Growth(("b", "c", "a"), (2, 2, 5), {"s": (WidthStep(2, 4), WidthStep(7, 9))})
     assert [growth.until(version).classes for version in (1, 2, 4, 5, 9)] == [
         (),
         ("b", "c"),
@@ -455,7 +460,8 @@ def test_damaged_files_are_told_and_never_followed(session: Session, tmp_path: P
     facts = written(session, before, old, PATCHED, tmp_path / "base")
     patch = source_of(session, changed, count)
     publish(
-        tmp_path / "patch", lambda d: write_feature_patch(session, patch, PATCHED, None, facts, d, Growth.of(facts))
+        tmp_path / "patch",
+        lambda d: write_feature_patch(session, patch, PATCHED, None, facts, d, Growth.of(facts)),
     )
     path, change = DAMAGE[case]
     rewrite(tmp_path / path, change)
@@ -699,9 +705,9 @@ def test_a_refresh_writes_the_rows_that_changed_and_reads_as_if_all_were_new(db:
 
 
 def test_only_conditions_that_can_fail_are_asked() -> None:
-    assert Part("a", "a", "FLOAT[8]", "float32").misfit is None
-    assert Part("a", "a", "INTEGER", "float32").misfit is None
-    assert Part("a", "a", "INTEGER", "int8").misfit is not None
+    assert FeatureColumn("a", "a", "FLOAT[8]", "float32").misfit is None
+    assert FeatureColumn("a", "a", "INTEGER", "float32").misfit is None
+    assert FeatureColumn("a", "a", "INTEGER", "int8").misfit is not None
 
 
 BAG = """

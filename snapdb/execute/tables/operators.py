@@ -11,8 +11,7 @@ from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan
 from snapdb.sql_engine import ROW_ID, Session, parquet_files, quote, quote_all
-from snapdb.storage.tables.changes import AddTable, Append, Change, Loaded
-from snapdb.storage.tables.changes import AlterTable as Alter
+from snapdb.storage.tables.changes import AddTable, AlterColumns, Append, Change, Loaded
 from snapdb.storage.tables.segments import copy_segment, write_query, write_segment
 from snapdb.types import Segment, Table
 from snapdb.types.text import counted
@@ -170,4 +169,4 @@ def _split(context: ExecutionContext, session: Session, table: Table, found: Seg
 def alter_table(plan: AlterPlan, context: ExecutionContext) -> Rows:
     """ALTER TABLE: publish the new columns; files that exist are read through them."""
     yield from ()
-    return publish(context, [Alter(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)
+    return publish(context, [AlterColumns(plan.table.id, plan.columns, plan.base)], plan.message, plan.did, 0)

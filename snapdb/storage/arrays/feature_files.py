@@ -22,8 +22,8 @@ from snapdb.kernels.overlay import Csr
 from snapdb.sql_engine import ROW_ID, Session, quote, table_rows
 from snapdb.storage.arrays.array_files import Int64s
 from snapdb.storage.arrays.feature_types import (
+    FeatureColumn,
     FeatureSource,
-    Part,
     Slots,
     fill_value,
     is_feature_type,
@@ -45,7 +45,7 @@ _NUMBERS = 1 << 23
 """The approximate count of numbers that are read at once."""
 
 
-class Step(NamedTuple):
+class WidthStep(NamedTuple):
     """A width of a sparse feature, and the version that first added a row that needs it."""
 
     version: int
@@ -67,7 +67,7 @@ class Growth:
     """The code of a class is its position. None: the target is a number, or there is none."""
     since: tuple[int, ...] = ()
     """[classes] the version of each, ascending; empty when the graph declares the classes."""
-    steps: Mapping[str, tuple[Step, ...]] = field(default_factory=dict)
+    steps: Mapping[str, tuple[WidthStep, ...]] = field(default_factory=dict)
     """By sparse feature without a declared width, the ascending steps of its width."""
 
     @property
@@ -88,7 +88,7 @@ class Growth:
         """The growth that a manifest records."""
         growth = facts.get("growth", {})
         classes = facts.get("target", {}).get("classes")
-        steps = {name: tuple(Step(*step) for step in steps) for name, steps in growth.get("steps", {}).items()}
+        steps = {name: tuple(WidthStep(*step) for step in steps) for name, steps in growth.get("steps", {}).items()}
         return Growth(None if classes is None else tuple(classes), tuple(growth.get("since", ())), steps)
 
     def until(self, version: int) -> Growth:
@@ -127,7 +127,7 @@ class GrowthSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class AddedRows:
+class _AddedRows:
     """Every row that was added to a table up to a version, removed ones included."""
 
     table: Table
@@ -146,12 +146,12 @@ class AddedRows:
         rows = table_rows(replace(table, segments=files, deletes=()), self.root, row_ids=True)
         values = f"SELECT {value} AS v, {_ID} AS id FROM ({rows}) WHERE {_ID} >= {start}"
         firsts = session.rows(f"SELECT v, min(id) FROM ({values}) WHERE v IS NOT NULL GROUP BY v")
-        places = np.searchsorted(self.stops, [row for _, row in firsts], side="right")
-        versions = self.versions[places].tolist()
+        slices = np.searchsorted(self.stops, [row for _, row in firsts], side="right")
+        versions = self.versions[slices].tolist()
         return sorted(_First(version, value) for version, (value, _) in zip(versions, firsts, strict=True))
 
 
-def added_rows(catalog_db: CatalogDb, table: Table, root: Path) -> AddedRows:
+def added_rows(catalog_db: CatalogDb, table: Table, root: Path) -> _AddedRows:
     """The rows that were added to a table up to its version."""
     rows = catalog_db.rows(
         "SELECT version, sum(rows_added) AS added FROM changes WHERE table_id = ? AND version <= ? AND rows_added > 0 "
@@ -159,11 +159,11 @@ def added_rows(catalog_db: CatalogDb, table: Table, root: Path) -> AddedRows:
         (table.id, table.state),
     )
     versions = np.array([row["version"] for row in rows], np.int64)
-    return AddedRows(table, root, versions, np.cumsum([row["added"] for row in rows], dtype=np.int64))
+    return _AddedRows(table, root, versions, np.cumsum([row["added"] for row in rows], dtype=np.int64))
 
 
 def compute_growth(
-    session: Session, added: AddedRows, growing: GrowthSpec, before: Growth | None = None, start: int = 0
+    session: Session, added: _AddedRows, growing: GrowthSpec, before: Growth | None = None, start: int = 0
 ) -> Growth:
     """The classes and widths at the version of `added`.
 
@@ -184,7 +184,7 @@ def compute_growth(
     return Growth(classes, (*known.since, *(first.version for first in fresh)), steps)
 
 
-def _widened(steps: Sequence[Step], firsts: Sequence[_First]) -> tuple[Step, ...]:
+def _widened(steps: Sequence[WidthStep], firsts: Sequence[_First]) -> tuple[WidthStep, ...]:
     """The widths with those of more rows; each version has one step, of its greatest width."""
     widths = list(steps)
     for version, greatest in firsts:
@@ -192,7 +192,7 @@ def _widened(steps: Sequence[Step], firsts: Sequence[_First]) -> tuple[Step, ...
             continue
         if widths and widths[-1].version == version:
             widths.pop()
-        widths.append(Step(version, greatest + 1))
+        widths.append(WidthStep(version, greatest + 1))
     return tuple(widths)
 
 
@@ -224,7 +224,7 @@ def _write_sparse(
     open_ = np.lib.format.open_memmap
     indices = open_(csr_path(directory, spec.name, "indices"), mode="w+", dtype=_index_type(width), shape=size)
     values = open_(csr_path(directory, spec.name, "values"), mode="w+", dtype=np.dtype(spec.dtype), shape=size)
-    whole = Part(index.name, index.sql, index.type, "int64")
+    whole = FeatureColumn(index.name, index.sql, index.type, "int64")
     query = f"SELECT {_ID}, {whole.value}, {value.value} FROM ({source.rows})"
     for batch in session.reader(query, rows=_SPARSE_ROWS):
         rows = slots.at(batch.column(0).to_numpy())
@@ -262,10 +262,10 @@ def read_sparse(directory: Path, feature: str) -> Csr:
 # Dense features and targets
 
 
-class Place(NamedTuple):
+class ArraySlice(NamedTuple):
     """The columns of a feature's array that one part fills."""
 
-    part: Part
+    part: FeatureColumn
     default: float | None
     out: npt.NDArray[Any]
     """[rows, length]"""
@@ -325,24 +325,24 @@ def _fill_features(
         if spec.sparse:
             _write_sparse(session, source, spec, facts["parts"][spec.name][0], slots, directory)
     dense = (spec for spec in own if not spec.sparse)
-    places = [place for spec in dense for place in _places(source, spec, facts["parts"][spec.name], slots, directory)]
-    if not places:
+    slices = [place for spec in dense for place in _slices(source, spec, facts["parts"][spec.name], slots, directory)]
+    if not slices:
         return
-    values = ", ".join(place.part.value for place in places)
-    rows = max(1, min(ROWS_AT_ONCE, _NUMBERS // max(1, sum(place.out.shape[1] for place in places))))
+    values = ", ".join(place.part.value for place in slices)
+    rows = max(1, min(ROWS_AT_ONCE, _NUMBERS // max(1, sum(place.out.shape[1] for place in slices))))
     for batch in session.reader(f"SELECT {_ID}, {values} FROM ({source.rows})", rows=rows):
         where = slots.at(batch.column(0).to_numpy())
-        for i, place in enumerate(places, 1):
+        for i, place in enumerate(slices, 1):
             place.store(batch.column(i), where)
 
 
-def places_of(
-    parts: Sequence[Part], lengths: Sequence[int], default: float | None, out: npt.NDArray[Any]
-) -> list[Place]:
+def slices_of(
+    parts: Sequence[FeatureColumn], lengths: Sequence[int], default: float | None, out: npt.NDArray[Any]
+) -> list[ArraySlice]:
     """The places of a feature's parts in its array, side by side."""
     ends = np.cumsum(lengths).tolist()
     each = zip(parts, lengths, ends, strict=True)
-    return [Place(part, default, out[:, end - length : end]) for part, length, end in each]
+    return [ArraySlice(part, default, out[:, end - length : end]) for part, length, end in each]
 
 
 def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> npt.NDArray[Any]:
@@ -355,11 +355,11 @@ def new_array(path: Path, spec: FeatureSpec, rows: int, width: int) -> npt.NDArr
     return out
 
 
-def _places(
+def _slices(
     source: FeatureSource, spec: FeatureSpec, lengths: Sequence[int], slots: Slots, directory: Path
-) -> list[Place]:
+) -> list[ArraySlice]:
     out = new_array(directory / f"feature-{spec.name}.npy", spec, slots.count, sum(lengths))
-    return places_of(parts_of(source, spec), lengths, spec.default, out)
+    return slices_of(parts_of(source, spec), lengths, spec.default, out)
 
 
 def _fill_target(

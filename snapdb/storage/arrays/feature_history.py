@@ -20,10 +20,17 @@ from snapdb.storage.arrays.feature_files import (
     csr_path,
     measure_features,
     new_array,
-    places_of,
     read_sparse,
+    slices_of,
 )
-from snapdb.storage.arrays.feature_types import FeatureSource, Rule, check_features, check_rules, fill_value, parts_of
+from snapdb.storage.arrays.feature_types import (
+    FeatureSource,
+    RowCheck,
+    check_features,
+    check_rows,
+    fill_value,
+    parts_of,
+)
 from snapdb.storage.manifests import map_array, read_manifest
 from snapdb.types import FeatureSpec
 
@@ -70,8 +77,8 @@ def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, di
     out = new_array(directory / f"feature-{spec.name}.npy", spec, int(count), sum(lengths))
     time = np.lib.format.open_memmap(directory / "time.npy", mode="w+", dtype=np.int64, shape=(int(count),))
     counts = np.zeros(source.count + 1, np.int64)
-    places = places_of(parts_of(source, spec), lengths, spec.default, out)
-    values = ", ".join(place.part.value for place in places)
+    slices = slices_of(parts_of(source, spec), lengths, spec.default, out)
+    values = ", ".join(place.part.value for place in slices)
     query = f"SELECT {_ID}, {_TIME}, {values} FROM ({source.rows}) ORDER BY {_ID}, {_TIME}, {_ORDER}"
     at = 0
     for batch in session.reader(query, rows=ROWS_AT_ONCE):
@@ -79,7 +86,7 @@ def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, di
         at += batch.num_rows
         np.add.at(counts, batch.column(0).to_numpy() + 1, 1)
         time[where] = batch.column(1).to_numpy()
-        for i, place in enumerate(places, 2):
+        for i, place in enumerate(slices, 2):
             place.store(batch.column(i), where)
     np.save(directory / "indptr.npy", np.cumsum(counts))
     return {**facts, "rows": int(count), "count": source.count}
@@ -87,7 +94,7 @@ def write_history(session: Session, source: FeatureSource, spec: FeatureSpec, di
 
 def _check_times(session: Session, source: FeatureSource, spec: FeatureSpec) -> None:
     advice = "delete them or give them a time"
-    check_rules(session, source, [Rule(f"{_TIME} IS NULL", "NULL or infinity as event time", advice)])
+    check_rows(session, source, [RowCheck(f"{_TIME} IS NULL", "NULL or infinity as event time", advice)])
     check_features(session, source, [spec])
 
 

@@ -67,7 +67,7 @@ class FeatureSource:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FeatureColumn:
     """One column of a feature."""
 
     name: str
@@ -161,7 +161,7 @@ def is_feature_type(type_: str) -> bool:
     return (base in _NUMBERS or base.startswith("DECIMAL")) and type_.count("[") <= 1
 
 
-def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[Part, ...]:
+def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[FeatureColumn, ...]:
     """A feature's columns in order; the values of sparse rows without a value column are ones.
 
     >>> source = FeatureSource("n", "", (Column("ix", "INTEGER[]"),), 0, ())
@@ -169,11 +169,11 @@ def parts_of(source: FeatureSource, spec: FeatureSpec) -> tuple[Part, ...]:
     'list_transform("ix", lambda v: true)'
     """
     columns = [next(c for c in source.columns if c.name.lower() == name.lower()) for name in spec.columns]
-    parts = tuple(Part(c.name, quote(c.name), c.type, spec.dtype) for c in columns)
+    parts = tuple(FeatureColumn(c.name, quote(c.name), c.type, spec.dtype) for c in columns)
     if not spec.sparse or len(parts) > 1:
         return parts
     ones = f"list_transform({parts[0].sql}, lambda v: true)"
-    return (*parts, Part(parts[0].name, ones, "BOOLEAN[]", spec.dtype))
+    return (*parts, FeatureColumn(parts[0].name, ones, "BOOLEAN[]", spec.dtype))
 
 
 def fill_value(dtype: str, default: float | None) -> Any:
@@ -185,7 +185,7 @@ def fill_value(dtype: str, default: float | None) -> Any:
     return np.dtype(dtype).type(0 if default is None else default)
 
 
-def numbers_of(values: pa.Array, part: Part, default: float | None) -> npt.NDArray[Any]:
+def numbers_of(values: pa.Array, part: FeatureColumn, default: float | None) -> npt.NDArray[Any]:
     """The flat numbers of an Arrow array of `Part.value`, in the part's type; DEFAULT for NULL and NaN.
 
     Rows whose whole list is NULL are left out.
@@ -236,7 +236,7 @@ def _overflow(base: str, dtype: str) -> str | None:
 # Checks before features are built: each rule is a condition that no row may meet
 
 
-class Rule(NamedTuple):
+class RowCheck(NamedTuple):
     """A condition that no row may meet."""
 
     broken: str
@@ -255,14 +255,14 @@ def check_features(session: Session, source: FeatureSource, specs: Sequence[Feat
     """
     own = [spec for spec in specs if spec.history is None]
     rules = [rule for spec in own for rule in (_sparse_rules if spec.sparse else _dense_rules)(source, spec)]
-    check_rules(session, source, rules)
+    check_rows(session, source, rules)
     for spec in own:
         for part in () if spec.sparse else parts_of(source, spec):
             if part.fixed is None:
                 _check_even(session, source, part)
 
 
-def check_rules(session: Session, source: FeatureSource, rules: Sequence[Rule]) -> None:
+def check_rows(session: Session, source: FeatureSource, rules: Sequence[RowCheck]) -> None:
     """Check, in one pass over the rows, that none breaks a rule.
 
     Raises:
@@ -279,45 +279,45 @@ def check_rules(session: Session, source: FeatureSource, rules: Sequence[Rule]) 
             )
 
 
-def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
+def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
     """The rules for the columns of a dense feature."""
     for part in parts_of(source, spec):
         if spec.default is None:
             advice = f"fix them, or say FEATURES ({part.name} DEFAULT 0)"
-            yield Rule(part.missing, f'NULL or NaN in feature column "{part.name}"', advice)
+            yield RowCheck(part.missing, f'NULL or NaN in feature column "{part.name}"', advice)
         if (misfit := part.misfit) is not None:
             yield _fits(part, misfit)
 
 
-def _sparse_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[Rule]:
+def _sparse_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
     """The rules for a list of indices and a list of values, which are ones without such a column."""
     index, value = parts_of(source, spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
     empty = f"an empty row has empty lists, as coalesce({index.name}, []) makes them"
-    yield Rule(f"{i} IS NULL OR {v} IS NULL", f"NULL in the {both} of a sparse feature", empty)
+    yield RowCheck(f"{i} IS NULL OR {v} IS NULL", f"NULL in the {both} of a sparse feature", empty)
     each = "each index needs a value"
-    yield Rule(f"len({i}) <> len({v})", f"{both} of different lengths", each)
+    yield RowCheck(f"len({i}) <> len({v})", f"{both} of different lengths", each)
     holes = "leave out what is not there"
-    yield Rule(f"{index.missing} OR {value.missing}", f"NULL or NaN within the {both}", holes)
+    yield RowCheck(f"{index.missing} OR {value.missing}", f"NULL or NaN within the {both}", holes)
     if spec.width is None:
         outside, range_ = f"list_min({index.plain}) < 0", "0 or more"
     else:
         outside = f"list_min({index.plain}) < 0 OR list_max({index.plain}) >= {spec.width}"
         range_ = f"less than {spec.width}, and not less than 0"
-    yield Rule(outside, f'an index out of range in "{index.name}"', f"indices are {range_}")
+    yield RowCheck(outside, f'an index out of range in "{index.name}"', f"indices are {range_}")
     twice = "add up their values when loading"
-    yield Rule(f"len(list_distinct({index.plain})) < len({i})", f'an index twice in "{index.name}"', twice)
+    yield RowCheck(f"len(list_distinct({index.plain})) < len({i})", f'an index twice in "{index.name}"', twice)
     if (misfit := value.misfit) is not None:
         yield _fits(value, misfit)
 
 
-def _fits(part: Part, misfit: str) -> Rule:
+def _fits(part: FeatureColumn, misfit: str) -> RowCheck:
     found = f'a value in feature column "{part.name}" of type {part.type} that does not fit {part.dtype}'
-    return Rule(misfit, found, "change them, or say another TYPE")
+    return RowCheck(misfit, found, "change them, or say another TYPE")
 
 
-def _check_even(session: Session, source: FeatureSource, part: Part) -> None:
+def _check_even(session: Session, source: FeatureSource, part: FeatureColumn) -> None:
     query = f"SELECT len({part.sql}), count(*) FROM ({source.rows}) WHERE {part.sql} IS NOT NULL"
     lengths = session.rows(f"{query} GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT 4")
     if len(lengths) > 1:

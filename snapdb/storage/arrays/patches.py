@@ -189,10 +189,10 @@ def _stands_on(root: Rows | LazyRows, nodes: Int64s, kept: Int64s, rows: Rows | 
 def _grouped(edges: EdgeArrays, nodes: int, far_nodes: int) -> tuple[Int64s, Rows]:
     """The destinations of edges, ascending, and their rows."""
     try:
-        heads, places = distinct(edges.destination, nodes)
+        heads, slices = distinct(edges.destination, nodes)
     except IndexError as error:
         raise _beyond(error.args[0], nodes) from None
-    counted = replace(edges, destination=places, edge_id=edges.edge_id.astype(np.int64, copy=False))
+    counted = replace(edges, destination=slices, edge_id=edges.edge_id.astype(np.int64, copy=False))
     return heads, sort_edges(counted, heads.size, far_nodes)
 
 

@@ -170,11 +170,11 @@ class _RowSort:
         cursor = starts[:-1].copy()
         columns = {name: np.empty(starts[-1], dtype) for name, dtype in shape.columns.items()}
         for piece in pieces:
-            places = np.empty(piece["node"].size, np.int32)
-            place_in_buckets(_frozen(piece["node"]), shape.shift, cursor, places, columns["node"])
+            slices = np.empty(piece["node"].size, np.int32)
+            place_in_buckets(_frozen(piece["node"]), shape.shift, cursor, slices, columns["node"])
             for name, values in columns.items():
                 if name != "node":
-                    spread(_frozen(piece[name]), places, values)
+                    spread(_frozen(piece[name]), slices, values)
         return _Run(starts, columns, {})
 
     def _kept(self, run: _Run) -> _Run:

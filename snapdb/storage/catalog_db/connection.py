@@ -58,13 +58,13 @@ class CatalogDb:
         """What records each transaction of a task's run in the run's row, and rejects it when the run was given up."""
         self._files = CatalogLock(db_dir)
         try:
-            self._connection = connect_catalog(db_dir)
+            self._connection = _connect(db_dir)
             if _format(self._connection, db_dir) == 0:
                 _make(self._connection, db_dir)
             self._files.pin()
         except sqlite3.DatabaseError as error:
             self._files.release()
-            raise plain(error, f"cannot open {db_dir.catalog}") from error
+            raise _storage_error(error, f"cannot open {db_dir.catalog}") from error
         except BaseException:
             self._files.release()
             raise
@@ -103,7 +103,7 @@ class CatalogDb:
                     self._connection.execute("BEGIN")
                     yield self._connection
                 except sqlite3.DatabaseError as error:
-                    raise plain(error, "cannot read the catalog") from error
+                    raise _storage_error(error, "cannot read the catalog") from error
                 finally:
                     self._undo()
 
@@ -134,7 +134,7 @@ class CatalogDb:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
-            raise plain(error, "cannot write the catalog") from error
+            raise _storage_error(error, "cannot write the catalog") from error
         try:
             head, _ = before = self._head()
             check_not_forked(self._db_dir.path, self._connection)
@@ -147,7 +147,7 @@ class CatalogDb:
             self._db_dir.disk.commit(self._connection)
         except sqlite3.DatabaseError as error:
             self._undo()
-            raise plain(error, "cannot write the catalog") from error
+            raise _storage_error(error, "cannot write the catalog") from error
         except BaseException:
             self._undo()
             raise
@@ -218,7 +218,7 @@ class CatalogDb:
             self._connection.execute("ROLLBACK")
 
 
-def connect_catalog(db_dir: DatabaseDir) -> sqlite3.Connection:
+def _connect(db_dir: DatabaseDir) -> sqlite3.Connection:
     """A connection to the catalog's file, which a writer creates when it is missing."""
     connection = sqlite3.connect(
         catalog_uri(db_dir), uri=True, timeout=_PATIENCE, isolation_level=None, check_same_thread=False
@@ -255,7 +255,7 @@ def _make(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
     db_dir.disk.settle(db_dir.path)
 
 
-def plain(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedError:
+def _storage_error(error: sqlite3.DatabaseError, doing: str) -> DatabaseError | LockedError:
     """The SnapdbError for an error of SQLite."""
     text = str(error)
     if "locked" in text or "busy" in text:
@@ -330,7 +330,7 @@ def upgrade(path: str | Path, *, disk: Disk | None = None) -> str:
         with _opened(db_dir) as (connection, files), files.writing(patience=2.0):
             return _upgrade(db_dir, connection)
     except sqlite3.DatabaseError as error:
-        raise plain(error, f"cannot upgrade {db_dir.catalog}") from error
+        raise _storage_error(error, f"cannot upgrade {db_dir.catalog}") from error
     except OSError as error:
         raise DatabaseError(
             f"cannot upgrade {db_dir.catalog}: {error.strerror}; nothing was changed", code="cannot-write"
@@ -344,7 +344,7 @@ def _opened(db_dir: DatabaseDir) -> Iterator[tuple[sqlite3.Connection, CatalogLo
     """The catalog, of any format, and its lock; both are closed when the block ends."""
     files = CatalogLock(db_dir)
     try:
-        connection = connect_catalog(db_dir)
+        connection = _connect(db_dir)
         try:
             yield connection, files
         finally:

@@ -99,7 +99,7 @@ def _contradictions(db_dir: DatabaseDir, contents: Contents, logged: list[tuple[
         yield from _guarded(check_chain(contents))
         yield from check_fork(contents, logged)
         yield from _guarded(check_catalog(contents))
-        yield from _guarded(check_definitions(db_dir, contents))
+        yield from _guarded(_check_definitions(db_dir, contents))
 
 
 def _guarded(problems: Iterable[Problem]) -> Iterator[Problem]:
@@ -218,7 +218,7 @@ _SHA256 = 64
 """Hexadecimal digits."""
 
 
-def check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Problem]:
+def _check_definitions(db_dir: DatabaseDir, contents: Contents) -> Iterator[Problem]:
     """The problems of rows that are in no chain; requires that every table could be read."""
     for look in (
         _names,

@@ -60,7 +60,7 @@ class RemoveRows:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterTable:
+class AlterColumns:
     """Other columns; conflicts if the table was changed since `base`."""
 
     table_id: int
@@ -122,7 +122,7 @@ class Loaded:
     files: tuple[LoadedFile, ...]
 
 
-Change = AddTable | Append | RemoveRows | AlterTable | DropTable | DropNames | AssignIds | Loaded
+Change = AddTable | Append | RemoveRows | AlterColumns | DropTable | DropNames | AssignIds | Loaded
 
 
 def files_of(change: Change) -> tuple[Segment, ...]:
@@ -134,7 +134,7 @@ def files_of(change: Change) -> tuple[Segment, ...]:
             return (change.file,)
         case AssignIds():
             return () if change.file is None else (change.file,)
-        case AlterTable() | DropTable() | DropNames() | Loaded():
+        case AlterColumns() | DropTable() | DropNames() | Loaded():
             return ()
 
 

@@ -17,7 +17,7 @@ from snapdb.storage.catalog_db.codec import decode, encode, encode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb, add_pending_deletes
 from snapdb.storage.tables.changes import (
     AddTable,
-    AlterTable,
+    AlterColumns,
     Append,
     AssignIds,
     Change,
@@ -135,7 +135,7 @@ class _CommitApplier:
                 self._note(table, "append", sum(f.rows for f in change.files), 0)
             case RemoveRows():
                 self._remove_rows(change)
-            case AlterTable():
+            case AlterColumns():
                 table = self._live(change.table_id)
                 self._require_unmoved(table, change.base, (*_ROWS, *_DEFINITION))
                 self._set_columns(table, change.columns)
