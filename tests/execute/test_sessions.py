@@ -22,7 +22,7 @@ def while_a_session_begins(act: Callable[[], object]) -> Callable[[FrameType, st
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
         caller = frame.f_back
-        if event == "call" and caller is not None and caller.f_code.co_name == "_seated":
+        if event == "call" and caller is not None and caller.f_code.co_name == "_acquire":
             act()
 
     return profile
