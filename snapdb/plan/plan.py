@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from snapdb.errors import BindError, DatabaseError
@@ -15,14 +15,36 @@ if TYPE_CHECKING:
     from snapdb.sql.syntax import Statement
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PlanNode:
-    """One operator of a plan as EXPLAIN shows it."""
+    """One operator of a plan as EXPLAIN shows it, with those that it takes its rows from."""
 
     operator: str
     detail: str = ""
     children: tuple[PlanNode, ...] = ()
-    """The operators that it takes its rows from."""
+    estimates: Mapping[str, int | float] = field(default_factory=dict)
+    """rows, bytes, seconds."""
+    key: Hashable = None
+    """By which its numbers are found; None: it gets none later."""
+    actual: dict[str, Any] = field(default_factory=dict)
+    """What it did, by the names of `estimates` and others; empty: it was not run."""
+
+    def walk(self) -> Iterator[PlanNode]:
+        """This node and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def measure(self, numbers: Mapping[str, Any]) -> None:
+        """Put what happened beside the estimates, with the ratio of the two wherever that is a number."""
+        self.actual = dict(numbers)
+        ratio = {
+            name: round(numbers[name] / estimate, 3)
+            for name, estimate in self.estimates.items()
+            if name in numbers and estimate
+        }
+        if ratio:
+            self.actual["ratio"] = ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +62,7 @@ class Plan(ABC):
 
     def children(self) -> Mapping[str, Plan]:
         """The plans that are part of this one, by the field that holds each."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Plan)}
 
     def with_children(self, change: Callable[[Plan], Plan]) -> Plan:

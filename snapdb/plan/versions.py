@@ -49,8 +49,8 @@ class CommitPlan(Plan):
     def describe(self) -> PlanNode:
         """The plan as a tree of operators.
 
-        >>> CommitPlan("day 324").describe()
-        PlanNode(operator='Commit', detail="with message 'day 324'", children=())
+        >>> CommitPlan("day 324").describe().detail
+        "with message 'day 324'"
         """
         return PlanNode("Commit", "" if self.message is None else f"with message {self.message!r}")
 

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.execute.explain import details
-from snapdb.execute.explain.tree import Step
 from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened
+from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.sampling import Sampler
 from snapdb.sampling.cache_plan import Choice, aliased, choose_rows, draws_from, edges_read, layout_of
@@ -111,6 +111,8 @@ def _ages(refresh: Refresh, drawn: _Float64s) -> _Float64s:
 # Caches of pools in an epoch: as counts predict them, and as a stream reports them
 
 
+SERVING_CACHE = "serving cache"
+"""The key of the node of the cache that serves the batches."""
 _LOOKS = 64
 """At the ages of a cache's rows, while an epoch is made."""
 
@@ -234,8 +236,8 @@ _RUN = 512
 """so many of neighbouring nodes: a cache is filled in the order of nodes."""
 
 
-def row_steps(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: MeteredStream) -> list[Step]:
-    """A step for REFRESH and one for each cache, with their estimates; none where a sampler has neither."""
+def pool_nodes(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: MeteredStream) -> list[PlanNode]:
+    """A node for REFRESH and one for each cache, with their estimates; none where a sampler has neither."""
     caches = () if opened.cache is None else opened.cache.caches
     if opened.spec.refresh is None and not caches:
         return []
@@ -259,7 +261,7 @@ class _PoolEstimates:
         self._serving = None if opened.cache is None else opened.cache.first
         self._recent = stream.recent() if isinstance(stream.sampler, Sampler) else None
 
-    def refresh(self, *, auto: bool) -> Step:
+    def refresh(self, *, auto: bool) -> PlanNode:
         """What it takes to draw all rows, and what that is good for."""
         spec = self._spec
         assert spec.refresh is not None
@@ -281,9 +283,10 @@ class _PoolEstimates:
             "batch_gain": round(gain, 6),
             **({"break_even": round(seconds / gain, 1)} if gain > 0 else {}),
         }
-        return Step("Refresh", f"{details.refresh(spec.refresh, auto=auto)}: {details.rows(tables)}", numbers)
+        detail = f"{details.refresh(spec.refresh, auto=auto)}: {details.rows(tables)}"
+        return PlanNode("Refresh", detail, estimates=numbers)
 
-    def cache(self, cache: Cache) -> Step:
+    def cache(self, cache: Cache) -> PlanNode:
         """What a cache holds when it is full, and what batches read beside it."""
         choices = choose_rows(self._spec, self._walks, cache.room, lambda: self._visits)
         batches, seconds = len(self._stream), self._seconds(choices)
@@ -291,7 +294,8 @@ class _PoolEstimates:
         if self._recent is not None:
             numbers["batch_pages"] = round(self._stream.pages(self._near(choices, self._recent)))
         serves = cache == self._serving and isinstance(self._stream.sampler, Sampler)
-        return Step("Cache", details.cache(cache, serves=serves), numbers, key=serves)
+        detail = details.cache(cache, serves=serves)
+        return PlanNode("Cache", detail, estimates=numbers, key=SERVING_CACHE if serves else None)
 
     def _seconds(self, choices: Sequence[Choice]) -> float:
         """That it takes to draw and copy these rows, told from some of them."""

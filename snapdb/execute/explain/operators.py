@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from snapdb.builders.files import Made
 from snapdb.builders.graph_data import graph_data
 from snapdb.catalog.listing import listing, window_text
 from snapdb.execute.explain.samples import explain_sample
-from snapdb.execute.explain.tree import Step, explain_query, wrapped
+from snapdb.execute.explain.tree import node_json, node_lines, query_nodes, wrapped
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows, run
 from snapdb.execute.snapshots import moved_to, publish_snapshot
 from snapdb.plan.explain import ExplainPlan
@@ -29,19 +30,19 @@ from snapdb.storage.gc import size_of
 
 def explain(plan: ExplainPlan, context: ExecutionContext) -> Rows:
     """EXPLAIN: any statement as it was bound, the rules that changed it, and the operators that run it."""
-    bound = _step((plan.plan if plan.bound is None else plan.bound).describe())
+    bound = (plan.plan if plan.bound is None else plan.bound).describe()
     root = _explained(context, plan.plan, analyze=plan.analyze)
     if plan.json:
-        said = {"statement": plan.text, "bound": bound.tree(numbers=False), "rules": list(plan.rules)}
-        lines = [json.dumps({**said, "plan": root.tree()}, indent=2)]
+        explained = {"statement": plan.text, "bound": node_json(bound, numbers=False), "rules": list(plan.rules)}
+        lines = [json.dumps({**explained, "plan": node_json(root)}, indent=2)]
     else:
         rules = f"Rules: {', '.join(plan.rules) or 'none changed it'}"
-        lines = ["Bound", *bound.lines(1), *wrapped(rules), "Plan", *root.lines(1)]
+        lines = ["Bound", *node_lines(bound, 1), *wrapped(rules), "Plan", *node_lines(root, 1)]
     yield listing([("plan", pa.string())], [(line,) for line in lines])
     return None
 
 
-def _explained(context: ExecutionContext, plan: Plan, *, analyze: bool) -> Step:
+def _explained(context: ExecutionContext, plan: Plan, *, analyze: bool) -> PlanNode:
     """The operators of a plan with their estimates; `analyze` runs it."""
     match plan:
         case SamplePlan():
@@ -56,40 +57,40 @@ def _explained(context: ExecutionContext, plan: Plan, *, analyze: bool) -> Step:
             return _explained_other(context, plan, analyze=analyze)
 
 
-def _explained_query(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> Step:
+def _explained_query(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> PlanNode:
     started = time.perf_counter()
-    below = explain_query(context, query, analyze=analyze)
-    root = Step("Query", "by DuckDB", dict(below[0].estimates) if below else {}, below)
+    below = query_nodes(context, query, analyze=analyze)
+    root = PlanNode("Query", "by DuckDB", below, dict(below[0].estimates) if below else {})
     if analyze and below:
         seconds = round(time.perf_counter() - started, 6)
-        root.measured({"rows": below[0].actual["rows"], "bytes": below[0].actual["bytes"], "seconds": seconds})
+        root.measure({"rows": below[0].actual["rows"], "bytes": below[0].actual["bytes"], "seconds": seconds})
     elif analyze:  # DuckDB reports nothing of a query that reads no table
         _measure(context, root, run(QueryPlan(query), context))
     return root
 
 
-def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) -> Step:
+def _explained_other(context: ExecutionContext, plan: Plan, *, analyze: bool) -> PlanNode:
     """A plan with the queries that it takes rows from; `analyze` runs it."""
-    root = _step(plan.describe())
+    root = plan.describe()
     if isinstance(plan, AuditPlan):
-        root.children = [explain_sample(context, plan.sample, analyze=False)]
+        root.children = (explain_sample(context, plan.sample, analyze=False),)
     elif isinstance(plan, CopySnapshotPlan):
         root.estimates = {"rows": plan.snapshot.nodes + plan.snapshot.edges}
     elif isinstance(plan, CopySamplePlan):
         below = explain_sample(context, plan.sample, analyze=False)
-        root.children = [below]
+        root.children = (below,)
         root.estimates = {name: number * plan.sample.epochs for name, number in below.estimates.items()}
-    elif (asked := plan.source()) is not None:
-        root.children = explain_query(context, asked, analyze=False)
+    elif (query := plan.source()) is not None:
+        root.children = query_nodes(context, query, analyze=False)
         root.estimates = dict(root.children[0].estimates) if root.children else {}
     if analyze:
         _measure(context, root, run(plan, context))
         if isinstance(plan, CopyToPlan | CopySamplePlan | CopySnapshotPlan):
-            root.measured({**root.actual, "bytes": size_of(Path(os.path.realpath(os.path.expanduser(plan.path))))})
+            root.measure({**root.actual, "bytes": size_of(Path(os.path.realpath(os.path.expanduser(plan.path))))})
     return root
 
 
-def _measure(context: ExecutionContext, root: Step, running: Rows) -> None:
+def _measure(context: ExecutionContext, root: PlanNode, running: Rows) -> None:
     """Do it, and put what happened beside what was expected: rows given or changed, bytes of them or of new files."""
     started, before, rows, size = time.perf_counter(), context.transactions.brought, 0, 0
     outcome: Outcome | None = None
@@ -103,16 +104,12 @@ def _measure(context: ExecutionContext, root: Step, running: Rows) -> None:
         context.check_stopped()
     rows = rows if outcome is None else rows + outcome.rows
     seconds = round(time.perf_counter() - started, 6)
-    root.measured({"rows": rows, "bytes": size + context.transactions.brought - before, "seconds": seconds})
-
-
-def _step(node: PlanNode) -> Step:
-    return Step(node.operator, node.detail, {}, [_step(child) for child in node.children])
+    root.measure({"rows": rows, "bytes": size + context.transactions.brought - before, "seconds": seconds})
 
 
 def _explain_snapshot(
     context: ExecutionContext, operator: str, create: CreateSnapshotPlan, *, full: bool, analyze: bool
-) -> Step:
+) -> PlanNode:
     """What the snapshot takes; `analyze` makes it."""
     with context.store.sql_engine.session() as session:
         data = graph_data(context, session, create.graph, create.tables)
@@ -125,37 +122,37 @@ def _explain_snapshot(
     return root
 
 
-def _root(operator: str, plan: CreateSnapshotPlan, sketches: Sequence[Sketch]) -> Step:
+def _root(operator: str, plan: CreateSnapshotPlan, sketches: Sequence[Sketch]) -> PlanNode:
     detail = f"{plan.name} of {plan.graph.name} at version {plan.version}, {window_text(moved_to(plan))}"
     total = {
         "rows": sum(s.rows for s in sketches),
         "bytes": sum(s.bytes + s.topology_bytes for s in sketches),
         "seconds": round(sum(s.seconds for s in sketches), 3),
     }
-    return Step(operator, detail, total, [_element(sketch) for sketch in sketches])
+    return PlanNode(operator, detail, tuple(map(_element, sketches)), total)
 
 
-def _element(sketch: Sketch) -> Step:
+def _element(sketch: Sketch) -> PlanNode:
     seconds = round(sketch.seconds, 3)
     own = {"rows": sketch.rows, "bytes": sketch.bytes, "seconds": seconds}
     if sketch.kind == "vertex":
-        return Step("Vertices", sketch.element, own, key=sketch.element)
+        return PlanNode("Vertices", sketch.element, (), own, ("vertices", sketch.element))
     shared = {"rows": sketch.rows, "bytes": sketch.topology_bytes, "seconds": seconds}
-    below = Step("Topology", sketch.topology, shared)
-    return Step("Edges", f"{sketch.element} as {sketch.form}: {sketch.reason}", own, [below], key=sketch.element)
+    below = PlanNode("Topology", sketch.topology, (), shared, ("topology", sketch.element))
+    detail = f"{sketch.element} as {sketch.form}: {sketch.reason}"
+    return PlanNode("Edges", detail, (below,), own, ("edges", sketch.element))
 
 
-def _fill(root: Step, made: Made, seconds: float) -> None:
-    """Put what happened beside what was expected, by the keys of the steps: names of elements may be any text."""
-    nodes = {v.name: v.nodes for v in made.layout.vertices}
-    edges = {e.name: e for e in made.layout.edges}
-    rows = sum(nodes.values()) + sum(e.edges for e in edges.values())
-    own = sum(e.bytes for e in edges.values()) + sum(v.count for v in made.layout.vertices if v.nodes < v.count)
-    root.measured({"rows": rows, "bytes": own + sum(made.shared.values()), "seconds": round(seconds, 3)})
-    for child in root.children:
-        if child.key in nodes:
-            child.measured({"rows": nodes[child.key]})
-            continue
-        layout = edges[child.key]
-        child.measured({"rows": layout.edges, "bytes": layout.bytes, "form": layout.form})
-        child.children[0].measured({"bytes": made.shared[layout.name], "work": made.works[layout.name]})
+def _fill(root: PlanNode, made: Made, seconds: float) -> None:
+    """Put what happened beside what was expected, by the keys of the nodes: names of elements may be any text."""
+    vertices, edges = made.layout.vertices, made.layout.edges
+    size = sum(e.bytes for e in edges) + sum(v.count for v in vertices if v.nodes < v.count)
+    rows = sum(v.nodes for v in vertices) + sum(e.edges for e in edges)
+    root.measure({"rows": rows, "bytes": size + sum(made.shared.values()), "seconds": round(seconds, 3)})
+    numbers: dict[Hashable, dict[str, Any]] = {("vertices", v.name): {"rows": v.nodes} for v in vertices}
+    for edge in edges:
+        numbers["edges", edge.name] = {"rows": edge.edges, "bytes": edge.bytes, "form": edge.form}
+        numbers["topology", edge.name] = {"bytes": made.shared[edge.name], "work": made.works[edge.name]}
+    for node in root.walk():
+        if node.key in numbers:
+            node.measure(numbers[node.key])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from snapdb import loading
 from snapdb.builders.element_columns import read_tables
 from snapdb.execute.explain import details
-from snapdb.execute.explain.neighbor_pools import CacheWatch, row_steps
-from snapdb.execute.explain.tree import Step
+from snapdb.execute.explain.neighbor_pools import SERVING_CACHE, CacheWatch, pool_nodes
 from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened, open_sample
 from snapdb.graph.open import read_layout
+from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import unreached_fanouts
 from snapdb.plan.snapshots import event_unit
@@ -101,8 +101,6 @@ def _size(tensor: Any) -> int:
 _PROBES = 4
 _PATIENCE = 1.0
 """Seconds after which no further batch is looked at."""
-_FORETOLD = ("Refresh", "Cache")
-"""Steps whose numbers do not come from batches."""
 _EDGE = 24
 """Bytes of an edge: two local ids and a position."""
 
@@ -123,7 +121,7 @@ class _Work:
     """Of the seconds of sampling, by step; they add up to 1."""
 
 
-def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool) -> Step:
+def explain_sample(context: ExecutionContext, plan: SamplePlan, *, analyze: bool) -> PlanNode:
     """The operators of one epoch; `analyze` runs it."""
     started = time.perf_counter()
     opened = open_sample(context, plan)
@@ -190,7 +188,7 @@ def _epoch_seeds(stream: MeteredStream) -> int:
     return seeds if subset is None else min(seeds, math.ceil(seeds * subset))
 
 
-def _root(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> Step:
+def _root(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: MeteredStream, looked: int) -> PlanNode:
     """The operators without numbers."""
     spec, (backend, why) = opened.spec, details.back_end(opened.spec, plan.way)
     unit = event_unit(plan.snapshot.graph, read_tables(context, plan.snapshot), None)
@@ -200,29 +198,28 @@ def _root(context: ExecutionContext, plan: SamplePlan, opened: Opened, stream: M
         f"{_batches(len(stream))} of {spec.batch_size} from {spec.snapshot}: {counted(threads, 'thread')}, {memory}, "
         f"on {stream.device} WITH {backend}, {why}; estimated from {_batches(looked)}"
     )
-    steps = [*_expands(context, plan, stream, backend), *row_steps(context, plan, opened, stream)]
+    nodes = [*_expand_nodes(context, plan, stream, backend), *pool_nodes(context, plan, opened, stream)]
     if spec.link is not None and spec.link.negatives is not None:
-        steps.append(Step("Negatives", details.negatives(spec), {}))
-    steps.append(Step("Seeds", details.seed_order(spec), {}))
-    sample = Step(
-        "Sample", f"{details.method(plan.way.drawing or spec.drawing)}; {details.eligible(spec, unit)}", {}, steps
-    )
+        nodes.append(PlanNode("Negatives", details.negatives(spec), key="negatives"))
+    nodes.append(PlanNode("Seeds", details.seed_order(spec), key="seeds"))
+    drawing = f"{details.method(plan.way.drawing or spec.drawing)}; {details.eligible(spec, unit)}"
+    sample = PlanNode("Sample", drawing, tuple(nodes), key="sample")
     features = [
-        Step("Feature", details.feature_words(opened.view, kind, name, feature), {}, key=(kind, name))
+        PlanNode("Feature", details.feature_words(opened.view, kind, name, feature), key=("feature", kind, name))
         for kind in stream.sampler.node_types
         for name, feature in opened.view.node_features.get(kind, {}).items()
     ]
     when = details.gathered(plan.way)
-    gather = Step("Gather", f"features and targets of every node, {when}", {}, [*features, sample])
-    return Step("Stream", detail, {}, [gather])
+    gather = PlanNode("Gather", f"features and targets of every node, {when}", (*features, sample), key="gather")
+    return PlanNode("Stream", detail, (gather,), key="stream")
 
 
 def _batches(number: int) -> str:
     return counted(number, "batch", "batches")
 
 
-def _expands(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[Step]:
-    """A step for each hop and relation, the last one first, as they stand above each other."""
+def _expand_nodes(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream, backend: str) -> list[PlanNode]:
+    """A node for each hop and relation, the last one first, as they stand above each other."""
     layouts = {edge.name: edge for edge in read_layout(context.store.db_dir, plan.snapshot).edges}
     idle = {relation for fanout in unreached_fanouts(plan.spec) for relation in fanout.relations} - plan.way.idle
     found = []
@@ -236,48 +233,53 @@ def _expands(context: ExecutionContext, plan: SamplePlan, stream: MeteredStream,
             unreached = ", never reached from the seeds" if relation in idle else ""
             edges = f"{relation.edge.edge} {relation.direction} => {details.count_words(count)}"
             detail = f"hop {hop}: {edges}, {form}{unreached}"
-            found.append(Step("Expand", detail, {}, key=(relation.key, hop)))
+            found.append(PlanNode("Expand", detail, key=("expand", relation.key, hop)))
     return found[::-1]
 
 
-def _fill(root: Step, work: _Work, threads: int, reading: float) -> None:
-    """Puts the estimates into every step: seconds of work, of Stream those that pass."""
+def _fill(root: PlanNode, work: _Work, threads: int, reading: float) -> None:
+    """Puts the estimates into every node: seconds of work, of Stream those that pass."""
     seconds = work.making / max(1, threads)
-    for step in root.every():
-        if step.operator not in _FORETOLD:
-            step.estimates = _numbers(step, work, seconds, reading)
+    for node in root.walk():
+        if _is_measured(node):
+            node.estimates = _numbers(node.key, work, seconds, reading)
 
 
-def _numbers(step: Step, work: _Work, seconds: float, reading: float) -> dict[str, Any]:
-    """What a step did, or will do."""
+def _is_measured(node: PlanNode) -> bool:
+    """Whether the numbers of a node come from batches; those of pools and caches are computed."""
+    return node.key not in (None, SERVING_CACHE)
+
+
+def _numbers(key: Hashable, work: _Work, seconds: float, reading: float) -> dict[str, Any]:
+    """What the node of a key did, or will do."""
     tally, gathering = work.tally, max(0.0, work.making - work.sampling)
-    size = sum(tally.features.values())
-    match step.operator:
-        case "Stream":
+    size, edges = sum(tally.features.values()), sum(tally.edges.values())
+    match key:
+        case "stream":
             return _numbered(tally.batches, tally.bytes, seconds)
-        case "Gather":
+        case "gather":
             return _numbered(sum(tally.nodes.values()), size, gathering)
-        case "Feature":
-            own = tally.features[step.key]
-            return _numbered(tally.nodes[step.key[0]], own, gathering * own / size if size else 0.0)
-        case "Sample":
-            edges = sum(tally.edges.values())
+        case ("feature", str(kind), str(name)):
+            own = tally.features[kind, name]
+            return _numbered(tally.nodes[kind], own, gathering * own / size if size else 0.0)
+        case "sample":
             return _numbered(edges, edges * _EDGE, work.sampling)
-        case "Expand":
-            edges = tally.edges[step.key]
-            own_seconds = work.sampling * work.shares.get(step.key, 0.0)
-            return {**_numbered(edges, edges * _EDGE, own_seconds), "frontier": tally.frontier[step.key]}
-        case "Negatives":
+        case ("expand", EdgeType() as relation, int(hop)):
+            drawn, share = tally.edges[relation, hop], work.shares.get((relation, hop), 0.0)
+            numbers = _numbered(drawn, drawn * _EDGE, work.sampling * share)
+            return {**numbers, "frontier": tally.frontier[relation, hop]}
+        case "negatives":
             return {**_numbered(tally.negatives, 8 * tally.negatives, 0.0), "missing": tally.missing}
-        case _:
+        case "seeds":
             return _numbered(tally.seeds, 8 * tally.seeds, reading)
+    raise AssertionError(f"unreachable: {key}")
 
 
 def _numbered(rows: int, size: int, seconds: float) -> dict[str, Any]:
     return {"rows": rows, "bytes": size, "seconds": round(seconds, 4)}
 
 
-def _analyze(context: ExecutionContext, root: Step, stream: MeteredStream, shares: dict[_Expanded, float]) -> None:
+def _analyze(context: ExecutionContext, root: PlanNode, stream: MeteredStream, shares: dict[_Expanded, float]) -> None:
     """Runs the epoch, and puts what happened beside what was expected."""
     tally, watch, what = _Tally(), CacheWatch(stream), f"sampling {stream.spec.snapshot}"
     stream.start()
@@ -289,10 +291,10 @@ def _analyze(context: ExecutionContext, root: Step, stream: MeteredStream, share
         context.step(what, tally.batches / batches)
     seconds, meter, kept = time.perf_counter() - started, stream.meter, watch.numbers()
     work = _Work(tally, meter.making, meter.sampling, shares)
-    for step in root.every():
-        if step.operator not in _FORETOLD:
-            step.measured(_numbers(step, work, seconds, float(step.estimates["seconds"])))
-        elif step.key and kept is not None:  # the cache that served
-            step.measured(kept)
+    for node in root.walk():
+        if _is_measured(node):
+            node.measure(_numbers(node.key, work, seconds, float(node.estimates["seconds"])))
+        elif node.key == SERVING_CACHE and kept is not None:
+            node.measure(kept)
     threads = max(1, len(meter.threads))
     root.actual |= {"threads": threads, "busy": round(meter.cpu / (threads * seconds), 3) if seconds else 0.0}

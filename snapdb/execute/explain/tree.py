@@ -1,80 +1,56 @@
-"""The tree of operators that EXPLAIN shows, with estimates and measured numbers, as text and as JSON."""
+"""A tree of plan nodes as text and as JSON, and the nodes of the plan that DuckDB has for a query."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from snapdb.execute.operator import ExecutionContext
+from snapdb.plan.plan import PlanNode
 from snapdb.plan.queries import BoundQuery
 
 WIDTH = 76
 """Columns of the text: with the table around it, a terminal of 80."""
 _UNKNOWN: Mapping[str, None] = {"rows": None, "bytes": None, "seconds": None}
+_OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
+"""What ANALYZE itself adds."""
+_ESTIMATE = "Estimated Cardinality"
+_BITMAP = "get_bit('"
+"""In the condition that leaves deleted rows out, a bit for each row: nothing to show."""
+_LIVE = "the row is not deleted"
 
 
-@dataclass(slots=True)
-class Step:
-    """One operator, with those that it takes its rows from."""
+def node_json(node: PlanNode, *, numbers: bool = True) -> dict[str, Any]:
+    """A node and those below it as plain values for JSON; an unknown number is None."""
+    shown = {"estimates": {**_UNKNOWN, **node.estimates}, "actual": node.actual} if numbers else {}
+    children = [node_json(child, numbers=numbers) for child in node.children]
+    return {"operator": node.operator, "detail": node.detail, **shown, "children": children}
 
-    operator: str
-    detail: str
-    estimates: Mapping[str, int | float]
-    """rows, bytes, seconds."""
-    children: list[Step] = field(default_factory=list)
-    actual: dict[str, Any] = field(default_factory=dict)
-    """What it did, by the same names and others; empty: it was not done."""
-    key: Any = None
-    """What its numbers are found by."""
 
-    def every(self) -> Iterator[Step]:
-        """This step and all below it."""
-        yield self
-        for child in self.children:
-            yield from child.every()
+def node_lines(node: PlanNode, depth: int = 0) -> list[str]:
+    """A node and those below it as text that fits a terminal: each operator, under it its estimates and measures.
 
-    def measured(self, found: Mapping[str, Any]) -> None:
-        """Put what happened beside what was expected, with the ratio of the two wherever that is a number."""
-        self.actual = dict(found)
-        ratio = {
-            name: round(found[name] / expected, 3)
-            for name, expected in self.estimates.items()
-            if name in found and expected
-        }
-        if ratio:
-            self.actual["ratio"] = ratio
-
-    def tree(self, *, numbers: bool = True) -> dict[str, Any]:
-        """Plain values for JSON; what is not known is None."""
-        told = {"estimates": {**_UNKNOWN, **self.estimates}, "actual": self.actual} if numbers else {}
-        children = [child.tree(numbers=numbers) for child in self.children]
-        return {"operator": self.operator, "detail": self.detail, **told, "children": children}
-
-    def lines(self, depth: int = 0) -> list[str]:
-        """The tree as text that fits a terminal: each operator, under it what was expected and what happened.
-
-        >>> scan = Step("Scan", "of t", {"rows": 1200})
-        >>> scan.measured({"rows": 1500})
-        >>> for line in Step("Limit", "to 9", {"rows": 9}, [scan]).lines():
-        ...     print(line)
-        Limit to 9
-          expected rows 9
-          └ Scan of t
-              expected rows 1,200
-              actual rows 1,500 (1.25 of expected)
-        """
-        mark = "  " * depth + ("└ " if depth else "")
-        under = " " * len(mark) + "  "
-        said = f"{self.operator} {self.detail}".rstrip()
-        own = textwrap.wrap(said, WIDTH, initial_indent=mark, subsequent_indent=under)
-        for when, numbers in (("expected", self.estimates), ("actual", self.actual)):
-            if numbers:
-                text = f"{when} {_numbers(numbers)}"
-                own += textwrap.wrap(text, WIDTH, initial_indent=under, subsequent_indent=under + "  ")
-        return [*own, *(below for child in self.children for below in child.lines(depth + 1))]
+    >>> scan = PlanNode("Scan", "of t", estimates={"rows": 1200})
+    >>> scan.measure({"rows": 1500})
+    >>> for line in node_lines(PlanNode("Limit", "to 9", (scan,), {"rows": 9})):
+    ...     print(line)
+    Limit to 9
+      expected rows 9
+      └ Scan of t
+          expected rows 1,200
+          actual rows 1,500 (1.25 of expected)
+    """
+    mark = "  " * depth + ("└ " if depth else "")
+    under = " " * len(mark) + "  "
+    text = f"{node.operator} {node.detail}".rstrip()
+    lines = textwrap.wrap(text, WIDTH, initial_indent=mark, subsequent_indent=under)
+    for when, numbers in (("expected", node.estimates), ("actual", node.actual)):
+        if numbers:
+            text = f"{when} {_numbers(numbers)}"
+            lines += textwrap.wrap(text, WIDTH, initial_indent=under, subsequent_indent=under + "  ")
+    return [*lines, *(below for child in node.children for below in node_lines(child, depth + 1))]
 
 
 def wrapped(text: str) -> list[str]:
@@ -108,26 +84,15 @@ def _said(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-# The plan of DuckDB for a query, in operators of ours
-
-
-_OUTER = ("RESULT_COLLECTOR", "EXPLAIN_ANALYZE")
-"""What ANALYZE itself adds."""
-_ESTIMATE = "Estimated Cardinality"
-_BITMAP = "get_bit('"
-"""In the condition that leaves deleted rows out, a bit for each row: nothing to show."""
-_LIVE = "the row is not deleted"
-
-
-def explain_query(context: ExecutionContext, asked: BoundQuery, *, analyze: bool) -> list[Step]:
-    """The operators of a query, a tree for each; `analyze` runs it. None where DuckDB tells nothing."""
-    said = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
-    with context.bind_context.session(asked) as session, context.watching(session, "running the query"):
-        ((_, text),) = session.wrap(said, asked.text, "", asked.parameters)
-    found = json.loads(text)
-    if isinstance(found, dict):
-        found = found.get("operator", [])
-    return [_step(node, analyze) for node in _inner(found)]
+def query_nodes(context: ExecutionContext, query: BoundQuery, *, analyze: bool) -> tuple[PlanNode, ...]:
+    """The operators of a query in DuckDB, a tree for each; `analyze` runs it. None where DuckDB reports nothing."""
+    explain = "EXPLAIN (ANALYZE, FORMAT json) " if analyze else "EXPLAIN (FORMAT json) "
+    with context.bind_context.session(query) as session, context.watching(session, "running the query"):
+        ((_, text),) = session.wrap(explain, query.text, "", query.parameters)
+    nodes = json.loads(text)
+    if isinstance(nodes, dict):
+        nodes = nodes.get("operator", [])
+    return tuple(_query_node(node, analyze) for node in _inner(nodes))
 
 
 def _inner(nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -138,21 +103,21 @@ def _inner(nodes: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield node
 
 
-def _step(node: Mapping[str, Any], analyze: bool) -> Step:
-    facts = dict(node.get("extra_info") or {})
-    expected = str(facts.pop(_ESTIMATE, ""))
+def _query_node(node: Mapping[str, Any], analyze: bool) -> PlanNode:
+    info = dict(node.get("extra_info") or {})
+    expected = str(info.pop(_ESTIMATE, ""))
     estimates = {"rows": int(expected)} if expected.isdecimal() else {}
-    step = Step(_name(node), _detail(facts), estimates, [_step(child, analyze) for child in node.get("children", [])])
+    children = tuple(_query_node(child, analyze) for child in node.get("children", []))
+    operator = PlanNode(_name(node), _detail(info), children, estimates)
     if analyze:
-        seconds = round(float(node.get("timing", 0.0)), 6)
-        step.measured(
+        operator.measure(
             {
                 "rows": int(node.get("intermediate_rows", 0)),
                 "bytes": int(node.get("intermediate_size_bytes", 0)),
-                "seconds": seconds,
+                "seconds": round(float(node.get("timing", 0.0)), 6),
             }
         )
-    return step
+    return operator
 
 
 def _name(node: Mapping[str, Any]) -> str:
