@@ -104,7 +104,8 @@ def _record(context: ExecutionContext, plan: CreateSnapshotPlan, made: Made) -> 
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:
                 raise CommitConflict(
-                    f"{plan.name} moved: it was replaced or dropped meanwhile; run the statement again",
+                    f"{plan.name} moved: it was replaced or dropped meanwhile",
+                    again="statement",
                     code="snapshot-moved",
                 )
             forget_deleted(connection, context.store.db_dir)

@@ -94,7 +94,7 @@ class TransactionManager:
         try:
             return self._publish(changes, said) if changes else None
         except CommitConflict as conflict:
-            conflict.message = conflict.message.replace("run the statement again", "run the transaction again")
+            conflict.at_commit()
             raise
         finally:
             self._drop()

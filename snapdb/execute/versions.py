@@ -16,9 +16,7 @@ def create_tag(plan: CreateTagPlan, context: ExecutionContext) -> Rows:
             connection.execute("DELETE FROM tags WHERE folded = ?", (tag.name.lower(),))
         row = (tag.name.lower(), tag.name, tag.version)
         if not connection.execute("INSERT INTO tags VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
-            raise CommitConflict(
-                f"tag {tag.name} moved: it was created meanwhile; run the statement again", code="tag-moved"
-            )
+            raise CommitConflict(f"tag {tag.name} moved: it was created meanwhile", again="statement", code="tag-moved")
     return Outcome(f"tag {tag.name} is version {tag.version}")
 
 

@@ -138,8 +138,8 @@ def unless_moved(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
         # Who drops a snapshot removes its files at once, unless somebody holds them.
         if catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise
-        moved = f"{snapshot.name} moved: it was replaced or dropped while it was opened; run the statement again"
-        raise CommitConflict(moved, code="snapshot-replaced") from None
+        moved = f"{snapshot.name} moved: it was replaced or dropped while it was opened"
+        raise CommitConflict(moved, again="statement", code="snapshot-replaced") from None
 
 
 def read_layout(db_dir: DatabaseDir, snapshot: Snapshot) -> SnapshotLayout:

@@ -438,7 +438,7 @@ def _drop_tag(context: ExecutionContext, tag: Tag) -> Outcome:
         row = (tag.name.lower(), tag.version)
         if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
             raise CommitConflict(
-                f"tag {tag.name} moved: it was replaced or dropped meanwhile; run the statement again", code="tag-moved"
+                f"tag {tag.name} moved: it was replaced or dropped meanwhile", again="statement", code="tag-moved"
             )
     return Outcome(f"tag {tag.name} dropped; version {tag.version} stays")
 

@@ -100,7 +100,8 @@ def _begun(context: ExecutionContext, task: Task) -> Run:
     with context.store.catalog_db.writing(counted=False) as connection:
         if read_tasks(connection).get(task.name.lower()) != task:
             raise CommitConflict(
-                f"task {task.name} moved: it was altered, replaced or dropped meanwhile; run the statement again",
+                f"task {task.name} moved: it was altered, replaced or dropped meanwhile",
+                again="statement",
                 code="task-moved",
             )
         if not any(read_runs(connection, task=task.id, state="running")):

@@ -130,9 +130,7 @@ def advance(connection: sqlite3.Connection, task: Task, was: int, now: int) -> N
 
 
 def _moved(task: Task, what: str) -> CommitConflict:
-    return CommitConflict(
-        f"task {task.name} moved: it was {what} meanwhile; run the statement again", code="task-moved"
-    )
+    return CommitConflict(f"task {task.name} moved: it was {what} meanwhile", again="statement", code="task-moved")
 
 
 # Runs, and the lock that a running one holds

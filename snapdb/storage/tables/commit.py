@@ -87,7 +87,7 @@ def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) ->
     for table in appended:
         assigned = {c.map_id for c in changes if isinstance(c, AssignIds) and c.table_id == table}
         if assigned != set(active_maps(connection, table)):
-            raise CommitConflict("a graph began to use this table meanwhile; run the statement again", code="ids-moved")
+            raise CommitConflict("a graph began to use this table meanwhile", again="statement", code="ids-moved")
     for change in changes:
         if not isinstance(change, AssignIds):
             continue
@@ -307,7 +307,7 @@ def check_free(connection: sqlite3.Connection, name: str) -> None:
 
 def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = "table-moved") -> CommitConflict:
     (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
-    return CommitConflict(f"{name} moved: {how}; run the statement again", code=code)
+    return CommitConflict(f"{name} moved: {how}", again="statement", code=code)
 
 
 def _facts(file: Segment) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def _remove(connection: sqlite3.Connection, thing: Cache | Sampler) -> None:
 def _replaced(thing: Cache | Sampler, what: str) -> CommitConflict:
     kind = _KINDS[type(thing)]
     return CommitConflict(
-        f"{kind.word} {thing.name} moved: it was {what} meanwhile; run the statement again", code=kind.moved
+        f"{kind.word} {thing.name} moved: it was {what} meanwhile", again="statement", code=kind.moved
     )
 
 
@@ -384,23 +384,22 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
         deleted = connection.execute("DELETE FROM snapshots WHERE id = ? AND path = ?", (snapshot.id, snapshot.path))
         if not deleted.rowcount:
             raise CommitConflict(
-                f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile; run the statement again",
+                f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile",
+                again="statement",
                 code="snapshot-moved",
             )
         _check_no_dependent(connection, snapshot, Sampler)
     add_pending_deletes(connection, [snapshot.path for snapshot in change.snapshots])
     for graph in change.graphs:
         if not connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.lower(),)).rowcount:
-            raise CommitConflict(
-                f"{graph} moved: it was dropped meanwhile; run the statement again", code="graph-moved"
-            )
+            raise CommitConflict(f"{graph} moved: it was dropped meanwhile", again="statement", code="graph-moved")
     dropped = {graph.lower() for graph in change.graphs}
     for row in connection.execute("SELECT definition FROM snapshots").fetchall() if dropped else ():
         snapshot = decode(Snapshot, row["definition"])
         if snapshot.graph.name.lower() in dropped:
             raise CommitConflict(
-                f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile; "
-                "run the statement again",
+                f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile",
+                again="statement",
                 code="graph-moved",
             )
 
@@ -411,7 +410,8 @@ def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sample
     query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
     if (used := connection.execute(query, (owner.name.lower(),)).fetchone()) is not None:
         raise CommitConflict(
-            f"{owner.name} moved: {kind.word} {used['name']} of it was made meanwhile; run the statement again",
+            f"{owner.name} moved: {kind.word} {used['name']} of it was made meanwhile",
+            again="statement",
             code=kind.of_moved,
         )
 
@@ -426,7 +426,8 @@ def _check_unused(connection: sqlite3.Connection, table: str) -> None:
         graph = decode(PropertyGraph, row["definition"])
         if table.lower() in _tables(graph):
             raise CommitConflict(
-                f"{table} moved: graph {graph.name} began to use it meanwhile; run the statement again",
+                f"{table} moved: graph {graph.name} began to use it meanwhile",
+                again="statement",
                 code="graph-moved",
             )
 

@@ -170,7 +170,7 @@ def _record(catalog_db: CatalogDb, table: Table, columns: Sequence[Column], file
         ).fetchone()
         if count != rows:
             raise CommitConflict(
-                f"{table.name} moved: rows were appended meanwhile; run the statement again", code="ids-moved"
+                f"{table.name} moved: rows were appended meanwhile", again="statement", code="ids-moved"
             )
         map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
         if file is not None:
