@@ -225,27 +225,21 @@ class CommitConflict(SnapdbError):  # noqa: N818 -- a lost race is a conflict, n
     placed = False
     retryable = True
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        again: str = "",
-        span: Span | None = None,
-        text: str | None = None,
-        code: str | None = None,
-    ) -> None:
-        """Compose the message.
+    _moved: str | None = None
+    """What moved, where the message ends with what to run again."""
 
-        Args:
-            again: What to run again, as the hint that ends the message says, e.g. 'statement'; '': no such hint.
-        """
-        super().__init__(f"{message}; run the {again} again" if again else message, span=span, text=text, code=code)
-        self._conflict, self._again = message, again
 
-    def at_commit(self) -> None:
-        """Hint at running the whole transaction again, where the hint is to run the statement again."""
-        if self._again:
-            self.message = f"{self._conflict}; run the transaction again"
+def moved(what: str, *, code: str) -> CommitConflict:
+    """The conflict of a statement that another writer was quicker than; it hints at running the statement again."""
+    conflict = CommitConflict(f"{what}; run the statement again", code=code)
+    conflict._moved = what
+    return conflict
+
+
+def hint_at_transaction(conflict: CommitConflict) -> None:
+    """Hint at running the whole transaction again, where the hint is to run the statement again."""
+    if conflict._moved is not None:
+        conflict.message = f"{conflict._moved}; run the transaction again"
 
 
 class LockedError(SnapdbError):

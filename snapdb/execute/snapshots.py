@@ -14,7 +14,7 @@ from snapdb.builders.topologies import check_new
 from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
 from snapdb.catalog.listing import listing, window_text
-from snapdb.errors import CommitConflict
+from snapdb.errors import CommitConflict, moved
 from snapdb.execute.diff.rows import ElementRows, difference, tally
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
@@ -103,9 +103,8 @@ def _record(context: ExecutionContext, plan: CreateSnapshotPlan, made: Made) -> 
         if plan.replaces is not None:
             gone = connection.execute("DELETE FROM snapshots WHERE id = ?", (plan.replaces.id,)).rowcount
             if not gone:
-                raise CommitConflict(
+                raise moved(
                     f"{plan.name} moved: it was replaced or dropped meanwhile",
-                    again="statement",
                     code="snapshot-moved",
                 )
             forget_deleted(connection, context.store.db_dir)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from snapdb.catalog import Catalog, with_changes
-from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError
+from snapdb.errors import CommitConflict, CorruptError, QueryError, SnapdbError, hint_at_transaction
 from snapdb.sql_engine import Session, parquet_files, table_rows
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.locks import TablesLock, assigning_ids, merging_files
@@ -94,7 +94,7 @@ class TransactionManager:
         try:
             return self._publish(changes, said) if changes else None
         except CommitConflict as conflict:
-            conflict.at_commit()
+            hint_at_transaction(conflict)
             raise
         finally:
             self._drop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from snapdb.errors import CommitConflict
+from snapdb.errors import moved
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.plan.versions import BeginPlan, CommitPlan, CreateTagPlan, RollbackPlan
 
@@ -16,7 +16,7 @@ def create_tag(plan: CreateTagPlan, context: ExecutionContext) -> Rows:
             connection.execute("DELETE FROM tags WHERE folded = ?", (tag.name.lower(),))
         row = (tag.name.lower(), tag.name, tag.version)
         if not connection.execute("INSERT INTO tags VALUES (?, ?, ?) ON CONFLICT DO NOTHING", row).rowcount:
-            raise CommitConflict(f"tag {tag.name} moved: it was created meanwhile", again="statement", code="tag-moved")
+            raise moved(f"tag {tag.name} moved: it was created meanwhile", code="tag-moved")
     return Outcome(f"tag {tag.name} is version {tag.version}")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.errors import CommitConflict, CorruptError, DatabaseError
+from snapdb.errors import CorruptError, DatabaseError, moved
 from snapdb.graph.adjacency import AdjacencyShelf, open_incoming, open_outgoing, outgoing_artefact, serves_outgoing
 from snapdb.graph.features import open_feature, open_features, open_history, open_target
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout, codings
@@ -138,8 +138,8 @@ def unless_moved(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
         # Who drops a snapshot removes its files at once, unless somebody holds them.
         if catalog_db.rows("SELECT 1 FROM snapshots WHERE id = ?", (snapshot.id,)):
             raise
-        moved = f"{snapshot.name} moved: it was replaced or dropped while it was opened"
-        raise CommitConflict(moved, again="statement", code="snapshot-replaced") from None
+        what = f"{snapshot.name} moved: it was replaced or dropped while it was opened"
+        raise moved(what, code="snapshot-replaced") from None
 
 
 def read_layout(db_dir: DatabaseDir, snapshot: Snapshot) -> SnapshotLayout:

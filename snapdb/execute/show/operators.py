@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from snapdb.catalog.listing import listing, moment, window_text
 from snapdb.catalog.system_tables import SHOWN_RUNS, SHOWN_TASKS, TaskStatus, cache_status, system_table, task_status
-from snapdb.errors import CommitConflict
+from snapdb.errors import moved
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows, publish
 from snapdb.execute.tasks.leader import leads
 from snapdb.graph.open import unless_moved
@@ -437,9 +437,7 @@ def _drop_tag(context: ExecutionContext, tag: Tag) -> Outcome:
     with context.store.catalog_db.writing(publishes=True) as connection:
         row = (tag.name.lower(), tag.version)
         if not connection.execute("DELETE FROM tags WHERE folded = ? AND version = ?", row).rowcount:
-            raise CommitConflict(
-                f"tag {tag.name} moved: it was replaced or dropped meanwhile", again="statement", code="tag-moved"
-            )
+            raise moved(f"tag {tag.name} moved: it was replaced or dropped meanwhile", code="tag-moved")
     return Outcome(f"tag {tag.name} dropped; version {tag.version} stays")
 
 

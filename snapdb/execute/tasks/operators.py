@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from snapdb.catalog.listing import moment
-from snapdb.errors import CommitConflict, LockedError, QueryError
+from snapdb.errors import CommitConflict, LockedError, QueryError, moved
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.tasks.leader import nobody
@@ -99,9 +99,8 @@ def _begun(context: ExecutionContext, task: Task) -> Run:
     begins = now()
     with context.store.catalog_db.writing(counted=False) as connection:
         if read_tasks(connection).get(task.name.lower()) != task:
-            raise CommitConflict(
+            raise moved(
                 f"task {task.name} moved: it was altered, replaced or dropped meanwhile",
-                again="statement",
                 code="task-moved",
             )
         if not any(read_runs(connection, task=task.id, state="running")):

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
-from snapdb.errors import CommitConflict
+from snapdb.errors import CommitConflict, moved
 from snapdb.storage.catalog_db.codec import decode, encode, is_sound
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import DatabaseDir
@@ -130,7 +130,7 @@ def advance(connection: sqlite3.Connection, task: Task, was: int, now: int) -> N
 
 
 def _moved(task: Task, what: str) -> CommitConflict:
-    return CommitConflict(f"task {task.name} moved: it was {what} meanwhile", again="statement", code="task-moved")
+    return moved(f"task {task.name} moved: it was {what} meanwhile", code="task-moved")
 
 
 # Runs, and the lock that a running one holds

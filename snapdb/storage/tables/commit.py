@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypeVar
 
-from snapdb.errors import BindError, CommitConflict
+from snapdb.errors import BindError, CommitConflict, moved
 from snapdb.storage.catalog_db.chain import facts_text, link
 from snapdb.storage.catalog_db.codec import decode, encode, encode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb, add_pending_deletes
@@ -87,7 +87,7 @@ def _check_new_ids(connection: sqlite3.Connection, changes: Sequence[Change]) ->
     for table in appended:
         assigned = {c.map_id for c in changes if isinstance(c, AssignIds) and c.table_id == table}
         if assigned != set(active_maps(connection, table)):
-            raise CommitConflict("a graph began to use this table meanwhile", again="statement", code="ids-moved")
+            raise moved("a graph began to use this table meanwhile", code="ids-moved")
     for change in changes:
         if not isinstance(change, AssignIds):
             continue
@@ -307,7 +307,7 @@ def check_free(connection: sqlite3.Connection, name: str) -> None:
 
 def _moved(connection: sqlite3.Connection, table_id: int, how: str, code: str = "table-moved") -> CommitConflict:
     (name,) = connection.execute("SELECT name FROM tables WHERE id = ?", (table_id,)).fetchone()
-    return CommitConflict(f"{name} moved: {how}", again="statement", code=code)
+    return moved(f"{name} moved: {how}", code=code)
 
 
 def _facts(file: Segment) -> dict[str, Any]:
@@ -364,9 +364,7 @@ def _remove(connection: sqlite3.Connection, thing: Cache | Sampler) -> None:
 
 def _replaced(thing: Cache | Sampler, what: str) -> CommitConflict:
     kind = _KINDS[type(thing)]
-    return CommitConflict(
-        f"{kind.word} {thing.name} moved: it was {what} meanwhile", again="statement", code=kind.moved
-    )
+    return moved(f"{kind.word} {thing.name} moved: it was {what} meanwhile", code=kind.moved)
 
 
 def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
@@ -383,23 +381,21 @@ def drop_names(connection: sqlite3.Connection, change: DropNames) -> None:
     for snapshot in change.snapshots:
         deleted = connection.execute("DELETE FROM snapshots WHERE id = ? AND path = ?", (snapshot.id, snapshot.path))
         if not deleted.rowcount:
-            raise CommitConflict(
+            raise moved(
                 f"{snapshot.name} moved: it was refreshed, replaced or dropped meanwhile",
-                again="statement",
                 code="snapshot-moved",
             )
         _check_no_dependent(connection, snapshot, Sampler)
     add_pending_deletes(connection, [snapshot.path for snapshot in change.snapshots])
     for graph in change.graphs:
         if not connection.execute("DELETE FROM graphs WHERE folded = ?", (graph.lower(),)).rowcount:
-            raise CommitConflict(f"{graph} moved: it was dropped meanwhile", again="statement", code="graph-moved")
+            raise moved(f"{graph} moved: it was dropped meanwhile", code="graph-moved")
     dropped = {graph.lower() for graph in change.graphs}
     for row in connection.execute("SELECT definition FROM snapshots").fetchall() if dropped else ():
         snapshot = decode(Snapshot, row["definition"])
         if snapshot.graph.name.lower() in dropped:
-            raise CommitConflict(
+            raise moved(
                 f"{snapshot.graph.name} moved: snapshot {snapshot.name} of it was made meanwhile",
-                again="statement",
                 code="graph-moved",
             )
 
@@ -409,9 +405,8 @@ def _check_no_dependent(connection: sqlite3.Connection, owner: Snapshot | Sample
     kind = _KINDS[of]
     query = f"SELECT name FROM {kind.word}s WHERE {kind.of} = ?"
     if (used := connection.execute(query, (owner.name.lower(),)).fetchone()) is not None:
-        raise CommitConflict(
+        raise moved(
             f"{owner.name} moved: {kind.word} {used['name']} of it was made meanwhile",
-            again="statement",
             code=kind.of_moved,
         )
 
@@ -425,9 +420,8 @@ def _check_unused(connection: sqlite3.Connection, table: str) -> None:
     for row in connection.execute("SELECT definition FROM graphs").fetchall():
         graph = decode(PropertyGraph, row["definition"])
         if table.lower() in _tables(graph):
-            raise CommitConflict(
+            raise moved(
                 f"{table} moved: graph {graph.name} began to use it meanwhile",
-                again="statement",
                 code="graph-moved",
             )
 

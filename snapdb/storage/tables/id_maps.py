@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from snapdb.errors import CommitConflict
+from snapdb.errors import moved
 from snapdb.sql_engine import Session, key_rows, parquet_files, parquet_form, quote, table_rows
 from snapdb.storage.catalog_db.codec import decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
@@ -169,9 +169,7 @@ def _record(catalog_db: CatalogDb, table: Table, columns: Sequence[Column], file
             "SELECT coalesce(max(first + rows), 0) FROM segments WHERE table_id = ? AND kind = 'rows'", (table.id,)
         ).fetchone()
         if count != rows:
-            raise CommitConflict(
-                f"{table.name} moved: rows were appended meanwhile", again="statement", code="ids-moved"
-            )
+            raise moved(f"{table.name} moved: rows were appended meanwhile", code="ids-moved")
         map_id = connection.execute("INSERT INTO id_maps (table_id, key) VALUES (?, ?)", (table.id, key)).lastrowid
         if file is not None:
             connection.execute(
