@@ -59,7 +59,7 @@ def raised() -> Iterator[Raised]:
                 case ast.Constant(value=str(code)):
                     yield Raised(place, node.func.id, code)
                 case ast.JoinedStr(values=[ast.Constant(value="unknown-"), _]):
-                    for kind in ("table", "graph", "snapshot", "sampler", "cache"):
+                    for kind in ("table", "graph", "snapshot", "sampler", "cache", "task", "tag"):
                         yield Raised(place, node.func.id, f"unknown-{kind}")
 
 

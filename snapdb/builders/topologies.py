@@ -210,7 +210,7 @@ def _edge_change(
     before: EdgeData,
     after: EdgeData,
     root: Rows,
-    patch: Patch | None,
+    patch: Patch[Rows] | None,
     skipped: int,
     limits: tuple[int, int],
 ) -> Change:
@@ -241,7 +241,7 @@ def _edge_change(
 
 
 def _removed(
-    session: Session, before: EdgeData, after: EdgeData, root: Rows, patch: Patch | None
+    session: Session, before: EdgeData, after: EdgeData, root: Rows, patch: Patch[Rows] | None
 ) -> tuple[EdgeArrays, int]:
     """The removed edges, out of the arrays that hold them, and how many rows were removed, dangling ones included.
 

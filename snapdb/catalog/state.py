@@ -5,9 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
+from snapdb.catalog.listing import moment
 from snapdb.catalog.tables import read_tables
 from snapdb.errors import BindError
 from snapdb.storage.catalog_db.codec import decode
@@ -30,9 +30,8 @@ from snapdb.types import Cache, Column, PropertyGraph, Retention, Sampler, Segme
 from snapdb.types.text import did_you_mean
 
 _T = TypeVar("_T")
+_N = TypeVar("_N", Sampler, Cache, Task, Tag)
 _S = TypeVar("_S", Snapshot, Sampler, Cache)
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,28 +77,18 @@ class Catalog:
 
     def sampler(self, name: str) -> Sampler:
         """The sampler of that name, or BindError."""
-        if (found := self.samplers.get(name.lower())) is not None:
-            return found
-        hint = _near(name, [sampler.name for sampler in self.samplers.values()])
-        if name.lower() in self.snapshots:
-            hint = f"; {name} is a snapshot: SAMPLE FROM {name} samples it"
-        raise BindError(f'no sampler "{name}"{hint}', code="unknown-sampler")
+        hint = f"; {name} is a snapshot: SAMPLE FROM {name} samples it" if name.lower() in self.snapshots else None
+        return _find("sampler", self.samplers, name, hint)
 
     def cache(self, name: str) -> Cache:
         """The cache of that name, or BindError."""
-        if (found := self.caches.get(name.lower())) is not None:
-            return found
-        hint = _near(name, [cache.name for cache in self.caches.values()])
-        if name.lower() in self.samplers:
-            hint = f"; {name} is a sampler: CREATE CACHE {name} ON SAMPLER {name} keeps its rows"
-        raise BindError(f'no cache "{name}"{hint}', code="unknown-cache")
+        is_sampler = name.lower() in self.samplers
+        hint = f"; {name} is a sampler: CREATE CACHE {name} ON SAMPLER {name} keeps its rows" if is_sampler else None
+        return _find("cache", self.caches, name, hint)
 
     def task(self, name: str) -> Task:
         """The task of that name, or BindError."""
-        if (found := self.tasks.get(name.lower())) is not None:
-            return found
-        hint = _near(name, [task.name for task in self.tasks.values()])
-        raise BindError(f'no task "{name}"{hint}', code="unknown-task")
+        return _find("task", self.tasks, name)
 
     def kind_of(self, name: str) -> str | None:
         """'table', 'graph' or 'snapshot'; None when the name is free."""
@@ -113,13 +102,22 @@ class Catalog:
         return tables + [g.name for g in self.graphs.values()] + [s.name for s in self.snapshots.values()]
 
     def _find(self, kind: str, known: Mapping[str, _T], name: str) -> _T:
-        if (found := known.get(name.lower())) is not None:
-            return found
+        """A table, graph or snapshot; the error for a name of another kind names that kind."""
+        if (thing := known.get(name.lower())) is not None:
+            return thing
         other = self.kind_of(name)
         hint = f"; {name} is a {other}" if other else _near(name, known)
         if kind == "snapshot" and not other and name.lower() in self.samplers:
             hint = f"; {name} is a sampler: SAMPLE USING {name} samples by it"
         raise BindError(f'no {kind} "{name}"{hint}', code=f"unknown-{kind}")
+
+
+def _find(kind: str, known: Mapping[str, _N], name: str, hint: str | None = None) -> _N:
+    """The sampler, cache, task or tag of a name; the error has the hint, or suggests the nearest name."""
+    if (thing := known.get(name.lower())) is not None:
+        return thing
+    hint = hint or _near(name, [one.name for one in known.values()])
+    raise BindError(f'no {kind} "{name}"{hint}', code=f"unknown-{kind}")
 
 
 def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
@@ -238,12 +236,7 @@ def version_of_tag(catalog_db: CatalogDb, name: str) -> int:
     Raises:
         BindError: there is no such tag; it suggests the nearest.
     """
-    known = {tag.name.lower(): tag for tag in tags(catalog_db)}
-    if (tag := known.get(name.lower())) is not None:
-        return tag.version
-    names = [tag.name for tag in known.values()]
-    near = did_you_mean(name, names) or (f"; there are: {', '.join(names[:8])}" if names else "; there is none yet")
-    raise BindError(f'no tag "{name}"{near}', code="unknown-tag")
+    return _find("tag", {tag.name.lower(): tag for tag in tags(catalog_db)}, name).version
 
 
 def tags(catalog_db: CatalogDb) -> list[Tag]:
@@ -271,6 +264,6 @@ def versions(catalog_db: CatalogDb) -> list[Version]:
 
 def _iso(time: int) -> str:
     try:
-        return (_EPOCH + timedelta(microseconds=time)).isoformat(sep=" ")
+        return moment(time).isoformat(sep=" ")
     except OverflowError:
         return str(time)

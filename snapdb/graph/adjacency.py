@@ -19,7 +19,7 @@ from snapdb.kernels.forms import LiveArrays, PatchArrays, RowArrays, live_arrays
 from snapdb.kernels.prefix import prefix_degrees
 from snapdb.kernels.rows import logical_parts, neighbours_of
 from snapdb.kernels.topology import merge_rows
-from snapdb.storage.arrays.patches import LazyPatch, Patch, open_patch
+from snapdb.storage.arrays.patches import Patch, open_patch
 from snapdb.storage.arrays.topology import (
     EdgeArrays,
     LazyRows,
@@ -115,7 +115,7 @@ def open_topology(root: Path, patch: Path | None, nodes: int) -> Adjacency:
 
 def rows_adjacency(
     rows: Rows | LazyRows,
-    patch: Patch | LazyPatch | None = None,
+    patch: Patch[Rows] | Patch[LazyRows] | None = None,
     *,
     nodes: int | None = None,
     degrees: npt.NDArray[Any] | None = None,
@@ -147,7 +147,7 @@ def _columns(rows: Rows | LazyRows, behind: Mapping[str, Source]) -> dict[str, E
     return {name: EdgeColumn(source, behind.get(name)) for name, source in sources.items() if name != "indices"}
 
 
-def _tails(patch: Patch | LazyPatch, nodes: int, root: Rows | LazyRows) -> PatchArrays:
+def _tails(patch: Patch[Rows] | Patch[LazyRows], nodes: int, root: Rows | LazyRows) -> PatchArrays:
     rows = patch.rows
     return patch_arrays(patch.nodes, patch.kept, rows.indptr, rows.indices, nodes, root.indices.dtype)
 

@@ -89,17 +89,8 @@ class Adjacency:
         Raises:
             CorruptError: a row leads out of its arrays.
         """
-        named = {"edge_id": self.edge_id, "time": self.time, "weight": self.weight, "until": self.until}
-        columns = {name: column for name, column in named.items() if column is not None}
-        columns["indices"] = EdgeColumn(self.rows.indices, self.rows.patch.indices)
         indptr, plain = self._bounds()
-        if plain:
-            return rows_of(indptr, {name: column.root[: indptr[-1]] for name, column in columns.items()})
-        values = {name: np.empty(int(indptr[-1]), column.dtype) for name, column in columns.items()}
-        for part in logical_parts(self.rows):
-            for name, column in columns.items():
-                values[name][part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
-        return rows_of(indptr, values)
+        return rows_of(indptr, _flat(self.rows, indptr, plain, self._columns()))
 
     def flatten(self) -> LazyRows:
         """The same rows, whose columns are made when they are read.
@@ -108,12 +99,14 @@ class Adjacency:
             CorruptError: a row leads out of its arrays.
         """
         indptr, plain = self._bounds()
+        flat = {name: partial(_flat_column, self.rows, indptr, plain, c) for name, c in self._columns().items()}
+        return LazyRows(indptr, flat.pop("indices")(), flat)
+
+    def _columns(self) -> dict[str, EdgeColumn]:
+        """The columns that exist by name, with the neighbours as `indices`."""
         named = {"edge_id": self.edge_id, "time": self.time, "weight": self.weight, "until": self.until}
-        flat = partial(_flat, self.rows, indptr, plain)
-        indices = flat(EdgeColumn(self.rows.indices, self.rows.patch.indices))
-        return LazyRows(
-            indptr, indices, {n: partial(flat, column) for n, column in named.items() if column is not None}
-        )
+        indices = EdgeColumn(self.rows.indices, self.rows.patch.indices)
+        return {name: column for name, column in named.items() if column is not None} | {"indices": indices}
 
     def _bounds(self) -> tuple[_Int64s, bool]:
         """Where each logical row starts and the last one ends, and whether rows are one after another already."""
@@ -121,14 +114,21 @@ class Adjacency:
         return indptr, bool(is_plain(self.rows) and np.array_equal(indptr, self.rows.indptr))
 
 
-def _flat(rows: RowArrays, indptr: _Int64s, plain: bool, column: EdgeColumn) -> npt.NDArray[Any]:
-    """The values of a column in the order of the logical rows; a view where they are so already."""
+def _flat(
+    rows: RowArrays, indptr: _Int64s, plain: bool, columns: Mapping[str, EdgeColumn]
+) -> dict[str, npt.NDArray[Any]]:
+    """The values of columns in the order of the logical rows; views where they are so already."""
     if plain:
-        return column.root[: indptr[-1]]
-    values = np.empty(int(indptr[-1]), column.dtype)
+        return {name: column.root[: indptr[-1]] for name, column in columns.items()}
+    values = {name: np.empty(int(indptr[-1]), column.dtype) for name, column in columns.items()}
     for part in logical_parts(rows):
-        values[part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
+        for name, column in columns.items():
+            values[name][part.indptr[0] : part.indptr[-1]] = column.read(part.positions)
     return values
+
+
+def _flat_column(rows: RowArrays, indptr: _Int64s, plain: bool, column: EdgeColumn) -> npt.NDArray[Any]:
+    return _flat(rows, indptr, plain, {"": column})[""]
 
 
 class Feature(Protocol):

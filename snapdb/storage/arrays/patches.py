@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,41 +34,37 @@ from snapdb.storage.arrays.topology import (
 )
 from snapdb.storage.manifests import PublishedDir, map_array
 
+_R = TypeVar("_R", Rows, LazyRows)
+
 _BLOCK = 1 << 22
 """Edges that are merged at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patch:
-    """The changed rows of a root: each is the first `kept` edges of the root's row, then the row here."""
+class Patch(Generic[_R]):
+    """The changed rows of a root: each is the first `kept` edges of the root's row, then the row here.
+
+    A patch of `LazyRows` raises an error for missing or damaged columns only when they are read.
+    """
 
     nodes: Int64s
     """[changed] the changed nodes, ascending; those without a row in the root keep 0 edges."""
     kept: Int64s
     """[changed] the number of edges of the root's row that stay."""
-    rows: Rows
+    rows: _R
     """[changed] one row per changed node."""
-
-
-@dataclass(frozen=True, slots=True)
-class LazyPatch:
-    """A patch whose missing or damaged columns raise an error only when they are read."""
-
-    nodes: Int64s
-    kept: Int64s
-    rows: LazyRows
 
 
 def build_patch(
     root: Rows,
-    before: Patch | None,
+    before: Patch[Rows] | None,
     removed: EdgeArrays,
     added: EdgeArrays,
     nodes: int,
     far_nodes: int,
     *,
     last_time: int | None = None,
-) -> Patch:
+) -> Patch[Rows]:
     """The patch of `root` after more changes, at a cost proportional to the changed rows.
 
     Args:
@@ -97,14 +93,14 @@ def build_patch(
     return Patch(outline.nodes, outline.kept, _picked(outline.indptr, origin, (root, base.rows, came)))
 
 
-def write_patch(patch: Patch, directory: Path) -> dict[str, Any]:
+def write_patch(patch: Patch[Rows], directory: Path) -> dict[str, Any]:
     """Write the arrays as .npy files, and return their metadata: edges and nodes are those of the patch."""
     np.save(directory / "nodes.npy", patch.nodes)
     np.save(directory / "kept.npy", patch.kept)
     return write_rows(patch.rows, directory)
 
 
-def read_patch(directory: Path, root: Rows) -> Patch:
+def read_patch(directory: Path, root: Rows) -> Patch[Rows]:
     """The patch that `write_patch` wrote, memory-mapped.
 
     Raises:
@@ -116,7 +112,7 @@ def read_patch(directory: Path, root: Rows) -> Patch:
     return Patch(nodes, kept, rows)
 
 
-def open_patch(directory: PublishedDir, root: LazyRows) -> LazyPatch:
+def open_patch(directory: PublishedDir, root: LazyRows) -> Patch[LazyRows]:
     """The patch that `write_patch` wrote, memory-mapped; a column may be missing until it is read.
 
     Raises:
@@ -125,7 +121,7 @@ def open_patch(directory: PublishedDir, root: LazyRows) -> LazyPatch:
     rows = open_rows(directory)
     nodes, kept = (directory.array(f"{name}.npy") for name in ("nodes", "kept"))
     _check_patch(directory.path, root, nodes, kept, rows)
-    return LazyPatch(nodes, kept, rows)
+    return Patch(nodes, kept, rows)
 
 
 def _check_patch(
@@ -142,7 +138,7 @@ def _check_patch(
         )
 
 
-def merged(root: Rows, patch: Patch, nodes: int) -> Rows:
+def merged(root: Rows, patch: Patch[Rows], nodes: int) -> Rows:
     """The rows of all `nodes` with the patch applied, in memory: as if built from their edges."""
     indptr = _merged_indptr(root, patch, nodes)
     columns: dict[str, npt.NDArray[Any]] = {}
@@ -151,7 +147,7 @@ def merged(root: Rows, patch: Patch, nodes: int) -> Rows:
     return rows_of(indptr, columns)
 
 
-def write_merged(root: Rows, patch: Patch, nodes: int, directory: Path, *, block: int = _BLOCK) -> dict[str, Any]:
+def write_merged(root: Rows, patch: Patch[Rows], nodes: int, directory: Path, *, block: int = _BLOCK) -> dict[str, Any]:
     """Write the rows of all `nodes` as a new root, about `block` edges at a time, and return their metadata."""
     indptr, span = _merged_indptr(root, patch, nodes), TimeSpan()
     np.save(directory / "indptr.npy", indptr)
@@ -168,7 +164,7 @@ def write_merged(root: Rows, patch: Patch, nodes: int, directory: Path, *, block
     return {"edges": edges, "nodes": nodes, **span.facts()}
 
 
-def _nothing(root: Rows) -> Patch:
+def _nothing(root: Rows) -> Patch[Rows]:
     """An empty patch."""
     nothing = np.empty(0, np.int64)
     return Patch(nothing, nothing, root.take(np.zeros(1, np.int64), nothing))
@@ -177,6 +173,12 @@ def _nothing(root: Rows) -> Patch:
 def _beyond(node: int, nodes: int) -> CorruptError:
     return CorruptError(
         f"an edge leads to node {node}, and there are {nodes}; CHECK DATABASE names the file", code="damaged-snapshot"
+    )
+
+
+def _damaged() -> CorruptError:
+    return CorruptError(
+        "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file", code="damaged-snapshot"
     )
 
 
@@ -212,10 +214,7 @@ def _outline(root: Root, old: Lists, held: Int64s, gone: Lists, new: Lists) -> t
     positions = np.empty(gone.keys.edge_id.size, np.int64)
     count, wrong = find_changes(root, old, plain_array(held, np.int64), gone, new, outline, positions)
     if wrong == DAMAGED:
-        raise CorruptError(
-            "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file",
-            code="damaged-snapshot",
-        )
+        raise _damaged()
     if wrong >= 0:
         node = gone.nodes[np.searchsorted(gone.indptr, wrong, side="right") - 1]
         raise CorruptError(
@@ -250,7 +249,7 @@ def _narrowest(wanted: np.dtype[Any], others: list[npt.NDArray[Any]]) -> np.dtyp
     return np.dtype(np.int64) if large else wanted
 
 
-def _merged_indptr(root: Rows, patch: Patch, nodes: int) -> Int64s:
+def _merged_indptr(root: Rows, patch: Patch[Rows], nodes: int) -> Int64s:
     """The starts of the logical rows, after a check of the root's own."""
     if patch.nodes.size and not 0 <= int(patch.nodes[-1]) < nodes:  # they ascend
         raise _beyond(int(patch.nodes[-1]), nodes)
@@ -258,10 +257,7 @@ def _merged_indptr(root: Rows, patch: Patch, nodes: int) -> Int64s:
     degrees = np.zeros(nodes, np.int64)
     degrees[:known] = np.diff(root.indptr)
     if root.indptr[0] != 0 or root.indptr[-1] != root.indices.size or (degrees < 0).any():
-        raise CorruptError(
-            "a topology is damaged: a row leads out of its arrays; CHECK DATABASE names the file",
-            code="damaged-snapshot",
-        )
+        raise _damaged()
     degrees[patch.nodes] = patch.kept + np.diff(patch.rows.indptr)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(degrees)])
 
@@ -275,11 +271,11 @@ def _blocks(indptr: Int64s, block: int) -> Iterator[tuple[int, int]]:
         low = min(high, nodes)
 
 
-def _column_type(root: Rows, patch: Patch, name: str) -> np.dtype[Any]:
+def _column_type(root: Rows, patch: Patch[Rows], name: str) -> np.dtype[Any]:
     return np.result_type(root.columns[name], patch.rows.columns[name])
 
 
-def _merged_column(root: Rows, patch: Patch, indptr: Int64s, name: str, low: int, high: int) -> npt.NDArray[Any]:
+def _merged_column(root: Rows, patch: Patch[Rows], indptr: Int64s, name: str, low: int, high: int) -> npt.NDArray[Any]:
     """One column of the logical rows of nodes low ≤ v < high."""
     first, last = np.searchsorted(patch.nodes, [low, high])
     bounds = patch.rows.indptr[first : last + 1]

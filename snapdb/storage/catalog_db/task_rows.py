@@ -8,6 +8,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from snapdb.errors import CommitConflict, moved
 from snapdb.storage.catalog_db.codec import decode, encode, is_sound
@@ -34,6 +35,8 @@ _LOOSE = """
 _FIELDS = tuple(each.name for each in fields(Run))
 _SELECT = f"SELECT {', '.join(_FIELDS)} FROM runs"
 _THIS = "WHERE task = ? AND run = ? AND attempt = ?"
+_UNENDED: dict[str, Any] = {"ended": None, "published": (), "retry": None, "rows": 0, "bytes": 0, "log": ""}
+"""The fields of an attempt that has not ended."""
 _GOING = f"{_THIS} AND state = 'running' AND holder = ?"
 """It is running, and no other process has taken over its record."""
 LEASE_TTL = 6.0
@@ -164,25 +167,8 @@ def retry_run(connection: sqlite3.Connection, run: Run, holder: str, started: in
     ).fetchone()
     if waited is None:
         raise _lost(run)
-    return _insert(
-        connection,
-        replace(
-            run,
-            attempt=run.attempt + 1,
-            state="running",
-            holder=holder,
-            started=started,
-            ended=None,
-            step=waited["step"],
-            published=(),
-            retry=None,
-            rows=0,
-            bytes=0,
-            error=None,
-            log="",
-            replaced=False,
-        ),
-    )
+    attempt = replace(run, attempt=run.attempt + 1, state="running", holder=holder, started=started, **_UNENDED)
+    return _insert(connection, replace(attempt, step=waited["step"], error=None, replaced=False))
 
 
 def end_run(
@@ -340,15 +326,10 @@ def _add(
         holder=holder,
         scheduled=scheduled,
         started=started,
-        ended=None,
         version=head,
         step=0,
-        published=(),
-        retry=None,
-        rows=0,
-        bytes=0,
         error=error,
-        log="",
+        **_UNENDED,
     )
     return _insert(connection, run)
 

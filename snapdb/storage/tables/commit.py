@@ -419,15 +419,8 @@ def _check_unused(connection: sqlite3.Connection, table: str) -> None:
     """
     for row in connection.execute("SELECT definition FROM graphs").fetchall():
         graph = decode(PropertyGraph, row["definition"])
-        if table.lower() in _tables(graph):
+        if table.lower() in map(str.lower, graph.tables):
             raise moved(
                 f"{table} moved: graph {graph.name} began to use it meanwhile",
                 code="graph-moved",
             )
-
-
-def _tables(graph: PropertyGraph) -> set[str]:
-    """The tables that a graph uses, case-folded."""
-    histories = [spec.history for element in graph.elements for spec in element.features]
-    named = [*(element.table for element in graph.elements), *(h.table for h in histories if h is not None)]
-    return {name.lower() for name in named}

@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -84,27 +84,34 @@ def write_query(
     db_dir: DatabaseDir, session: Session, folder: str, query: tuple[str, str, str], parameters: Any = None
 ) -> Segment:
     """Write the rows of a query in order, given as (prefix, the user's query, suffix)."""
-    directory = db_dir.path / folder
-    path = directory / f"{fresh_name()}.parquet"
     prefix, text, suffix = query
-    try:
-        db_dir.disk.make(directory)
-        rows = session.write(f"COPY ({prefix}", text, f"{suffix}) TO {text_literal(str(path))} {_OPTIONS}", parameters)
+    with _new_file(db_dir, folder) as path:
+        try:
+            copy = f"{suffix}) TO {text_literal(str(path))} {_OPTIONS}"
+            rows = session.write(f"COPY ({prefix}", text, copy, parameters)
+        except (InputError, CorruptError) as error:
+            if str(path) in error.message:
+                raise unwritten(path, error.message) from error
+            raise
         db_dir.disk.settle(path)
-        db_dir.disk.settle(directory)
+        db_dir.disk.settle(path.parent)
         size, sha256 = hash_file(path)
+    return Segment(str(path.relative_to(db_dir.path)), rows, size, sha256)
+
+
+@contextlib.contextmanager
+def _new_file(db_dir: DatabaseDir, folder: str) -> Iterator[Path]:
+    """The path of a new file in a folder of the database, which is removed when the block fails."""
+    path = db_dir.path / folder / f"{fresh_name()}.parquet"
+    try:
+        db_dir.disk.make(path.parent)
+        yield path
     except OSError as error:
         db_dir.disk.remove(path)
         raise unwritten(path, error.strerror or str(error)) from error
-    except (InputError, CorruptError) as error:
-        db_dir.disk.remove(path)
-        if str(path) in error.message:
-            raise unwritten(path, error.message) from error
-        raise
     except BaseException:
         db_dir.disk.remove(path)
         raise
-    return Segment(str(path.relative_to(db_dir.path)), rows, size, sha256)
 
 
 def _check_not_null(db_dir: DatabaseDir, session: Session, file: Segment, columns: Sequence[Column]) -> None:
@@ -140,21 +147,15 @@ def copy_segment(
         DatabaseError: the disk refused.
     """
     rows = _rows(session, source)
-    directory = db_dir.path / folder
-    path = directory / f"{fresh_name()}.parquet"
-    try:
-        db_dir.disk.make(directory)
-        size, sha256 = copy_file(source, path, report)
+    with _new_file(db_dir, folder) as path:
+        try:
+            size, sha256 = copy_file(source, path, report)
+        except OSError as error:
+            if error.filename == source:
+                raise InputError(f"cannot read {source}: {error.strerror}", code="unreadable-file") from error
+            raise
         db_dir.disk.settle(path)
-        db_dir.disk.settle(directory)
-    except OSError as error:
-        db_dir.disk.remove(path)
-        if error.filename == source:
-            raise InputError(f"cannot read {source}: {error.strerror}", code="unreadable-file") from error
-        raise unwritten(path, error.strerror or str(error)) from error
-    except BaseException:
-        db_dir.disk.remove(path)
-        raise
+        db_dir.disk.settle(path.parent)
     return Segment(str(path.relative_to(db_dir.path)), rows, size, sha256)
 
 
