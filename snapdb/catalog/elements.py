@@ -138,11 +138,11 @@ class EdgeRows:
         conditions = [] if window.stop is None else [f"{time} < {window.stop}"]
         if self.end is None and window.start is not None:
             conditions.append(f"{time} >= {window.start}")
-        found = [_or_static(self.element, time, " AND ".join(conditions))] if conditions else []
+        within = [_or_static(self.element, time, " AND ".join(conditions))] if conditions else []
         if self.end is not None and window.until_after is not None:
             end = time_expression(self.end)
-            found.append(f"{end} IS NULL OR {end} > {window.until_after}")
-        return found
+            within.append(f"{end} IS NULL OR {end} > {window.until_after}")
+        return within
 
 
 def _or_static(element: VertexElement | EdgeElement, time: str, condition: str) -> str:

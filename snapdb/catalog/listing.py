@@ -80,8 +80,8 @@ def bounds_text(snapshot: Snapshot) -> tuple[str | None, str | None]:
 
 def window_text(snapshot: Snapshot) -> str:
     """A snapshot's window as its statement said it; of one that moves, where it is now too."""
-    said = f"WINDOW {_length(snapshot.pin.window)}: " if snapshot.pin.window is not None else ""
-    return said + _window_now(snapshot)
+    prefix = f"WINDOW {_length(snapshot.pin.window)}: " if snapshot.pin.window is not None else ""
+    return prefix + _window_now(snapshot)
 
 
 def moves_text(snapshot: Snapshot) -> str | None:

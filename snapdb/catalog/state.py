@@ -165,8 +165,8 @@ def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:
                 tables[change.table_id] = _appended(tables[change.table_id], change.columns, change.files)
             case RemoveRows():
                 table = tables[change.table_id]
-                gone = (*table.deletes, change.file)
-                tables[change.table_id] = replace(table, deletes=gone, rows=table.rows - change.file.rows)
+                removed = (*table.deletes, change.file)
+                tables[change.table_id] = replace(table, deletes=removed, rows=table.rows - change.file.rows)
             case AlterColumns():
                 table = tables[change.table_id]
                 kept = tuple(replace(s, columns=s.columns or table.columns) for s in table.segments)
@@ -196,13 +196,13 @@ def _kept(connection: sqlite3.Connection, table: str, kind: type[_S], known: Ite
     """Snapshots, samplers or caches; one keeps its id as long as it says the same, so that only new ones are read."""
     read = {one.id: one for one in known}
     rows = connection.execute(f"SELECT id, folded FROM {table} ORDER BY id").fetchall()
-    found = {}
+    kept = {}
     for row in rows:
         if row["id"] not in read:
             query = f"SELECT definition FROM {table} WHERE id = ?"
             read[row["id"]] = decode(kind, connection.execute(query, (row["id"],)).fetchone()["definition"])
-        found[row["folded"]] = read[row["id"]]
-    return found
+        kept[row["folded"]] = read[row["id"]]
+    return kept
 
 
 def _stamp(connection: sqlite3.Connection) -> tuple[int, int]:
@@ -222,12 +222,12 @@ def version_at(catalog_db: CatalogDb, time: int) -> int:
     Raises:
         BindError: there was none yet.
     """
-    found = catalog_db.rows("SELECT version FROM versions WHERE time <= ? ORDER BY version DESC LIMIT 1", (time,))
-    if not found:
+    rows = catalog_db.rows("SELECT version FROM versions WHERE time <= ? ORDER BY version DESC LIMIT 1", (time,))
+    if not rows:
         first = catalog_db.rows("SELECT time FROM versions ORDER BY version LIMIT 1")
-        said = f"; the first was at {_iso(first[0]['time'])}" if first else ""
-        raise BindError(f"there was no version yet at {_iso(time)}{said}", code="unknown-version")
-    return int(found[0]["version"])
+        hint = f"; the first was at {_iso(first[0]['time'])}" if first else ""
+        raise BindError(f"there was no version yet at {_iso(time)}{hint}", code="unknown-version")
+    return int(rows[0]["version"])
 
 
 def version_of_tag(catalog_db: CatalogDb, name: str) -> int:

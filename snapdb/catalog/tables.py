@@ -152,9 +152,9 @@ def _removed(session: Session, root: Path, one: Table, other: Table) -> str | No
     ids = _deleted(root, one, other)
     if ids is None:
         return None
-    found = session.table(ids).column(0).to_numpy()
+    removed = session.table(ids).column(0).to_numpy()
     firsts = np.array([s.first for s in one.segments], np.int64)
-    hit = np.unique(np.searchsorted(firsts, found, side="right") - 1)
+    hit = np.unique(np.searchsorted(firsts, removed, side="right") - 1)
     if not hit.size:
         return None
     rows = table_rows(replace(one, segments=tuple(one.segments[i] for i in hit), deletes=()), root, row_ids=True)

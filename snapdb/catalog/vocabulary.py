@@ -116,11 +116,11 @@ def _shapes(catalog_db: CatalogDb) -> dict[str, list[_Shape]]:
         SELECT t.folded, t.id, s.id shape, s.since, t.created, t.dropped
         FROM tables t JOIN shapes s ON s.table_id = t.id ORDER BY s.since
     """
-    found: dict[str, list[_Shape]] = {}
+    shapes: dict[str, list[_Shape]] = {}
     for row in catalog_db.rows(query):
         shape = _Shape(row["id"], row["shape"], row["since"], row["created"], row["dropped"])
-        found.setdefault(row["folded"], []).append(shape)
-    return found
+        shapes.setdefault(row["folded"], []).append(shape)
+    return shapes
 
 
 def _shape_at(shapes: Sequence[_Shape], snapshot: Snapshot) -> _Shape | None:

@@ -218,15 +218,15 @@ def _with(whole: Adjacency, path: Path, degrees: npt.NDArray[Any]) -> Adjacency:
     return replace(whole, rows=arrays)
 
 
-def _degrees(path: Path, found: npt.NDArray[Any], rows: RowArrays) -> npt.NDArray[Any]:
+def _degrees(path: Path, values: npt.NDArray[Any], rows: RowArrays) -> npt.NDArray[Any]:
     """How many edges each row has; older databases hold where it ends instead."""
-    if found.dtype == np.int64 and found.shape == (rows.indptr.size - 1,):
-        found = found - rows.indptr[:-1]
-        if found.size and not 0 <= int(found.min()) <= int(found.max()) < 2**32:
+    if values.dtype == np.int64 and values.shape == (rows.indptr.size - 1,):
+        values = values - rows.indptr[:-1]
+        if values.size and not 0 <= int(values.min()) <= int(values.max()) < 2**32:
             raise damaged_file(path)
-    elif found.dtype != np.uint32:
+    elif values.dtype != np.uint32:
         raise damaged_file(path)
-    return found
+    return values
 
 
 def serves_outgoing(edge: EdgeLayout) -> bool:

@@ -170,9 +170,9 @@ class HistoryFeature:
         where = last_before(self.arrays.indptr, self.arrays.time, ids, bounds)
         without = np.flatnonzero(where < 0)
         if without.size and self.default is None:
-            found = np.unique(np.asarray(ids)[without])
-            shown = found[:3].tolist() if self.keys is None else self.keys.read(found[:3]).to_pylist()
-            raise missing_values(self.element, self.name, found.size, shown)
+            missing = np.unique(np.asarray(ids)[without])
+            shown = missing[:3].tolist() if self.keys is None else self.keys.read(missing[:3]).to_pylist()
+            raise missing_values(self.element, self.name, missing.size, shown)
         if without.size == where.size:
             return np.full((where.size, self.shape[1]), fill_value(self.dtype.name, self.default), self.dtype)
         where[without] = where.max()
@@ -288,22 +288,22 @@ def _number(directory: PublishedDir, *names: str) -> int:
     Raises:
         CorruptError: there is none.
     """
-    found: Any = directory.manifest
+    entry: Any = directory.manifest
     for name in names:
-        found = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(found, int) or found < 0:
+        entry = entry.get(name) if isinstance(entry, dict) else None
+    if not isinstance(entry, int) or entry < 0:
         raise CorruptError(
             f"the manifest of {directory.path} is damaged: it has no {' '.join(names)}; create the snapshot again",
             code="damaged-snapshot",
         )
-    return found
+    return entry
 
 
 def _default(directory: PublishedDir, name: str) -> float | None:
     """A feature's DEFAULT."""
     defaults = directory.manifest.get("defaults")
-    found = defaults.get(name) if isinstance(defaults, dict) else None
-    return found if isinstance(found, int | float) else None
+    default = defaults.get(name) if isinstance(defaults, dict) else None
+    return default if isinstance(default, int | float) else None
 
 
 def for_random_reads(view: GraphView, relations: Iterable[Relation], taken: int) -> GraphView:

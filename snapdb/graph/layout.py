@@ -82,7 +82,7 @@ class SnapshotLayout:
 
 def classes_of(db_dir: DatabaseDir, layout: VertexLayout) -> tuple[str, ...] | None:
     """The text behind each code of a vertex type's target; None where it is a number, or where there is none."""
-    return _classes(_facts(db_dir, layout)) if layout.target else None
+    return _classes(_manifest_of(db_dir, layout)) if layout.target else None
 
 
 def codings(db_dir: DatabaseDir, graph: PropertyGraph, layout: SnapshotLayout) -> dict[str, Any]:
@@ -92,26 +92,26 @@ def codings(db_dir: DatabaseDir, graph: PropertyGraph, layout: SnapshotLayout) -
     for vertex in layout.vertices:
         element = graph.vertex(vertex.name)
         sparse = [] if element is None else [spec.name for spec in element.features if spec.sparse]
-        facts = _facts(db_dir, vertex) if vertex.target or sparse else {}
-        if vertex.target and (names := _classes(facts)) is not None:
-            classes[vertex.name] = _told(names)
+        manifest = _manifest_of(db_dir, vertex) if vertex.target or sparse else {}
+        if vertex.target and (names := _classes(manifest)) is not None:
+            classes[vertex.name] = _class_summary(names)
         if sparse:
-            widths[vertex.name] = {name: facts["widths"][name] for name in sparse}
+            widths[vertex.name] = {name: manifest["widths"][name] for name in sparse}
     return {"classes": classes, "widths": widths}
 
 
-def _facts(db_dir: DatabaseDir, layout: VertexLayout) -> dict[str, Any]:
+def _manifest_of(db_dir: DatabaseDir, layout: VertexLayout) -> dict[str, Any]:
     """The manifest that holds for the type: of a patch, its own."""
     directory = layout.features if layout.patch is None else layout.patch
     return {} if directory is None else PublishedDir(db_dir.inside(directory)).manifest
 
 
-def _classes(facts: dict[str, Any]) -> tuple[str, ...] | None:
-    names = (facts.get("target") or {}).get("classes")
+def _classes(manifest: dict[str, Any]) -> tuple[str, ...] | None:
+    names = (manifest.get("target") or {}).get("classes")
     return None if names is None else tuple(names)
 
 
-def _told(names: Sequence[str]) -> dict[str, Any]:
+def _class_summary(names: Sequence[str]) -> dict[str, Any]:
     listed = {"names": list(names)} if len(names) <= _LISTED else {}
     return {"count": len(names), "digest": digest_of("classes", list(names)), **listed}
 

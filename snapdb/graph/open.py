@@ -121,12 +121,12 @@ def open_snapshot(
             raise it when they are first read.
         CommitConflict: it was replaced or dropped at this moment (code 'moved').
     """
-    with unless_moved(catalog_db, snapshot):
+    with raise_if_snapshot_replaced(catalog_db, snapshot):
         return _opened(catalog_db, snapshot, opens)
 
 
 @contextmanager
-def unless_moved(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
+def raise_if_snapshot_replaced(catalog_db: CatalogDb, snapshot: Snapshot) -> Iterator[None]:
     """Files that are missed because the snapshot was replaced or dropped meanwhile are a conflict, and no damage.
 
     Raises:
@@ -226,14 +226,16 @@ def _vertex_features(
     """The features by name, in the graph's order; those that change in time as of the window's end."""
     element = snapshot.graph.vertex(vertex.name)
     specs = {spec.name: spec for spec in element.features} if element is not None else {}
+    _check_names(vertex.feature_names + vertex.history_names)
     own = [name for name in vertex.feature_names if name not in vertex.history_names]
-    found = _features(db_dir, vertex.features, vertex.patch, own)
-    _check_names(vertex.history_names)
+    features: dict[str, Feature] = {}
+    if vertex.features is not None:
+        features = open_features(db_dir.path / vertex.features, _path(db_dir, vertex.patch), own)
     for name, directory in zip(vertex.history_names, vertex.history, strict=True):
         default, stop = specs[name].default if name in specs else None, snapshot.window.stop
-        found[name] = open_history(db_dir.path / directory, name, stop, default, vertex.name, keys)
-    order = [*specs, *found]
-    return {name: found[name] for name in sorted(found, key=order.index)}
+        features[name] = open_history(db_dir.path / directory, name, stop, default, vertex.name, keys)
+    order = [*specs, *features]
+    return dict(sorted(features.items(), key=lambda item: order.index(item[0])))
 
 
 def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Feature]:
@@ -243,11 +245,6 @@ def _edge_features(db_dir: DatabaseDir, edge: EdgeLayout) -> Mapping[str, Featur
         return {}
     paths = db_dir.path / edge.features, _path(db_dir, edge.feature_patch)
     return _DeferredErrors({name: partial(open_feature, *paths, name) for name in edge.feature_names})
-
-
-def _features(db_dir: DatabaseDir, base: str | None, patch: str | None, names: Sequence[str]) -> dict[str, Feature]:
-    _check_names(names)
-    return {} if base is None else open_features(db_dir.path / base, _path(db_dir, patch), names)
 
 
 def _path(db_dir: DatabaseDir, directory: str | None) -> Path | None:

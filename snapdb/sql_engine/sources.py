@@ -31,11 +31,11 @@ class Names:
     @property
     def statements(self) -> tuple[str, ...]:
         """What makes the views."""
-        made = [f"CREATE VIEW {quote(name)} AS {select}" for name, select in self.views.items()]
+        statements = [f"CREATE VIEW {quote(name)} AS {select}" for name, select in self.views.items()]
         for schema, views in self.schemas.items():
-            made.append(f"CREATE SCHEMA {quote(schema)}")
-            made += [f"CREATE VIEW {quote(schema)}.{quote(name)} AS {select}" for name, select in views.items()]
-        return tuple(made)
+            statements.append(f"CREATE SCHEMA {quote(schema)}")
+            statements += [f"CREATE VIEW {quote(schema)}.{quote(name)} AS {select}" for name, select in views.items()]
+        return tuple(statements)
 
 
 def together(parts: Iterable[Names]) -> Names:

@@ -41,8 +41,8 @@ def table_rows(table: Table, root: Path, *, row_ids: bool = False, ordered: bool
     if table.deletes and not ordered:
         shown = f"* EXCLUDE ({quote(ROW_ID)})" if not row_ids else "*"
         every = table_rows(replace(table, deletes=()), root, row_ids=True)
-        gone = deleted_rows(table.deletes, root)
-        return f"SELECT {shown} FROM ({every}) WHERE {quote(ROW_ID)} NOT IN ({gone})"
+        removed = deleted_rows(table.deletes, root)
+        return f"SELECT {shown} FROM ({every}) WHERE {quote(ROW_ID)} NOT IN ({removed})"
     # Only scans, filters and UNION ALL, which keep the order of files and rows whatever the number of threads.
     groups = [list(group) for _, group in groupby(table.segments, key=lambda s: s.columns or table.columns)]
     return " UNION ALL ".join(_live(table, group, root, row_ids) for group in groups)
@@ -193,9 +193,9 @@ def _bitmap(key: str, low: int, high: int) -> bytes:
     """A bit for each row id low ≤ id < high, set where the row is deleted."""
     with _guard:
         deletes = _named[key]
-    gone = _deleted_ids(deletes)
+    removed = _deleted_ids(deletes)
     bits = np.zeros((high - low + 7) // 8 * 8, np.uint8)
-    bits[gone[np.searchsorted(gone, low) : np.searchsorted(gone, high)] - low] = 1
+    bits[removed[np.searchsorted(removed, low) : np.searchsorted(removed, high)] - low] = 1
     return np.packbits(bits).tobytes()
 
 
@@ -214,13 +214,13 @@ def _key(deletes: _Deletes) -> str:
 @lru_cache(maxsize=8)
 def _condition(spans: tuple[tuple[int, int], ...], deletes: _Deletes, key: str, next_row: int) -> str | None:
     """By first id and rows of each file."""
-    gone = _deleted_ids(deletes)
+    removed = _deleted_ids(deletes)
     files = []
     for file, (first, rows) in enumerate(spans):
-        low, high = np.searchsorted(gone, [first, first + rows])
+        low, high = np.searchsorted(removed, [first, first + rows])
         stop = min(max(next_row - first, 0), rows)
         if high > low or stop < rows:
-            files.append(_File(file, first, key, gone[low:high] - first, stop, rows))
+            files.append(_File(file, first, key, removed[low:high] - first, stop, rows))
     if not files:
         return None
     return _in_file(files[0]) if len(spans) == 1 else _by_file(files, len(spans))
@@ -240,10 +240,10 @@ def _deleted_ids(deletes: _Deletes) -> _Int64s:
             raise CorruptError(
                 f"a file of the database cannot be read: {path}: {error}; restore it from a backup", code="damaged-file"
             ) from error
-    gone = np.sort(np.concatenate(parts))  # np.unique hashes, at ten times the cost
-    first = np.ones(gone.size, np.bool_)
-    np.not_equal(gone[1:], gone[:-1], out=first[1:])
-    return gone[first]
+    removed = np.sort(np.concatenate(parts))  # np.unique hashes, at ten times the cost
+    first = np.ones(removed.size, np.bool_)
+    np.not_equal(removed[1:], removed[:-1], out=first[1:])
+    return removed[first]
 
 
 def _by_file(files: Sequence[_File], count: int) -> str:
@@ -259,11 +259,11 @@ def _by_file(files: Sequence[_File], count: int) -> str:
 
 
 def _in_file(file: _File) -> str:
-    gone = file.deleted
+    removed = file.deleted
 
     def leaf(low: int, high: int) -> str | None:
         end = min(high, file.stop)
-        here = gone[np.searchsorted(gone, low) : np.searchsorted(gone, end)]
+        here = removed[np.searchsorted(removed, low) : np.searchsorted(removed, end)]
         if here.size >= end - low:
             return "false"
         condition = _positions(file, here, low, end)
@@ -274,12 +274,12 @@ def _in_file(file: _File) -> str:
     return _tree("file_row_number", 0, file.rows, leaf)
 
 
-def _positions(file: _File, gone: _Int64s, low: int, high: int) -> str | None:
+def _positions(file: _File, removed: _Int64s, low: int, high: int) -> str | None:
     """The condition for positions low ≤ p < high; None where they are too many for one bitmap."""
-    if not gone.size:
+    if not removed.size:
         return "true"
-    if gone.size <= _FEW:
-        return f"({' AND '.join(f'file_row_number <> {position}' for position in gone.tolist())})"
+    if removed.size <= _FEW:
+        return f"({' AND '.join(f'file_row_number <> {position}' for position in removed.tolist())})"
     if high - low > _LEAF:
         return None
     bitmap = f"{quote(_BITMAP)}('{file.key}', {file.first + low}, {file.first + high})"

@@ -106,9 +106,9 @@ def python_rows(table: pa.Table) -> list[tuple[Any, ...]]:
         rows: list[tuple[Any, ...]] = relation.fetchall()
     except duckdb.Error as error:
         if "pytz" not in str(error):
-            said = str(error).splitlines()[0]
+            reason = str(error).splitlines()[0]
             raise QueryError(
-                f"Python has no value for a column of this result ({said}); cast it to VARCHAR", code="not-in-python"
+                f"Python has no value for a column of this result ({reason}); cast it to VARCHAR", code="not-in-python"
             ) from error
         raise InputError(
             "moments with a zone in a UNION or VARIANT need pytz, which is not here: pip install pytz",

@@ -49,10 +49,10 @@ class Properties:
         >>> str(Properties((Property("b", "c"),))), str(Properties()), str(Properties(excepted=("a",)))
         ('b AS c', 'none', 'all columns except a')
         """
-        said = [p.column if p.column == p.name else f"{p.column} AS {p.name}" for p in self.named]
+        parts = [p.column if p.column == p.name else f"{p.column} AS {p.name}" for p in self.named]
         if self.excepted is not None:
-            said.insert(0, f"all columns except {', '.join(self.excepted)}" if self.excepted else "all columns")
-        return ", ".join(said) or "none"
+            parts.insert(0, f"all columns except {', '.join(self.excepted)}" if self.excepted else "all columns")
+        return ", ".join(parts) or "none"
 
 
 Direction = Literal["IN", "OUT", "BOTH"]

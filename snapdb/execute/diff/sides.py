@@ -17,7 +17,7 @@ from snapdb.execute.diff.rows import ElementRows, Key
 from snapdb.execute.operator import ExecutionContext
 from snapdb.graph import Feature, OpenSnapshot, open_snapshot
 from snapdb.graph.features import SparseReader
-from snapdb.graph.open import unless_moved
+from snapdb.graph.open import raise_if_snapshot_replaced
 from snapdb.kernels.overlay import Csr
 from snapdb.storage.manifests import read_manifest
 from snapdb.types import PropertyGraph, Relation, Snapshot
@@ -65,7 +65,7 @@ def snapshot_side(context: ExecutionContext, snapshot: Snapshot, stack: ExitStac
     context.bind_context.views(snapshot)  # says what is missing of its tables and their files
     tables = tables_at(context.store.catalog_db, snapshot.version)
     rows = keyed(snapshot_rows(snapshot, tables, context.store.db_dir.path), graph)
-    with unless_moved(context.store.catalog_db, snapshot):
+    with raise_if_snapshot_replaced(context.store.catalog_db, snapshot):
         layout = read_manifest(context.store.db_dir.inside(snapshot.path))["layout"]
     counts = {Key("vertex", v["name"].lower()): int(v["nodes"]) for v in layout["vertices"]}
     counts |= {Key("edge", e["name"].lower()): int(e["edges"]) for e in layout["edges"]}

@@ -20,7 +20,7 @@ from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
 from snapdb.graph.adjacency import WithoutIdle, outgoing_artefact, serves_outgoing, write_outgoing
 from snapdb.graph.lineage import published
-from snapdb.graph.open import read_layout, unless_moved
+from snapdb.graph.open import raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.warm import warming
 from snapdb.loading.batch import Batch
 from snapdb.loading.shelf import CacheSource
@@ -101,7 +101,7 @@ def open_sample(context: ExecutionContext, plan: SamplePlan) -> Opened:
 
 
 def _open(context: ExecutionContext, plan: SamplePlan) -> Opened:
-    with unless_moved(context.store.catalog_db, plan.snapshot):
+    with raise_if_snapshot_replaced(context.store.catalog_db, plan.snapshot):
         _build_outgoing(context, plan)
     context.report(f"opening {plan.snapshot.name}", None)
     opened = open_snapshot(context.store.catalog_db, plan.snapshot, plan.way.opens)

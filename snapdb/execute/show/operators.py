@@ -16,7 +16,7 @@ from snapdb.catalog.system_tables import SHOWN_RUNS, SHOWN_TASKS, TaskStatus, ca
 from snapdb.errors import moved
 from snapdb.execute.operator import ExecutionContext, Outcome, Rows, publish
 from snapdb.execute.tasks.leader import leads
-from snapdb.graph.open import unless_moved
+from snapdb.graph.open import raise_if_snapshot_replaced
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of
 from snapdb.plan.show import KINDS, DescribePlan, DropPlan, ShowPlan
 from snapdb.plan.times import spelled
@@ -228,7 +228,7 @@ def _snapshot(context: ExecutionContext, snapshot: Snapshot) -> pa.RecordBatch:
         "stored",
     )
     types = (_TEXT, _TEXT, pa.int64(), _TEXT, pa.int64(), _TEXT, _TEXT, pa.int64(), _TEXT, _TEXT, _TEXT)
-    with unless_moved(context.store.catalog_db, snapshot):
+    with raise_if_snapshot_replaced(context.store.catalog_db, snapshot):
         layout = read_manifest(context.store.db_dir.inside(snapshot.path))["layout"]
     head = (snapshot.name, f"snapshot of {snapshot.graph.name}", snapshot.nodes, snapshot.form, snapshot.version)
     rows: list[tuple[Any, ...]] = [(*head, window_text(snapshot), None, snapshot.bytes, None, None, None)]

@@ -20,7 +20,7 @@ from snapdb.execute.operator import ExecutionContext, Rows
 from snapdb.graph import Adjacency, Feature, GraphView, open_snapshot
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout
-from snapdb.graph.open import read_layout, unless_moved
+from snapdb.graph.open import raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.history import last_before
 from snapdb.kernels.radix import count_buckets
 from snapdb.kernels.rows import logical_parts, neighbours_of
@@ -65,7 +65,7 @@ _IDS = 1 << 22
 def summarize(plan: SummarizePlan, context: ExecutionContext) -> Rows:
     """SUMMARIZE SNAPSHOT: one row per element; the snapshot is read once or twice, one part at a time."""
     snapshot = plan.snapshot
-    with unless_moved(context.store.catalog_db, snapshot):
+    with raise_if_snapshot_replaced(context.store.catalog_db, snapshot):
         layout = read_layout(context.store.db_dir, snapshot)
     opened = open_snapshot(context.store.catalog_db, snapshot)
     try:

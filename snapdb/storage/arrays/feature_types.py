@@ -211,9 +211,9 @@ def _nan(base: str, value: str) -> str:
 
 def _misfit(base: str, dtype: str) -> str | None:
     """SQL: whether v, of type `base`, has no form in `dtype`."""
-    rule = _overflow(base, dtype)
+    overflow = _overflow(base, dtype)
     there = "v IS NOT NULL" + (" AND NOT isnan(v)" if base in _FLOATS else "")
-    return None if rule is None else f"{there} AND ({rule})"
+    return None if overflow is None else f"{there} AND ({overflow})"
 
 
 def _overflow(base: str, dtype: str) -> str | None:
@@ -233,7 +233,7 @@ def _overflow(base: str, dtype: str) -> str | None:
     return f"TRY_CAST(v AS {read}) IS NULL" + ("" if whole else " OR v <> trunc(v)")
 
 
-# Checks before features are built: each rule is a condition that no row may meet
+# Checks before features are built: each is a condition that no row may meet
 
 
 class RowCheck(NamedTuple):
@@ -241,7 +241,7 @@ class RowCheck(NamedTuple):
 
     broken: str
     """SQL condition on a row."""
-    found: str
+    problem: str
     """What such rows have, for the message."""
     advice: str
 
@@ -254,33 +254,34 @@ def check_features(session: Session, source: FeatureSource, specs: Sequence[Feat
             invalid sparse rows; the message has their count and three ids.
     """
     own = [spec for spec in specs if spec.history is None]
-    rules = [rule for spec in own for rule in (_sparse_rules if spec.sparse else _dense_rules)(source, spec)]
-    check_rows(session, source, rules)
+    checks = [check for spec in own for check in (_sparse_checks if spec.sparse else _dense_checks)(source, spec)]
+    check_rows(session, source, checks)
     for spec in own:
         for part in () if spec.sparse else parts_of(source, spec):
             if part.fixed is None:
                 _check_even(session, source, part)
 
 
-def check_rows(session: Session, source: FeatureSource, rules: Sequence[RowCheck]) -> None:
-    """Check, in one pass over the rows, that none breaks a rule.
+def check_rows(session: Session, source: FeatureSource, checks: Sequence[RowCheck]) -> None:
+    """Check, in one pass over the rows, that none meets one of the conditions.
 
     Raises:
-        DataError: rows break a rule; the message has the count and three ids of the first such rule.
+        DataError: rows do; the message has the count and three ids of those that meet the first such condition.
     """
-    if not rules:
+    if not checks:
         return
-    counts = ", ".join(f"count_if({rule.broken})" for rule in rules)
-    for rule, count in zip(rules, session.rows(f"SELECT {counts} FROM ({source.rows})")[0], strict=True):
+    counts = ", ".join(f"count_if({check.broken})" for check in checks)
+    for check, count in zip(checks, session.rows(f"SELECT {counts} FROM ({source.rows})")[0], strict=True):
         if count:
             who = f"1 row of {source.element} has" if count == 1 else f"{count} rows of {source.element} have"
             raise DataError(
-                f"{who} {rule.found} (ids {_shown(session, source, rule.broken)}); {rule.advice}", code="bad-feature"
+                f"{who} {check.problem} (ids {_shown(session, source, check.broken)}); {check.advice}",
+                code="bad-feature",
             )
 
 
-def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    """The rules for the columns of a dense feature."""
+def _dense_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
+    """The checks of the columns of a dense feature."""
     for part in parts_of(source, spec):
         if spec.default is None:
             advice = f"fix them, or say FEATURES ({part.name} DEFAULT 0)"
@@ -289,8 +290,8 @@ def _dense_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]
             yield _fits(part, misfit)
 
 
-def _sparse_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
-    """The rules for a list of indices and a list of values, which are ones without such a column."""
+def _sparse_checks(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck]:
+    """The checks of a list of indices and a list of values, which are ones without such a column."""
     index, value = parts_of(source, spec)
     names = [f'"{name}"' for name in dict.fromkeys((index.name, value.name))]
     both, i, v = f"list{'s' * (len(names) > 1)} {' and '.join(names)}", index.sql, value.sql
@@ -313,8 +314,8 @@ def _sparse_rules(source: FeatureSource, spec: FeatureSpec) -> Iterator[RowCheck
 
 
 def _fits(part: FeatureColumn, misfit: str) -> RowCheck:
-    found = f'a value in feature column "{part.name}" of type {part.type} that does not fit {part.dtype}'
-    return RowCheck(misfit, found, "change them, or say another TYPE")
+    problem = f'a value in feature column "{part.name}" of type {part.type} that does not fit {part.dtype}'
+    return RowCheck(misfit, problem, "change them, or say another TYPE")
 
 
 def _check_even(session: Session, source: FeatureSource, part: FeatureColumn) -> None:

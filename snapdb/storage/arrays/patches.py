@@ -83,14 +83,14 @@ def build_patch(
         raise _beyond(int(base.nodes[-1]), nodes)
     old = _lists(base.nodes, base.rows)
     nowhere = np.zeros_like(removed.destination)
-    gone = _lists(*_grouped(replace(removed, source=nowhere, weight=None, until=None), nodes, 1))
-    heads, came = _grouped(added, nodes, far_nodes)
-    new = _lists(heads, came)
+    removals = _lists(*_grouped(replace(removed, source=nowhere, weight=None, until=None), nodes, 1))
+    heads, additions = _grouped(added, nodes, far_nodes)
+    new = _lists(heads, additions)
     whole = Root(plain_array(root.indptr, np.int64), _keys(root), FOREVER if last_time is None else last_time)
-    outline, positions = _outline(whole, old, base.kept, gone, new)
+    outline, positions = _outline(whole, old, base.kept, removals, new)
     origin = buffers.empty((int(outline.indptr[-1]),), np.int64)
-    list_tails(whole, old, gone, new, outline, positions, origin)
-    return Patch(outline.nodes, outline.kept, _picked(outline.indptr, origin, (root, base.rows, came)))
+    list_tails(whole, old, removals, new, outline, positions, origin)
+    return Patch(outline.nodes, outline.kept, _picked(outline.indptr, origin, (root, base.rows, additions)))
 
 
 def write_patch(patch: Patch[Rows], directory: Path) -> dict[str, Any]:
@@ -207,18 +207,18 @@ def _lists(nodes: Int64s, rows: Rows) -> Lists:
     return Lists(plain_array(nodes, np.int64), plain_array(rows.indptr, np.int64), _keys(rows))
 
 
-def _outline(root: Root, old: Lists, held: Int64s, gone: Lists, new: Lists) -> tuple[Outline, Int64s]:
+def _outline(root: Root, old: Lists, held: Int64s, removals: Lists, new: Lists) -> tuple[Outline, Int64s]:
     """The outline of a new patch, and the position of each removed edge in the logical rows."""
-    most = old.nodes.size + gone.nodes.size + new.nodes.size
+    most = old.nodes.size + removals.nodes.size + new.nodes.size
     outline = Outline(np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most + 1, np.int64))
-    positions = np.empty(gone.keys.edge_id.size, np.int64)
-    count, wrong = find_changes(root, old, plain_array(held, np.int64), gone, new, outline, positions)
+    positions = np.empty(removals.keys.edge_id.size, np.int64)
+    count, wrong = find_changes(root, old, plain_array(held, np.int64), removals, new, outline, positions)
     if wrong == DAMAGED:
         raise _damaged()
     if wrong >= 0:
-        node = gone.nodes[np.searchsorted(gone.indptr, wrong, side="right") - 1]
+        node = removals.nodes[np.searchsorted(removals.indptr, wrong, side="right") - 1]
         raise CorruptError(
-            f"edge {gone.keys.edge_id[wrong]} of node {node} is to leave a topology that does not hold it, "
+            f"edge {removals.keys.edge_id[wrong]} of node {node} is to leave a topology that does not hold it, "
             "or to leave it twice; CHECK DATABASE names the file",
             code="damaged-snapshot",
         )
