@@ -75,7 +75,7 @@ _V = TypeVar("_V")
 class _DeferredErrors(Mapping[str, _V]):
     """Values by name, opened at once, so that they outlive the directory; what fails is opened again when it is read.
 
-    >>> squares = DeferredErrors({"seven": lambda: 49})
+    >>> squares = _DeferredErrors({"seven": lambda: 49})
     >>> "seven" in squares, squares["seven"]
     (True, 49)
     """
