@@ -24,8 +24,8 @@ from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.results import Result
 from snapdb.execute.session import DatabaseSession
 from snapdb.plan import RULES, Plan
+from snapdb.plan.planner import Rule
 from snapdb.plan.queries import Parameters
-from snapdb.plan.rules import Rule
 from snapdb.sql import parse, parse_one
 from snapdb.sql.syntax import Statement
 from snapdb.sql_engine import absolute_paths

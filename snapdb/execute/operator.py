@@ -18,7 +18,7 @@ from snapdb.execute.transactions import Review, TransactionManager
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import FAMILIES, Plan
 from snapdb.plan.plan import NothingPlan
-from snapdb.plan.rules import Rule
+from snapdb.plan.planner import Rule
 from snapdb.plan.scope import BindContext
 from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.tables.changes import Change

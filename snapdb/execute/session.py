@@ -16,8 +16,8 @@ from snapdb.execute.transactions import TransactionManager, diagnose_corruption,
 from snapdb.loading.shelf import CacheShelf
 from snapdb.plan import RULES, BindContext, Plan, bind, optimize
 from snapdb.plan.plan import check_allowed
+from snapdb.plan.planner import Rule
 from snapdb.plan.queries import Parameters
-from snapdb.plan.rules import Rule
 from snapdb.schedule import next_firing
 from snapdb.sql.syntax import Statement
 from snapdb.sql.versions import Commit, Rollback

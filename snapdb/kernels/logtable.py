@@ -20,7 +20,7 @@ _TERMS = 4
 def _step(n: int) -> int:
     """ln((n + 1) / n) / 2 in units of 2^-SCALE.
 
-    >>> round(_step(4096) * 2 / 2**SCALE, 9)
+    >>> round(_step(4096) * 2 / 2**_SCALE, 9)
     0.000244111
     """
     d = 2 * n + 1

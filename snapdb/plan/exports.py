@@ -16,8 +16,7 @@ from snapdb.plan.plan import Plan, PlanFamily, PlanNode, describe_query
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.samples import bind_sample
 from snapdb.plan.samples.plans import SamplePlan
-from snapdb.plan.scope import BindContext
-from snapdb.plan.times import resolve_version
+from snapdb.plan.scope import BindContext, resolve_version
 from snapdb.sql.exports import CopySampleTo, CopySnapshotTo, CopyTo
 from snapdb.sql.syntax import ColumnList, Name
 from snapdb.sql_engine import Names, quote, quote_all, quote_odd, text_literal

@@ -6,12 +6,10 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from snapdb.errors import BindError, CommitConflict, SnapdbError
 from snapdb.plan.scope import BindContext
-from snapdb.sql.lexer import string_value, tokens
 from snapdb.sql_engine import Session, file_literal, files_behind, is_hidden, is_plain, quote, text_literal
 from snapdb.storage.tables.changes import LoadedFile, LoadRecord, has_footer, loaded_files, stat_file
 from snapdb.types import Column, Table
@@ -237,20 +235,6 @@ def _first_names(names: Sequence[str]) -> str:
     """
     more = f" and {len(names) - _NAMED_FILES:,} more" if len(names) > _NAMED_FILES else ""
     return ", ".join(names[:_NAMED_FILES]) + more
-
-
-def whole_files(query: str) -> str | None:
-    """The path or glob of a query that gives just the rows of Parquet files; None for any other.
-
-    >>> whole_files("SELECT * FROM 'day/*.parquet'"), whole_files("SELECT a FROM 'a.parquet'")
-    ('day/*.parquet', None)
-    """
-    first = tuple(islice(tokens(query), 5))  # of a query that may be megabytes of VALUES
-    words = [token.word for token in first[:-1]]
-    if words not in (["SELECT", "*", "FROM"], ["FROM"]) or first[-1].kind != "string":
-        return None
-    path = string_value(first[-1])
-    return path if path.lower().endswith(".parquet") else None
 
 
 def copyable(session: Session, files: Sequence[str], columns: Sequence[Column]) -> tuple[str, ...]:

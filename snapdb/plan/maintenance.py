@@ -11,8 +11,8 @@ from snapdb.catalog import tags
 from snapdb.errors import BindError, Span
 from snapdb.plan.names import find_graph, find_table
 from snapdb.plan.plan import Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import BindContext
-from snapdb.plan.times import duration, number, period_of_text, spelled, time_value, type_of
+from snapdb.plan.scope import BindContext, duration, number, period_of_text, time_value, type_of
+from snapdb.plan.times import spelled
 from snapdb.sql.maintenance import (
     BackupDatabase,
     CheckDatabase,

@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from snapdb.errors import BindError, DatabaseError
 from snapdb.plan.queries import BoundQuery
-
-if TYPE_CHECKING:
-    from snapdb.plan.scope import BindContext
-    from snapdb.sql.syntax import Statement
+from snapdb.plan.scope import BindContext
+from snapdb.sql.syntax import Statement
 
 
 @dataclass(slots=True)

@@ -6,18 +6,18 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from snapdb.catalog import Catalog, element_columns, shown_rows, tables_at
+from snapdb.catalog import Catalog, element_columns, shown_rows, tables_at, version_at, version_of_tag
 from snapdb.catalog.elements import snapshot_rows
 from snapdb.catalog.system_tables import SCHEMA, SYSTEM_TABLES, Due, system_table
 from snapdb.errors import BindError, CorruptError, InputError, SnapdbError, Span
 from snapdb.plan.fragment_checks import check_foreign
-from snapdb.plan.queries import BoundQuery, Parameters, written
-from snapdb.plan.times import resolve_version
+from snapdb.plan.queries import BoundQuery, Parameters, explain_refusal, written
+from snapdb.plan.times import LAST
 from snapdb.sql.lexer import Token, identifier, scan
 from snapdb.sql.queries import TimeTravel, bare_ats, find_counts, find_travels, first_row
 from snapdb.sql.syntax import SqlFragment, VersionBound
@@ -26,17 +26,23 @@ from snapdb.sql_engine import Names, Session, no_rows, quote, table_rows
 from snapdb.sql_engine.sources import Stream
 from snapdb.storage.store import Store
 from snapdb.storage.tables.segments import check_table
-from snapdb.types import Column, Snapshot, Table
+from snapdb.types import Column, Period, Snapshot, Table, TimeUnit
 from snapdb.types.text import did_you_mean
 
 _PAST = 16
 """Versions whose tables are kept for the next statement, as long as nothing is written."""
 _PIVOTS = frozenset(("pivot", "pivot_longer", "pivot_wider"))
-_QUALIFIED = re.compile(r'^(\S+) has no column "([^"]*)"$')
-_NAMING = ("duplicate-", "folder-", "no-file", "unknown-")
-"""How the codes of errors about a name begin."""
-_LISTED = 8
-"""How many names a message tells of."""
+_WHOLE = re.compile(r"[0-9][0-9_]*")
+_DIGITS = re.compile(r"[0-9]{1,18}")
+_DATE = r"(?:19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}"
+_TIME = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2})?"
+_LITERAL = re.compile(rf"(?:DATE\s*'({_DATE})'|TIMESTAMP\s*'({_DATE}(?: {_TIME})?)')", re.IGNORECASE)
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_SQL_PARTS = """
+    SELECT CAST(datepart('year', i) * 12 + datepart('month', i) AS BIGINT), CAST(datepart('day', i) AS BIGINT),
+           CAST(datepart('hour', i) * 3_600_000_000 + datepart('minute', i) * 60_000_000 + datepart('microsecond', i)
+                AS BIGINT)
+    FROM (SELECT CAST(("""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +225,7 @@ class BindContext:
         """A session with the names of the SQL; what DuckDB refuses is placed in the statement, in our names."""
 
         def place(query: str, error: SnapdbError) -> None:
-            _explain_refusal(error, asked, error.span if query == asked.text else None, self.catalog)
+            explain_refusal(error, asked, error.span if query == asked.text else None, self.catalog)
 
         with self.store.sql_engine.session(asked.names, place) as session:
             yield session
@@ -313,95 +319,166 @@ def _moved(bound: VersionBound, by: int) -> VersionBound:
     return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))
 
 
-def _explain_refusal(error: SnapdbError, asked: BoundQuery, inner: Span | None, catalog: Catalog) -> None:
-    """The error with what the catalog knows about its name, and its place in the statement.
+def resolve_version(context: BindContext, at: VersionBound) -> int:
+    """The version of AT (VERSION => n | TIMESTAMP => t | TAG => 'name').
 
-    Args:
-        error: Of the run of `asked`; it is changed.
-        inner: Where in its text DuckDB says that the mistake is, if it says so.
+    Raises:
+        BindError: there is no such version or tag.
     """
-    if error.code == "interrupted" or isinstance(error, CorruptError):
-        error.span = None
-        return
-    named = _mentioned(asked.text, error.message) if error.code.startswith(_NAMING) else None
-    if inner is None or (named is not None and not (inner.start <= named.start < inner.stop)):
-        inner = named or inner
-    if error.code == "unknown-table":
-        said = asked.text[inner.start : inner.stop] if inner else ""
-        error.message = _unknown_table(error.message, said, catalog, asked.text)
-    elif error.code == "unknown-column" and (found := _QUALIFIED.search(error.message)):
-        known = sorted(set(_columns(asked, catalog)))
-        error.message += did_you_mean(found[2], known)
-    error.span = asked.place(inner)
+    try:
+        match at.kind:
+            case "TIMESTAMP":
+                return version_at(context.store.catalog_db, _moment(context, context.asked(at.value)))
+            case "TAG":
+                return version_of_tag(context.store.catalog_db, _text(context, at.value))
+    except SnapdbError as error:
+        error.span = error.span or at.value.span
+        raise
+    head = context.catalog.version
+    found = time_value(context, at.value, "integer", "a version is a whole number")
+    if not 1 <= found <= head:
+        known = f"versions go from 1 to {head}" if head else "nothing was committed yet"
+        raise BindError(f"there is no version {found}; {known}", span=at.value.span, code="unknown-version")
+    return found
 
 
-def _mentioned(text: str, message: str) -> Span | None:
-    """The place of the first quoted name of the message, where the text has it just once."""
-    name = re.search(r'"([^"]+)"', message)
-    places = [] if name is None else [*islice(_words(text, name[1]), 2)]
-    return Span(places[0], places[0] + len(name[1])) if name is not None and len(places) == 1 else None
+def time_value(context: BindContext, island: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
+    """A bound of a window as an integer in the graph's unit."""
+    if (plain := _plain(island.text, unit)) is not None:
+        return plain
+    asked = context.asked(island)
+    is_integer = type_of(context, asked) in INTEGERS
+    if unit == "integer" and not is_integer:
+        why = why or "this graph's event times are integers"
+        raise BindError(
+            f"{why}: write a bare number, not {type_of(context, asked)}", span=island.span, code="time-kind"
+        )
+    if unit == "timestamp" and is_integer:
+        why = why or "this graph's event times are timestamps"
+        raise BindError(
+            f"{why}: write TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'", span=island.span, code="time-kind"
+        )
+    return whole(context, asked) if is_integer else _moment(context, asked)
 
 
-def _words(text: str, word: str) -> Iterator[int]:
-    """Where a word stands by itself; it may be long, and a regular expression of it would be long in the making."""
-    place = text.find(word)
-    while place >= 0:
-        stop = place + len(word)
-        alone = not (_is_letter(text[place - 1 : place]) or _is_letter(text[stop : stop + 1]))
-        if alone:
-            yield place
-        place = text.find(word, stop if alone else place + 1)
+def _plain(text: str, unit: TimeUnit | None) -> int | None:
+    """What a literal says by itself, as DuckDB reads it; None where DuckDB is to be asked.
+
+    >>> _plain("DATE '2026-01-31'", "timestamp"), _plain("1 + 2", "integer")
+    (1769817600000000, None)
+    """
+    if unit == "integer":
+        return int(text) if _DIGITS.fullmatch(text) else None
+    if unit != "timestamp" or (found := _LITERAL.fullmatch(text)) is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(found[1] or found[2])
+    except ValueError:
+        return None
+    return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
-def _is_letter(character: str) -> bool:
-    return character.isalnum() or character == "_"
+def duration(context: BindContext, island: SqlFragment) -> int:
+    """An INTERVAL as microseconds; months count 30 days."""
+    return number(context, context.asked(island), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
 
 
-def _columns(asked: BoundQuery, catalog: Catalog) -> Iterator[str]:
-    """The columns of all tables that the query mentions, and of the elements of its snapshots."""
-    tables = {name.lower() for name in asked.names.views}
-    for schema, views in asked.names.schemas.items():
-        if (snapshot := catalog.snapshots.get(schema.lower())) is not None:
-            tables |= {element.table.lower() for element in snapshot.graph.elements}
-        tables |= {name.lower() for name in views}
-    for name in tables & catalog.tables.keys():
-        yield from (column.name for column in catalog.tables[name].columns)
+def type_of(context: BindContext, asked: BoundQuery) -> str:
+    """The type of an expression, which is not evaluated."""
+    with context.describing(asked) as session:
+        return session.describe(asked.text, asked.parameters, around=("SELECT (", ")"))[0].type
 
 
-def _unknown_table(message: str, said: str, catalog: Catalog, query: str) -> str:
-    name = (re.findall('"(.*)"', message) or [""])[0]
-    if said.startswith("'"):
-        return f"no file {said}, or its name does not tell its format; say read_csv({said}), read_json or read_parquet"
-    schema, dot, element = said.partition(".")
-    if dot and schema.strip('"').lower() == SCHEMA:
-        there = did_you_mean(name, SYSTEM_TABLES) or f"; there are {_facts_named()}"
-        return f"no table {SCHEMA}.{name}{there}"
-    if dot and (snapshot := catalog.snapshots.get(schema.strip('"').lower())) is not None:
-        known = [e.name for e in snapshot.graph.elements]
-        hint = did_you_mean(name, known) or f"; it has {', '.join(known)}"
-        return f"snapshot {snapshot.name} has no element {element}{hint}"
-    if (kind := catalog.kind_of(name)) == "snapshot":
-        first = catalog.snapshot(name).graph.vertices[0].name
-        whole = f", or write SUMMARIZE SNAPSHOT {name}" if query.upper().startswith("SUMMARIZE") else ""
-        return f'"{name}" is a snapshot: read one of its elements, e.g. {name}.{first}{whole}'
-    if kind == "graph":
-        return f'"{name}" is a graph: read its tables, or CREATE SNAPSHOT s OF {name} and read s.<element>'
-    if name.lower() == SCHEMA:
-        return f'"{name}" is the schema of what there is: read one of its tables, {_facts_named()}'
-    if (sampler := catalog.samplers.get(name.lower())) is not None:
-        return f'"{name}" is a sampler: write SAMPLE USING {sampler.name}'
-    if (cache := catalog.caches.get(name.lower())) is not None:
-        return f'"{name}" is a cache: write DESCRIBE CACHE {cache.name}'
-    if (task := catalog.tasks.get(name.lower())) is not None:
-        return f'"{name}" is a task: write DESCRIBE TASK {task.name}, or SHOW TASK RUNS OF {task.name}'
-    names = catalog.names()
-    return message + (did_you_mean(name, names) or _there_are(names))
+def whole(context: BindContext, asked: BoundQuery) -> int:
+    """An integer expression. It may read tables; it is read once, here."""
+    return number(context, _widened(asked), "SELECT CAST((", ") AS HUGEINT)")
 
 
-def _facts_named() -> str:
-    return ", ".join(f"{SCHEMA}.{name}" for name in SYSTEM_TABLES)
+def _widened(asked: BoundQuery) -> BoundQuery:
+    """Arithmetic of whole numbers in 128 bits: DuckDB's literals are of 32, which 86400000 * 30 overflows."""
+    tokens = scan(asked.text)
+    if len(tokens) < 2 or any(token.kind not in ("number", "mark") for token in tokens):
+        return asked
+    wide = [(token.span, f"{token.text}::HUGEINT") for token in tokens if _WHOLE.fullmatch(token.text)]
+    changed = written(SqlFragment(asked.text, asked.span), replacements=wide)
+    return replace(asked, text=changed.text, pieces=changed.pieces if asked.pieces else ())
 
 
-def _there_are(names: list[str]) -> str:
-    more = ", …" if len(names) > _LISTED else ""
-    return f"; there are: {', '.join(names[:_LISTED])}{more}" if names else "; there is none yet"
+def number(context: BindContext, asked: BoundQuery, before: str, after: str) -> int:
+    """What our SQL around an expression gives: a 64-bit integer, or an error at the expression's place."""
+    value = _value(context, asked, before, after)
+    if value is None:
+        raise BindError("a finite value is needed here, found NULL or infinity", span=asked.span, code="not-finite")
+    if not -(2**63) <= value <= LAST:
+        raise BindError(
+            "this is out of range; event times and versions are 64-bit integers", span=asked.span, code="not-finite"
+        )
+    return int(value)
+
+
+def _moment(context: BindContext, asked: BoundQuery) -> int:
+    """An expression as microseconds since 1970; what has no zone is UTC."""
+    return number(context, asked, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
+
+
+def _text(context: BindContext, island: SqlFragment) -> str:
+    value = _value(context, context.asked(island), "SELECT CAST((", ") AS VARCHAR)")
+    if value is None:
+        raise BindError("a name is needed here, found NULL", span=island.span, code="null-name")
+    return str(value)
+
+
+def _value(context: BindContext, asked: BoundQuery, before: str, after: str) -> Any:
+    """What a query gives; what DuckDB finds only while it runs is shown at the expression too."""
+    try:
+        with context.session(asked) as session:
+            return session.wrap(before, asked.text, after, asked.parameters)[0][0]
+    except SnapdbError as error:
+        error.span = error.span or asked.span
+        raise
+
+
+def period(context: BindContext, asked: BoundQuery) -> Period | None:
+    """The parts of an INTERVAL expression; None where it is NULL, or nothing, or less than that in a part.
+
+    Raises:
+        BindError: DuckDB cannot read it, at its place.
+    """
+    try:
+        with context.session(asked) as session:
+            ((months, days, rest),) = session.wrap(_SQL_PARTS, asked.text, ") AS INTERVAL) AS i)", asked.parameters)
+    except SnapdbError as error:
+        error.span = error.span or asked.span
+        raise
+    return _positive_period(months, days, rest)
+
+
+def period_of_text(context: BindContext, text: str, span: Span) -> Period | None:
+    """The same of a text such as '36 hours'.
+
+    Raises:
+        BindError: it is no length of time, or does not say of what.
+    """
+    said = text.strip()
+    try:
+        with context.store.sql_engine.session() as session:
+            ((months, days, rest),) = session.rows(f"{_SQL_PARTS}?) AS INTERVAL) AS i)", [said])
+    except SnapdbError as error:
+        raise BindError(
+            f"'{said[:40]}' is no length of time; write one such as '30 minutes' or '2 hours'",
+            span=span,
+            code="bad-length",
+        ) from error
+    if said.isdecimal():
+        raise BindError(
+            f"'{said[:40]}' does not say of what; write a length of time such as '{said[:9]} minutes'",
+            span=span,
+            code="bad-length",
+        )
+    return _positive_period(months, days, rest)
+
+
+def _positive_period(months: int | None, days: int | None, rest: int | None) -> Period | None:
+    if months is None or days is None or rest is None or min(months, days, rest) < 0 or not (months or days or rest):
+        return None
+    return Period(months, days, rest)

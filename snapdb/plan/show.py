@@ -18,8 +18,7 @@ from snapdb.plan.names import (
     tables_of,
 )
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan
-from snapdb.plan.scope import BindContext
-from snapdb.plan.times import resolve_version
+from snapdb.plan.scope import BindContext, resolve_version
 from snapdb.sql.show import Describe, Drop, Kind, Show, Shown, Summarize
 from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.types import Cache, PropertyGraph, Sampler, Snapshot, Table, Tag, Task

@@ -13,8 +13,8 @@ from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.names import check_new, find_graph, find_snapshot
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
 from snapdb.plan.queries import BoundQuery, written
-from snapdb.plan.scope import BindContext
-from snapdb.plan.times import INTEGERS, LAST, number, resolve_version, spelled, time_value, type_of, whole
+from snapdb.plan.scope import INTEGERS, BindContext, number, resolve_version, time_value, type_of, whole
+from snapdb.plan.times import LAST, spelled
 from snapdb.sql.lexer import scan, string_value
 from snapdb.sql.queries import bare_ats
 from snapdb.sql.snapshots import CreateSnapshot, RefreshSnapshot
@@ -498,7 +498,7 @@ def _encoding_bytes(form: Form, shape: EdgeShape) -> int:
     """The bytes that a form takes beside the topology.
 
     >>> shape = EdgeShape("e", 10, 50, 100, 16, True)
-    >>> encoding_bytes("ends", shape), encoding_bytes("bitmap", shape)
+    >>> _encoding_bytes("ends", shape), _encoding_bytes("bitmap", shape)
     (40, 16)
     """
     match form:

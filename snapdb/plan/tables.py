@@ -10,14 +10,14 @@ from typing import ClassVar
 
 from snapdb.errors import BindError, ParseError, SnapdbError, Span
 from snapdb.plan.fragment_checks import check_foreign_path, check_repeatable
-from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns, whole_files
+from snapdb.plan.input_files import File, Matched, NewFiles, copyable, find_new_files, match_columns
 from snapdb.plan.names import check_new, find_column, find_table, named_columns, tables_of
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode, QueryPlan, describe_query
 from snapdb.plan.queries import BoundQuery, compose, written
 from snapdb.plan.scope import BindContext
 from snapdb.sql.exports import CopyFrom
 from snapdb.sql.lexer import scan
-from snapdb.sql.queries import Query, bare_ats, first_row
+from snapdb.sql.queries import Query, bare_ats, first_row, whole_files
 from snapdb.sql.syntax import Name, SqlFragment
 from snapdb.sql.tables import AddColumn, AlterTable, CreateTable, Delete, DropColumn, Insert, RenameColumn, Update
 from snapdb.sql_engine import (

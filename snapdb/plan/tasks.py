@@ -10,9 +10,9 @@ from typing import Any
 from snapdb.errors import BindError, DatabaseError, QueryError, SnapdbError, Span
 from snapdb.plan.names import check_own, find_task
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import BindContext
-from snapdb.plan.times import microseconds, period, period_of_text
-from snapdb.sql.embedded import Rewritten, rewrite
+from snapdb.plan.scope import BindContext, period, period_of_text
+from snapdb.plan.times import microseconds
+from snapdb.sql.lexer import Rewritten, rewrite
 from snapdb.sql.queries import bare_ats, time_travels
 from snapdb.sql.syntax import SqlFragment
 from snapdb.sql.task_bodies import PLACEHOLDERS, changed_graphs, filled, named_paths

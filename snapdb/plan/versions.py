@@ -11,8 +11,7 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.fits import misfits
 from snapdb.plan.names import check_name, find_graph, find_snapshot, find_table
 from snapdb.plan.plan import NothingPlan, Plan, PlanFamily, PlanNode
-from snapdb.plan.scope import BindContext
-from snapdb.plan.times import resolve_version
+from snapdb.plan.scope import BindContext, resolve_version
 from snapdb.sql.versions import Begin, Commit, CreateTag, DiffGraph, DiffSnapshot, DiffTable, Rollback
 from snapdb.types import PropertyGraph, Snapshot, Table, Tag
 

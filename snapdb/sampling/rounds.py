@@ -76,9 +76,9 @@ def _round_at(refresh: Refresh, batch: int) -> tuple[int, int]:
     Under SCOPE VISITED, where nodes have rounds of their own, that in which all nodes begin.
 
     >>> from fractions import Fraction
-    >>> round_at(Refresh("FCR", 50), 120)
+    >>> _round_at(Refresh("FCR", 50), 120)
     (2, 0)
-    >>> round_at(Refresh("OTF", 4, share=Fraction("0.5")), 9)
+    >>> _round_at(Refresh("OTF", 4, share=Fraction("0.5")), 9)
     (1, 536870912)
     """
     if refresh.visited:

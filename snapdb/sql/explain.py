@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import ParseError
-from snapdb.sql.embedded import Pairs, Run, explained
-from snapdb.sql.lexer import Token, partners
+from snapdb.sql.lexer import Pairs, Run, Token, explained, partners
 from snapdb.sql.queries import LEADING
 from snapdb.sql.syntax import Family, Place, Reader, Statement, Tree, first_tree, has, leaves, span_of, trees
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import Pairs, Run, at_values, says, top_level
-from snapdb.sql.lexer import Token, partners
+from snapdb.sql.lexer import Pairs, Run, Token, at_values, partners, says, top_level
 from snapdb.sql.printer import (
     join_clauses,
     print_at,

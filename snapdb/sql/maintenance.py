@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import Pairs, Run, says, top_level
-from snapdb.sql.lexer import Token
+from snapdb.sql.lexer import Pairs, Run, Token, says, top_level
 from snapdb.sql.printer import print_fragment, print_name, print_named, print_statement, print_string, print_time
 from snapdb.sql.syntax import (
     Family,

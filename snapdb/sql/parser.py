@@ -16,8 +16,7 @@ from lark.parsers.lalr_parser_state import ParserState
 
 from snapdb.errors import ParseError, SnapdbError, Span
 from snapdb.sql import caches, explain, exports, graphs, maintenance, samples, show, snapshots, tables, tasks, versions
-from snapdb.sql.embedded import fold, says
-from snapdb.sql.lexer import Part, Token, parts
+from snapdb.sql.lexer import Part, Token, fold, parts, says
 from snapdb.sql.queries import LEADING, Query, check_query, find_travels
 from snapdb.sql.syntax import RESERVED, Family, Leaf, Place, Reader, SqlFragment, Statement, Tree, span_of, trees
 from snapdb.sql.syntax_errors import explain_unexpected

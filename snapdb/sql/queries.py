@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
 from typing import NamedTuple
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import READS, says
-from snapdb.sql.lexer import Token, partners, scan
+from snapdb.sql.lexer import READS, Token, partners, says, scan, string_value, tokens
 from snapdb.sql.syntax import BOUNDS, SqlFragment, Statement, VersionBound, version_bound
 from snapdb.sql.unsupported import unsupported
 
@@ -336,3 +336,17 @@ def marks_of(statement: Statement) -> list[str]:
     """
     marks = (token.text for token in scan(statement.text) if token.kind == "parameter")
     return list(dict.fromkeys(marks))
+
+
+def whole_files(query: str) -> str | None:
+    """The path or glob of a query that gives just the rows of Parquet files; None for any other.
+
+    >>> whole_files("SELECT * FROM 'day/*.parquet'"), whole_files("SELECT a FROM 'a.parquet'")
+    ('day/*.parquet', None)
+    """
+    first = tuple(islice(tokens(query), 5))  # of a query that may be megabytes of VALUES
+    words = [token.word for token in first[:-1]]
+    if words not in (["SELECT", "*", "FROM"], ["FROM"]) or first[-1].kind != "string":
+        return None
+    path = string_value(first[-1])
+    return path if path.lower().endswith(".parquet") else None

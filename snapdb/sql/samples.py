@@ -8,8 +8,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Literal, TypeVar
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import Pairs, Run, says, top_level
-from snapdb.sql.lexer import Token
+from snapdb.sql.lexer import Pairs, Run, Token, says, top_level
 from snapdb.sql.printer import print_creation, print_name, print_number, print_size, print_statement, print_string
 from snapdb.sql.syntax import (
     UNITS,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from snapdb.sql.embedded import at_values
-from snapdb.sql.lexer import Token
+from snapdb.sql.lexer import Token, at_values
 from snapdb.sql.printer import print_at, print_name, print_named, print_statement, print_string
 from snapdb.sql.syntax import (
     Family,

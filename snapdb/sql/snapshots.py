@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import Pairs, Run, at_values, says, top_level
-from snapdb.sql.lexer import Token
+from snapdb.sql.lexer import Pairs, Run, Token, at_values, says, top_level
 from snapdb.sql.printer import (
     print_at,
     print_columns,

@@ -16,8 +16,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 import lark
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import Finder, no_fragments
-from snapdb.sql.lexer import Token, TokenKind, identifier, scan, string_value
+from snapdb.sql.lexer import Finder, Token, TokenKind, identifier, no_fragments, scan, string_value
 from snapdb.types import by_word
 
 

@@ -8,8 +8,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedToken
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import READS
-from snapdb.sql.lexer import Token
+from snapdb.sql.lexer import READS, Token
 from snapdb.sql.syntax import RESERVED
 from snapdb.types import did_you_mean
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from snapdb.errors import Span
-from snapdb.sql.embedded import READS, Pairs, Run, says, top_level
-from snapdb.sql.lexer import Token, partners
+from snapdb.sql.lexer import READS, Pairs, Run, Token, partners, says, top_level
 from snapdb.sql.printer import (
     join_clauses,
     print_columns,

@@ -9,8 +9,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from snapdb.errors import ParseError, Span
-from snapdb.sql.embedded import Rewritten, explained, rewrite, says, top_level
-from snapdb.sql.lexer import CLOSERS, OPENERS, Token, identifier, partners, parts, scan, string_value
+from snapdb.sql.lexer import (
+    CLOSERS,
+    OPENERS,
+    Rewritten,
+    Token,
+    explained,
+    identifier,
+    partners,
+    parts,
+    rewrite,
+    says,
+    scan,
+    string_value,
+    top_level,
+)
 
 PLACEHOLDERS = {"date": "20260101", "time": "030000", "version": "1", "run": "1"}
 """What may stand in braces anywhere in a task's body, and a value such as a run puts there."""
@@ -37,7 +50,7 @@ def rendered(text: str, values: Mapping[str, str], folder: str) -> _Rendered:
         folder: Where relative paths count from.
 
     >>> rendered("COPY t FROM 'in/{date}.csv'; COPY t TO '/out/{run}.csv'", {"date": "20260101", "run": "7"}, "/d")
-    Rendered(text="COPY t FROM '/d/in/20260101.csv'; COPY t TO '/out/7.csv'", places=('/d/in/20260101.csv', '/out/'))
+    _Rendered(text="COPY t FROM '/d/in/20260101.csv'; COPY t TO '/out/7.csv'", places=('/d/in/20260101.csv', '/out/'))
     """
     said = filled(text, values).text
     named = named_paths(said)
@@ -157,7 +170,7 @@ class _NamedPath(NamedTuple):
     def absolute(self, folder: str) -> str:
         """The path where relative ones count from a folder; one that is absolute as it stands.
 
-        >>> NamedPath(Span(0, 0), "in/*.csv", False).absolute("/data/[1]")
+        >>> _NamedPath(Span(0, 0), "in/*.csv", False).absolute("/data/[1]")
         '/data/[[]1]/in/*.csv'
         """
         start, rest = self._start(folder)
@@ -169,7 +182,7 @@ class _NamedPath(NamedTuple):
         A folder holds what is written, as it is written beside its place first, and what a glob means: it is the last
         one before the glob's first mark.
 
-        >>> [NamedPath(Span(0, 0), path, False).place("/data") for path in ("in/*.csv", "/a/b.csv", "*/b.csv")]
+        >>> [_NamedPath(Span(0, 0), path, False).place("/data") for path in ("in/*.csv", "/a/b.csv", "*/b.csv")]
         ['/data/in/', '/a/b.csv', '/data/']
         """
         start, rest = self._start(folder)

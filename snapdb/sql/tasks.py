@@ -14,9 +14,8 @@ import lark
 from cronsim import CronSim, CronSimError
 
 from snapdb.errors import ParseError, SnapdbError, Span
-from snapdb.sql.embedded import Pairs, Rewritten, Run, top_level
 from snapdb.sql.explain import Explain
-from snapdb.sql.lexer import Token, scan
+from snapdb.sql.lexer import Pairs, Rewritten, Run, Token, scan, top_level
 from snapdb.sql.printer import print_creation, print_name, print_statement, print_string
 from snapdb.sql.syntax import (
     Family,

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from snapdb.sql.embedded import Pairs, Run, at_values, says, top_level
-from snapdb.sql.lexer import Token
+from snapdb.sql.lexer import Pairs, Run, Token, at_values, says, top_level
 from snapdb.sql.printer import print_at, print_creation, print_message, print_name, print_statement
 from snapdb.sql.syntax import (
     Family,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from snapdb.sql.embedded import READS
-from snapdb.sql.lexer import Token, identifier
+from snapdb.sql.lexer import READS, Token, identifier
 from snapdb.sql_engine.quote import text_literal
 from snapdb_cli.completion.grammar import Slot, Spot, slots
 from snapdb_cli.completion.names import Known

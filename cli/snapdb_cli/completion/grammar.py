@@ -13,8 +13,7 @@ import lark
 from lark.exceptions import UnexpectedInput
 
 from snapdb.errors import ParseError
-from snapdb.sql.embedded import Finder, fold
-from snapdb.sql.lexer import OPENERS, Token, parts, scan
+from snapdb.sql.lexer import OPENERS, Finder, Token, fold, parts, scan
 from snapdb.sql.parser import FAMILIES, parser
 
 _Quote = Literal["", "'", '"']

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from snapdb.sql.embedded import READS
+from snapdb.sql.lexer import READS
 
 RELATION = frozenset({"FROM", "JOIN", "INTO", "TABLE", "DESCRIBE", "SUMMARIZE", "PIVOT", "UNPIVOT"})
 """A table follows these."""

@@ -292,7 +292,7 @@ def plain(value: Any) -> Any:
 def _valued(said: Any) -> Any:
     """The value that `plain` told of.
 
-    >>> valued({"STRUCT": {"day": {"DATE": "2026-07-01"}, "least": 5}})
+    >>> _valued({"STRUCT": {"day": {"DATE": "2026-07-01"}, "least": 5}})
     {'day': datetime.date(2026, 7, 1), 'least': 5}
 
     Raises:

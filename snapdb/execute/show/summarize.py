@@ -479,7 +479,7 @@ class Bins(NamedTuple):
 def _bins_of(first: int, last: int, most: int = _MOST) -> Bins:
     """The bins between two moments, both of which are in them.
 
-    >>> bins_of(5, 7), bins_of(0, 99), bins_of(-(2**63), 2**63 - 1).size
+    >>> _bins_of(5, 7), _bins_of(0, 99), _bins_of(-(2**63), 2**63 - 1).size
     (Bins(first=5, width=1, size=3), Bins(first=0, width=5, size=20), 20)
     """
     span = last - first + 1
@@ -490,7 +490,7 @@ def _bins_of(first: int, last: int, most: int = _MOST) -> Bins:
 def _sparkline(counts: Sequence[int]) -> str:
     """A bar for each count, the lowest for none.
 
-    >>> sparkline([0, 1, 4, 8])
+    >>> _sparkline([0, 1, 4, 8])
     '▁▂▅█'
     """
     most = max(counts, default=0)

@@ -103,7 +103,7 @@ class RunProgress:
 def _duration(length: int) -> str:
     """Microseconds as a person says them.
 
-    >>> duration(1_800_000_000), duration(86_400_000_000), duration(1_500_000)
+    >>> _duration(1_800_000_000), _duration(86_400_000_000), _duration(1_500_000)
     ('30 minutes', '1 day', '1,500 milliseconds')
     """
     size, name = next((size, name) for size, name in _UNITS if length % size == 0)
@@ -209,7 +209,7 @@ class Ended:
 def _retry_delay(attempt: int) -> int:
     """How long to wait after an attempt that failed, in microseconds.
 
-    >>> [retry_delay(attempt) // 1_000_000 for attempt in (1, 2, 3, 6, 7, 500)]
+    >>> [_retry_delay(attempt) // 1_000_000 for attempt in (1, 2, 3, 6, 7, 500)]
     [1, 2, 4, 32, 60, 60]
     """
     return _SECOND * min(1 << min(attempt - 1, 10), _LONGEST)

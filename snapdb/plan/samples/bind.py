@@ -27,8 +27,7 @@ from snapdb.plan.samples.plans import AuditPlan, CreateSamplerPlan, Origin, Plac
 from snapdb.plan.samples.seeds import bind_order, seed_columns
 from snapdb.plan.scope import BindContext
 from snapdb.sql import parse
-from snapdb.sql.embedded import rewrite
-from snapdb.sql.lexer import Token, identifier, scan
+from snapdb.sql.lexer import Token, identifier, rewrite, scan
 from snapdb.sql.queries import Query
 from snapdb.sql.samples import Audit, Clauses, CreateSampler, Sample, SampleUsing
 from snapdb.sql.syntax import Name, Spanned

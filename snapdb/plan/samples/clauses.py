@@ -11,11 +11,10 @@ from snapdb.errors import BindError, Span
 from snapdb.plan.fits import graph_times, is_weight
 from snapdb.plan.fragment_checks import check_repeatable
 from snapdb.plan.names import find_column, find_edge_type
-from snapdb.plan.scope import BindContext
+from snapdb.plan.scope import BindContext, duration, whole
 from snapdb.plan.snapshots import check_length, event_unit
-from snapdb.plan.times import duration, whole
 from snapdb.sql import parse
-from snapdb.sql.embedded import rewrite
+from snapdb.sql.lexer import rewrite
 from snapdb.sql.samples import (
     Clauses,
     FanoutClause,

@@ -1,4 +1,4 @@
-"""The rules of the optimizer: each makes a plan quicker, and none changes a result."""
+"""From a statement to an optimized plan: the binder of each family, and the rules over plans."""
 
 from __future__ import annotations
 
@@ -7,13 +7,55 @@ from dataclasses import replace
 from functools import wraps
 from typing import TypeVar
 
-from snapdb.plan.explain import ExplainPlan
-from snapdb.plan.plan import Plan
+from snapdb.errors import SnapdbError
+from snapdb.plan import caches, explain, exports, graphs, maintenance, samples, show, snapshots, tables, tasks, versions
+from snapdb.plan.explain import ExplainPlan, bind_explain
+from snapdb.plan.plan import Plan, PlanFamily
 from snapdb.plan.samples import SamplePlan
 from snapdb.plan.samples.plans import reached_relations, seed_types
+from snapdb.plan.scope import BindContext
 from snapdb.plan.snapshots import CreateSnapshotPlan, Pushed
 from snapdb.plan.times import Bounds, time_bounds
+from snapdb.sql.explain import Explain
+from snapdb.sql.syntax import Statement
 from snapdb.types import FULL, Drawing, EdgeElement, Filter, Relation, SampleSpec
+
+FAMILIES: tuple[PlanFamily, ...] = (
+    tables.FAMILY,
+    versions.FAMILY,
+    graphs.FAMILY,
+    snapshots.FAMILY,
+    samples.FAMILY,
+    caches.FAMILY,
+    tasks.FAMILY,
+    exports.FAMILY,
+    show.FAMILY,
+    explain.FAMILY,
+    maintenance.FAMILY,
+)
+_BINDERS = {tree: binder for family in FAMILIES for tree, binder in family.binders.items()}
+
+
+def bind(statement: Statement, context: BindContext) -> Plan:
+    """The plan of a statement.
+
+    Raises:
+        BindError: a name, type or clause does not fit; it carries its place in the text.
+    """
+    try:
+        return _bind(statement, context)
+    except SnapdbError as error:
+        raise error.located(statement.source, statement.span) from error.__cause__
+
+
+def _bind(statement: Statement, context: BindContext) -> Plan:
+    if isinstance(statement, Explain):
+        return bind_explain(statement, context, _bind)
+    return _BINDERS[type(statement)](statement, context)
+
+
+# The rules of the optimizer: each makes a plan quicker, and none changes a result
+
 
 P = TypeVar("P", bound=Plan)
 Rule = Callable[[Plan], Plan]
