@@ -1,4 +1,4 @@
-"""DuckDB's seat, and the only room that imports it: queries over Parquet segments, types, errors with their place."""
+"""The SQL engine: DuckDB, which only this package imports; queries over Parquet segments, types, errors with a span."""
 
 from snapdb.sql_engine.engine import Session, SqlEngine
 from snapdb.sql_engine.files import absolute_paths, file_literal, files_literal, is_hidden

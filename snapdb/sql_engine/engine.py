@@ -27,26 +27,6 @@ from snapdb.sql_engine.tables import create_bitmap_function
 from snapdb.sql_engine.values import EXACT, empty, marked
 from snapdb.types import Column
 
-
-def _clock_macros(moment: datetime) -> tuple[str, ...]:
-    """What gives every function of the clock a moment's value, in the name space where it is run.
-
-    A session has a DuckDB transaction of its own, whose clock begins with it; macros come before DuckDB's functions.
-
-    Args:
-        moment: In UTC.
-    """
-    day, time = f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S.%f}"
-    values = {
-        f"TIMESTAMPTZ '{day} {time}+00'": ("now", "get_current_timestamp", "transaction_timestamp"),
-        f"TIMESTAMP '{day} {time}'": ("current_localtimestamp",),
-        f"DATE '{day}'": ("current_date", "today"),
-        f"TIMETZ '{time}+00'": ("get_current_time",),
-        f"TIME '{time}'": ("current_localtime",),
-    }
-    return tuple(f'CREATE MACRO "{name}"() AS {value}' for value, names in values.items() for name in names)
-
-
 _IDLE = 8
 """Name spaces kept for the next session that wants the same names: making one takes milliseconds."""
 
@@ -78,9 +58,27 @@ _LOCKED = (
 """What keeps queries from changing a setting, which functions such as enable_logging do: it writes files, and where it
 may not, DuckDB ends the process. The three are those that a session sets for itself."""
 
-
 _ABANDONED: list[Any] = []
 """Engines with a statement that never ends: to close one would wait for it."""
+
+
+def _clock_macros(moment: datetime) -> tuple[str, ...]:
+    """What gives every function of the clock a moment's value, in the name space where it is run.
+
+    A session has a DuckDB transaction of its own, whose clock begins with it; macros come before DuckDB's functions.
+
+    Args:
+        moment: In UTC.
+    """
+    day, time = f"{moment:%Y-%m-%d}", f"{moment:%H:%M:%S.%f}"
+    values = {
+        f"TIMESTAMPTZ '{day} {time}+00'": ("now", "get_current_timestamp", "transaction_timestamp"),
+        f"TIMESTAMP '{day} {time}'": ("current_localtimestamp",),
+        f"DATE '{day}'": ("current_date", "today"),
+        f"TIMETZ '{time}+00'": ("get_current_time",),
+        f"TIME '{time}'": ("current_localtime",),
+    }
+    return tuple(f'CREATE MACRO "{name}"() AS {value}' for value, names in values.items() for name in names)
 
 
 class _Namespace(NamedTuple):
