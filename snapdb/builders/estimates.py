@@ -9,7 +9,7 @@ from snapdb.builders.context import BuildContext
 from snapdb.builders.files import edge_width, limits_of, restricted
 from snapdb.builders.graph_data import EdgeData, GraphData, edges_at
 from snapdb.builders.topologies import REBUILD_SHARE, rows_apart, wanted_topology
-from snapdb.catalog.tables import rows_beyond
+from snapdb.catalog.elements import rows_beyond
 from snapdb.plan.snapshots import CreateSnapshotPlan, EdgeShape, choose_encoding
 from snapdb.sql_engine import Session
 from snapdb.storage.artifacts import find_artifact, nearest_artifact

@@ -18,8 +18,7 @@ from snapdb.builders.graph_data import (
     vertex_facts,
     vertices_at,
 )
-from snapdb.catalog.elements import time_expression
-from snapdb.catalog.tables import rows_beyond
+from snapdb.catalog.elements import rows_beyond, time_expression
 from snapdb.sql_engine import ROW_ID, Session, quote, table_rows
 from snapdb.storage.arrays.feature_files import (
     NO_GROWTH,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from snapdb.builders.context import BuildContext
 from snapdb.builders.edges import DenseEdges, edge_rows
 from snapdb.builders.graph_data import EdgeData, VertexData, check_edges, edge_facts, edges_at, fields, newest
-from snapdb.catalog.tables import deleted_beyond, rows_beyond
+from snapdb.catalog.elements import deleted_beyond, rows_beyond
 from snapdb.errors import CorruptError
 from snapdb.kernels.lookup import ending_in, find_edges, find_ids
 from snapdb.sql_engine import ROW_ID, Session, quote, quote_all

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from snapdb.catalog.listing import moment
-from snapdb.catalog.tables import read_tables
 from snapdb.errors import BindError
-from snapdb.storage.catalog_db.codec import decode
+from snapdb.storage.catalog_db.codec import decode, decode_columns
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import raise_if_misread
 from snapdb.storage.catalog_db.task_rows import read_tasks
@@ -133,7 +132,7 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
         (head,) = connection.execute("SELECT coalesce(max(version), 0) FROM versions").fetchone()
         graphs = connection.execute("SELECT folded, definition, retention FROM graphs ORDER BY folded").fetchall()
         start = known if known is not None and known.stamp[1] == stamp[1] else Catalog(0, {}, {}, {})
-        tables = read_tables(connection, head, start.tables, start.version)
+        tables = _read_tables(connection, head, start.tables, start.version)
         return Catalog(
             version=head,
             tables=tables,
@@ -146,6 +145,96 @@ def load(catalog_db: CatalogDb, known: Catalog | None = None) -> Catalog:
             stamp=stamp,
             past={head: tables},
         )
+
+
+def tables_at(catalog_db: CatalogDb, version: int) -> dict[str, Table]:
+    """The tables of a version, by case-folded name."""
+    with catalog_db.reading() as connection, raise_if_misread(catalog_db.db_dir):
+        return _read_tables(connection, version)
+
+
+def _read_tables(
+    connection: sqlite3.Connection, version: int, known: Mapping[str, Table] | None = None, since: int = 0
+) -> dict[str, Table]:
+    """The tables of a version; reading starts from those that are `known` of an earlier version, `since`."""
+    rows = connection.execute(
+        """
+        SELECT t.id, t.name, t.folded, d.state, d.added, d.removed, d.altered
+        FROM tables t LEFT JOIN (
+            SELECT table_id, max(version) state, sum(rows_added) added, sum(rows_removed) removed,
+                   max(kind = 'alter') altered
+            FROM changes WHERE version > :since AND version <= :v GROUP BY table_id
+        ) d ON d.table_id = t.id
+        WHERE t.created <= :v AND (t.dropped IS NULL OR t.dropped > :v) ORDER BY t.id
+        """,
+        {"since": since, "v": version},
+    ).fetchall()
+    before = {table.id: table for table in (known or {}).values()}
+    return {row["folded"]: _table(connection, row, version, before.get(row["id"]), since) for row in rows}
+
+
+def _table(connection: sqlite3.Connection, row: sqlite3.Row, version: int, known: Table | None, since: int) -> Table:
+    if known is not None and row["state"] is None:
+        return known
+    if known is not None and not row["altered"]:
+        files = _files(connection, row["id"], known.next_row + row["added"], version, since)
+        rows, deletes = ([s for s in files if s["kind"] == kind] for kind in ("rows", "deletes"))
+        return replace(
+            known,
+            segments=known.segments + tuple(_rows(s, None) for s in rows),
+            deletes=known.deletes + tuple(_deletes(s, version) for s in deletes),
+            rows=known.rows + row["added"] - row["removed"],
+            state=row["state"],
+            next_row=known.next_row + row["added"],
+        )
+    if known is not None:  # its columns were altered: its sums of before count too
+        (row,) = connection.execute(
+            "SELECT t.id, t.name, max(c.version) state, sum(c.rows_added) added, sum(c.rows_removed) removed "
+            "FROM tables t JOIN changes c ON c.table_id = t.id WHERE t.id = ? AND c.version <= ?",
+            (row["id"], version),
+        ).fetchall()
+    return _whole(connection, row, version)
+
+
+def _whole(connection: sqlite3.Connection, row: sqlite3.Row, version: int) -> Table:
+    shapes = {
+        s["id"]: (s["since"], decode_columns(s["columns"]))
+        for s in connection.execute("SELECT id, since, columns FROM shapes WHERE table_id = ?", (row["id"],))
+    }
+    columns = shapes[max(shape for shape, (since, _) in shapes.items() if since <= version)][1]
+    then = {shape: None if known == columns else known for shape, (_, known) in shapes.items()}
+    files = _files(connection, row["id"], row["added"], version, 0)
+    return Table(
+        id=row["id"],
+        name=row["name"],
+        columns=columns,
+        segments=tuple(_rows(s, then[s["shape"]]) for s in files if s["kind"] == "rows"),
+        deletes=tuple(_deletes(s, version) for s in files if s["kind"] == "deletes"),
+        rows=row["added"] - row["removed"],
+        state=row["state"],
+        next_row=row["added"],
+        fields=max(c.field for _, shape in shapes.values() for c in shape),
+    )
+
+
+def _files(connection: sqlite3.Connection, table: int, next_row: int, version: int, since: int) -> list[sqlite3.Row]:
+    """The files of a table that a version reads and `since` did not: a merged one may hold later rows too."""
+    return connection.execute(
+        """
+        SELECT * FROM segments WHERE table_id = :t AND added > :since AND CASE kind
+            WHEN 'rows' THEN first < :next OR added <= :v ELSE first <= :v END ORDER BY first, id
+        """,
+        {"t": table, "next": next_row, "v": version, "since": since},
+    ).fetchall()
+
+
+def _rows(row: sqlite3.Row, columns: tuple[Column, ...] | None) -> Segment:
+    return Segment(row["path"], row["rows"], row["bytes"], row["sha256"], row["first"], columns)
+
+
+def _deletes(row: sqlite3.Row, version: int) -> Segment:
+    until = version if row["added"] > version else None
+    return Segment(row["path"], row["rows"], row["bytes"], row["sha256"], row["first"], None, until)
 
 
 def with_changes(catalog: Catalog, changes: Iterable[Change]) -> Catalog:

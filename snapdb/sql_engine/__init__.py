@@ -3,8 +3,7 @@
 from snapdb.sql_engine.engine import Session, SqlEngine
 from snapdb.sql_engine.files import absolute_paths, file_literal, files_literal, is_hidden
 from snapdb.sql_engine.inspection import Conjunct, OrderKey, conjuncts, files_behind, order_keys
-from snapdb.sql_engine.quote import quote, quote_all, quote_odd, text_literal
-from snapdb.sql_engine.sources import Names, no_rows, together
+from snapdb.sql_engine.sources import Names, no_rows, quote, quote_all, quote_odd, text_literal, together
 from snapdb.sql_engine.tables import (
     ROW_ID,
     check_storable,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from snapdb.errors import InputError
-from snapdb.sql_engine.quote import text_literal
+from snapdb.sql_engine.sources import text_literal
 
 _LINKS = 40
 """So many links one path may have, as Linux has it."""

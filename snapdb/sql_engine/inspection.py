@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from snapdb.errors import BindError, InputError, ParseError, QueryError
-from snapdb.sql_engine.quote import text_literal
+from snapdb.sql_engine.sources import text_literal
 
 if TYPE_CHECKING:
     from snapdb.sql_engine.engine import Session

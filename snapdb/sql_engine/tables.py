@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from snapdb.errors import BindError, CorruptError
-from snapdb.sql_engine.quote import quote, text_literal
+from snapdb.sql_engine.sources import quote, text_literal
 from snapdb.types import Column, Segment, Table
 
 ROW_ID = "snapdb row id"

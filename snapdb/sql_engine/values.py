@@ -21,7 +21,7 @@ import pyarrow as pa
 from duckdb.sqltypes import DuckDBPyType
 
 from snapdb.errors import InputError, QueryError
-from snapdb.sql_engine.quote import quote
+from snapdb.sql_engine.sources import quote
 
 EXACT = "arrow_lossless_conversion"
 """DuckDB's setting that makes extension types of what Arrow has no type for."""

@@ -13,7 +13,7 @@ from snapdb.catalog.vocabulary import Vocabulary
 from snapdb.database import connect
 from snapdb.errors import BindError, InputError
 from snapdb.sql import parse
-from snapdb.sql_engine.quote import quote_odd, text_literal
+from snapdb.sql_engine import quote_odd, text_literal
 from snapdb.storage.disk import Disk
 from snapdb.storage.folder import FolderWriter, file_name
 from snapdb.types.text import did_you_mean

@@ -9,7 +9,7 @@ from typing import Literal
 
 from snapdb.database import Database, connect
 from snapdb.execute.tasks.leader import leads
-from snapdb.sql_engine.quote import quote_odd, text_literal
+from snapdb.sql_engine import quote_odd, text_literal
 from snapdb.storage.catalog_db.connection import CatalogDb
 from snapdb.storage.catalog_db.db_dir import open_db_dir
 from snapdb_cli.diagnostics import Diagnostics, ExitCode

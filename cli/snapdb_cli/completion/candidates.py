@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from snapdb.sql.lexer import READS, Token, identifier
-from snapdb.sql_engine.quote import text_literal
+from snapdb.sql_engine import text_literal
 from snapdb_cli.completion.grammar import Slot, Spot, slots
 from snapdb_cli.completion.names import Known
 from snapdb_cli.completion.words import (

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from snapdb.sql_engine.quote import quote
+from snapdb.sql_engine import quote
 
 _RESERVED = frozenset(
     {

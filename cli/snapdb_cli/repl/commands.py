@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from snapdb.errors import SnapdbError
-from snapdb.sql_engine.quote import quote, text_literal
+from snapdb.sql_engine import quote, text_literal
 from snapdb.types.text import counted
 from snapdb_cli.diagnostics import ExitCode
 from snapdb_cli.repl.input import is_command, is_empty, trailing

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from snapdb.sql_engine.quote import quote
+from snapdb.sql_engine import quote
 from snapdb_cli.completion.candidates import candidates
 from snapdb_cli.completion.grammar import Spot, locate
 from snapdb_cli.completion.names import Known, written

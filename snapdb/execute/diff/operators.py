@@ -14,9 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from snapdb.catalog import EdgeRows, VertexRows
-from snapdb.catalog.elements import time_expression
+from snapdb.catalog.elements import rows_beyond, time_expression
 from snapdb.catalog.listing import listing
-from snapdb.catalog.tables import rows_beyond
 from snapdb.execute.diff.rows import (
     Difference,
     ElementRows,

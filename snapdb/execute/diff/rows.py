@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 import pyarrow as pa
 
 from snapdb.catalog import EdgeRows, VertexRows
-from snapdb.catalog.elements import time_expression
-from snapdb.catalog.tables import rows_beyond
+from snapdb.catalog.elements import rows_beyond, time_expression
 from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, text_literal
 from snapdb.types import Column, Table, Window
 
