@@ -36,7 +36,7 @@ from snapdb.types import EdgeType, PropertyGraph, Relation
 
 
 @dataclass(frozen=True)
-class AdjacencyShelf:
+class AdjacencyOpener:
     """Opens relations of one snapshot; each is made once, whichever thread asks first."""
 
     incoming: Mapping[EdgeType, Callable[[], Adjacency]]
@@ -44,7 +44,7 @@ class AdjacencyShelf:
     node_counts: Mapping[str, int]
     outgoing: Mapping[EdgeType, Callable[[], Adjacency]] = field(default_factory=dict)
     """Opens an edge type's out-neighbours, where they lie on the disk too."""
-    _made: dict[Relation, Adjacency] = field(default_factory=dict)
+    _opened: dict[Relation, Adjacency] = field(default_factory=dict)
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, relation: Relation) -> Adjacency:
@@ -56,14 +56,14 @@ class AdjacencyShelf:
         return {"incoming": self.incoming, "node_counts": self.node_counts, "outgoing": self.outgoing}
 
     def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__.update(state, _made={}, _guard=threading.Lock())
+        self.__dict__.update(state, _opened={}, _guard=threading.Lock())
 
     def _open(self, relation: Relation) -> Adjacency:
-        if relation not in self._made:
-            self._made[relation] = self._make(relation)
-        return self._made[relation]
+        if relation not in self._opened:
+            self._opened[relation] = self._build(relation)
+        return self._opened[relation]
 
-    def _make(self, relation: Relation) -> Adjacency:
+    def _build(self, relation: Relation) -> Adjacency:
         if relation.direction == "IN":
             return self.incoming[relation.edge]()
         if relation.direction == "OUT" and (opened := self.outgoing.get(relation.edge)):
@@ -237,7 +237,7 @@ def serves_outgoing(edge: EdgeLayout) -> bool:
     return edge.form == "full" or (edge.form == "ends" and edge.before is not None)
 
 
-def outgoing_artefact(edge: EdgeLayout) -> ArtifactSpec:
+def outgoing_artifact(edge: EdgeLayout) -> ArtifactSpec:
     """What the out-rows of an edge type's topology are, wherever they are."""
     newest = edge.patch or edge.topology
     return ArtifactSpec(

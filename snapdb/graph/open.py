@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from snapdb.errors import CorruptError, DatabaseError, moved
-from snapdb.graph.adjacency import AdjacencyShelf, open_incoming, open_outgoing, outgoing_artefact, serves_outgoing
+from snapdb.graph.adjacency import AdjacencyOpener, open_incoming, open_outgoing, outgoing_artifact, serves_outgoing
 from snapdb.graph.features import open_feature, open_features, open_history, open_target
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout, codings
 from snapdb.graph.lineage import snapshot_lineage
@@ -172,7 +172,7 @@ def _opened(catalog_db: CatalogDb, snapshot: Snapshot, opens: Callable[[str], bo
 
 def _reversed(catalog_db: CatalogDb, layout: SnapshotLayout) -> dict[str, Path]:
     """By edge type, the directory of its out-neighbours, where somebody needed them before."""
-    wanted = {e.name: outgoing_artefact(e).digest for e in layout.edges if serves_outgoing(e)}
+    wanted = {e.name: outgoing_artifact(e).digest for e in layout.edges if serves_outgoing(e)}
     paths = {name: locate_artifact(catalog_db, digest) for name, digest in wanted.items()}
     return {name: path for name, path in paths.items() if path is not None}
 
@@ -199,7 +199,7 @@ def _view(
         node_counts=counts,
         alive=_DeferredErrors({v.name: partial(_alive, directory, i, v) for i, v in enumerate(layout.vertices)}),
         edge_types=tuple(types.values()),
-        adjacency=AdjacencyShelf(incoming, counts, outgoing),
+        adjacency=AdjacencyOpener(incoming, counts, outgoing),
         node_features={
             v.name: _vertex_features(db_dir, snapshot, v, keys[v.name]) for v in layout.vertices if opens(v.name)
         },

@@ -20,7 +20,7 @@ from snapdb.storage.arrays.patches import write_patch
 from snapdb.types import FULL, Direction, Fanout, Relation
 from tests.support.forms import FORMS, KNOWS, Changing, changing, view_of
 from tests.support.graphs import agreed, sample_spec
-from tests.support.inside.graph import Adjacency, AdjacencyShelf, EdgeLayout, GraphView, open_incoming, rows_adjacency
+from tests.support.inside.graph import Adjacency, AdjacencyOpener, EdgeLayout, GraphView, open_incoming, rows_adjacency
 from tests.support.inside.kernels import (
     FIELDS,
     admitted,
@@ -224,7 +224,7 @@ def test_a_form_on_the_disk_opens_and_travels_to_a_worker(form: str, tmp_path: P
     graph = changing(3, 12, 60, hub=150)
     snapshot, layout = written(graph, form, tmp_path)
     opener = partial(open_incoming, tmp_path, snapshot, 0, layout, graph.nodes)
-    shelf = pickle.loads(pickle.dumps(AdjacencyShelf({KNOWS: opener}, {"customer": graph.nodes})))
+    shelf = pickle.loads(pickle.dumps(AdjacencyOpener({KNOWS: opener}, {"customer": graph.nodes})))
     view = GraphView({"customer": graph.nodes}, {"customer": None}, (KNOWS,), shelf, {}, {}, {}, {})
     for direction in ("IN", "OUT", "BOTH"):
         spec = sample_spec("customer", Fanout(KNOWS, direction, (9, 9)))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from snapdb.kernels.admit import STATIC
 from snapdb.types import EdgeType
 from tests.support import oracle
-from tests.support.inside.graph import Adjacency, AdjacencyShelf, GraphView, rows_adjacency
+from tests.support.inside.graph import Adjacency, AdjacencyOpener, GraphView, rows_adjacency
 from tests.support.inside.kernels import Admission, admitted, live_arrays, plain_array
 from tests.support.inside.storage import EdgeArrays, build_patch, sort_edges
 
@@ -94,7 +94,7 @@ class Changing:
 def view_of(adjacency: Adjacency, nodes: int) -> GraphView:
     """A snapshot of one edge type."""
     counts = {"customer": nodes}
-    shelf = AdjacencyShelf({KNOWS: lambda: adjacency}, counts)
+    shelf = AdjacencyOpener({KNOWS: lambda: adjacency}, counts)
     return GraphView(counts, {"customer": None}, (KNOWS,), shelf, {}, {}, {}, {})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from snapdb.execute.operator import ExecutionContext
 from snapdb.graph import GraphView
-from snapdb.graph.adjacency import outgoing_artefact, serves_outgoing
+from snapdb.graph.adjacency import outgoing_artifact, serves_outgoing
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout
 from snapdb.graph.view import Feature
@@ -112,7 +112,7 @@ def row_form(context: ExecutionContext, layout: EdgeLayout, relation: Relation, 
         return f"rows of both directions merged in memory, because they lie IN as {form}"
     if (
         serves_outgoing(layout)
-        and find_artifact(context.store.catalog_db, outgoing_artefact(layout).digest) is not None
+        and find_artifact(context.store.catalog_db, outgoing_artifact(layout).digest) is not None
     ):
         return "rows by source from the disk, where they were sorted once"
     return f"rows sorted by source in memory, because they lie by destination as {form}"

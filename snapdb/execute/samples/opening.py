@@ -18,7 +18,7 @@ from snapdb.execute.samples.seeds import check_born, read_seeds
 from snapdb.execute.session import DatabaseSession
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
-from snapdb.graph.adjacency import WithoutIdle, outgoing_artefact, serves_outgoing, write_outgoing
+from snapdb.graph.adjacency import WithoutIdle, outgoing_artifact, serves_outgoing, write_outgoing
 from snapdb.graph.lineage import published
 from snapdb.graph.open import raise_if_snapshot_replaced, read_layout
 from snapdb.kernels.warm import warming
@@ -158,7 +158,7 @@ def _build_outgoing(context: ExecutionContext, plan: SamplePlan) -> None:
                 (counts[type_.source], counts[type_.destination]),
                 report=partial(context.step, what),
             )
-            find_or_build(context.store.catalog_db, outgoing_artefact(edge), build)
+            find_or_build(context.store.catalog_db, outgoing_artifact(edge), build)
 
 
 def open_stream(

@@ -219,11 +219,7 @@ def _write_sparse(
     for batch in session.reader(lengths):
         counts[slots.at(batch.column(0).to_numpy()) + 1] = batch.column(1).to_numpy()
     indptr = np.cumsum(counts)
-    np.save(csr_path(directory, spec.name, "indptr"), indptr)
-    size = (int(indptr[-1]),)
-    open_ = np.lib.format.open_memmap
-    indices = open_(csr_path(directory, spec.name, "indices"), mode="w+", dtype=_index_type(width), shape=size)
-    values = open_(csr_path(directory, spec.name, "values"), mode="w+", dtype=np.dtype(spec.dtype), shape=size)
+    _, indices, values = new_csr(directory, spec.name, indptr, _index_type(width), spec.dtype)
     whole = FeatureColumn(index.name, index.sql, index.type, "int64")
     query = f"SELECT {_ID}, {whole.value}, {value.value} FROM ({source.rows})"
     for batch in session.reader(query, rows=_SPARSE_ROWS):
@@ -234,6 +230,18 @@ def _write_sparse(
         order = np.lexsort((column, np.repeat(np.arange(rows.size), lengths_)))
         where = np.repeat(indptr[rows] - (np.cumsum(lengths_) - lengths_), lengths_) + np.arange(order.size)
         indices[where], values[where] = column[order], numbers[order]
+
+
+def new_csr(directory: Path, feature: str, indptr: Int64s, index_type: npt.DTypeLike, value_type: npt.DTypeLike) -> Csr:
+    """The arrays of a new sparse feature: indices and values are files to fill."""
+    np.save(csr_path(directory, feature, "indptr"), indptr)
+    indices, values = (
+        np.lib.format.open_memmap(
+            csr_path(directory, feature, name), mode="w+", dtype=np.dtype(dtype), shape=(int(indptr[-1]),)
+        )
+        for name, dtype in (("indices", index_type), ("values", value_type))
+    )
+    return Csr(indptr, indices, values)
 
 
 def read_sparse(directory: Path, feature: str) -> Csr:

@@ -20,6 +20,7 @@ from snapdb.storage.arrays.feature_files import (
     csr_path,
     measure_features,
     new_array,
+    new_csr,
     read_sparse,
     slices_of,
 )
@@ -238,10 +239,7 @@ def _merge_sparse(base: Csr, patch: Csr, ids: Int64s, count: int, width: int, di
     counts[ids] = np.diff(patch.indptr)
     indptr = np.zeros(count + 1, np.int64)
     np.cumsum(counts, out=indptr[1:])
-    np.save(csr_path(directory, name, "indptr"), indptr)
-    size, open_ = (int(indptr[-1]),), np.lib.format.open_memmap
-    indices = open_(csr_path(directory, name, "indices"), mode="w+", dtype=base.indices.dtype, shape=size)
-    values = open_(csr_path(directory, name, "values"), mode="w+", dtype=base.values.dtype, shape=size)
+    _, indices, values = new_csr(directory, name, indptr, base.indices.dtype, base.values.dtype)
     marks = overlay(ids, count)
     for at in range(0, count, _COPIED_AT_ONCE):
         rows = np.arange(at, min(at + _COPIED_AT_ONCE, count))

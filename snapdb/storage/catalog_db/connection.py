@@ -23,6 +23,7 @@ from snapdb.storage.catalog_db.db_dir import (
     file_id,
     no_database,
     open_db_dir,
+    read_format,
 )
 from snapdb.storage.catalog_db.locks import CatalogLock, TablesLock, remove_unless_held
 from snapdb.storage.catalog_db.schema import FORMAT, migrate
@@ -59,7 +60,9 @@ class CatalogDb:
         self._files = CatalogLock(db_dir)
         try:
             self._connection = _connect(db_dir)
-            if _format(self._connection, db_dir) == 0:
+            version, application = read_format(self._connection)
+            check_format(db_dir, version, application)
+            if version == 0:
                 _make(self._connection, db_dir)
             self._files.pin()
         except sqlite3.DatabaseError as error:
@@ -233,14 +236,6 @@ def _connect(db_dir: DatabaseDir) -> sqlite3.Connection:
     return connection
 
 
-def _format(connection: sqlite3.Connection, db_dir: DatabaseDir) -> int:
-    """The catalog's format, which this snapdb reads; 0 for a new file."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    check_format(db_dir, version, application)
-    return int(version)
-
-
 def _make(connection: sqlite3.Connection, db_dir: DatabaseDir) -> None:
     """Create a new catalog; of two processes that create one database at once, one does it."""
     deadline = time.monotonic() + _PATIENCE
@@ -366,15 +361,14 @@ def _upgrade(db_dir: DatabaseDir, connection: sqlite3.Connection) -> str:
 
 def _old_format(db_dir: DatabaseDir, connection: sqlite3.Connection) -> int:
     """The catalog's format, from which there is an upgrade."""
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    version, application = read_format(connection)
     if version == 0:
         raise DatabaseError(
             f"{db_dir.catalog} is empty, so there is nothing to upgrade; open the database to make it",
             code="nothing-to-upgrade",
         )
     check_format(db_dir, max(version, FORMAT), application)
-    return int(version)
+    return version
 
 
 def _back_up(db_dir: DatabaseDir, connection: sqlite3.Connection, version: int) -> Path:

@@ -302,8 +302,7 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
     # Read through SQLite: when a process closes a file, it loses every lock on it, also those of its connections.
     try:
         with closing(sqlite3.connect(catalog_uri(db_dir), uri=True, isolation_level=None)) as connection:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            version, application = read_format(connection)
     except sqlite3.DatabaseError as error:
         if "not a database" not in str(error):
             return  # opening the connection reports what is wrong with it
@@ -311,6 +310,13 @@ def _check_catalog(db_dir: DatabaseDir, older: bool) -> None:
             f"{db_dir.path} is not a snapdb database: {CATALOG} is not a SQLite file", code="not-a-database"
         ) from error
     check_format(db_dir, max(version, FORMAT) if older else version, application)
+
+
+def read_format(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The number of a catalog's format, 0 for a new file, and the id of the application that made it."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    return int(version), int(application)
 
 
 def check_format(db_dir: DatabaseDir, version: int, application: int) -> None:
