@@ -306,7 +306,7 @@ class Database:
             threads,
             device,
         )
-        return samples.infer(self._session, wanted)
+        return samples.run_inference(self._session, wanted)
 
     def open_snapshot(self, name: str) -> OpenSnapshot:
         """A snapshot as arrays: topology, features, targets, births, keys. Its files stay until the lease is released.

@@ -57,7 +57,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Intervals:
     """The defaults let a second daemon take over within ten seconds of the first one's end."""
 
     beat: float = 1.5

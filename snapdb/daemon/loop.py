@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from snapdb.daemon.clock import Clock, Pace
+from snapdb.daemon.clock import Clock, Intervals
 from snapdb.daemon.log import Log, iso
 from snapdb.daemon.messages import Died, Finished, tell_end
 from snapdb.errors import CommitConflict, SnapdbError
@@ -104,7 +104,7 @@ def _check_idle(connection: sqlite3.Connection, task: Task, *, waits: bool) -> N
 
 
 @dataclass(frozen=True, slots=True)
-class _Board:
+class _SchedulerState:
     """Tasks, and what of them is under way."""
 
     changes: int
@@ -117,7 +117,7 @@ class _Board:
     """Attempts that failed and are to be made again, those that are due first in front."""
 
 
-def _look(catalog_db: CatalogDb, known: _Board | None) -> _Board:
+def _load_state(catalog_db: CatalogDb, known: _SchedulerState | None) -> _SchedulerState:
     """The board now; `known` is one that was seen before.
 
     Raises:
@@ -125,7 +125,7 @@ def _look(catalog_db: CatalogDb, known: _Board | None) -> _Board:
     """
     with catalog_db.reading() as connection, raise_if_misread(catalog_db.db_dir):
         changes = int(connection.execute("SELECT value FROM facts WHERE name = 'changes'").fetchone()["value"])
-        return _Board(
+        return _SchedulerState(
             changes=changes,
             tasks=_tasks(connection) if known is None or known.changes != changes else known.tasks,
             considered=considered(connection),
@@ -138,7 +138,7 @@ def _tasks(connection: sqlite3.Connection) -> dict[int, Task]:
     return {task.id: task for task in read_tasks(connection).values()}
 
 
-def placed(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> Claim | None:
+def decide_start(task: Task, was: int, awake_since: int, now: int, busy: str | None, free: bool) -> Claim | None:
     """What to settle of the firings after `was` and not after `now`; None: nothing yet.
 
     A firing that came due while somebody led is missed under overlap = skip where the run before it is not over, and
@@ -207,13 +207,15 @@ class _Lanes(Protocol):
 class Loop:
     """One term of a leader. `step` does what there is to do; between two steps nothing happens."""
 
-    def __init__(self, catalog_db: CatalogDb, lanes: _Lanes, clock: Clock, pace: Pace, log: Log, holder: str) -> None:
+    def __init__(
+        self, catalog_db: CatalogDb, lanes: _Lanes, clock: Clock, intervals: Intervals, log: Log, holder: str
+    ) -> None:
         self._db_dir, self._catalog_db, self._lanes = catalog_db.db_dir, catalog_db, lanes
-        self._clock, self._pace, self._log, self._holder = clock, pace, log, holder
+        self._clock, self._intervals, self._log, self._holder = clock, intervals, log, holder
         self._awake_since = clock.now()
         self._last = (clock.now(), clock.monotonic())
         self._expected = clock.monotonic()
-        self._board: _Board | None = None
+        self._board: _SchedulerState | None = None
         self._going: dict[_Key, tuple[Task, Run]] = {}
         self._ends: list[Finished | Died] = []
         self._looked: float | None = None
@@ -244,7 +246,7 @@ class Loop:
         except CommitConflict as moved:
             if moved.code == "leader-lost":
                 raise
-            self._patience = min(max(0.02, 2 * self._patience), self._pace.poll)
+            self._patience = min(max(0.02, 2 * self._patience), self._intervals.poll)
             wait = self._patience
         except (SnapdbError, OSError, sqlite3.Error) as error:
             if isinstance(error, SnapdbError) and error.code == "database-gone":
@@ -287,11 +289,11 @@ class Loop:
 
     def _fire(self, now: int, monotonic: float) -> float:
         """Begin what is due; the seconds until more is."""
-        board = self._board = _look(self._catalog_db, self._board)
-        if self._looked is None or monotonic - self._looked >= self._pace.look:
+        board = self._board = _load_state(self._catalog_db, self._board)
+        if self._looked is None or monotonic - self._looked >= self._intervals.look:
             self._looked = monotonic
             if self._settle(board, now):
-                board = self._board = _look(self._catalog_db, board)
+                board = self._board = _load_state(self._catalog_db, board)
         busy = {run.task: _WAITS for run in board.waiting}
         busy |= {run.task: _GOES_ON for run in (*board.running, *(run for _, run in self._going.values()))}
         soonest = self._retry(board, busy, now)
@@ -311,7 +313,7 @@ class Loop:
                 due = self._place(task, cursor, busy.get(task.id), now)
             if due is not None:
                 soonest = min(soonest, due)
-        return max(0.0, min(self._pace.poll, (soonest - self._clock.now()) / _SECOND))
+        return max(0.0, min(self._intervals.poll, (soonest - self._clock.now()) / _SECOND))
 
     def _place(self, task: Task, cursor: int, busy: str | None, now: int) -> int | None:
         """Settle what can be settled of firings that are due; when there is more, but at the end of a run."""
@@ -319,7 +321,7 @@ class Loop:
         why = task, cursor, busy, self._awake_since, free
         if self._stuck.get(task.id) == why:  # a thousand that wait for a lane are not gone through at each step
             return None
-        wish = placed(task, cursor, self._awake_since, now, busy, free)
+        wish = decide_start(task, cursor, self._awake_since, now, busy, free)
         if wish is None:
             self._stuck[task.id] = why
             return None
@@ -330,7 +332,7 @@ class Loop:
         self._tell_missed(task, wish.missed)
         return next_firing(task.schedule, wish.considered)
 
-    def _retry(self, board: _Board, busy: dict[int, str], now: int) -> float:
+    def _retry(self, board: _SchedulerState, busy: dict[int, str], now: int) -> float:
         """Make the attempts that are due; when the next one is."""
         soonest = float("inf")
         for failed in board.waiting:
@@ -354,7 +356,7 @@ class Loop:
         tell("run.start", task=task.name, run=run.run, attempt=run.attempt, scheduled=at, late=late)
         self._lanes.start(task, run)
 
-    def _settle(self, board: _Board, now: int) -> bool:
+    def _settle(self, board: _SchedulerState, now: int) -> bool:
         """Record the ends of runs whose processes are gone: another daemon's, and those by hand; whether any was."""
         settled = False
         for run in board.running:
@@ -365,7 +367,7 @@ class Loop:
                     settled = True
         return settled
 
-    def _next_of(self, board: _Board, task: Task) -> tuple[Task, int, int | None]:
+    def _next_of(self, board: _SchedulerState, task: Task) -> tuple[Task, int, int | None]:
         """The task's first firing that is not settled, which is worked out again only where it may be another."""
         cursor, known = board.considered[task.id], self._next.get(task.id)
         if known is not None and known[:2] == (task, cursor):
@@ -381,7 +383,7 @@ class Loop:
         resume(self._catalog_db, self._holder, task, resumed.anchor, resumed.considered)
         return True
 
-    def _tell_tasks(self, board: _Board, now: int) -> None:
+    def _tell_tasks(self, board: _SchedulerState, now: int) -> None:
         """Tell what there is to fire, at first and when it is not what it was."""
         if self._told != board.tasks:
             self._told = board.tasks
@@ -407,14 +409,14 @@ class Loop:
         """Nobody led while the machine or this process was suspended, nor in time that the clock left out."""
         moved = (now - self._last[0]) / _SECOND - (monotonic - self._last[1])
         late = monotonic - self._expected
-        if abs(moved) > self._pace.gap:
+        if abs(moved) > self._intervals.gap:
             why = "the clock was set back" if moved < 0 else "the clock was set, or the machine was suspended"
             self._log.warn("clock.jump", seconds=moved, why=why)
             self._awake_since = now
-        elif late > self._pace.gap:
+        elif late > self._intervals.gap:
             self._log.warn("clock.jump", seconds=late, why="the daemon was suspended, or waited for the catalog")
             self._awake_since = now
-        elif self._trouble is not None and monotonic - self._troubled > self._pace.gap:
+        elif self._trouble is not None and monotonic - self._troubled > self._intervals.gap:
             self._awake_since = now
         self._awake_since = min(self._awake_since, now)
 

@@ -15,10 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from snapdb.daemon.clock import Clock, Pace
+from snapdb.daemon.clock import Clock, Intervals
 from snapdb.daemon.log import Log, LogFormat
 from snapdb.daemon.loop import Loop
-from snapdb.daemon.worker_pool import Crew
+from snapdb.daemon.worker_pool import WorkerPool
 from snapdb.errors import CommitConflict, SnapdbError
 from snapdb.release import __version__
 from snapdb.storage.catalog_db.connection import CatalogDb
@@ -26,16 +26,16 @@ from snapdb.storage.catalog_db.db_dir import DatabaseDir, open_db_dir
 from snapdb.storage.catalog_db.task_rows import Leader, acquire_lease, heartbeat, read_leader, release_lease
 
 
-class _Heart:
+class _Heartbeat:
     """Beats from a thread of its own, from when this process was made the leader until it leads no longer.
 
     It has a connection of its own to the catalog: no statement of the loop's keeps it waiting.
     """
 
-    def __init__(self, db_dir: DatabaseDir, holder: str, since: float, clock: Clock, pace: Pace) -> None:
+    def __init__(self, db_dir: DatabaseDir, holder: str, since: float, clock: Clock, intervals: Intervals) -> None:
         """`since` is the clock's monotonic time before the row was written."""
         self.holder = holder
-        self._clock, self._pace = clock, pace
+        self._clock, self._intervals = clock, intervals
         self._catalog_db = CatalogDb(db_dir)
         self._told = since
         self._deposed = False
@@ -51,7 +51,7 @@ class _Heart:
         if self._deposed:
             return "another daemon took over"
         silent = self._clock.monotonic() - self._told
-        return f"the catalog took no beat for {silent:.0f} s" if silent >= self._pace.lapse else None
+        return f"the catalog took no beat for {silent:.0f} s" if silent >= self._intervals.lapse else None
 
     def stop(self) -> None:
         """Beat no more. The row stays."""
@@ -63,14 +63,14 @@ class _Heart:
 
     def _still(self, last: Callable[[], None]) -> None:
         self._stopped.set()
-        self._thread.join(self._clock.real(self._pace.lapse))
+        self._thread.join(self._clock.real(self._intervals.lapse))
         if not self._thread.is_alive():  # else it waits for a lock still, and lets the connection be
             with suppress(SnapdbError):  # the others wait for a while then
                 last()
             self._catalog_db.close()
 
     def _beat(self) -> None:
-        while not self._clock.pause(self._stopped, self._pace.beat):
+        while not self._clock.pause(self._stopped, self._intervals.beat):
             before = self._clock.monotonic()
             try:
                 if not heartbeat(self._catalog_db, self.holder):
@@ -82,16 +82,16 @@ class _Heart:
                 pass  # the disk is full, or the catalog locked: `lost` tells when that is too long
 
 
-class Candidate:
+class LeaseHolder:
     """Leads where nobody does, and waits where somebody does."""
 
-    def __init__(self, catalog_db: CatalogDb, clock: Clock, pace: Pace, log: Log) -> None:
-        self._catalog_db, self._clock, self._pace, self._log = catalog_db, clock, pace, log
+    def __init__(self, catalog_db: CatalogDb, clock: Clock, intervals: Intervals, log: Log) -> None:
+        self._catalog_db, self._clock, self._intervals, self._log = catalog_db, clock, intervals, log
         self._seen: Leader | None = None
         self._since = self._looked = clock.monotonic()
         self._mine: str | None = None
 
-    def poll(self) -> _Heart | None:
+    def poll(self) -> _Heartbeat | None:
         """Look at the leader's row; this process's heart where it leads from now on.
 
         Raises:
@@ -102,23 +102,23 @@ class Candidate:
         if found is None or found.holder == self._mine:
             return self._campaign(now, found)
         # Who was not looking itself, in a machine that was stopped with both of them in it, begins to watch anew.
-        slept, self._looked = now - self._looked > max(self._pace.lapse / 2, 2 * self._pace.poll), now
+        slept, self._looked = now - self._looked > max(self._intervals.lapse / 2, 2 * self._intervals.poll), now
         if self._seen is None or self._seen.holder != found.holder:
             self._log.info("leader.waits", holder=found.holder, host=found.host, pid=found.pid)
         if slept or self._seen is None or (self._seen.holder, self._seen.beat) != (found.holder, found.beat):
             self._seen, self._since = found, now
-        if now - self._since < self._pace.lapse:
+        if now - self._since < self._intervals.lapse:
             return None
         return self._campaign(now, found)
 
-    def _campaign(self, now: float, silent: Leader | None) -> _Heart | None:
+    def _campaign(self, now: float, silent: Leader | None) -> _Heartbeat | None:
         holder = uuid.uuid4().hex
         me = Leader(holder, 0, socket.gethostname(), os.getpid(), self._clock.now())
         if not acquire_lease(self._catalog_db, me, silent):
             return None
         self._seen, self._mine = None, holder
         self._log.info("leader.won", holder=holder, **{"from": None if silent is None else silent.holder})
-        return _Heart(self._catalog_db.db_dir, holder, now, self._clock, self._pace)
+        return _Heartbeat(self._catalog_db.db_dir, holder, now, self._clock, self._intervals)
 
 
 # The daemon in the foreground: it waits for its turn to lead, fires tasks while it leads, and notifies systemd
@@ -146,7 +146,7 @@ def serve(
     grace: float = 8.0,
     log_format: LogFormat = "text",
     clock: Clock | None = None,
-    pace: Pace | None = None,
+    intervals: Intervals | None = None,
     worker: Sequence[str] | None = None,
 ) -> int:
     """Fire the tasks of a database until a signal ends it; the exit code: 0, 130 after SIGINT, 1 where it cannot go on.
@@ -159,7 +159,7 @@ def serve(
         grace: Seconds that runs have to finish when it is asked to end; then they are rolled back. A second signal
             ends them at once.
         clock: What time it is, and how it is waited for.
-        pace: How often what is done.
+        intervals: How often what is done.
         worker: The command that starts a worker; the database's path and this process's id are put after it.
 
     Raises:
@@ -170,7 +170,7 @@ def serve(
     own = clock or Clock()
     log = Log(sys.stderr, log_format, own)
     command = (*(worker or (sys.executable, "-P", "-m", "snapdb.daemon.worker")), str(db_dir.path), str(os.getpid()))
-    daemon = _Daemon(catalog_db, own, pace or Pace(), log, command, jobs)
+    daemon = _Daemon(catalog_db, own, intervals or Intervals(), log, command, jobs)
     with _asked(daemon.ask):
         log.info("daemon.start", database=str(db_dir.path), pid=os.getpid(), jobs=jobs, version=__version__)
         notify("READY=1")
@@ -190,15 +190,15 @@ class _Daemon:
         self,
         catalog_db: CatalogDb,
         clock: Clock,
-        pace: Pace,
+        intervals: Intervals,
         log: Log,
         command: Sequence[str],
         jobs: int,
     ) -> None:
-        self._catalog_db, self._clock, self._pace, self._log = catalog_db, clock, pace, log
-        self._crew = Crew(command, jobs, clock, pace, log)
-        self._candidate = Candidate(catalog_db, clock, pace, log)
-        self._heart: _Heart | None = None
+        self._catalog_db, self._clock, self._intervals, self._log = catalog_db, clock, intervals, log
+        self._worker_pool = WorkerPool(command, jobs, clock, intervals, log)
+        self._lease_holder = LeaseHolder(catalog_db, clock, intervals, log)
+        self._heartbeat: _Heartbeat | None = None
         self._loop: Loop | None = None
         self._trouble: str | None = None
         self._signals: list[int] = []
@@ -215,22 +215,22 @@ class _Daemon:
                 self._clock.wait(self._turn())
         except SnapdbError as error:
             self._log.error("error", error=str(error), code=error.code)
-            self._crew.kill()
+            self._worker_pool.kill()
             self._log.info("daemon.stop", why=str(error), finished=0, rolled_back=0)
             return 1
         except BaseException:
             self._log.error("error", error=traceback.format_exc(), code="internal")
-            self._crew.kill()
+            self._worker_pool.kill()
             raise
         self._end(signal.Signals(self._signals[0]).name, grace)
         return 130 if self._signals[0] == signal.SIGINT else 0
 
     def _turn(self) -> float:
         """Do what there is to do; the seconds until there may be more."""
-        if self._loop is None or self._heart is None:
+        if self._loop is None or self._heartbeat is None:
             return self._wait_for_leadership()
-        self._crew.warm()
-        why = self._heart.lost()
+        self._worker_pool.warm()
+        why = self._heartbeat.lost()
         if why is None:
             try:
                 return self._loop.step()
@@ -240,19 +240,21 @@ class _Daemon:
         return 0.0
 
     def _wait_for_leadership(self) -> float:
-        self._crew.ended()  # no run does here, but a worker may
+        self._worker_pool.ended()  # no run does here, but a worker may
         try:
-            self._heart = self._candidate.poll()
+            self._heartbeat = self._lease_holder.poll()
         except (SnapdbError, OSError, sqlite3.Error) as error:
             if isinstance(error, SnapdbError) and error.code == "database-gone":
                 raise
             self._tell(error)
-            return self._pace.poll
+            return self._intervals.poll
         self._trouble = None
-        if self._heart is None:
-            self._crew.warm()  # its first run, should it take over, is not to wait for a process that starts
-            return self._pace.poll
-        self._loop = Loop(self._catalog_db, self._crew, self._clock, self._pace, self._log, self._heart.holder)
+        if self._heartbeat is None:
+            self._worker_pool.warm()  # its first run, should it take over, is not to wait for a process that starts
+            return self._intervals.poll
+        self._loop = Loop(
+            self._catalog_db, self._worker_pool, self._clock, self._intervals, self._log, self._heartbeat.holder
+        )
         return 0.0
 
     def _tell(self, error: Exception) -> None:
@@ -263,33 +265,33 @@ class _Daemon:
 
     def _depose(self, why: str) -> None:
         """Lead no longer: whatever runs is stopped before it can be in the next one's way."""
-        assert self._heart is not None
-        runs = len(self._crew.going())
-        self._crew.kill()
-        self._heart.stop()
+        assert self._heartbeat is not None
+        runs = len(self._worker_pool.going())
+        self._worker_pool.kill()
+        self._heartbeat.stop()
         self._log.warn("leader.lost", why=why, runs=runs)
-        self._heart = self._loop = None
+        self._heartbeat = self._loop = None
 
     def _end(self, why: str, grace: float) -> None:
         """Let runs finish, stop those that do not, and leave."""
         finished = rolled_back = 0
-        if self._loop is not None and self._heart is not None:
-            finished, rolled_back = self._finish(self._loop, self._heart, grace)
-        self._crew.close()
-        if self._heart is not None:
-            self._heart.resign()
+        if self._loop is not None and self._heartbeat is not None:
+            finished, rolled_back = self._finish(self._loop, self._heartbeat, grace)
+        self._worker_pool.close()
+        if self._heartbeat is not None:
+            self._heartbeat.resign()
         self._log.info("daemon.stop", why=why, finished=finished, rolled_back=rolled_back)
 
-    def _finish(self, loop: Loop, heart: _Heart, grace: float) -> tuple[int, int]:
+    def _finish(self, loop: Loop, heartbeat: _Heartbeat, grace: float) -> tuple[int, int]:
         """How many runs came to their end, and how many were stopped."""
         finished = rolled_back = 0
         stop = self._clock.monotonic() + grace
-        last = stop + 2 * self._pace.kill
+        last = stop + 2 * self._intervals.kill
         asked = False
-        while loop.busy() and heart.lost() is None and (now := self._clock.monotonic()) < last:
+        while loop.busy() and heartbeat.lost() is None and (now := self._clock.monotonic()) < last:
             if not asked and (now >= stop or len(self._signals) > 1):
-                asked, last = True, now + 2 * self._pace.kill
-                self._crew.stop(_STOPPED)
+                asked, last = True, now + 2 * self._intervals.kill
+                self._worker_pool.stop(_STOPPED)
             try:
                 for ended in loop.collect():
                     done = ended.state in ("ok", "skipped") or not asked

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Literal
 
-from snapdb.daemon.clock import Clock, Pace
+from snapdb.daemon.clock import Clock, Intervals
 from snapdb.daemon.log import Log
 from snapdb.daemon.messages import END, Died, Finished, decode_end, encode_run, encode_stop
 from snapdb.execute.tasks.runs import Ended
@@ -175,12 +175,12 @@ _RUNS = 500
 """After so many a worker gives way to a new one, whatever memory libraries kept to themselves."""
 
 
-class Crew:
+class WorkerPool:
     """The lanes of a daemon (`loop.Lanes`), as processes. Only the thread that made it may use it."""
 
-    def __init__(self, command: Sequence[str], jobs: int, clock: Clock, pace: Pace, log: Log) -> None:
+    def __init__(self, command: Sequence[str], jobs: int, clock: Clock, intervals: Intervals, log: Log) -> None:
         """`command` starts a worker; it reads `messages` from its stdin, and writes ends to its stdout."""
-        self._command, self._jobs, self._clock, self._pace, self._log = command, jobs, clock, pace, log
+        self._command, self._jobs, self._clock, self._intervals, self._log = command, jobs, clock, intervals, log
         self._said: queue.SimpleQueue[_Said] = queue.SimpleQueue()
         self._workers: list[_WorkerProcess] = []
         self._over: list[Finished | Died] = []
@@ -208,7 +208,7 @@ class Crew:
 
     def start(self, task: Task, run: Run) -> None:
         """Let a run go on in a worker; where none can be had, the run has died."""
-        limit = None if task.timeout is None else task.timeout / 1_000_000 + self._pace.kill
+        limit = None if task.timeout is None else task.timeout / 1_000_000 + self._intervals.kill
         deadline = None if limit is None else self._clock.monotonic() + limit
         try:
             worker = next((worker for worker in self._workers if worker.job is None and not worker.leaves), None)
@@ -227,7 +227,7 @@ class Crew:
                 self._log.warn("run.stopped", **job.names(), how="killed", why="it did not stop")
                 asked = job.asked or "its timeout"
                 job.deadline, job.state = None, "failed" if job.asked else "timeout"
-                job.killed = f"it was stopped ({asked}) and, as it did not stop in {self._pace.kill:g} s, killed"
+                job.killed = f"it was stopped ({asked}) and, as it did not stop in {self._intervals.kill:g} s, killed"
                 worker.kill()
         self._let_go(now)
         over, self._over = self._over, []
@@ -243,7 +243,7 @@ class Crew:
             if worker.job is not None:
                 self._log.warn("run.stopped", **worker.job.names(), how="asked", why=why)
                 worker.job.asked = why
-                worker.job.deadline = self._clock.monotonic() + self._pace.kill
+                worker.job.deadline = self._clock.monotonic() + self._intervals.kill
                 worker.stop(why)
 
     def kill(self) -> None:
@@ -251,7 +251,7 @@ class Crew:
         for worker in self._workers:
             worker.kill()
         for worker in self._workers:
-            worker.wait(self._pace.kill)
+            worker.wait(self._intervals.kill)
             self._log.info("worker.end", worker=worker.number, how="killed")
         self._again = None
         self._workers.clear()

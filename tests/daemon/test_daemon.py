@@ -27,7 +27,7 @@ from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Period, Run, Schedule, Task
 from tests.support.daemon_child import QuickClock
 from tests.support.inside import open_catalog_db
-from tests.support.inside.daemon import Clock, Crew, Finished, Log, Pace
+from tests.support.inside.daemon import Clock, Finished, Intervals, Log, WorkerPool
 from tests.support.inside.storage import begin_run, considered, put_task, read_leader
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
@@ -355,7 +355,7 @@ def test_the_memory_of_a_worker_stays_flat(shop: Shop) -> None:
     task = shop.task("small", 3600, "SELECT 1")
     clock, said = Clock(), io.StringIO()
     command = [sys.executable, "-m", "snapdb.daemon.worker", str(shop.path), str(os.getpid())]
-    crew = Crew(command, 1, clock, Pace(), Log(said, "text", clock))
+    pool = WorkerPool(command, 1, clock, Intervals(), Log(said, "text", clock))
 
     def resident() -> int:
         pid = next(int(line.split("pid=")[1]) for line in reversed(said.getvalue().splitlines()) if "pid=" in line)
@@ -366,13 +366,13 @@ def test_the_memory_of_a_worker_stays_flat(shop: Shop) -> None:
         for number in range(runs):
             with shop.catalog_db.writing(counted=False) as connection:
                 run = begin_run(connection, task, "schedule", number, "me", time.time_ns() // 1000)
-            crew.start(task, run)
-            while not (over := crew.ended()):
+            pool.start(task, run)
+            while not (over := pool.ended()):
                 clock.wait(10.0)
             assert isinstance(over[0], Finished)
             assert over[0].ended.state == "ok", over[0].ended
             sizes.append(resident())
     finally:
-        crew.kill()
+        pool.kill()
     third = runs // 3
     assert min(sizes[-third:]) < max(sizes[third : 2 * third]) + (16 << 20)

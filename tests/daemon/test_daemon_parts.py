@@ -18,7 +18,7 @@ import pytest
 from snapdb.types import Run
 from tests.support.daemon_world import MINUTE, SECOND, StandingClock, World
 from tests.support.inside import open_catalog_db
-from tests.support.inside.daemon import Candidate, Clock, Crew, Died, Field, Finished, Log, Pace, notify
+from tests.support.inside.daemon import Clock, Died, Field, Finished, Intervals, LeaseHolder, Log, WorkerPool, notify
 from tests.support.inside.storage import begin_run, heartbeat, open_db_dir, read_leader
 from tests.support.places import ROOT
 from tests.support.waiting import PATIENCE, until
@@ -37,7 +37,7 @@ class QuietClock(StandingClock):
 def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp_path: Path) -> None:
     db_dir = open_db_dir(tmp_path / "d", read_only=False)
     catalog_db, clock, said = open_catalog_db(db_dir.path), QuietClock(MINUTE), io.StringIO()
-    one, other = (Candidate(catalog_db, clock, Pace(), Log(said, "text", clock)) for _ in range(2))
+    one, other = (LeaseHolder(catalog_db, clock, Intervals(), Log(said, "text", clock)) for _ in range(2))
     first = one.poll()
     assert first is not None
     assert other.poll() is None
@@ -55,7 +55,9 @@ def test_a_silent_leader_is_followed_after_a_while_and_one_that_beats_is_not(tmp
         clock.go(SECOND)
         second = other.poll()
     assert second is not None
-    assert Pace().lapse + Pace().poll + Pace().beat < 10, "docs promise another leader within ten seconds"
+    assert Intervals().lapse + Intervals().poll + Intervals().beat < 10, (
+        "docs promise another leader within ten seconds"
+    )
     assert not heartbeat(catalog_db, first.holder)
     assert f"leader.won holder={second.holder} from={first.holder}" in said.getvalue()
     first.stop()
@@ -82,16 +84,16 @@ def ended(run: Run, path: Path, *command: str, timeout: int = int(PATIENCE) * SE
     """How a run of a task ends whose worker is a command."""
     task = World(path, MINUTE).task("t", MINUTE, timeout=timeout)
     clock = Clock()
-    crew = Crew(command, 1, clock, Pace(kill=0.2), Log(io.StringIO(), "text", clock))
-    crew.start(task, run)
+    pool = WorkerPool(command, 1, clock, Intervals(kill=0.2), Log(io.StringIO(), "text", clock))
+    pool.start(task, run)
     try:
-        while not (over := crew.ended()):
-            assert crew.free() == 0
+        while not (over := pool.ended()):
+            assert pool.free() == 0
             clock.wait(0.05)
-        assert crew.free() == 1
+        assert pool.free() == 1
         return over[0]
     finally:
-        crew.close()
+        pool.close()
         clock.close()
 
 
@@ -121,9 +123,9 @@ def test_a_worker_that_does_not_understand_what_it_is_to_do_ends(tmp_path: Path)
 def test_what_a_worker_complains_of_is_logged_and_its_stdin_tells_it_what_to_do(tmp_path: Path, run: Run) -> None:
     code = "import json, sys; print(json.loads(input())['do'], file=sys.stderr); print('\\x1b[31mred', file=sys.stderr)"
     clock, said = Clock(), io.StringIO()
-    crew = Crew([sys.executable, "-c", code], 1, clock, Pace(), Log(said, "text", clock))
-    crew.start(World(tmp_path / "e", MINUTE).task("t", MINUTE), run)
-    while not crew.ended():
+    pool = WorkerPool([sys.executable, "-c", code], 1, clock, Intervals(), Log(said, "text", clock))
+    pool.start(World(tmp_path / "e", MINUTE).task("t", MINUTE), run)
+    while not pool.ended():
         clock.wait(1.0)
     assert "WARNING worker.says worker=1 line=run\n" in said.getvalue()
     assert r'line="\u001b[31mred"' in said.getvalue()
@@ -132,20 +134,20 @@ def test_what_a_worker_complains_of_is_logged_and_its_stdin_tells_it_what_to_do(
 
 def test_a_worker_that_was_started_ahead_and_ended_is_replaced_after_a_while() -> None:
     clock, said = StandingClock(MINUTE), io.StringIO()
-    crew = Crew([sys.executable, "-c", ""], 1, clock, Pace(), Log(said, "text", clock))
+    pool = WorkerPool([sys.executable, "-c", ""], 1, clock, Intervals(), Log(said, "text", clock))
 
     def ended(times: int) -> bool:
-        return not crew.ended() and said.getvalue().count("worker.end") == times
+        return not pool.ended() and said.getvalue().count("worker.end") == times
 
-    crew.warm()
+    pool.warm()
     until(lambda: ended(1))
-    crew.warm()
+    pool.warm()
     assert said.getvalue().count("worker.start") == 1
     clock.go(MINUTE)
-    crew.warm()
+    pool.warm()
     until(lambda: ended(2))
     assert said.getvalue().count("worker.start") == 2
-    broken = Crew([str(ROOT / "nothing")], 1, clock, Pace(), Log(said, "text", clock))
+    broken = WorkerPool([str(ROOT / "nothing")], 1, clock, Intervals(), Log(said, "text", clock))
     broken.warm()
     assert "no worker could be started (No such file or directory)" in said.getvalue()
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from snapdb.daemon import serve
-from tests.support.inside.daemon import Clock, Pace, work
+from tests.support.inside.daemon import Clock, Intervals, work
 
 
 class QuickClock(Clock):
@@ -30,10 +30,10 @@ class QuickClock(Clock):
         return seconds / self._factor
 
 
-def quick(factor: float) -> Pace:
-    """A pace that takes over within a second of the machine's time."""
+def quick(factor: float) -> Intervals:
+    """Intervals that take over within a second of the machine's time."""
     seconds = {"beat": 0.1, "lapse": 0.6, "poll": 0.1, "gap": 0.5, "look": 0.2, "kill": 10.0}
-    return Pace(**{name: second * factor for name, second in seconds.items()})
+    return Intervals(**{name: second * factor for name, second in seconds.items()})
 
 
 def main(role: str, factor: str, origin: str, *rest: str) -> int:
@@ -43,7 +43,9 @@ def main(role: str, factor: str, origin: str, *rest: str) -> int:
         work(Path(rest[0]), int(rest[1]), clock.now)
         return 0
     worker = (sys.executable, "-m", "tests.support.daemon_child", "worker", factor, origin)
-    return serve(Path(role), jobs=2, grace=8.0 * clock.real(1.0), clock=clock, pace=quick(float(factor)), worker=worker)
+    return serve(
+        Path(role), jobs=2, grace=8.0 * clock.real(1.0), clock=clock, intervals=quick(float(factor)), worker=worker
+    )
 
 
 if __name__ == "__main__":

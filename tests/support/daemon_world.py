@@ -13,7 +13,7 @@ from typing import Any
 
 from snapdb.storage.catalog_db.task_rows import read_runs
 from snapdb.types import Period, Run, Schedule, Task
-from tests.support.inside.daemon import Clock, Died, Finished, Log, Loop, Pace
+from tests.support.inside.daemon import Clock, Died, Finished, Intervals, Log, Loop
 from tests.support.inside.execute import Ended, EndState
 from tests.support.inside.storage import CatalogDb, Disk, Leader, acquire_lease, open_db_dir, put_task, read_leader
 
@@ -128,8 +128,8 @@ class World:
         )
         self.lanes = SimulatedLanes(self.clock, self.jobs, self._fate)
         log = Log(self.said, "text", self.clock)
-        pace = Pace(poll=self.poll)
-        self.loop = Loop(self.catalog_db, self.lanes, self.clock, pace, log, holder)
+        intervals = Intervals(poll=self.poll)
+        self.loop = Loop(self.catalog_db, self.lanes, self.clock, intervals, log, holder)
 
     def _fate(self, task: Task, run: Run) -> tuple[float, EndState]:
         return self.fate(task, run)

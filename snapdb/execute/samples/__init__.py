@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING
 from snapdb.on_first_use import on_first_use
 
 if TYPE_CHECKING:
-    from snapdb.execute.samples.infer import Inference, infer
+    from snapdb.execute.samples.infer import Inference, run_inference
     from snapdb.execute.samples.opening import open_named_snapshot, open_stream
     from snapdb.execute.samples.replay import replay_batch, replay_rows
     from snapdb.execute.samples.waiting import wait_for
 
-__all__ = ["Inference", "infer", "open_named_snapshot", "open_stream", "replay_batch", "replay_rows", "wait_for"]
+__all__ = [
+    "Inference",
+    "open_named_snapshot",
+    "open_stream",
+    "replay_batch",
+    "replay_rows",
+    "run_inference",
+    "wait_for",
+]
 
 _MODULES = {
     "Inference": ".infer",
-    "infer": ".infer",
+    "run_inference": ".infer",
     "open_named_snapshot": ".opening",
     "open_stream": ".opening",
     "replay_batch": ".replay",

@@ -137,7 +137,7 @@ class Inference:
         )
 
 
-def infer(session: DatabaseSession, wanted: Inference) -> Inferred:
+def run_inference(session: DatabaseSession, wanted: Inference) -> Inferred:
     """The states of all vertices, which are stored where a table is named; errors are those of `Database.infer`."""
     if wanted.into is not None:  # what would fail in the end is reported before the work
         session.transactions.check()
