@@ -20,9 +20,8 @@ from snapdb.catalog import Catalog
 from snapdb.catalog.vocabulary import Vocabulary, vocabulary
 from snapdb.errors import BindError
 from snapdb.execute import samples
-from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.results import Result
-from snapdb.execute.session import DatabaseSession
+from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.plan import RULES, Plan
 from snapdb.plan.planner import Rule
 from snapdb.plan.queries import Parameters

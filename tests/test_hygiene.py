@@ -29,7 +29,7 @@ LAZY = {"snapdb/__init__.py", "cli/snapdb_cli/main.py"}
 """The only modules that may import in functions: they keep `import snapdb` and `snapdb --help` light."""
 IMPORTERS = {
     "snapdb/on_first_use.py",
-    "snapdb/execute/operator.py",
+    "snapdb/execute/session.py",
     "snapdb/execute/results.py",
     "snapdb/lightning.py",
     "snapdb/loading/pyg_data.py",

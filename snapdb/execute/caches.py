@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import ExecutionContext
 from snapdb.plan.caches import CreateCachePlan, RefreshCachePlan
 from snapdb.storage.tables.commit import put_name
 from snapdb.types.text import counted, size_words

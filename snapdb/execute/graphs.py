@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from snapdb.builders.edges import DenseEdges, edge_rows
 from snapdb.builders.graph_data import check_vertices, graph_data
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import ExecutionContext
 from snapdb.plan.graphs import CreateGraphPlan
 from snapdb.storage.arrays.feature_types import check_features
 from snapdb.storage.catalog_db.codec import encode

@@ -15,7 +15,8 @@ import pyarrow as pa
 from snapdb.catalog import Catalog, load, tags
 from snapdb.catalog.listing import MOMENT, listing, moment
 from snapdb.errors import CommitConflict, InputError, LockedError
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import ExecutionContext
 from snapdb.plan.maintenance import BackupPlan, CheckPlan, ExpirePlan, RetainPlan, SetRetentionPlan, VacuumPlan
 from snapdb.schedule import kept
 from snapdb.sql_engine import quote_odd

@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import importlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from snapdb.errors import InputError, QueryError
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
 from snapdb.execute.rendering import page, render
-from snapdb.plan.plan import QueryPlan
 from snapdb.sql_engine.values import empty, plain, plain_schema, python_rows
 from snapdb.types.text import block
 
 _AHEAD = 1000
 """Rows that `fetchone` turns into Python values at once: one at a time would take a query each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a statement that is not a query did."""
+
+    message: str
+    """One line for a person."""
+    rows: int = 0
+    """Rows added or removed."""
+
+
+Rows = Generator[pa.RecordBatch, None, Outcome | None]
+"""A query yields at least one batch, which tells its schema; any other statement yields none and returns an Outcome."""
 
 
 class Result:
@@ -210,10 +223,3 @@ def _converts(table: pa.Table, convert: Callable[[pa.Table], Any]) -> bool:
     except Exception:  # the caller has it, and raises it
         return False
     return True
-
-
-def query(plan: QueryPlan, context: ExecutionContext) -> Rows:
-    """SELECT: stream the rows of a query that DuckDB runs over the views of what it names."""
-    with context.bind_context.session(plan.query) as session:
-        yield from session.exact_reader(plan.query.text, plan.query.parameters)
-    return None

@@ -1,23 +1,28 @@
-"""A session: runs the statements of one user of a database, and keeps the open transaction between them."""
+"""The session, which runs the statements of one user of a database, and the context that each of them runs in.
+
+An operator is a function of a plan and an execution context that returns `Rows`, in the module of its family.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from snapdb.builders.context import Progress
+from snapdb.builders.context import BuildContext, Progress
 from snapdb.catalog import Catalog, load
 from snapdb.errors import SnapdbError
-from snapdb.execute.operator import ExecutionContext, Rows, run
-from snapdb.execute.results import Result
-from snapdb.execute.transactions import TransactionManager, diagnose_corruption, retry_if_replaced
+from snapdb.execute.results import Outcome, Result, Rows
+from snapdb.execute.transactions import Review, TransactionManager, diagnose_corruption, retry_if_replaced
 from snapdb.loading.shelf import CacheShelf
-from snapdb.plan import RULES, BindContext, Plan, bind, optimize
-from snapdb.plan.plan import check_allowed
+from snapdb.plan import FAMILIES, RULES, Plan, bind, optimize
+from snapdb.plan.plan import NothingPlan, QueryPlan, check_allowed
 from snapdb.plan.planner import Rule
 from snapdb.plan.queries import Parameters
+from snapdb.plan.scope import BindContext
 from snapdb.schedule import next_firing
 from snapdb.sql.syntax import Statement
 from snapdb.sql.versions import Commit, Rollback
@@ -28,8 +33,83 @@ from snapdb.storage.catalog_db.locks import TablesLock
 from snapdb.storage.check.database import verify_files
 from snapdb.storage.disk import Disk
 from snapdb.storage.store import Store
+from snapdb.storage.tables.changes import Change
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionContext(BuildContext):
+    """What operators work on: an open database, and the statement that is run."""
+
+    bind_context: BindContext
+    """The catalog as it was when the statement was bound."""
+    transactions: TransactionManager
+    """Where changes go: to a version each, or to the open transaction."""
+    tables: TablesLock
+    """Held shared since before the catalog was read."""
+    caches: CacheShelf
+    """What streams of this process leave of their caches."""
+    rules: Sequence[Rule]
+    """What plans are optimized by."""
+    threads: int | None
+    """At most; None: all cores."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog as it was when the statement was bound."""
+        return self.bind_context.catalog
+
+
+def publish(
+    context: ExecutionContext,
+    changes: Sequence[Change],
+    message: str | None,
+    did: str,
+    rows: int,
+    review: Review | None = None,
+) -> Outcome:
+    """Commit the changes, or add them to the open transaction.
+
+    Args:
+        did: What they do, for a person.
+        rows: How many rows they add or remove.
+        review: Told, before the commit, how many new keys the id maps of the tables get.
+    """
+    version = context.transactions.add(changes, message, review)
+    return Outcome(f"{did}, when the transaction commits" if version is None else f"version {version}: {did}", rows)
+
+
+def query(plan: QueryPlan, context: ExecutionContext) -> Rows:
+    """SELECT: stream the rows of a query that DuckDB runs over the views of what it names."""
+    with context.bind_context.session(plan.query) as session:
+        yield from session.exact_reader(plan.query.text, plan.query.parameters)
+    return None
+
+
+def nothing(plan: NothingPlan, context: ExecutionContext) -> Rows:
+    """Do nothing, and report why there is nothing to do."""
+    yield from ()
+    return Outcome(plan.why)
+
+
+OPERATORS = {plan: operator for family in FAMILIES for plan, operator in family.operators.items()}
+"""Plan → the operator that runs it, as 'module:name': a function of the plan and the context.
+
+Its module is imported when the first such plan runs, so that a SELECT loads no numba.
+"""
+
+
+def run(plan: Plan, context: ExecutionContext) -> Rows:
+    """Run a plan in a context. Nothing happens before the first item is requested."""
+    rows: Rows = operator_of(type(plan))(plan, context)
+    return rows
+
+
+def operator_of(plan: type) -> Any:
+    """The operator that runs plans of a type."""
+    module, _, name = OPERATORS[plan].partition(":")
+    return getattr(import_module(module), name)
 
 
 class DatabaseSession:

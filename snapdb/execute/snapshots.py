@@ -16,7 +16,8 @@ from snapdb.catalog.elements import snapshot_rows
 from snapdb.catalog.listing import listing, window_text
 from snapdb.errors import CommitConflict, moved
 from snapdb.execute.diff.rows import ElementRows, difference, tally
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import ExecutionContext
 from snapdb.plan.snapshots import CreateSnapshotPlan, RefreshPlan
 from snapdb.sql_engine import Session
 from snapdb.storage.catalog_db.codec import encode

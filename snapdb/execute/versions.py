@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from snapdb.errors import moved
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import ExecutionContext
 from snapdb.plan.versions import BeginPlan, CommitPlan, CreateTagPlan, RollbackPlan
 
 

@@ -54,6 +54,6 @@ FAMILY = PlanFamily(
     binders={},  # that of EXPLAIN binds other statements, and is called where they are dispatched
     operators={
         ExplainPlan: "snapdb.execute.explain.operators:explain",
-        NothingPlan: "snapdb.execute.operator:nothing",
+        NothingPlan: "snapdb.execute.session:nothing",
     },
 )

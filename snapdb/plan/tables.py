@@ -590,7 +590,7 @@ FAMILY = PlanFamily(
         AlterTable: _bind_alter,
     },
     operators={
-        QueryPlan: "snapdb.execute.results:query",
+        QueryPlan: "snapdb.execute.session:query",
         CreateTablePlan: "snapdb.execute.tables.operators:create_table",
         InsertPlan: "snapdb.execute.tables.operators:insert",
         DeletePlan: "snapdb.execute.tables.operators:delete",

@@ -38,7 +38,8 @@ from snapdb.execute.diff.sides import (
     stability,
     values_of,
 )
-from snapdb.execute.operator import ExecutionContext, Rows
+from snapdb.execute.results import Rows
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph.features import open_features
 from snapdb.plan.versions import DiffGraphPlan, DiffSnapshotPlan, DiffTablePlan
 from snapdb.sql_engine import ROW_ID, Session, quote, quote_all, table_rows

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from snapdb.catalog import tables_at
 from snapdb.catalog.elements import snapshot_rows
 from snapdb.execute.diff.rows import ElementRows, Key
-from snapdb.execute.operator import ExecutionContext
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph import Feature, OpenSnapshot, open_snapshot
 from snapdb.graph.features import SparseReader
 from snapdb.graph.open import raise_if_snapshot_replaced

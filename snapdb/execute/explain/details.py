@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from snapdb.execute.operator import ExecutionContext
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.adjacency import outgoing_artifact, serves_outgoing
 from snapdb.graph.features import HistoryFeature, SparseReader

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.execute.explain import details
-from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened
+from snapdb.execute.session import ExecutionContext
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan
 from snapdb.sampling import Sampler

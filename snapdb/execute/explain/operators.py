@@ -17,7 +17,8 @@ from snapdb.builders.graph_data import graph_data
 from snapdb.catalog.listing import listing, window_text
 from snapdb.execute.explain.samples import explain_sample
 from snapdb.execute.explain.tree import node_json, node_lines, query_nodes, wrapped
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows, run
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import ExecutionContext, run
 from snapdb.execute.snapshots import moved_to, publish_snapshot
 from snapdb.plan.explain import ExplainPlan
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan, CopyToPlan

@@ -18,8 +18,8 @@ from snapdb import loading
 from snapdb.builders.element_columns import read_tables
 from snapdb.execute.explain import details
 from snapdb.execute.explain.neighbor_pools import SERVING_CACHE, CacheWatch, pool_nodes
-from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph.open import read_layout
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.samples import SamplePlan

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from snapdb.execute.operator import ExecutionContext
+from snapdb.execute.session import ExecutionContext
 from snapdb.plan.plan import PlanNode
 from snapdb.plan.queries import BoundQuery
 

@@ -22,7 +22,7 @@ from snapdb.builders.element_columns import Reading, births, by_dense_id
 from snapdb.catalog import VertexRows
 from snapdb.errors import BindError, CorruptError, DataError
 from snapdb.execute.exports.files import write_rows
-from snapdb.execute.operator import ExecutionContext
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import SparseReader
 from snapdb.graph.layout import classes_of

@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from snapdb.errors import BindError, CorruptError, InputError
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import ExecutionContext
 from snapdb.plan.exports import CopyToPlan, FileFormat
 from snapdb.plan.queries import BoundQuery
 from snapdb.sql_engine import Session, parquet_form, quote, quote_all, quote_odd, text_literal

@@ -12,8 +12,9 @@ from snapdb import loading
 from snapdb.builders.element_columns import Reading
 from snapdb.errors import InputError, Span
 from snapdb.execute.exports.arrays import WRITERS, Export, Written
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph import open_snapshot
 from snapdb.plan.exports import CopySamplePlan, CopySnapshotPlan
 from snapdb.storage.folder import FolderWriter

@@ -20,8 +20,9 @@ from snapdb.builders.graph_data import end_expression
 from snapdb.catalog import EdgeRows, VertexRows, tables_at
 from snapdb.catalog.elements import snapshot_rows, time_expression
 from snapdb.catalog.listing import listing
-from snapdb.execute.operator import ExecutionContext, Rows
+from snapdb.execute.results import Rows
 from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature
 from snapdb.graph.open import read_layout

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 from snapdb import train
 from snapdb.catalog import Catalog
 from snapdb.errors import BindError, SnapdbError, Span
-from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.opening import Opened, open_sample
-from snapdb.execute.session import DatabaseSession
+from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.plan import bind
 from snapdb.plan.names import find_vertex_type

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from snapdb.errors import FormatError, InputError, SnapdbError
-from snapdb.execute.operator import ExecutionContext
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph.lineage import Pinned, definition_digest, pinned
 from snapdb.plan.queries import Parameters
 from snapdb.plan.samples import SamplePlan

@@ -12,10 +12,9 @@ from typing import Any, Literal, NamedTuple
 from snapdb.builders.element_columns import Reading, births, with_columns
 from snapdb.catalog import Catalog
 from snapdb.errors import SnapdbError
-from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.lineage import sample_lineage
 from snapdb.execute.samples.seeds import check_born, read_seeds
-from snapdb.execute.session import DatabaseSession
+from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph import GraphView, OpenSnapshot, open_snapshot
 from snapdb.graph.adjacency import WithoutIdle, outgoing_artifact, serves_outgoing, write_outgoing

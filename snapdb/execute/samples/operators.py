@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
+from snapdb.execute.results import Outcome, Rows
 from snapdb.execute.samples.opening import Opened, open_sample
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.view import Adjacency

@@ -14,11 +14,10 @@ from snapdb import loading
 from snapdb.builders.files import make_files
 from snapdb.catalog.listing import moment
 from snapdb.errors import CorruptError, DatabaseError, DataError, InputError
-from snapdb.execute.operator import ExecutionContext
 from snapdb.execute.samples.lineage import Past, named_parameters, read_lineage, tables_digest
 from snapdb.execute.samples.opening import Opened, open_statement
 from snapdb.execute.samples.operators import RowMaker, epoch_batches
-from snapdb.execute.session import DatabaseSession
+from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.snapshots import filed
 from snapdb.execute.transactions import retry_if_replaced
 from snapdb.graph.layout import codings

@@ -14,7 +14,7 @@ from snapdb.builders.edges import NO_KEY, run_lookup
 from snapdb.builders.element_columns import read_tables
 from snapdb.catalog.elements import time_expression
 from snapdb.errors import CorruptError, DataError
-from snapdb.execute.operator import ExecutionContext
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph import GraphView
 from snapdb.kernels.forms import DAMAGED
 from snapdb.kernels.marks import mark, marked

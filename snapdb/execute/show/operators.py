@@ -14,7 +14,8 @@ import pyarrow as pa
 from snapdb.catalog.listing import listing, moment, window_text
 from snapdb.catalog.system_tables import SHOWN_RUNS, SHOWN_TASKS, TaskStatus, cache_status, system_table, task_status
 from snapdb.errors import moved
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows, publish
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import ExecutionContext, publish
 from snapdb.execute.tasks.leader import leads
 from snapdb.graph.open import raise_if_snapshot_replaced
 from snapdb.plan.samples.bind import BATCH, EPOCHS, LAYOUT, ORDER, REPEATABLE, statement_of

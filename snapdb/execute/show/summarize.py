@@ -16,7 +16,8 @@ from snapdb.catalog.elements import snapshot_rows, time_expression
 from snapdb.catalog.listing import listing, time_text
 from snapdb.errors import CorruptError
 from snapdb.execute.diff.sides import degree_bins
-from snapdb.execute.operator import ExecutionContext, Rows
+from snapdb.execute.results import Rows
+from snapdb.execute.session import ExecutionContext
 from snapdb.graph import Adjacency, Feature, GraphView, open_snapshot
 from snapdb.graph.features import HistoryFeature, SparseReader
 from snapdb.graph.layout import EdgeLayout, SnapshotLayout, VertexLayout

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from snapdb.errors import DataError, InputError, QueryError, SnapdbError, Span
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows, publish
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import ExecutionContext, publish
 from snapdb.execute.tables.row_warnings import warn_of_rows
 from snapdb.plan.queries import BoundQuery
 from snapdb.plan.tables import AlterPlan, CreateTablePlan, DeletePlan, InsertPlan, UpdatePlan

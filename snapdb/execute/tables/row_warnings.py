@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from snapdb.errors import DataWarning
-from snapdb.execute.operator import ExecutionContext
+from snapdb.execute.session import ExecutionContext
 from snapdb.execute.transactions import Review
 from snapdb.sql_engine import ROW_ID, Session, key_bounds, key_rows, parquet_files, quote, table_rows
 from snapdb.storage.catalog_db.db_dir import DatabaseDir

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from snapdb.catalog.listing import moment
 from snapdb.errors import CommitConflict, LockedError, QueryError, moved
-from snapdb.execute.operator import ExecutionContext, Outcome, Rows
-from snapdb.execute.session import DatabaseSession
+from snapdb.execute.results import Outcome, Rows
+from snapdb.execute.session import DatabaseSession, ExecutionContext
 from snapdb.execute.tasks.leader import nobody
 from snapdb.execute.tasks.perform import perform
 from snapdb.execute.tasks.runs import Ended, Stop, settle

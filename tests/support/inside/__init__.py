@@ -8,7 +8,7 @@ from typing import Any
 
 from snapdb import Database
 from snapdb.catalog import Catalog
-from snapdb.execute.operator import ExecutionContext
+from snapdb.execute.session import ExecutionContext
 from snapdb.plan import Plan, bind
 from snapdb.sql import parse
 from snapdb.storage.catalog_db.connection import CatalogDb
