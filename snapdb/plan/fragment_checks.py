@@ -27,18 +27,18 @@ _DEEPEST = 8
 """Queries within queries that are read, by `query('…')`."""
 
 
-def check_repeatable(sql_engine: SqlEngine, island: SqlFragment, why: str, instead: str = _INSTEAD) -> None:
-    """Nothing when the island gives the same each time.
+def check_repeatable(sql_engine: SqlEngine, fragment: SqlFragment, why: str, instead: str = _INSTEAD) -> None:
+    """Nothing when the SQL fragment gives the same each time.
 
     Raises:
         BindError: it calls a function that does not, at the function's place; the message says `why`, then `instead`.
     """
     volatile = sql_engine.volatile() | _ALSO
-    tokens = scan(island.text)
-    _check_facts(tokens, island, why)
+    tokens = scan(fragment.text)
+    _check_facts(tokens, fragment, why)
     for i, token in enumerate(tokens):
         if _is_volatile(token, tokens[i + 1 :], volatile):
-            at = island.span.start + token.span.start
+            at = fragment.span.start + token.span.start
             what = "rows" if instead == _INSTEAD else "values"
             raise BindError(
                 f"{token.text} gives other {what} each time, and {why}; {instead}",
@@ -47,12 +47,12 @@ def check_repeatable(sql_engine: SqlEngine, island: SqlFragment, why: str, inste
             )
 
 
-def _check_facts(tokens: Sequence[Token], island: SqlFragment, why: str) -> None:
+def _check_facts(tokens: Sequence[Token], fragment: SqlFragment, why: str) -> None:
     """Nothing when no facts about the database are read, which change with every statement."""
     for first, dot, name in zip(tokens, tokens[1:], tokens[2:], strict=False):
         names = [identifier(token).lower() for token in (first, name) if token.kind in ("word", "quoted")]
         if dot.text == "." and names and names[0] == SCHEMA and names[-1] in SYSTEM_TABLES:
-            at = island.span.start
+            at = fragment.span.start
             raise BindError(
                 f"{SCHEMA}.{names[-1]} tells what there is now, and {why}; store its rows in a table, or write the "
                 "values themselves",

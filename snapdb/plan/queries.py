@@ -61,19 +61,19 @@ class BoundQuery:
 
 
 def written(
-    island: SqlFragment,
+    fragment: SqlFragment,
     names: Names | None = None,
     parameters: Parameters = None,
     replacements: Sequence[tuple[Span, str]] = (),
     shapes: Names | None = None,
 ) -> BoundQuery:
-    """An island as the user wrote it, but for replacements, whose spans count in it.
+    """An SQL fragment as the user wrote it, but for replacements, whose spans count in it.
 
     >>> asked = written(SqlFragment("SELECT at", Span(10, 19)), replacements=[(Span(7, 9), '"at"')])
     >>> asked.text, asked.place(Span(0, 6)), asked.place(Span(7, 11))
     ('SELECT "at"', Span(start=10, stop=16), Span(start=17, stop=19))
     """
-    text, at, pieces = island.text, island.span.start, []
+    text, at, pieces = fragment.text, fragment.span.start, []
     if replacements:
         changed = rewrite(text, replacements)
         done = 0
@@ -86,7 +86,7 @@ def written(
         text = changed.text
     else:
         pieces.append(_Piece(0, len(text) + 1, at))
-    return BoundQuery(text, island.span, names or Names(), shapes, parameters, tuple(pieces))
+    return BoundQuery(text, fragment.span, names or Names(), shapes, parameters, tuple(pieces))
 
 
 def compose(span: Span, *parts: str | BoundQuery) -> BoundQuery:

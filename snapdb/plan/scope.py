@@ -1,4 +1,4 @@
-"""What a binder may look at, and which names the SQL of an island can see."""
+"""What a binder may look at, and which names the SQL of an SQL fragment can see."""
 
 from __future__ import annotations
 
@@ -57,22 +57,27 @@ class BindContext:
     due: Due = field(kw_only=True)
     """When a task's schedule fires next: what knows it stands beside this room."""
 
-    def asked(self, island: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
-        """An island with the views of every table, snapshot and source that its text mentions.
+    def asked(self, fragment: SqlFragment, *, first: Snapshot | None = None) -> BoundQuery:
+        """An SQL fragment with the views of every table, snapshot and source that its text mentions.
 
         Args:
             first: Bare names mean this snapshot's elements before they mean tables.
         """
-        if first_row(island.text) is not None:
-            return written(island, shapes=Names())
-        every = scan(island.text)
-        counts = {} if first is not None else dict(self._counted(island, every))
+        if first_row(fragment.text) is not None:
+            return written(fragment, shapes=Names())
+        every = scan(fragment.text)
+        counts = {} if first is not None else dict(self._counted(fragment, every))
         tokens = [t for t in every if not any(span.start <= t.span.start < span.stop for span in counts)]
-        travels = find_travels(tokens, island.text)
+        travels = find_travels(tokens, fragment.text)
         words = {identifier(t).lower() for t in _outside(tokens, travels) if t.kind in ("word", "quoted")}
         if words & WORDS_BEFORE_FILES:
             check_foreign(
-                self.store.sql_engine, self.store.db_dir.path, island.text, every, island.span.start, self.parameters
+                self.store.sql_engine,
+                self.store.db_dir.path,
+                fragment.text,
+                every,
+                fragment.span.start,
+                self.parameters,
             )
         views = {t.name: self._table(t) for folded, t in self.catalog.tables.items() if folded in words}
         if first is not None:
@@ -86,28 +91,28 @@ class BindContext:
             found, known = self.facts(words)
             schemas[SCHEMA] = {name: _View(sql) for name, sql in found.items()}
             sources |= known
-        replacements = [(span, '"at"') for span in bare_ats(island.text)] if "at" in words else []
+        replacements = [(span, '"at"') for span in bare_ats(fragment.text)] if "at" in words else []
         replacements += counts.items()
         named = [t for t in every if t.kind == "parameter"]
-        parameters = self._own_parameters(island, named, find_travels(every, island.text))
+        parameters = self._own_parameters(fragment, named, find_travels(every, fragment.text))
         for travel in travels:
-            schema, table = self._travelled(island, travel)
+            schema, table = self._travelled(fragment, travel)
             schemas[schema] = {**schemas.get(schema, {}), table.name: self._table(table)}
             # The table's own name stays the last part, so that columns may still be qualified by it.
             replacements.append((travel.span, f"{quote(schema)}.{travel.name.text}"))
         names, shapes = _names(views, schemas, sources)
         # What columns a PIVOT has is told by the rows.
-        return written(island, names, parameters, replacements, None if words & _PIVOTS else shapes)
+        return written(fragment, names, parameters, replacements, None if words & _PIVOTS else shapes)
 
-    def _counted(self, island: SqlFragment, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:
+    def _counted(self, fragment: SqlFragment, tokens: Sequence[Token]) -> Iterator[tuple[Span, str]]:
         """Where all rows of a table are counted, each with the number that takes its place."""
         if not (counts := find_counts(tokens)):
             return
-        travels = {travel.name.span: travel for travel in find_travels(tokens, island.text)}
+        travels = {travel.name.span: travel for travel in find_travels(tokens, fragment.text)}
         for count in counts:
             travel = travels.get(count.name.span)
             if travel is not None:
-                table: Table | None = self._travelled(island, travel)[1]
+                table: Table | None = self._travelled(fragment, travel)[1]
             else:
                 table = self.catalog.tables.get(identifier(count.name).lower())
             if table is not None:
@@ -195,11 +200,11 @@ class BindContext:
         names = self.store.catalog_db.rows("SELECT DISTINCT name FROM runs")
         return name.lower() in {row["name"].lower() for row in names}
 
-    def _travelled(self, island: SqlFragment, travel: TimeTravel) -> tuple[str, Table]:
+    def _travelled(self, fragment: SqlFragment, travel: TimeTravel) -> tuple[str, Table]:
         """A hidden schema for the tables of one version, and the table at that version."""
-        name, at = identifier(travel.name), island.span.start
+        name, at = identifier(travel.name), fragment.span.start
         try:
-            if island.text[: travel.span.start].rstrip().endswith("."):
+            if fragment.text[: travel.span.start].rstrip().endswith("."):
                 raise BindError(
                     f"AT stands after a table's own name, with nothing before it: {name} AT (…); snapshots "
                     "are pinned to their version",
@@ -230,13 +235,15 @@ class BindContext:
         with self.store.sql_engine.session(asked.names, place) as session:
             yield session
 
-    def _own_parameters(self, island: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]) -> Parameters:
-        """The values of parameters that an island names. Positional ones belong to the only statement that has any."""
+    def _own_parameters(
+        self, fragment: SqlFragment, named: Sequence[Token], travels: Sequence[TimeTravel]
+    ) -> Parameters:
+        """The values of parameters in an SQL fragment. Positional ones belong to the only statement that has any."""
         outside = _outside(named, travels)
         if early := [t for t in named if t not in outside and t.text.startswith("?")]:
             raise BindError(
                 "AT takes $name or a value: ? counts places, and AT is read before the query",
-                span=Span(*(island.span.start + place for place in early[0].span)),
+                span=Span(*(fragment.span.start + place for place in early[0].span)),
                 code="parameter-in-at",
             )
         marks = [t.text for t in outside]
@@ -245,10 +252,10 @@ class BindContext:
         if isinstance(self.parameters, Mapping):
             wanted = {mark[1:] for mark in marks}
             if missing := sorted(wanted - set(self.parameters)):
-                raise _no_value(missing[0], outside, island, [*self.parameters])
+                raise _no_value(missing[0], outside, fragment, [*self.parameters])
             return {name: self.parameters[name] for name in wanted}
         if self.parameters is None:
-            raise _no_value(marks[0][1:], outside, island, [])
+            raise _no_value(marks[0][1:], outside, fragment, [])
         return self.parameters
 
 
@@ -287,12 +294,12 @@ def _read(views: Mapping[str, _View]) -> dict[str, str]:
     return {name: view.sql for name, view in views.items() if view.sql is not None}
 
 
-def _no_value(name: str, tokens: Sequence[Token], island: SqlFragment, given: list[str]) -> BindError:
+def _no_value(name: str, tokens: Sequence[Token], fragment: SqlFragment, given: list[str]) -> BindError:
     """The error for a parameter, whose name is '' where ? stands for it, that nothing was given for."""
     mark = f"${name}" if name else "?"
     (start, stop) = next(t.span for t in tokens if t.text == mark or (not name and t.text.startswith("?")))
     there = did_you_mean(name, given) or (f"; there are: {', '.join(given)}" if given else "; none was given at all")
-    place = Span(island.span.start + start, island.span.start + stop)
+    place = Span(fragment.span.start + start, fragment.span.start + stop)
     return BindError(f"no value was given for parameter {mark}{there}", span=place, code="parameter-missing")
 
 
@@ -314,7 +321,7 @@ def _opened(name: str, source: Any) -> Any:
 
 
 def _moved(bound: VersionBound, by: int) -> VersionBound:
-    """A bound whose places count in an island, with places that count in the statement's text."""
+    """A bound whose places count in an SQL fragment, with places that count in the statement's text."""
     value = SqlFragment(bound.value.text, Span(bound.value.span.start + by, bound.value.span.stop + by))
     return VersionBound(bound.kind, value, Span(bound.span.start + by, bound.span.stop + by))
 
@@ -342,21 +349,21 @@ def resolve_version(context: BindContext, at: VersionBound) -> int:
     return found
 
 
-def time_value(context: BindContext, island: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
+def time_value(context: BindContext, fragment: SqlFragment, unit: TimeUnit | None, why: str | None = None) -> int:
     """A bound of a window as an integer in the graph's unit."""
-    if (plain := _plain(island.text, unit)) is not None:
+    if (plain := _plain(fragment.text, unit)) is not None:
         return plain
-    asked = context.asked(island)
+    asked = context.asked(fragment)
     is_integer = type_of(context, asked) in INTEGERS
     if unit == "integer" and not is_integer:
         why = why or "this graph's event times are integers"
         raise BindError(
-            f"{why}: write a bare number, not {type_of(context, asked)}", span=island.span, code="time-kind"
+            f"{why}: write a bare number, not {type_of(context, asked)}", span=fragment.span, code="time-kind"
         )
     if unit == "timestamp" and is_integer:
         why = why or "this graph's event times are timestamps"
         raise BindError(
-            f"{why}: write TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'", span=island.span, code="time-kind"
+            f"{why}: write TIMESTAMP '2026-01-31 12:00' or DATE '2026-01-31'", span=fragment.span, code="time-kind"
         )
     return whole(context, asked) if is_integer else _moment(context, asked)
 
@@ -378,9 +385,9 @@ def _plain(text: str, unit: TimeUnit | None) -> int | None:
     return (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
 
 
-def duration(context: BindContext, island: SqlFragment) -> int:
+def duration(context: BindContext, fragment: SqlFragment) -> int:
     """An INTERVAL as microseconds; months count 30 days."""
-    return number(context, context.asked(island), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
+    return number(context, context.asked(fragment), "SELECT epoch_us(CAST((", ") AS INTERVAL))")
 
 
 def type_of(context: BindContext, asked: BoundQuery) -> str:
@@ -421,10 +428,10 @@ def _moment(context: BindContext, asked: BoundQuery) -> int:
     return number(context, asked, "SELECT epoch_us(CAST((", ") AS TIMESTAMPTZ))")
 
 
-def _text(context: BindContext, island: SqlFragment) -> str:
-    value = _value(context, context.asked(island), "SELECT CAST((", ") AS VARCHAR)")
+def _text(context: BindContext, fragment: SqlFragment) -> str:
+    value = _value(context, context.asked(fragment), "SELECT CAST((", ") AS VARCHAR)")
     if value is None:
-        raise BindError("a name is needed here, found NULL", span=island.span, code="null-name")
+        raise BindError("a name is needed here, found NULL", span=fragment.span, code="null-name")
     return str(value)
 
 

@@ -1,4 +1,4 @@
-"""Text becomes statements whose names and islands keep their places."""
+"""Text becomes statements whose names and SQL fragments keep their places."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def one(text: str) -> Statement:
 
 
 def places(value: object) -> Iterator[Name | SqlFragment]:
-    """Every name and island anywhere in a statement."""
+    """Every name and SQL fragment anywhere in a statement."""
     if isinstance(value, Name | SqlFragment):
         yield value
     elif is_dataclass(value):

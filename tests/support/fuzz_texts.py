@@ -125,7 +125,7 @@ FAMILIES = sorted(
 
 
 def walked(random: Random) -> str:
-    """A text that a grammar's rules make, islands and names put in."""
+    """A text that a grammar's rules make, SQL fragments and names put in."""
     family = random.choice(FAMILIES)
     return " ".join(_walk(random, family, "start", 14))
 

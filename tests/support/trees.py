@@ -95,7 +95,7 @@ NOWHERE = Span(0, 0)
 
 
 def _words() -> list[str]:
-    """Every keyword of every grammar, and words that the readers of islands know."""
+    """Every keyword of every grammar, and words that the readers of SQL fragments know."""
     grammars = [entry.read_text() for entry in files("snapdb_grammar").iterdir() if entry.name.endswith(".lark")]
     found = {word for text in grammars for word in re.findall(r'"([A-Za-z_]+)"i', text)}
     return sorted(found | {"MESSAGE", "RETURNING", "ON", "CONFLICT", "SELECT", "BY", "AND", "NULL", "UNION", "JOIN"})

@@ -343,10 +343,10 @@ def _unexplained(spot: Spot) -> Spot | None:
 
 
 def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
-    """What one grammar takes: names where it takes a name, its words, or what its island holds."""
-    if slot.island == "STATEMENT":
+    """What one grammar takes: names where it takes a name, its words, or what its SQL fragment holds."""
+    if slot.fragment == "STATEMENT":
         return candidates(Spot(slot.inside, spot.typed, spot.quote, spot.after), known)
-    if slot.island:
+    if slot.fragment:
         return _in_island(slot, spot, known)
     offered: list[Group] = []
     if "NAME" in slot.accepts:
@@ -363,13 +363,13 @@ def _in_slot(slot: Slot, spot: Spot, known: Known) -> list[Group]:
 
 def _in_island(slot: Slot, spot: Spot, known: Known) -> list[Group]:
     """What a query or expression inside the statement may hold, and the words that may end it."""
-    if slot.island == "COLUMNS":
+    if slot.fragment == "COLUMNS":
         return [words((*SQL_TYPES, "NOT NULL", "DEFAULT"))]
     if slot.path.endswith((" TAG __ANON_0", " TAG")):
         return [tags(known)]
     offered = groups(slot.inside, (*slot.inside, *spot.after), _scope(slot, spot, known))
     ends = bool(slot.inside) and slot.inside[-1].word != "VALUES"  # rows have to follow
-    behind = Slot(slot.family, (*slot.types, slot.island)).words() if ends else []
+    behind = Slot(slot.family, (*slot.types, slot.fragment)).words() if ends else []
     return [words(behind), *offered]
 
 
@@ -377,9 +377,9 @@ def _scope(slot: Slot, spot: Spot, known: Known) -> _Scope:
     leading = spot.words[0]
     if leading in ("SAMPLE", "AUDIT") or "SAMPLER" in spot.words[:4]:
         return _Scope(known, snapshot=_sampled(spot))
-    if slot.island == "CONDITION" and leading == "CREATE":
+    if slot.fragment == "CONDITION" and leading == "CREATE":
         return _Scope(known, tables=tuple(name.lower() for name in known.types))
-    if slot.island in ("CONDITION", "EXPRESSION", "SOURCES") and leading in ("UPDATE", "DELETE"):
+    if slot.fragment in ("CONDITION", "EXPRESSION", "SOURCES") and leading in ("UPDATE", "DELETE"):
         return _Scope(known, tables=(_table(known, spot.before),))
     return _Scope(known)
 

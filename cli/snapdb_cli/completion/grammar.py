@@ -125,11 +125,11 @@ class Slot(NamedTuple):
 
     family: str
     types: tuple[str, ...]
-    """The terminals before the cursor, or before the island it stands in."""
-    island: str = ""
+    """The terminals before the cursor, or before the SQL fragment it stands in."""
+    fragment: str = ""
     """The kind of the run of tokens that the cursor stands in and that the grammar does not look into, if any."""
     inside: tuple[Token, ...] = ()
-    """The tokens of the island before the cursor."""
+    """The tokens of the SQL fragment before the cursor."""
 
     @property
     def accepts(self) -> frozenset[str]:
@@ -186,7 +186,7 @@ class Slot(NamedTuple):
 
 @cache
 def _fragments() -> dict[str, Finder]:
-    """What finds islands, by the name of the grammar."""
+    """What finds SQL fragments, by the name of the grammar."""
     return {family.grammar: family.fragments for family in sorted(FAMILIES, key=lambda family: family.grammar)}
 
 
@@ -260,5 +260,5 @@ def _spelled(family: str, terminal: str) -> str:
     """A terminal as it is written, in capitals; nothing for what is no word or mark of its own."""
     try:
         return str(parser(family).get_terminal(terminal).pattern.value).upper()
-    except KeyError:  # declared in the grammar, recognised by us: a name, an island, the end
+    except KeyError:  # declared in the grammar, recognised by us: a name, an SQL fragment, the end
         return ""
