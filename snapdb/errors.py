@@ -225,21 +225,26 @@ class CommitConflict(SnapdbError):  # noqa: N818 -- a lost race is a conflict, n
     placed = False
     retryable = True
 
-    _moved: str | None = None
-    """What moved, where the message ends with what to run again."""
+    _moved: tuple[str, str] | None = None
+    """What moved, and what follows the hint, where the message has the hint to run the statement again."""
 
 
-def moved(what: str, *, code: str) -> CommitConflict:
-    """The conflict of a statement that another writer was quicker than; it hints at running the statement again."""
-    conflict = CommitConflict(f"{what}; run the statement again", code=code)
-    conflict._moved = what
+def moved(what: str, *, code: str, more: str = "") -> CommitConflict:
+    """The conflict of a statement that another writer was quicker than; it hints at running the statement again.
+
+    Args:
+        more: Follows the hint.
+    """
+    conflict = CommitConflict(f"{what}; run the statement again{more}", code=code)
+    conflict._moved = what, more
     return conflict
 
 
 def hint_at_transaction(conflict: CommitConflict) -> None:
     """Hint at running the whole transaction again, where the hint is to run the statement again."""
     if conflict._moved is not None:
-        conflict.message = f"{conflict._moved}; run the transaction again"
+        what, more = conflict._moved
+        conflict.message = f"{what}; run the transaction again{more}"
 
 
 class LockedError(SnapdbError):

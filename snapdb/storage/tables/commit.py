@@ -205,10 +205,10 @@ class _CommitApplier:
         for path, bytes_, modified in (files := [[f.path, f.bytes, f.modified] for f in change.files]):
             query = "SELECT version FROM loaded WHERE table_id = ? AND path = ?"
             if (before := self.connection.execute(query, (table, path)).fetchone()) is not None:
-                raise CommitConflict(
-                    f"{path} was loaded meanwhile, by version {before['version']}; run the statement "
-                    "again, which leaves it out",
+                raise moved(
+                    f"{path} was loaded meanwhile, by version {before['version']}",
                     code="file-loaded",
+                    more=", which leaves it out",
                 )
             row = (table, path, bytes_, modified, self.version)
             self.connection.execute("INSERT INTO loaded VALUES (?, ?, ?, ?, ?)", row)
