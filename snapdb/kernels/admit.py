@@ -132,7 +132,7 @@ def admitted(
     return Admission(words, degrees, int(degrees.sum(dtype=np.int64)), bool(found))
 
 
-def take_admitted(rows: RowArrays, admission: Admission, most: int = 1 << 22) -> Iterator[Part]:
+def _take_admitted(rows: RowArrays, admission: Admission, most: int = 1 << 22) -> Iterator[Part]:
     """The rows of what is kept, some `most` edges a part."""
     return logical_parts(rows._replace(live=live_arrays(admission.words)), most)
 

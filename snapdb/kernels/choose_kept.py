@@ -36,7 +36,7 @@ from snapdb.kernels.spans import BLOCK, DEGREE
 _Number = int | np.int64
 _Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 
 @kernel
@@ -178,9 +178,9 @@ def _needed(windows: _Int64s, spans: _Int64s, count: int, rule: KeptRule) -> tup
 def _draw_alone(
     rule: KeptRule,
     records: npt.NDArray[Any],
-    scores: Floats,
-    root: Floats,
-    patch: Floats,
+    scores: _Floats,
+    root: _Floats,
+    patch: _Floats,
     indices: npt.NDArray[Any],
     frontier: _Int64s,
     first: int,
@@ -191,7 +191,7 @@ def _draw_alone(
     positions: _Int64s,
     sides: _Int64s,
     neighbours: _Int64s,
-    weights: Floats,
+    weights: _Floats,
     limit: int,
     edges: int,
 ) -> tuple[int, int]:

@@ -36,7 +36,7 @@ from snapdb.kernels.select import comes_first, nth_smallest
 
 _Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 
 class DraftArrays(NamedTuple):
@@ -48,12 +48,12 @@ class DraftArrays(NamedTuple):
     """By edge: which of the frontier it was drawn for."""
     neighbours: _Int64s
     """By edge, where rows are kept or copied: ids, -1 before they are read, or local ids."""
-    weights: Floats
+    weights: _Floats
     """By edge, under PRIORITY: Horvitz-Thompson weights; else empty."""
     places: _Int64s
     """By rank in a row, as the next four: the positions of edges that are eligible."""
     scores: Words
-    floats: Floats
+    floats: _Floats
     """The same memory."""
     ties: _Int64s
     heap: _Int64s
@@ -141,16 +141,16 @@ def draw_listed(  # noqa: PLR0912 -- calls cost more than the cases
 def _take_first(
     method: int,
     k: int,
-    root: Floats,
-    patch: Floats,
+    root: _Floats,
+    patch: _Floats,
     count: int,
     places: _Int64s,
     scores: Words,
-    floats: Floats,
+    floats: _Floats,
     ties: _Int64s,
     heap: _Int64s,
     positions: _Int64s,
-    weights: Floats,
+    weights: _Floats,
     edges: int,
 ) -> int:
     """Takes the k edges of places[:count] with the smallest scores, by rank: all that come before the next one."""
@@ -173,8 +173,8 @@ def _draw_shares(
     key: np.uint64,
     k: int,
     skips_zeros: bool,
-    root: Floats,
-    patch: Floats,
+    root: _Floats,
+    patch: _Floats,
     total: int,
     places: _Int64s,
     sums: _Int64s,

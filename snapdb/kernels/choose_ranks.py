@@ -14,7 +14,7 @@ from snapdb.kernels.scores import LAST, REPLACE, DrawRule
 
 _Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 SCANNED = 128
 """Up to so many picks, looking through the earlier ones beats a hash table."""
@@ -36,7 +36,7 @@ def draw_ranked(
     windows: _Int64s,
     positions: _Int64s,
     sides: _Int64s,
-    weights: Floats,
+    weights: _Floats,
     edges: int,
 ) -> tuple[int, int]:
     """Draws rows from number i on, up to the first that must be listed or `last`; returns that and the edges then.

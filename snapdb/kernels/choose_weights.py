@@ -14,12 +14,12 @@ LEAST = 1e-250
 """The smallest positive weight."""
 
 _Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 Words = npt.NDArray[np.uint64]
 
 
 @kernel
-def by_edge_id(weights: Floats, ids: npt.NDArray[np.integer], out: Floats) -> None:
+def by_edge_id(weights: _Floats, ids: npt.NDArray[np.integer], out: _Floats) -> None:
     """out[i] = weights[ids[i]]; NaN for an id that has none, which no snapshot holds."""
     for i in range(ids.size):
         edge = np.int64(ids[i])
@@ -27,7 +27,7 @@ def by_edge_id(weights: Floats, ids: npt.NDArray[np.integer], out: Floats) -> No
 
 
 @kernel
-def find_bad_weights(rows: RowArrays, root: Floats, patch: Floats, signed: bool, shown: _Int64s) -> tuple[int, int]:
+def find_bad_weights(rows: RowArrays, root: _Floats, patch: _Floats, signed: bool, shown: _Int64s) -> tuple[int, int]:
     """How many edges of the rows have a weight that no draw can go by, and how many the weight 0; -1: damage.
 
     A weight is 0, or LEAST or more and finite: a score is divided by it, which must not become infinite.

@@ -19,7 +19,7 @@ _Number = int | np.int64
 _Int32s = npt.NDArray[np.int32]
 _Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 
 class RowKeys(NamedTuple):
@@ -138,11 +138,11 @@ def draw_best(
     span: int,
     places: _Int64s,
     scores: Words,
-    floats: Floats,
+    floats: _Floats,
     ties: _Int64s,
     heap: _Int64s,
     positions: _Int64s,
-    bounds: Floats,
+    bounds: _Floats,
 ) -> tuple[int, _Number]:
     """Draws the `size` edges of a located row that have the least scores under PRIORITY; their positions ascend.
 
@@ -170,7 +170,7 @@ def draw_best(
 
 
 @kernel
-def weight_at(root: Floats, patch: Floats, position: _Number) -> float:
+def weight_at(root: _Floats, patch: _Floats, position: _Number) -> float:
     """The weight of the edge at a position, 1 where edges have none."""
     if root.size + patch.size == 0:
         return 1.0

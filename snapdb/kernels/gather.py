@@ -22,7 +22,7 @@ _Int64s = npt.NDArray[np.int64]
 
 STREAMED = 1 << 22 if platform.machine() in {"x86_64", "AMD64"} else 1 << 62
 """Bytes from which a result goes past the caches: a smaller one is still there when it is used."""
-LINE = 64
+_LINE = 64
 """Bytes that caches and memory exchange."""
 _FORESEEN = 4096
 """About so many bytes of rows are asked for ahead: more would not stay in the nearest cache."""
@@ -80,8 +80,8 @@ def _gather_bytes(rows: Bytes, count: int, ids: _Int64s, out: Bytes) -> int:
     """Rows of any width and type; the index of the first bad id, or -1."""
     width = rows.size // count
     ahead = max(FEWEST, min(_FORESEEN // width, MOST))
-    if width >= LINE and out.size >= STREAMED and out.ctypes.data % LINE == 0:
-        return int(_stream_rows(rows, width, ids, out, ahead, np.empty(3 * LINE, np.uint8)))
+    if width >= _LINE and out.size >= STREAMED and out.ctypes.data % _LINE == 0:
+        return int(_stream_rows(rows, width, ids, out, ahead, np.empty(3 * _LINE, np.uint8)))
     return int(_copy_rows(rows, width, ids, out, ahead))
 
 
@@ -102,24 +102,24 @@ def _stream_rows(rows: Bytes, width: int, ids: _Int64s, out: Bytes, ahead: int, 
             bad = np.int64(i)
             break
         coming = ids[min(i + ahead, ids.size - 1)] * width
-        for byte in range(0, reach, LINE):
+        for byte in range(0, reach, _LINE):
             prefetch(rows, coming + byte)
         here = row * width
         end = here + width
         if left > 0:
-            copy_line(spliced, LINE + left, rows, here)
-            stream_line(out, at, spliced, LINE)
-            at += LINE
-            here += LINE - left
-        while here + LINE <= end:
+            copy_line(spliced, _LINE + left, rows, here)
+            stream_line(out, at, spliced, _LINE)
+            at += _LINE
+            here += _LINE - left
+        while here + _LINE <= end:
             stream_line(out, at, rows, here)
-            at += LINE
-            here += LINE
+            at += _LINE
+            here += _LINE
         left = end - here
         if left > 0:
-            copy_line(spliced, left, rows, end - LINE)
+            copy_line(spliced, left, rows, end - _LINE)
     for byte in range(left):
-        out[at + byte] = spliced[LINE + byte]
+        out[at + byte] = spliced[_LINE + byte]
     fence_streams()
     return int(bad)
 
@@ -134,7 +134,7 @@ def _copy_rows(rows: Bytes, width: int, ids: _Int64s, out: Bytes, ahead: int) ->
         if row < 0 or row >= count:
             return i
         coming = ids[min(i + ahead, ids.size - 1)] * width
-        for byte in range(0, reach, LINE):
+        for byte in range(0, reach, _LINE):
             prefetch(rows, coming + byte)
         here, at = row * width, i * width
         for byte in range(width):

@@ -31,7 +31,7 @@ from snapdb.kernels.spans import DEGREE
 _Number = int | np.int64
 _Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 
 @kernel
@@ -127,12 +127,12 @@ def _most(rule: KeptRule) -> int:
 @kernel
 def _read_record(
     records: npt.NDArray[Any],
-    scores: Floats,
+    scores: _Floats,
     record: _Number,
     weighted: bool,
     row: _Int64s,
     ids: _Int64s,
-    bounds: Floats,
+    bounds: _Floats,
 ) -> tuple[_Number, _Number]:
     """Copies a row of the cache to `row` and `ids`; returns what `_draw_row` does."""
     size = row.size
@@ -157,7 +157,7 @@ def _draw_row(
     draft: DraftArrays,
     row: _Int64s,
     ids: _Int64s,
-    bounds: Floats,
+    bounds: _Floats,
 ) -> tuple[_Number, _Number]:
     """Draws a row on the spot. Returns which of it has the greatest score, and the position of the edge that comes
     next, under PRIORITY where the row is not everything; else -1.

@@ -12,7 +12,7 @@ from snapdb.kernels.drawn_rows import weight_at
 
 _Number = int | np.int64
 _Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 
 class KeptRule(NamedTuple):
@@ -50,19 +50,19 @@ def pass_over(chosen: _Int64s, count: _Number, ranks: _Int64s, begin: _Number, e
 @kernel
 def weigh(
     rule: KeptRule,
-    root: Floats,
-    patch: Floats,
+    root: _Floats,
+    patch: _Floats,
     places: _Int64s,
     total: _Number,
     row: _Int64s,
     held: _Number,
     last: _Number,
     next_: _Number,
-    bounds: Floats,
+    bounds: _Floats,
     positions: _Int64s,
     begin: _Number,
     end: _Number,
-    weights: Floats,
+    weights: _Floats,
 ) -> None:
     """Horvitz-Thompson weights under PRIORITY: one over the chance of each edge, given the scores of the others.
 

@@ -25,7 +25,7 @@ SEQUENCE, TAG, HEAD = 0, 1, 2
 where it was never written; the first position."""
 TORN = -2
 """Stands for a number of edges where a record was written to while it was read."""
-LINE = 64
+_LINE = 64
 """Bytes that come into the cache together."""
 HITS, MISSES, KEPT_EDGES, BASE_EDGES = range(4)
 """What is counted: rows of which some edge came from the cache, other rows, edges from the cache, and from the base."""
@@ -70,7 +70,7 @@ def find_records(
     """
     places, records = cached.places, cached.records
     parts, rounds = row_parts(keys), keys.rounds
-    width, line = records.shape[1], LINE // records.itemsize
+    width, line = records.shape[1], _LINE // records.itemsize
     if places.size == 0:
         found[: last - first, 0] = -1
         return

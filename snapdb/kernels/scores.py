@@ -21,7 +21,7 @@ from snapdb.kernels.rng import draw, fold
 
 _Int64s = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-Floats = npt.NDArray[np.float64]
+_Floats = npt.NDArray[np.float64]
 
 FLOYD, REPLACE, LAST, SHARES, RACE, PRIORITY, TOPK, NEWEST, BOTTOMK, LABOR = range(10)
 """How a row is drawn. Up to LAST by ranks alone, SHARES by prefix sums of weights, the rest by scores."""
@@ -88,12 +88,12 @@ def score_edges(
     key: np.uint64,
     id_root: npt.NDArray[Any],
     id_patch: npt.NDArray[Any],
-    root: Floats,
-    patch: Floats,
+    root: _Floats,
+    patch: _Floats,
     count: int,
     places: _Int64s,
     scores: Words,
-    floats: Floats,
+    floats: _Floats,
     ties: _Int64s,
 ) -> int:
     """Scores the edges at places[:count]; returns how many there are without those of weight 0, which move out.

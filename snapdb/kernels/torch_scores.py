@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def race_lengths(bits: Tensor, table: Tensor) -> Tensor:
+def _race_lengths(bits: Tensor, table: Tensor) -> Tensor:
     """-log2((2 * bits + 1) / 2^33) * 2^40 of 32 random bits, to 1e-8: how long an edge of weight 1 takes in the race.
 
     `table` is `LOG_TABLE` on the device.
@@ -27,7 +27,7 @@ def race_lengths(bits: Tensor, table: Tensor) -> Tensor:
 
 def race(bits: Tensor, weights: Tensor, table: Tensor) -> Tensor:
     """When each edge comes in, by its 32 random bits and its weight: the first ones are drawn."""
-    return race_lengths(bits, table).to(torch.float64) / weights
+    return _race_lengths(bits, table).to(torch.float64) / weights
 
 
 def priority(bits: Tensor, weights: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ Nodes = Mapping[str, Callable[[], _Int64s]]
 _NO_FEATURE = "features are named by FEATURES (… AS name) in CREATE PROPERTY GRAPH"
 _NO_TIME = "an edge type has times when its table says EVENT TIME (column) in CREATE PROPERTY GRAPH"
 _NO_WEIGHT = "an edge type has weights when its table says WEIGHT (column) in CREATE PROPERTY GRAPH"
-NO_TYPE = "a batch holds the node and edge types that its sampler reaches"
+_NO_TYPE = "a batch holds the node and edge types that its sampler reaches"
 
 
 class Walk(Protocol):
@@ -68,7 +68,7 @@ def assemble(
     spec = sampler.spec
     edges = {walk.relation.key: (walk.adjacency, subgraph.edges[walk.relation]) for walk in sampler.walks}
     nodes = {name: cache(partial(host, ids)) for name, ids in subgraph.nodes.items()}
-    e_id = Lazy({key: partial(_ids, rows.edge_id, drawn.position) for key, (rows, drawn) in edges.items()}, NO_TYPE)
+    e_id = Lazy({key: partial(_ids, rows.edge_id, drawn.position) for key, (rows, drawn) in edges.items()}, _NO_TYPE)
     batch = Batch(
         seed_type=spec.seed_type if spec.link is None else spec.link.edge,
         batch_size=entry.ordinals.size,
@@ -98,7 +98,7 @@ def assemble(
         edge_time=_times(edges),
         edge_weight=_weights(edges),
         user_ids=Lazy(
-            {name: partial(_keys, view.keys[name], nodes[name]) for name in nodes if name in view.keys}, NO_TYPE
+            {name: partial(_keys, view.keys[name], nodes[name]) for name in nodes if name in view.keys}, _NO_TYPE
         ),
         seed_time=None if entry.times is None else tensor_of(np.array(entry.times, np.int64)),
         seed_columns=Lazy.of(

@@ -21,7 +21,7 @@ from snapdb.storage.arrays.feature_history import FOREVER
 from snapdb.types import EdgeType, Temporal
 
 K = TypeVar("K")
-OPTIONAL = ("y", "seed_time", "edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
+_OPTIONAL = ("y", "seed_time", "edge_label_index", "edge_label", "src_index", "dst_pos_index", "dst_neg_index")
 """Fields that are a tensor or None."""
 _NO_X = "a node type has x when its vertex table says FEATURES (… AS x) in CREATE PROPERTY GRAPH"
 NO_SEED_COLUMN = "SEEDS gives seeds further columns after the key, beside seed_time and y"
@@ -106,7 +106,7 @@ class Batch:
     def _repr_html_(self) -> str:
         """What notebooks show; nothing is read for it."""
         epoch, number = self.index
-        return page(self, f"Batch {number} of epoch {epoch}: {self._seeds()}", OPTIONAL)
+        return page(self, f"Batch {number} of epoch {epoch}: {self._seeds()}", _OPTIONAL)
 
     def _seeds(self) -> str:
         """The seeds in words."""
@@ -171,7 +171,7 @@ class Batch:
 
     def tensors(self) -> Iterator[Tensor]:
         """The tensors that are here; those of edge columns that are read later are not among them."""
-        optional = (getattr(self, name) for name in OPTIONAL)
+        optional = (getattr(self, name) for name in _OPTIONAL)
         yield from (self.input_id, *(tensor for tensor in optional if tensor is not None))
         yield from (*self.n_id.values(), *self.edge_index.values(), *self.batch.values(), *self.seed_columns.values())
         for features in self.features.values():
@@ -189,7 +189,9 @@ class Batch:
                 return values.changed(move)
             return Held({key: move(value) for key, value in values.items()})
 
-        there: dict[str, Any] = {name: move(tensor) for name in OPTIONAL if (tensor := getattr(self, name)) is not None}
+        there: dict[str, Any] = {
+            name: move(tensor) for name in _OPTIONAL if (tensor := getattr(self, name)) is not None
+        }
         return replace(
             self,
             **there,

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from snapdb.errors import CorruptError, SnapdbError
 
 K = TypeVar("K")
-V = TypeVar("V")
+_V = TypeVar("_V")
 
 
 class MissingEntryError(SnapdbError, KeyError):
@@ -17,7 +17,7 @@ class MissingEntryError(SnapdbError, KeyError):
     code = "missing"
 
 
-class Held(dict[K, V]):
+class Held(dict[K, _V]):
     """Values that are here; a key that is not is refused with what is there instead.
 
     >>> Held(seven=7)["eight"]
@@ -25,12 +25,12 @@ class Held(dict[K, V]):
     snapdb.loading.lazy.MissingEntryError: MissingEntryError: nothing for 'eight' here, which has 'seven'
     """
 
-    def __missing__(self, key: K) -> V:
+    def __missing__(self, key: K) -> _V:
         found = ", ".join(map(_plain, self)) or "none"
         raise MissingEntryError(f"nothing for {_plain(key)} here, which has {found}")
 
 
-class Lazy(Mapping[K, V], Generic[K, V]):
+class Lazy(Mapping[K, _V], Generic[K, _V]):
     """Values by key. Two threads that ask first at once may both read; both then get the same value.
 
     >>> numbers = Lazy({"seven": lambda: 7}, "only seven is kept here")
@@ -38,18 +38,18 @@ class Lazy(Mapping[K, V], Generic[K, V]):
     (7, False)
     """
 
-    def __init__(self, readers: Mapping[K, Callable[[], V]], hint: str) -> None:
+    def __init__(self, readers: Mapping[K, Callable[[], _V]], hint: str) -> None:
         """`hint` tells why a key may be absent, and what to do about it."""
         self._readers = dict(readers)
-        self._kept: dict[K, V] = {}
+        self._kept: dict[K, _V] = {}
         self._hint = hint
 
     @staticmethod
-    def of(values: Mapping[K, V], hint: str) -> Lazy[K, V]:
+    def of(values: Mapping[K, _V], hint: str) -> Lazy[K, _V]:
         """A mapping of values that are known."""
         return Lazy({key: _Value(value) for key, value in values.items()}, hint)
 
-    def __getitem__(self, key: K) -> V:
+    def __getitem__(self, key: K) -> _V:
         if key in self._kept:
             return self._kept[key]
         if key not in self._readers:
@@ -73,49 +73,49 @@ class Lazy(Mapping[K, V], Generic[K, V]):
         """Pickled as values, as another machine may not have the files; one that cannot be read stays an error."""
         return Lazy, ({key: _read(self, key) for key in self}, self._hint)
 
-    def known(self, key: K) -> V | None:
+    def known(self, key: K) -> _V | None:
         """The value of a key if it was read before; nothing is read."""
         return self._kept.get(key)
 
-    def changed(self, change: Callable[[V], V]) -> Lazy[K, V]:
+    def changed(self, change: Callable[[_V], _V]) -> Lazy[K, _V]:
         """The same mapping with `change` applied to each value, once it is read."""
         return Lazy({key: _Changed(self, key, change) for key in self}, self._hint)
 
 
-def _read(values: Lazy[K, V], key: K) -> Callable[[], V]:
+def _read(values: Lazy[K, _V], key: K) -> Callable[[], _V]:
     try:
         return _Value(values[key])
     except CorruptError as error:
         return _Unread(error)
 
 
-class _Unread(Generic[V]):
+class _Unread(Generic[_V]):
     """Raises the error with which a value could not be read: pickling a batch also reads values without a consumer."""
 
     def __init__(self, error: CorruptError) -> None:
         self.error = error
 
-    def __call__(self) -> V:
+    def __call__(self) -> _V:
         raise self.error
 
 
-class _Changed(Generic[K, V]):
+class _Changed(Generic[K, _V]):
     """Reads one changed value."""
 
-    def __init__(self, origin: Lazy[K, V], key: K, change: Callable[[V], V]) -> None:
+    def __init__(self, origin: Lazy[K, _V], key: K, change: Callable[[_V], _V]) -> None:
         self.origin, self.key, self.change = origin, key, change
 
-    def __call__(self) -> V:
+    def __call__(self) -> _V:
         return self.change(self.origin[self.key])
 
 
-class _Value(Generic[V]):
+class _Value(Generic[_V]):
     """Gives a value that is known."""
 
-    def __init__(self, value: V) -> None:
+    def __init__(self, value: _V) -> None:
         self.value = value
 
-    def __call__(self) -> V:
+    def __call__(self) -> _V:
         return self.value
 
 

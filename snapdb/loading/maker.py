@@ -62,7 +62,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class _Ready:
     """What the reader gets of a batch, where nothing is left to be done."""
 
     value: Any
@@ -127,7 +127,7 @@ class Maker:
         """The rows as they are before batch 0, or before the batches of a window that was saved."""
         return Visits(self.spec, self.sampler.walks, saved)
 
-    def make(self, lineage: Mapping[str, Any], visits: Visits | None, task: Task) -> Batch | Drawn | Ready:
+    def make(self, lineage: Mapping[str, Any], visits: Visits | None, task: Task) -> Batch | Drawn | _Ready:
         """The batch, ready to go to the device, or only sampled, or at its end; runs on any thread.
 
         `visits` tell its rows, where these depend on the batches before.
@@ -141,25 +141,25 @@ class Maker:
             batch = self._gathered(drawn)
         if self.transform is None or self.device.type != "cpu":
             return batch
-        return Ready(self.received(self.sent(batch)))
+        return _Ready(self.received(self.sent(batch)))
 
     def visit(self, visits: Visits | None, task: Task) -> None:
         """Samples a batch that is not wanted, for the rows that it comes by."""
         with self._about(task, visits):
             self._sampled(visits, task)
 
-    def sent(self, made: Batch | Drawn | Ready) -> Sent | Ready:
+    def sent(self, made: Batch | Drawn | _Ready) -> Sent | _Ready:
         """The batch on its way to the device, its features read."""
-        if isinstance(made, Ready):
+        if isinstance(made, _Ready):
             return made
         if isinstance(made, Drawn):
             with self._about(made.task):
                 made = self._gathered(made)
         return self._delivery.sent(made)
 
-    def received(self, sent: Sent | Ready) -> Any:
+    def received(self, sent: Sent | _Ready) -> Any:
         """The batch, for the reader's thread, or what the transform makes of it."""
-        if isinstance(sent, Ready):
+        if isinstance(sent, _Ready):
             return sent.value
         batch = self._delivery.received(sent)
         return batch if self.transform is None else self._transformed(self.transform, batch)

@@ -16,7 +16,7 @@ from snapdb.sampling import Seeds
 from snapdb.types import RNG_SCHEME, Refresh, SampleSpec
 from snapdb.types.sampling import ZeroWeight
 
-LATER = {"refresh": None, "generation": 0, "zero_weight": None}
+_LATER = {"refresh": None, "generation": 0, "zero_weight": None}
 """What states do not record that were saved before there was such a field."""
 PINNED = ("snapshot", "graph", "version", "window", "definition")
 
@@ -106,7 +106,7 @@ def loaded(
     """
     if not isinstance(state, Mapping):
         raise _refused(f"this is not a stream's state, but {state!r:.60}; give what state_dict() returned")
-    said = {**LATER, **state}
+    said = {**_LATER, **state}
     for name, here in expected.items():
         if name not in said:
             raise _refused(f"this is not a stream's state: it has no {name!r}; give what state_dict() returned")

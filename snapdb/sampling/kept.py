@@ -45,7 +45,7 @@ class CacheReader(Protocol):
         """Told once a batch, by any thread: rows hit, rows missed, edges from the cache, edges read from the base."""
 
 
-class Filled(NamedTuple):
+class _Filled(NamedTuple):
     """What filling took."""
 
     rows: int
@@ -56,7 +56,7 @@ class Filled(NamedTuple):
 
 def fill_rows(
     table: RowTable, keys: RowKeys, nodes: _Int64s, low: int, high: int, cached: CachedRows, draft: Draft
-) -> Filled:
+) -> _Filled:
     """Draws records low ≤ number < high again where they are not of the round of `keys`.
 
     Record i is of nodes[i]. Batches may read on; only one thread may fill a table. `draft` is the thread's own, and
@@ -74,7 +74,7 @@ def fill_rows(
             raise damaged(table.walk.relation)
         rows, edges = rows + int(drawn), edges + int(read)
         draft.reserve(0, int(longest))
-    return Filled(rows, edges)
+    return _Filled(rows, edges)
 
 
 def fill_base(walk: Walk, nodes: _Int64s, starts: _Int64s, low: int, high: int, base: BaseRows) -> int:

@@ -14,7 +14,7 @@ from snapdb.sampling.subgraph import Entry, Excluded
 from snapdb.sampling.torch_walks import TorchWalk, tensor_on
 from snapdb.types import Temporal
 
-ALWAYS = -(2**63)
+_ALWAYS = -(2**63)
 
 
 class Frontier(NamedTuple):
@@ -166,7 +166,7 @@ def stretches(walk: TorchWalk, frontier: Frontier, limits: Limits | None) -> Eli
     low, high = limits.low[frontier.trees], limits.high[frontier.trees]
     starts, ends = [], []
     for first, last in halves:
-        static = lower_bound(walk.time, first, last, ALWAYS + 1, walk.steps)  # they are first, and always in time
+        static = lower_bound(walk.time, first, last, _ALWAYS + 1, walk.steps)  # they are first, and always in time
         stop = lower_bound(walk.time, static, last, high, walk.steps)
         if walk.until is None:
             starts += [first, lower_bound(walk.time, static, stop, low, walk.steps)]
@@ -209,7 +209,7 @@ def _visible(walk: TorchWalk, positions: Tensor, limits: Limits | None, trees: T
     if limits is None or trees is None:
         return kept
     if walk.time is not None and walk.until is not None:
-        kept &= (walk.time[positions] == ALWAYS) | (walk.until[positions] > limits.after[trees])
+        kept &= (walk.time[positions] == _ALWAYS) | (walk.until[positions] > limits.after[trees])
     if walk.born is not None:
         kept &= walk.born[walk.indices[positions]] < limits.high[trees]
     return kept
@@ -229,7 +229,7 @@ def _hidden(
     found = hidden.holds(source, destination, 0 if trees is None else trees)
     if limits is not None and trees is not None and walk.time is not None:
         times = walk.time[positions]
-        found &= (times >= limits.since[trees]) | (times == ALWAYS)
+        found &= (times >= limits.since[trees]) | (times == _ALWAYS)
     return found
 
 

@@ -34,7 +34,7 @@ from snapdb.types import Relation, SampleSpec
 
 _Int64s = npt.NDArray[np.int64]
 
-LOOKED_THROUGH = 1 << 24
+_LOOKED_THROUGH = 1 << 24
 """Rows are looked through in chunks of about so many edges, to bound the memory that takes."""
 
 
@@ -156,7 +156,7 @@ class TorchSampler:
         else:
             sizes = torch.zeros_like(frontier.nodes) if listed is None else torch.where(listed, found.degrees, 0)
         parts = []
-        for low, high in chunks(sizes, LOOKED_THROUGH):
+        for low, high in chunks(sizes, _LOOKED_THROUGH):
             part, some = frontier.part(low, high), found.part(low, high)
             if listed is not None:
                 some = eligible_edges(walk, part, limits, hidden, some, listed[low:high])

@@ -9,7 +9,7 @@ Numbers = int | float | npt.NDArray[np.int64] | npt.NDArray[np.float64]
 _Float64s = npt.NDArray[np.float64]
 
 
-def draw_correlation(degree: Numbers, size: int, fanout: int, kept: int | None = None) -> _Float64s:
+def _draw_correlation(degree: Numbers, size: int, fanout: int, kept: int | None = None) -> _Float64s:
     """The correlation of the means of two draws from one row of a node of so many edges.
 
     A draw of `fanout` takes `kept` edges from the row's `size` and the others from outside of these; None: all of them
@@ -37,5 +37,5 @@ def variance_factor(degree: Numbers, size: int, fanout: int, draws: Numbers, kep
     7.33
     """
     pairs = np.maximum(np.asarray(draws, np.float64) - 1, 0)
-    found: _Float64s = 1 + pairs * draw_correlation(degree, size, fanout, kept)
+    found: _Float64s = 1 + pairs * _draw_correlation(degree, size, fanout, kept)
     return found

@@ -13,7 +13,7 @@ from snapdb.kernels.choose_weights import LEAST, by_edge_id, find_bad_weights
 from snapdb.kernels.forms import DAMAGED, by_part, plain_array
 from snapdb.types import Drawing, Relation
 
-SHOWN = 3
+_SHOWN = 3
 """Examples of what is wrong that an error shows."""
 
 
@@ -70,7 +70,7 @@ def _has_zeros(relation: Relation, adjacency: Adjacency, column: EdgeColumn, dra
     rows, signed = adjacency.rows, drawing.method == "TOPK"
     root = by_part(column, 0, np.float64, rows.indices.size)
     patch = by_part(column, 1, np.float64, rows.patch.indices.size)
-    shown = np.empty(SHOWN, np.int64)
+    shown = np.empty(_SHOWN, np.int64)
     bad, zeros = find_bad_weights(rows, root, patch, signed, shown)
     if bad < 0:
         raise CorruptError(DAMAGED, code="damaged-snapshot")

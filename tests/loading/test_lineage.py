@@ -430,7 +430,7 @@ NEEDED = (
     "seeds",
     "seed",
 )
-OPTIONAL = ("epoch", "parameters", "seed_query")
+_OPTIONAL = ("epoch", "parameters", "seed_query")
 REFUSALS = (
     "lineage",
     "rng-scheme",
@@ -444,14 +444,14 @@ REFUSALS = (
 )
 
 
-@pytest.mark.parametrize("name", [*NEEDED, *OPTIONAL])
+@pytest.mark.parametrize("name", [*NEEDED, *_OPTIONAL])
 def test_a_lineage_that_is_cut_short_or_odd_is_refused_in_words(made: Made, shop: Database, name: str) -> None:
     lineage = made.lineage("plain")
     if name in NEEDED:
         with refused("lineage", "snapshot s" if name == "sampler" else f"it has no {name};"):
             shop.replay({key: value for key, value in lineage.items() if key != name}, 1)
     for value in ODD:
-        if name in OPTIONAL and value in (None, [], {}, [1, 2], {"graph": 1}):
+        if name in _OPTIONAL and value in (None, [], {}, [1, 2], {"graph": 1}):
             continue  # said or not, it is not asked for
         if name == "database" and isinstance(value, str):
             continue  # that is open already

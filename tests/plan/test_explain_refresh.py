@@ -14,7 +14,7 @@ import snapdb
 from snapdb import Database
 from snapdb.types import FULL, EdgeType, Fanout, Link, Negatives, Refresh, Temporal
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
-from tests.support.inside.sampling import auto_every, draw_correlation, variance_factor
+from tests.support.inside.sampling import _draw_correlation, auto_every, variance_factor
 from tests.support.plans import explained, steps
 from tests.support.waiting import until
 
@@ -132,7 +132,7 @@ def test_a_row_costs_no_variance_where_it_is_everything_or_serves_one_draw() -> 
     assert variance_factor(40, 20, 10, 20).item() == pytest.approx(22 / 3)
     assert variance_factor(np.array([5, 10, 15]), 20, 10, 50).tolist() == [1.0, 1.0, 1.0]
     assert variance_factor(40, 20, 10, np.array([0, 0.5, 1])).tolist() == [1.0, 1.0, 1.0]
-    assert draw_correlation(40, 20, 10, 0).item() == 0.0
+    assert _draw_correlation(40, 20, 10, 0).item() == 0.0
 
 
 PAPERS = """

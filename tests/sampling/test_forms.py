@@ -23,6 +23,7 @@ from tests.support.graphs import agreed, sample_spec
 from tests.support.inside.graph import Adjacency, AdjacencyOpener, EdgeLayout, GraphView, open_incoming, rows_adjacency
 from tests.support.inside.kernels import (
     FIELDS,
+    _take_admitted,
     admitted,
     count_edges,
     full_bitmap,
@@ -33,7 +34,6 @@ from tests.support.inside.kernels import (
     rank_blocks,
     row_arrays,
     select_live,
-    take_admitted,
 )
 from tests.support.inside.storage import Patch, Rows, sort_edges, write_rows
 from tests.support.refusals import refused
@@ -89,7 +89,7 @@ def test_flat_rows_and_parts_are_those_of_the_form_sorted_anew(graph: Changing) 
             if form not in ("bitmap", "materialized"):
                 continue
             admission = graph.admission(whole, form)
-            parts = list(take_admitted(whole.rows, admission, most=10))
+            parts = list(_take_admitted(whole.rows, admission, most=10))
             positions = np.concatenate([part.positions for part in parts])
             assert neighbours_of(whole.rows, positions).tolist() == expected.indices.tolist()
             assert np.concatenate([p.indptr[:-1] for p in parts]).tolist() == expected.indptr[:-1].tolist()
@@ -134,7 +134,7 @@ def test_what_is_admitted_is_what_each_condition_lets_in(
             near_alive=near,
             far_alive=far,
         )
-        everywhere = np.concatenate([p.positions for p in take_admitted(whole.rows, admitted(whole.rows))])
+        everywhere = np.concatenate([p.positions for p in _take_admitted(whole.rows, admitted(whole.rows))])
         owners = np.repeat(np.arange(graph.nodes), whole.degrees())
         time, end = whole.time.read(everywhere), np.concatenate(until)[everywhere]
         inside = np.ones(time.size, np.bool_) if stop is None else time < stop
@@ -143,7 +143,7 @@ def test_what_is_admitted_is_what_each_condition_lets_in(
         if after is not None and ends:
             inside &= end > after
         kept = inside & near[owners] & far[neighbours_of(whole.rows, everywhere)]
-        taken = [p.positions for p in take_admitted(whole.rows, found)]
+        taken = [p.positions for p in _take_admitted(whole.rows, found)]
         assert np.concatenate(taken).tolist() == everywhere[kept].tolist()
         degrees = np.bincount(owners[kept], minlength=graph.nodes)
         assert found.degrees.tolist() == degrees.tolist()

@@ -15,7 +15,7 @@ from snapdb.types import Direction, EdgeType, Fanout, Temporal
 from tests.support import oracle
 from tests.support.backends import same_batches, words
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec
-from tests.support.inside.kernels import LOG_TABLE, race_lengths, signed
+from tests.support.inside.kernels import LOG_TABLE, _race_lengths, signed
 from tests.support.inside.sampling import TorchSampler
 from tests.support.worlds import DRAWINGS, SETTINGS, case
 
@@ -41,7 +41,7 @@ def test_a_gpu_counts_as_the_contract_does() -> None:
         assert below(on_gpu(keys), torch.tensor(n, device="cuda")).tolist() == [oracle.below(r, n) for r in keys]
     bits = [r >> 32 for r in keys]
     table = torch.tensor(LOG_TABLE, device="cuda")
-    assert race_lengths(on_gpu(bits), table).tolist() == [oracle.race_length(b) for b in bits]
+    assert _race_lengths(on_gpu(bits), table).tolist() == [oracle.race_length(b) for b in bits]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -25,7 +25,7 @@ from tests.support.inside.kernels import (
     record_width,
     table_size,
 )
-from tests.support.inside.sampling import Draft, Filled, RowTable, fill_base, fill_rows, row_keys, row_tables
+from tests.support.inside.sampling import Draft, RowTable, _Filled, fill_base, fill_rows, row_keys, row_tables
 from tests.support.oracle.numbers import floyd
 from tests.support.refusals import refused
 
@@ -84,13 +84,13 @@ class Kept:
         assert fill_base(walk, nodes, starts, 0, nodes.size, base) == starts[-1]
         return base
 
-    def fill(self, batch: int) -> Filled:
+    def fill(self, batch: int) -> _Filled:
         """Draws what a batch asks for."""
         found = []
         for (relation, slot, _), (table, nodes, cached) in self.tables.items():
             keys = row_keys(self.spec, relation, 0 if slot > 1 else slot, batch)
             found.append(fill_rows(table, keys, nodes, 0, nodes.size, cached, self.draft))
-        return Filled(sum(part.rows for part in found), sum(part.edges for part in found))
+        return _Filled(sum(part.rows for part in found), sum(part.edges for part in found))
 
     def rows(self, relation: Relation, slot: int, size: int) -> CachedRows | None:
         found = self.tables.get((relation, slot, size))

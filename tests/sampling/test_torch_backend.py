@@ -23,12 +23,12 @@ from tests.support.forms import FORMS, changing, view_of
 from tests.support.graphs import EdgeList, MemoryGraph, sample_spec, ties
 from tests.support.inside.kernels import (
     LOG_TABLE,
+    _race_lengths,
     chunks,
     floyd,
     high_half,
     lower_bound,
     order_in_rows,
-    race_lengths,
     signed,
     unsigned_order,
 )
@@ -95,7 +95,7 @@ def test_floyds_draws_are_the_contracts(k: int) -> None:
 
 def test_lengths_in_the_race_are_the_contracts() -> None:
     bits = [0, 1, 2, 2**31 - 1, 2**31, 2**32 - 2, 2**32 - 1, *(r >> 32 for r in words(5, 1000))]
-    lengths = race_lengths(torch.tensor(bits), torch.tensor(LOG_TABLE))
+    lengths = _race_lengths(torch.tensor(bits), torch.tensor(LOG_TABLE))
     assert lengths.tolist() == [oracle.race_length(b) for b in bits]
     assert int(lengths.min()) >= 0
 
